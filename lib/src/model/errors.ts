@@ -1,0 +1,318 @@
+// The error classes: a failure with a stack, for when a caller has to be interrupted. One class for each kind of failure,
+// all of them the same small wrapper: what there is to know is in `error.failure`, which is data.
+//
+// Not errors of this kind: the caller's own bugs (MisuseError), and whatever a user's function throws.
+
+import type {
+  AdapterErrorReason,
+  AdapterFailure,
+  EngineErrorReason,
+  EngineFailure,
+  Failure,
+  FailureCause,
+  ImageAdapterErrorReason,
+  ImageAdapterFailure,
+  ProviderFailureKind,
+  ProviderFields,
+  SessionErrorReason,
+  SessionFailure,
+  StreamErrorReason,
+  StreamFailure,
+  ToolErrorReason,
+  ToolFailure,
+  ToolFailureClass,
+  ValidationErrorReason,
+  ValidationFailure,
+} from "./failure.ts";
+import type { Issue } from "./issue.ts";
+import type { Result } from "./result.ts";
+
+import {
+  adapterErrorReasons,
+  engineErrorReasons,
+  imageAdapterErrorReasons,
+  sessionErrorReasons,
+  streamErrorReasons,
+  toolErrorReasons,
+  validationErrorReasons,
+} from "./failure.ts";
+import { renderIssue } from "./issue.ts";
+import { describe, emptyObject, isPlainObject } from "./json.ts";
+import { MisuseError } from "./misuse.ts";
+
+const brand = Symbol.for("everturn.error");
+
+/** What every failure of this library is when it is thrown. `catch` it and look at `failure`. */
+export abstract class EverturnError<F extends Failure = Failure> extends Error {
+  /** Everything that is known, as data: safe to store, log and send. */
+  readonly failure: F;
+
+  constructor(failure: F, cause: unknown) {
+    super(failure.message, cause === undefined || cause === null ? undefined : { cause });
+    this.failure = failure;
+    Object.defineProperty(this, brand, { value: true });
+  }
+
+  get reason(): F["reason"] {
+    return this.failure.reason;
+  }
+}
+
+/** The fields of a failure a caller may set; the rest follows from the reason. `cause` may be anything that was thrown. */
+type Details<F extends Failure> = Partial<Omit<F, "type" | "reason" | "cause">> & { readonly cause?: unknown };
+
+/** The engine lacks something the call needs. Fix the engine; trying again will not help. */
+export class EngineError extends EverturnError<EngineFailure> {
+  override readonly name: string = "EngineError";
+
+  constructor(reason: EngineErrorReason, details: Details<EngineFailure> = {}) {
+    checkReason("EngineError", reason, engineErrorReasons);
+    super(
+      {
+        type: "engine_error",
+        reason,
+        message: details.message ?? `engine error: ${reason}`,
+        provider: details.provider ?? null,
+        cause: toCause(details.cause),
+        metadata: details.metadata ?? emptyObject,
+      },
+      details.cause,
+    );
+  }
+}
+
+/** A model call failed. `failure.retryable` says whether the same request may work later. */
+export class AdapterError extends EverturnError<AdapterFailure> {
+  override readonly name: string = "AdapterError";
+
+  constructor(reason: AdapterErrorReason, details: Details<AdapterFailure> = {}) {
+    checkReason("AdapterError", reason, adapterErrorReasons);
+    super({ type: "adapter_error", reason, ...providerFields("adapter error", reason, details) }, details.cause);
+  }
+}
+
+/** An image call failed. */
+export class ImageAdapterError extends EverturnError<ImageAdapterFailure> {
+  override readonly name: string = "ImageAdapterError";
+
+  constructor(reason: ImageAdapterErrorReason, details: Details<ImageAdapterFailure> = {}) {
+    checkReason("ImageAdapterError", reason, imageAdapterErrorReasons);
+    super(
+      { type: "image_adapter_error", reason, ...providerFields("image adapter error", reason, details) },
+      details.cause,
+    );
+  }
+}
+
+/** A stream broke after it had begun. */
+export class StreamError extends EverturnError<StreamFailure> {
+  override readonly name: string = "StreamError";
+
+  constructor(reason: StreamErrorReason, details: Details<StreamFailure> = {}) {
+    checkReason("StreamError", reason, streamErrorReasons);
+    super(
+      {
+        type: "stream_error",
+        reason,
+        message: details.message ?? `stream error: ${reason}`,
+        provider: details.provider ?? null,
+        eventIndex: details.eventIndex ?? null,
+        retryable: details.retryable ?? (reason === "interrupted" || reason === "timeout"),
+        cause: toCause(details.cause),
+        metadata: details.metadata ?? emptyObject,
+      },
+      details.cause,
+    );
+  }
+}
+
+/** A tool call did not work. */
+export class ToolError extends EverturnError<ToolFailure> {
+  override readonly name: string = "ToolError";
+
+  constructor(reason: ToolErrorReason, details: Details<ToolFailure> = {}) {
+    checkReason("ToolError", reason, toolErrorReasons);
+    const toolName = details.toolName ?? null;
+    super(
+      {
+        type: "tool_error",
+        reason,
+        class: details.class ?? toolClasses[reason],
+        code: details.code ?? reason,
+        message: details.message ?? `tool error${toolName === null ? "" : ` (${toolName})`}: ${reason}`,
+        source: details.source ?? "runtime",
+        retry: details.retry ?? { type: "never" },
+        toolName,
+        toolCallId: details.toolCallId ?? null,
+        raw: details.raw ?? null,
+        cause: toCause(details.cause),
+        metadata: details.metadata ?? emptyObject,
+      },
+      details.cause,
+    );
+  }
+}
+
+/** A session cannot take what it was given: it is in `error`, or the call is not one it waits for. */
+export class SessionError extends EverturnError<SessionFailure> {
+  override readonly name: string = "SessionError";
+
+  constructor(reason: SessionErrorReason, details: Details<SessionFailure> = {}) {
+    checkReason("SessionError", reason, sessionErrorReasons);
+    super(
+      {
+        type: "session_error",
+        reason,
+        message: details.message ?? `session error: ${reason}`,
+        cause: toCause(details.cause),
+        metadata: details.metadata ?? emptyObject,
+      },
+      details.cause,
+    );
+  }
+}
+
+/** A value breaks the rules; `failure.issues` lists every rule and where. */
+export class ValidationError extends EverturnError<ValidationFailure> {
+  override readonly name: string = "ValidationError";
+
+  constructor(reason: ValidationErrorReason, details: Details<ValidationFailure> = {}) {
+    checkReason("ValidationError", reason, validationErrorReasons);
+    const issues = details.issues ?? [];
+    super(
+      {
+        type: "validation_error",
+        reason,
+        message: details.message ?? validationMessage(reason, issues),
+        issues,
+        cause: toCause(details.cause),
+        metadata: details.metadata ?? emptyObject,
+      },
+      details.cause,
+    );
+  }
+}
+
+/** Is this one of the seven error classes, of this copy of the package or of another? */
+export function isEverturnError(value: unknown): value is EverturnError {
+  return value instanceof Error && Reflect.get(value, brand) === true;
+}
+
+/** The error that says what a stored failure says. */
+export function errorFromFailure(failure: Failure): EverturnError {
+  switch (failure.type) {
+    case "engine_error":
+      return new EngineError(failure.reason, failure);
+    case "adapter_error":
+      return new AdapterError(failure.reason, failure);
+    case "image_adapter_error":
+      return new ImageAdapterError(failure.reason, failure);
+    case "stream_error":
+      return new StreamError(failure.reason, failure);
+    case "tool_error":
+      return new ToolError(failure.reason, failure);
+    case "session_error":
+      return new SessionError(failure.reason, failure);
+    case "validation_error":
+      return new ValidationError(failure.reason, failure);
+  }
+}
+
+/** The value of a result; a failure is thrown as its error. */
+export function orThrow<T>(result: Result<T>): T {
+  if (result.ok) return result.value;
+  throw errorFromFailure(result.failure);
+}
+
+/** What is worth keeping of something that was thrown. Never throws itself, whatever it is given. */
+export function toCause(thrown: unknown, depth = 0): FailureCause | null {
+  if (thrown === undefined || thrown === null) return null;
+  if (thrown instanceof Error) {
+    const inner: unknown = depth < 8 ? thrown.cause : null;
+    return { name: thrown.name, message: thrown.message, cause: toCause(inner, depth + 1) };
+  }
+  if (isCause(thrown)) return thrown;
+  const message = typeof thrown === "string" ? thrown : `${describe(thrown)} was thrown`;
+  return { name: typeof thrown, message, cause: null };
+}
+
+function isCause(value: unknown): value is FailureCause {
+  if (!isPlainObject(value)) return false;
+  const { name, message, cause, ...others } = value;
+  return (
+    typeof name === "string" &&
+    typeof message === "string" &&
+    (cause === null || isCause(cause)) &&
+    Object.keys(others).length === 0
+  );
+}
+
+function checkReason(name: string, reason: string, reasons: readonly string[]): void {
+  if (reasons.includes(reason)) return;
+  throw new MisuseError("unknown_reason", `${name}: "${String(reason)}" is not a reason; one of ${reasons.join(", ")}`);
+}
+
+function validationMessage(reason: ValidationErrorReason, issues: readonly Issue[]): string {
+  const shown = issues.slice(0, 3).map(renderIssue).join("; ");
+  const count = `${issues.length} ${issues.length === 1 ? "error" : "errors"}`;
+  const more = issues.length > 3 ? "; …" : "";
+  return `validation failed: ${reason} (${count})${shown === "" ? "" : `: ${shown}${more}`}`;
+}
+
+function providerFields(
+  what: string,
+  reason: AdapterErrorReason | ImageAdapterErrorReason,
+  details: Partial<Omit<ProviderFields, "cause">> & { readonly cause?: unknown },
+): ProviderFields {
+  const provider = details.provider ?? null;
+  return {
+    message: details.message ?? `${what}${provider === null ? "" : ` (${provider})`}: ${reason}`,
+    provider,
+    status: details.status ?? null,
+    retryAfterMs: details.retryAfterMs ?? null,
+    requestId: details.requestId ?? null,
+    retryable: details.retryable ?? retryableReasons.has(reason),
+    kind: details.kind ?? failureKinds[reason],
+    code: details.code ?? null,
+    raw: details.raw ?? null,
+    cause: toCause(details.cause),
+    metadata: details.metadata ?? emptyObject,
+  };
+}
+
+const retryableReasons: ReadonlySet<string> = new Set([
+  "rate_limited",
+  "provider_unavailable",
+  "timeout",
+  "network_error",
+]);
+
+const failureKinds: { readonly [R in AdapterErrorReason | ImageAdapterErrorReason]: ProviderFailureKind } = {
+  rate_limited: "quota",
+  authentication_failed: "auth",
+  invalid_request: "validation",
+  provider_unavailable: "http",
+  context_length_exceeded: "validation",
+  content_filter: "validation",
+  timeout: "timeout",
+  network_error: "transport",
+  malformed_response: "stream",
+  unsupported_feature: "unsupported",
+  unsupported_operation: "unsupported",
+  no_scripted_response: "unknown",
+  unknown: "unknown",
+};
+
+const toolClasses: { readonly [R in ToolErrorReason]: ToolFailureClass } = {
+  handler_raised: "execution",
+  handler_exit: "execution",
+  handler_failed: "execution",
+  timeout: "timeout",
+  invalid_return: "internal",
+  invalid_arguments: "invalid_request",
+  not_found: "unavailable",
+  encoding_failed: "internal",
+  denied: "permission_denied",
+  not_run: "unavailable",
+  outcome_unknown: "external",
+};

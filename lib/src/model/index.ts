@@ -1,0 +1,262 @@
+// The door of layer A: plain, readonly data, and the ways in and out of it. What is not named here can change today.
+
+export type { Base64Source, FileSource, MediaSource, ProviderFileSource, UrlSource } from "./media.ts";
+export type {
+  AcceptedInput,
+  ApprovalRequested,
+  AskUserRequested,
+  ChatCompleted,
+  ErrorEvent,
+  InputAccepted,
+  MessageCompleted,
+  MessageStarted,
+  ModelEvent,
+  RawChunk,
+  ReasoningCompleted,
+  ReasoningDelta,
+  RetryScheduled,
+  RunEvent,
+  StepCompleted,
+  StepReset,
+  TextCompleted,
+  TextDelta,
+  ToolCallCompleted,
+  ToolCallDelta,
+  ToolCallStarted,
+  ToolEvent,
+  ToolExecutionCompleted,
+  ToolExecutionStarted,
+  ToolHalt,
+  ToolProgress,
+  ToolResultEncoded,
+  TurnEvent,
+  TurnStarted,
+  UsageReported,
+} from "./event.ts";
+export type {
+  AdapterErrorReason,
+  AdapterFailure,
+  EngineErrorReason,
+  EngineFailure,
+  Failure,
+  FailureCause,
+  ImageAdapterErrorReason,
+  ImageAdapterFailure,
+  ProviderFailureKind,
+  ProviderFields,
+  RetryDisposition,
+  SessionErrorReason,
+  SessionFailure,
+  StreamErrorReason,
+  StreamFailure,
+  ToolErrorReason,
+  ToolFailure,
+  ToolFailureClass,
+  ToolFailureSource,
+  ValidationErrorReason,
+  ValidationFailure,
+} from "./failure.ts";
+export type { FinishReason } from "./finish-reason.ts";
+export type { ImageOperation } from "./image-operation.ts";
+export type {
+  ImageBackground,
+  ImageFormat,
+  ImageRequest,
+  ImageResponse,
+  ImageSize,
+  ImageStyle,
+  ImageUsage,
+} from "./image-request.ts";
+export type { Image, ImageBytes, ImageDataUri, ImageInput, ImageProblem, ReadFile } from "./image.ts";
+export type { Issue, IssueCode, Path } from "./issue.ts";
+export type { Json, JsonObject } from "./json.ts";
+export type {
+  AssistantMessage,
+  AssistantPart,
+  EventMessage,
+  Message,
+  MessageInput,
+  Role,
+  SystemMessage,
+  ToolMessage,
+  ToolMessageStatus,
+  UserMessage,
+  UserPart,
+} from "./message.ts";
+export type { MisuseReason } from "./misuse.ts";
+export type { ModelCapabilities, ModelLimits, ModelName, ModelPricing, ModelRef } from "./model-ref.ts";
+export type { CausalRef, MessageOrigin, PluginOrigin, ProcessOrigin, TurnInputOrigin } from "./origin.ts";
+export type { Budget, CancelEvidence, HaltedReason, KnownHaltedReason, TurnOutcome } from "./outcome.ts";
+export type { StoredType, StoredTypes } from "./parse.ts";
+export type {
+  FilePart,
+  ImageDetail,
+  ImagePart,
+  Part,
+  PruneState,
+  ReasoningPart,
+  TextKind,
+  TextPart,
+  TextPhase,
+  ToolCallPart,
+  ToolResultPart,
+} from "./part.ts";
+export type { ProviderReplay, ProviderRoute } from "./provider-replay.ts";
+export type { ModelReply } from "./reply.ts";
+export type {
+  JsonObjectFormat,
+  JsonSchemaFormat,
+  ModelRequest,
+  PromptCacheSettings,
+  ReasoningSettings,
+  ResponseFormat,
+  TextFormat,
+} from "./request.ts";
+export type { Result } from "./result.ts";
+export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFinalizeDetails } from "./results.ts";
+export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./serialize.ts";
+export type { SessionStatus } from "./session-status.ts";
+export type {
+  AnswerKind,
+  CallerContext,
+  Decision,
+  LastRun,
+  PendingReason,
+  PendingToolCall,
+  PendingToolCallInput,
+  Session,
+  SessionInput,
+} from "./session.ts";
+export type { Thread } from "./thread.ts";
+export type {
+  FailControl,
+  FinishControl,
+  HandoffControl,
+  ToolAsked,
+  ToolCancelled,
+  ToolControl,
+  ToolFailed,
+  ToolHalted,
+  ToolOutcome,
+  ToolSuccess,
+} from "./tool-outcome.ts";
+export type { Attachment, ProgramValue, ToolValue } from "./tool-value.ts";
+export type { Tool, ToolCall, ToolCallInput, ToolChoice, ToolSpecInput } from "./tool.ts";
+export type { Usage } from "./usage.ts";
+
+export {
+  AdapterError,
+  EngineError,
+  errorFromFailure,
+  EverturnError,
+  ImageAdapterError,
+  isEverturnError,
+  orThrow,
+  SessionError,
+  StreamError,
+  toCause,
+  ToolError,
+  ValidationError,
+} from "./errors.ts";
+export { eventTypes, isEvent } from "./event.ts";
+export {
+  adapterErrorReasons,
+  engineErrorReasons,
+  imageAdapterErrorReasons,
+  providerFailureKinds,
+  sessionErrorReasons,
+  streamErrorReasons,
+  toolErrorReasons,
+  toolFailureClasses,
+  toolFailureSources,
+  validationErrorReasons,
+} from "./failure.ts";
+export { finishReasons } from "./finish-reason.ts";
+export { imageOperations } from "./image-operation.ts";
+export {
+  imageBackgrounds,
+  imageFormats,
+  imageRequest,
+  imageResponse,
+  imageStyles,
+  imageUsage,
+} from "./image-request.ts";
+export {
+  image,
+  imageFromBase64,
+  imageFromBinary,
+  imageFromFile,
+  imageFromUrl,
+  imageToBinary,
+  imageToDataUri,
+} from "./image.ts";
+export { issueCodes, renderIssue, renderPath } from "./issue.ts";
+export {
+  assistant,
+  awaitingUserContent,
+  eventMessage,
+  message,
+  messageText,
+  normalizeContent,
+  roles,
+  system,
+  toolMessageStatuses,
+  toolResult,
+  user,
+} from "./message.ts";
+export { MisuseError, misuseReasons } from "./misuse.ts";
+export { modelRef } from "./model-ref.ts";
+export { isTransient } from "./origin.ts";
+export { budgets, haltedReasonOf, knownHaltedReasons, sessionStatusOf } from "./outcome.ts";
+export { isStoredType, parse, storedTypes } from "./parse.ts";
+export {
+  filePart,
+  imageDetails,
+  imagePart,
+  reasoningPart,
+  textKinds,
+  textPart,
+  textPhases,
+  toolCallPart,
+  toolResultPart,
+  visibleText,
+} from "./part.ts";
+export { replayFor } from "./provider-replay.ts";
+export { reply, replyText } from "./reply.ts";
+export { jsonSchema, request } from "./request.ts";
+export { chatResult, isHalted, stepResult } from "./results.ts";
+export { fromJson, fromTagged, maxTextLength, storedVersion, toJson, toTagged } from "./serialize.ts";
+export { sessionStatuses } from "./session-status.ts";
+export {
+  answersByReason,
+  append,
+  appendToolResult,
+  appendUser,
+  messages,
+  pendingReasons,
+  pendingToolCalls,
+  session,
+  sessionError,
+} from "./session.ts";
+export {
+  addAssistant,
+  addMessage,
+  addMessages,
+  addSystem,
+  addUser,
+  fromMessages,
+  lastMessage,
+  thread,
+} from "./thread.ts";
+export { toolOutcomeParts, toolOutcomeStatus } from "./tool-outcome.ts";
+export { attachment, decodeToolValue, encodeToolValue, isAttachment, toolValueParts } from "./tool-value.ts";
+export { reservedToolNames, toolCall, toolSpec } from "./tool.ts";
+export { addUsage, noUsage, totalTokens, uncachedInputTokens, usage } from "./usage.ts";
+export {
+  validateImageRequest,
+  validateMessage,
+  validateRequest,
+  validateSession,
+  validateThread,
+  validateTool,
+} from "./validate.ts";

@@ -1,0 +1,74 @@
+// What is wrong with a value, and where. Shared by parse, validate and the serializer.
+
+/** Where in a value: `["messages", 0, "content"]`. The empty path is the value itself. */
+export type Path = readonly (string | number)[];
+
+/** One thing wrong with a value. `code` is for programs, `message` says what to do about it. */
+export type Issue = {
+  readonly path: Path;
+  readonly code: IssueCode;
+  readonly message: string;
+};
+
+/** Everything that can be wrong with a value. Closed: a switch over it is checked by the compiler. */
+export type IssueCode = (typeof issueCodes)[number];
+
+export const issueCodes = [
+  // the shape of a value (parse, constructors, serializer)
+  "invalid_type",
+  "required",
+  "unknown",
+  "unknown_key",
+  "not_json",
+  "cycle",
+  "credential",
+  "too_deep",
+  "too_large",
+  // a stored text (serializer)
+  "malformed",
+  "missing",
+  "missing_type_tag",
+  "unknown_type_tag",
+  "newer_version",
+  "invalid_base64",
+  // the meaning of a value (validate)
+  "empty",
+  "duplicate_name",
+  "out_of_range",
+  "must_be_positive",
+  "invalid_shape",
+  "requires_json_schema",
+  "invalid_part_type",
+  "reserved_tool_name",
+  "invalid_format",
+  "not_a_string",
+  "not_a_map",
+  "not_a_list",
+  "required_for_status",
+  "error_required_for_status",
+  "unanswered_tool_call",
+  "unknown_tool_call_id",
+  "invalid_image",
+  "required_for_operation",
+  "not_allowed_for_operation",
+  "must_be_empty",
+  "invalid_count",
+  // arithmetic
+  "overflow",
+] as const;
+
+/** A path as people write it: `messages[0].content`. The empty path is `(value)`. */
+export function renderPath(path: Path): string {
+  let text = "";
+  for (const key of path) {
+    if (typeof key === "number") text += `[${key}]`;
+    else if (/^[A-Za-z_$][\w$]*$/.test(key)) text += text === "" ? key : `.${key}`;
+    else text += `[${JSON.stringify(key)}]`;
+  }
+  return text === "" ? "(value)" : text;
+}
+
+/** An issue as one sentence: `messages[0].toolCallId: a tool message names the call it answers`. */
+export function renderIssue(issue: Issue): string {
+  return `${renderPath(issue.path)}: ${issue.message}`;
+}

@@ -1,0 +1,267 @@
+// Messages: one line of a conversation each. Five roles, told apart by `role`; what a role may contain is in its type.
+
+import type { FinishReason } from "./finish-reason.ts";
+import type { JsonObject } from "./json.ts";
+import type { MessageOrigin } from "./origin.ts";
+import type { FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart } from "./part.ts";
+import type { PresentField, Shape } from "./shape.ts";
+import type { ToolCall, ToolCallInput } from "./tool.ts";
+
+import { finishReasons } from "./finish-reason.ts";
+import { emptyObject } from "./json.ts";
+import { originShape } from "./origin.ts";
+import {
+  filePartShape,
+  imagePartShape,
+  reasoningPartShape,
+  textPart,
+  textPartShape,
+  toolCallPartShape,
+  toolResultPartShape,
+} from "./part.ts";
+import {
+  array,
+  construct,
+  either,
+  fallback,
+  nullable,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+  variant,
+} from "./shape.ts";
+import { toolCallShape } from "./tool.ts";
+
+export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
+
+/** What every message has. */
+type MessageFields = {
+  /** Names the message within its conversation; `null` when nothing needs to refer to it. */
+  readonly id: string | null;
+  readonly name: string | null;
+  readonly origin: MessageOrigin | null;
+  readonly metadata: JsonObject;
+};
+
+/** Instructions, and notices of the runtime in the middle of a conversation. */
+export type SystemMessage = MessageFields & {
+  readonly role: "system";
+  readonly content: string | readonly TextPart[];
+};
+
+export type UserMessage = MessageFields & {
+  readonly role: "user";
+  readonly content: string | readonly UserPart[];
+};
+
+export type AssistantMessage = MessageFields & {
+  readonly role: "assistant";
+  readonly content: string | readonly AssistantPart[];
+  /** The calls somebody has to answer, in the order the model made them. */
+  readonly toolCalls: readonly ToolCall[];
+  /** How the reply ended; `null` for a message no model wrote. */
+  readonly finishReason: FinishReason | null;
+};
+
+/** The answer to one call, as the model sees it. */
+export type ToolMessage = MessageFields & {
+  readonly role: "tool";
+  readonly toolCallId: string;
+  readonly content: string | readonly UserPart[];
+  readonly status: ToolMessageStatus;
+  /** What went wrong in one word (`timeout`, `not_found`, a code of the tool's own); `null` when nothing did. */
+  readonly code: string | null;
+};
+
+/** Something that happened outside the conversation and became part of it. Models read it as if a user had said it. */
+export type EventMessage = MessageFields & {
+  readonly role: "event";
+  readonly content: string | readonly TextPart[];
+};
+
+export type UserPart = TextPart | ImagePart | FilePart;
+export type AssistantPart = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart;
+
+export type Role = (typeof roles)[number];
+export const roles = ["system", "user", "assistant", "tool", "event"] as const;
+
+/** How a call was answered. `awaiting_user` stands in for an answer that a person still owes. */
+export type ToolMessageStatus = (typeof toolMessageStatuses)[number];
+export const toolMessageStatuses = ["success", "failure", "cancelled", "not_run", "awaiting_user"] as const;
+
+/** The content of a tool message while a person has not answered yet. */
+export const awaitingUserContent = "<awaiting user response>";
+
+// Shapes
+
+const shared = {
+  id: fallback(nullable(string), null),
+  name: fallback(nullable(string), null),
+  origin: fallback(nullable(originShape), null),
+  metadata: fallback(settings, emptyObject),
+};
+
+const isText = (input: unknown): boolean => typeof input === "string";
+
+/** Text, or a list of parts of the kinds a role may contain. */
+function content<P extends Part>(part: Shape<P>): PresentField<string | readonly P[]> {
+  return required(either<string, readonly P[]>(isText, string, either(Array.isArray, array(part), textOrParts)));
+}
+
+const textOrParts: Shape<never> = (_, reading) => reading.report("invalid_type", "must be a string or a list of parts");
+
+const textOnlyShape = variant<TextPart, "type">("type", { text: textPartShape });
+
+export const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
+  text: textPartShape,
+  image: imagePartShape,
+  file: filePartShape,
+});
+
+const assistantPartShape: Shape<AssistantPart> = variant<AssistantPart, "type">("type", {
+  text: textPartShape,
+  image: imagePartShape,
+  file: filePartShape,
+  reasoning: reasoningPartShape,
+  tool_call: toolCallPartShape,
+  tool_result: toolResultPartShape,
+});
+
+export const systemMessageShape: Shape<SystemMessage> = object<SystemMessage>({
+  role: required(oneOf(["system"])),
+  content: content(textOnlyShape),
+  ...shared,
+});
+
+export const userMessageShape: Shape<UserMessage> = object<UserMessage>({
+  role: required(oneOf(["user"])),
+  content: content(userPartShape),
+  ...shared,
+});
+
+export const assistantMessageShape: Shape<AssistantMessage> = object<AssistantMessage>({
+  role: required(oneOf(["assistant"])),
+  content: content(assistantPartShape),
+  toolCalls: fallback(array(toolCallShape), []),
+  finishReason: fallback(nullable(oneOf(finishReasons)), null),
+  ...shared,
+});
+
+/** What a tool message may contain; events about tool results carry the same. */
+export const toolContentShape = content(userPartShape);
+
+export const toolMessageShape: Shape<ToolMessage> = object<ToolMessage>({
+  role: required(oneOf(["tool"])),
+  toolCallId: required(string),
+  content: toolContentShape,
+  status: fallback(oneOf(toolMessageStatuses), "success"),
+  code: fallback(nullable(string), null),
+  ...shared,
+});
+
+export const eventMessageShape: Shape<EventMessage> = object<EventMessage>({
+  role: required(oneOf(["event"])),
+  content: content(textOnlyShape),
+  ...shared,
+});
+
+export const messageShape: Shape<Message> = variant<Message, "role">("role", {
+  system: systemMessageShape,
+  user: userMessageShape,
+  assistant: assistantMessageShape,
+  tool: toolMessageShape,
+  event: eventMessageShape,
+});
+
+// Constructors
+
+type PartInput<P> = P extends Part ? LoosePart<P> : never;
+type LoosePart<P extends Part> = Partial<Omit<P, RequiredPartKey>> & Pick<P, Extract<keyof P, RequiredPartKey>>;
+type RequiredPartKey = "type" | "text" | "image" | "source" | "toolCallId" | "content";
+type LooseContent<P extends Part> = string | readonly PartInput<P>[];
+type LooseMessage<M extends Message, P extends Part> = Partial<
+  Omit<M, "role" | "content" | "toolCallId" | "toolCalls">
+> & { readonly role: M["role"]; readonly content: LooseContent<P> };
+
+/** A message as people write one by hand: `{ role: "user", content: "hi" }`. {@link message} fills in the rest. */
+export type MessageInput =
+  | LooseMessage<SystemMessage, TextPart>
+  | LooseMessage<UserMessage, UserPart>
+  | (LooseMessage<AssistantMessage, AssistantPart> & { readonly toolCalls?: readonly ToolCallInput[] })
+  | (LooseMessage<ToolMessage, UserPart> & { readonly toolCallId: string })
+  | LooseMessage<EventMessage, TextPart>;
+
+/**
+ * A message from its fields. What is left out gets its default; a missing or unknown field throws `MisuseError`.
+ *
+ * @example
+ * ```ts
+ * import { message } from "everturn/model";
+ *
+ * message({ role: "user", content: "hi" });
+ * // => { role: "user", content: "hi", id: null, name: null, origin: null, metadata: {} }
+ * ```
+ */
+export function message(fields: MessageInput): Message {
+  return construct("message", messageShape, fields);
+}
+
+type Rest<M extends Message, Given extends keyof M> = Partial<Omit<M, "role" | Given>>;
+
+/** Something the user says. */
+export function user(content: UserMessage["content"], rest: Rest<UserMessage, "content"> = {}): UserMessage {
+  return construct("user", userMessageShape, { ...rest, role: "user", content });
+}
+
+/** Instructions for the model. */
+export function system(content: SystemMessage["content"], rest: Rest<SystemMessage, "content"> = {}): SystemMessage {
+  return construct("system", systemMessageShape, { ...rest, role: "system", content });
+}
+
+/** Something the model said. */
+export function assistant(
+  content: AssistantMessage["content"],
+  rest: Rest<AssistantMessage, "content"> = {},
+): AssistantMessage {
+  return construct("assistant", assistantMessageShape, { ...rest, role: "assistant", content });
+}
+
+/**
+ * The answer to a call. Anything that is not text or a list of parts goes to the model as JSON.
+ *
+ * @example
+ * ```ts
+ * import { toolResult } from "everturn/model";
+ *
+ * toolResult("call_1", { celsius: 21 }).content; // => '{"celsius":21}'
+ * ```
+ */
+export function toolResult(
+  toolCallId: string,
+  content: ToolMessage["content"] | JsonObject,
+  rest: Rest<ToolMessage, "toolCallId" | "content"> = {},
+): ToolMessage {
+  const shown = typeof content === "string" || Array.isArray(content) ? content : JSON.stringify(content);
+  return construct("toolResult", toolMessageShape, { ...rest, role: "tool", toolCallId, content: shown });
+}
+
+/** Something that happened outside the conversation. */
+export function eventMessage(content: EventMessage["content"], rest: Rest<EventMessage, "content"> = {}): EventMessage {
+  return construct("eventMessage", eventMessageShape, { ...rest, role: "event", content });
+}
+
+// Helpers
+
+/** Content as a list of parts: a string is one text part. */
+export function normalizeContent<P extends Part>(content: string | readonly P[]): readonly (P | TextPart)[] {
+  return typeof content === "string" ? [textPart(content)] : content;
+}
+
+/** The text of a message, without its reasoning, images and calls. Parts follow each other as they are, unseparated. */
+export function messageText(of: Message): string {
+  if (typeof of.content === "string") return of.content;
+  const parts: readonly Part[] = of.content;
+  return parts.reduce((text, part) => (part.type === "text" ? text + part.text : text), "");
+}

@@ -1,0 +1,32 @@
+// Misuse is the caller's bug. It throws at once, before anything happened, and is never stored.
+
+import type { Path } from "./issue.ts";
+
+/** Why a call was refused. */
+export type MisuseReason = (typeof misuseReasons)[number];
+
+export const misuseReasons = [
+  "invalid_argument",
+  "missing_key",
+  "unknown_key",
+  "unknown_reason",
+  "invalid_status",
+  "not_serializable",
+] as const;
+
+/**
+ * The library was called in a way that cannot work: an unknown option, a missing field, a function where only data can be
+ * stored. Nothing was done. What goes wrong for reasons outside the program is never one of these: it is a `Failure`.
+ */
+export class MisuseError extends Error {
+  override readonly name: string = "MisuseError";
+  readonly reason: MisuseReason;
+  /** Where in the argument; empty when the argument itself is at fault. */
+  readonly path: Path;
+
+  constructor(reason: MisuseReason, message: string, options: { readonly path?: Path; readonly cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.reason = reason;
+    this.path = options.path ?? [];
+  }
+}

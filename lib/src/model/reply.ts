@@ -1,0 +1,62 @@
+// What a model call came to, once all of it had arrived.
+
+import type { Failure } from "./failure.ts";
+import type { FinishReason } from "./finish-reason.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { AssistantMessage } from "./message.ts";
+import type { Shape } from "./shape.ts";
+import type { ToolCall } from "./tool.ts";
+import type { Usage } from "./usage.ts";
+
+import { failureShape } from "./failure.ts";
+import { finishReasons } from "./finish-reason.ts";
+import { emptyObject } from "./json.ts";
+import { assistantMessageShape, messageText } from "./message.ts";
+import { array, construct, fallback, json, nullable, object, oneOf, settings, string } from "./shape.ts";
+import { toolCallShape } from "./tool.ts";
+import { noUsage, usageShape } from "./usage.ts";
+
+export type ModelReply = {
+  /** The provider's id of this reply. */
+  readonly id: string | null;
+  readonly requestId: string | null;
+  /** The model that answered, as the provider names it. */
+  readonly model: string | null;
+  readonly message: AssistantMessage | null;
+  readonly outputText: string | null;
+  readonly finishReason: FinishReason | null;
+  /** The provider's own word for it. */
+  readonly rawFinishReason: string | null;
+  readonly toolCalls: readonly ToolCall[];
+  readonly usage: Usage;
+  /** What went wrong, when `finishReason` is `error`. What had arrived by then is in the other fields. */
+  readonly error: Failure | null;
+  /** The provider's answer as it came, when it was asked to be kept. */
+  readonly raw: Json;
+  readonly metadata: JsonObject;
+};
+
+export const replyShape: Shape<ModelReply> = object<ModelReply>({
+  id: fallback(nullable(string), null),
+  requestId: fallback(nullable(string), null),
+  model: fallback(nullable(string), null),
+  message: fallback(nullable(assistantMessageShape), null),
+  outputText: fallback(nullable(string), null),
+  finishReason: fallback(nullable(oneOf(finishReasons)), null),
+  rawFinishReason: fallback(nullable(string), null),
+  toolCalls: fallback(array(toolCallShape), []),
+  usage: fallback(usageShape, noUsage),
+  error: fallback(nullable(failureShape), null),
+  raw: fallback(json, null),
+  metadata: fallback(settings, emptyObject),
+});
+
+export function reply(fields: Partial<ModelReply> = {}): ModelReply {
+  return construct("reply", replyShape, fields);
+}
+
+/** The text of a reply: `outputText` if there is one, else the text of its message, else `null`. */
+export function replyText(of: ModelReply): string | null {
+  if (of.outputText !== null) return of.outputText;
+  return of.message === null ? null : messageText(of.message);
+}

@@ -1,0 +1,170 @@
+// What a step and a whole run came to. `metadata` holds a key only where it applies, so `{}` is a run with nothing to add.
+
+import type { Failure, FailureCause } from "./failure.ts";
+import type { JsonObject } from "./json.ts";
+import type { ToolMessage } from "./message.ts";
+import type { Budget, CancelEvidence, HaltedReason, TurnOutcome } from "./outcome.ts";
+import type { ModelReply } from "./reply.ts";
+import type { Shape } from "./shape.ts";
+import type { Thread } from "./thread.ts";
+import type { ToolCall } from "./tool.ts";
+import type { ToolValue } from "./tool-value.ts";
+
+import { causeShape, failureShape } from "./failure.ts";
+import { toolMessageShape } from "./message.ts";
+import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./outcome.ts";
+import { reply, replyShape } from "./reply.ts";
+import {
+  array,
+  boolean,
+  construct,
+  count,
+  fallback,
+  nullable,
+  object,
+  oneOf,
+  optional,
+  required,
+  settings,
+  string,
+} from "./shape.ts";
+import { thread, threadShape } from "./thread.ts";
+import { toolCallShape } from "./tool.ts";
+import { toolValueShape } from "./tool-value.ts";
+
+/** One model reply and the tools it asked for. */
+export type StepResult = {
+  /** The thread after the step. A question a tool asked is not in it, only in the thread of the run. */
+  readonly thread: Thread;
+  readonly response: ModelReply;
+  /** The answers given in this step, in call order. */
+  readonly toolResults: readonly ToolMessage[];
+  /** Would the loop end here? */
+  readonly done: boolean;
+  readonly metadata: StepMetadata;
+};
+
+export type StepMetadata = HaltDetails & {
+  readonly haltedReason?: HaltedReason;
+  /** Set when no handler ran because the caller runs the tools. */
+  readonly mode?: "manual";
+};
+
+/** A run of steps, until something ended it. */
+export type ChatResult = {
+  readonly thread: Thread;
+  /** `null` when the run ended before any reply. */
+  readonly finalResponse: ModelReply | null;
+  readonly haltedReason: HaltedReason;
+  readonly outcome: TurnOutcome;
+  readonly pendingQuestion: string | null;
+  readonly pendingToolCallId: string | null;
+  readonly steps: readonly StepResult[];
+  readonly metadata: ChatMetadata;
+};
+
+export type ChatMetadata = HaltDetails & {
+  /** Which step left calls to the caller. */
+  readonly manualTurnIndex?: number;
+  readonly haltWhenStepIndex?: number;
+  readonly maxTurns?: number;
+  readonly budget?: Budget;
+  readonly cancellation?: CancelEvidence;
+  readonly structuredFinalize?: StructuredFinalizeDetails;
+};
+
+/** What both a step and a run say about how they stopped. */
+type HaltDetails = {
+  readonly pendingQuestion?: string;
+  readonly pendingToolCallId?: string;
+  /** The hints the asking tool gave, as it gave them. */
+  readonly askUserOpts?: JsonObject;
+  readonly haltToolCallId?: string;
+  readonly haltResult?: ToolValue;
+  /** What the caller's own `onToolError` threw. */
+  readonly onToolErrorException?: FailureCause;
+  readonly manualToolCalls?: readonly ToolCall[];
+  readonly error?: Failure;
+};
+
+export type StructuredFinalizeDetails = {
+  /** How the loop ended before the structured call. */
+  readonly pass1Halted: HaltedReason;
+  /** Why the structured call failed. */
+  readonly pass2Error: Failure | null;
+};
+
+const haltDetails = {
+  pendingQuestion: optional(string),
+  pendingToolCallId: optional(string),
+  askUserOpts: optional(settings),
+  haltToolCallId: optional(string),
+  haltResult: optional(toolValueShape),
+  onToolErrorException: optional(causeShape),
+  manualToolCalls: optional(array(toolCallShape)),
+  error: optional(failureShape),
+};
+
+export const stepResultShape: Shape<StepResult> = object<StepResult>({
+  thread: fallback(threadShape, thread()),
+  response: fallback(replyShape, reply()),
+  toolResults: fallback(array(toolMessageShape), []),
+  done: fallback(boolean, false),
+  metadata: fallback(
+    object<StepMetadata>({ ...haltDetails, haltedReason: optional(string), mode: optional(oneOf(["manual"])) }),
+    {},
+  ),
+});
+
+export const chatMetadataShape: Shape<ChatMetadata> = object<ChatMetadata>({
+  ...haltDetails,
+  manualTurnIndex: optional(count),
+  haltWhenStepIndex: optional(count),
+  maxTurns: optional(count),
+  budget: optional(oneOf(budgets)),
+  cancellation: optional(cancelEvidenceShape),
+  structuredFinalize: optional(
+    object<StructuredFinalizeDetails>({
+      pass1Halted: required(string),
+      pass2Error: fallback(nullable(failureShape), null),
+    }),
+  ),
+});
+
+export const chatResultShape: Shape<ChatResult> = object<ChatResult>({
+  thread: fallback(threadShape, thread()),
+  finalResponse: fallback(nullable(replyShape), null),
+  haltedReason: required(string),
+  outcome: required(outcomeShape),
+  pendingQuestion: fallback(nullable(string), null),
+  pendingToolCallId: fallback(nullable(string), null),
+  steps: fallback(array(stepResultShape), []),
+  metadata: fallback(chatMetadataShape, {}),
+});
+
+export function stepResult(fields: Partial<StepResult> = {}): StepResult {
+  return construct("stepResult", stepResultShape, fields);
+}
+
+/** The result of a run from its outcome, which also says what `haltedReason` is. */
+export function chatResult(
+  outcome: TurnOutcome,
+  rest: Partial<Omit<ChatResult, "outcome" | "haltedReason">> = {},
+): ChatResult {
+  return construct("chatResult", chatResultShape, { ...rest, outcome, haltedReason: haltedReasonOf(outcome) });
+}
+
+/**
+ * Did the run stop for any reason but being done?
+ *
+ * @example
+ * ```ts
+ * import { chatResult, isHalted } from "everturn/model";
+ *
+ * isHalted(chatResult({ type: "assistant_message", text: "Done." })); // => false
+ * isHalted(chatResult({ type: "max_turns", maxTurns: 8 })); // => true
+ * ```
+ */
+export function isHalted(result: ChatResult): boolean {
+  return result.haltedReason !== "completed";
+}

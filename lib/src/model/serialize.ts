@@ -1,0 +1,183 @@
+// How values are written down: `{ "everturn": "session", "version": 1, "data": … }`. The tag says what it is, the version
+// which release of the model wrote it. Any change to a stored shape raises the version; reading lifts old data once, here,
+// and nothing behind this door knows that other versions ever existed (S1).
+//
+// What a newer release wrote, or something we do not know, is not an error: it comes back as the data it is, so that a store
+// can keep it, copy it and hand it to somebody who understands it.
+
+import type { ValidationFailure } from "./failure.ts";
+import type { IssueCode, Path } from "./issue.ts";
+import type { Json } from "./json.ts";
+import type { StoredType, StoredTypes } from "./parse.ts";
+import type { Result } from "./result.ts";
+import type { Session } from "./session.ts";
+
+import { ValidationError } from "./errors.ts";
+import { renderIssue } from "./issue.ts";
+import { isPlainObject, ownValue } from "./json.ts";
+import { MisuseError } from "./misuse.ts";
+import { isStoredType, parse, storedTypes } from "./parse.ts";
+import { failed, ok } from "./result.ts";
+import { json, read } from "./shape.ts";
+
+/** The version this release writes. */
+export const storedVersion = 1;
+
+/** The longest text that is parsed, in UTF-16 units. */
+export const maxTextLength = 256 * 1024 * 1024;
+
+/** A value in its envelope. */
+export type Tagged = { readonly everturn: string; readonly version: number; readonly data: Json };
+
+/** What was in an envelope: one of our values, or something this release does not know. */
+export type Restored = AnyOf<StoredType> | Unrecognised;
+
+/** Tag and value belong together: looking at `type` tells what `value` is. */
+type AnyOf<Types extends StoredType> = { readonly [K in Types]: RestoredAs<K> }[Types];
+
+export type RestoredAs<K extends StoredType> = {
+  readonly known: true;
+  readonly type: K;
+  readonly value: StoredTypes[K];
+};
+
+/** Written by a newer release, or by something else altogether. Kept as it is. */
+export type Unrecognised = {
+  readonly known: false;
+  readonly type: string;
+  readonly version: number;
+  readonly data: Json;
+};
+
+/** What may be written: a session in memory may have a live context, and is refused only if it really does. */
+export type StorableTypes = Omit<StoredTypes, "session"> & { readonly session: Session };
+
+/**
+ * Puts a value in its envelope. Functions, dates, cycles, credentials and whatever else JSON would lose are refused: this
+ * throws `MisuseError` (`not_serializable`) that names the path.
+ */
+export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K]): Tagged {
+  const parsed = parse(type, value);
+  if (parsed.ok) return { everturn: type, version: storedVersion, data: parsed.value };
+  const [first] = parsed.failure.issues;
+  const where = parsed.failure.issues.slice(0, 3).map(renderIssue).join("; ");
+  throw new MisuseError("not_serializable", `this ${type} cannot be stored: ${where}`, { path: first?.path ?? [] });
+}
+
+/**
+ * Writes a value as tagged JSON text.
+ *
+ * @example
+ * ```ts
+ * import { fromJson, orThrow, session, toJson } from "everturn/model";
+ *
+ * const text = toJson("session", session({ id: "s1" }));
+ * orThrow(fromJson(text, { as: "session" })).id; // => "s1"
+ * ```
+ */
+export function toJson<K extends StoredType>(type: K, value: StorableTypes[K]): string {
+  return JSON.stringify(toTagged(type, value));
+}
+
+/** Reads tagged JSON text. With `as`, anything but that type is a failure, and untagged JSON is read as that type. */
+export function fromJson(text: string): Result<Restored, ValidationFailure>;
+export function fromJson<K extends StoredType>(
+  text: string,
+  options: { readonly as: K },
+): Result<StoredTypes[K], ValidationFailure>;
+export function fromJson<K extends StoredType>(
+  text: string,
+  options?: { readonly as: K },
+): Result<Restored | StoredTypes[K], ValidationFailure> {
+  const read = parseText(text);
+  if (!read.ok) return read;
+  return options === undefined ? fromTagged(read.value) : fromTagged(read.value, options);
+}
+
+/** Reads a value in its envelope, for those who keep JSON in columns rather than text. */
+export function fromTagged(input: unknown): Result<Restored, ValidationFailure>;
+export function fromTagged<K extends StoredType>(
+  input: unknown,
+  options: { readonly as: K },
+): Result<StoredTypes[K], ValidationFailure>;
+export function fromTagged<K extends StoredType>(
+  input: unknown,
+  options?: { readonly as: K },
+): Result<Restored | StoredTypes[K], ValidationFailure> {
+  if (options !== undefined && !isStoredType(options.as)) {
+    return refuse(["format"], "unknown_type_tag", `no type has this name; known are ${storedTypes.join(", ")}`);
+  }
+  const envelope = openEnvelope(input);
+  if (envelope === null) {
+    if (options !== undefined) return parse(options.as, input);
+    return refuse(["format"], "missing_type_tag", 'no "everturn" tag says what this is; pass { as } if you know');
+  }
+  if (!envelope.ok) return envelope;
+  const { everturn: tag, version, data } = envelope.value;
+  if (options !== undefined && tag !== options.as) {
+    return refuse(["format"], "unknown_type_tag", `this is tagged ${JSON.stringify(tag)}, not "${options.as}"`);
+  }
+  if (options !== undefined && version > storedVersion) {
+    return refuse(
+      ["version"],
+      "newer_version",
+      `written by a newer release: version ${version}, and this one reads up to ${storedVersion}`,
+    );
+  }
+  if (!isStoredType(tag) || version > storedVersion) return keepAsData(tag, version, data);
+  if (options !== undefined) return parse(options.as, lift(options.as, version, data));
+  return restore(tag, lift(tag, version, data));
+}
+
+/** Lifts data of an older version to this one's shape, a version at a time. There is only one version yet. */
+function lift(_type: StoredType, _version: number, data: unknown): unknown {
+  return data;
+}
+
+function restore<K extends StoredType>(type: K, data: unknown): Result<AnyOf<K>, ValidationFailure> {
+  const parsed = parse(type, data);
+  return parsed.ok ? ok({ known: true, type, value: parsed.value }) : parsed;
+}
+
+function keepAsData(type: string, version: number, data: unknown): Result<Unrecognised, ValidationFailure> {
+  const found = read(json, data, "store");
+  if ("value" in found) return ok({ known: false, type, version, data: found.value });
+  return failed(new ValidationError("invalid_data", { issues: found.issues }).failure);
+}
+
+/** The envelope; `null` when there is none. */
+function openEnvelope(input: unknown): Result<Omit<Tagged, "data"> & { data: unknown }, ValidationFailure> | null {
+  if (!isPlainObject(input) || !Object.hasOwn(input, "everturn")) return null;
+  const tag = ownValue(input, "everturn");
+  const version = ownValue(input, "version");
+  const data = ownValue(input, "data");
+  if (typeof tag !== "string") return refuse(["everturn"], "invalid_type", "the tag must be a string");
+  if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 1) {
+    return refuse(["version"], "invalid_type", "the version must be a whole number of 1 or more");
+  }
+  if (data === undefined) return refuse(["data"], "missing", "there is a tag, but no data");
+  return ok({ everturn: tag, version, data });
+}
+
+function parseText(text: string): Result<unknown, ValidationFailure> {
+  if (typeof text !== "string") return refuse(["json"], "invalid_type", "must be text");
+  if (text.length > maxTextLength) {
+    return refuse(["json"], "too_large", `${text.length} characters; at most ${maxTextLength} are read`);
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    return ok(value);
+  } catch (thrown) {
+    // Only the position: the engine's own message quotes the text, and the text may hold anything.
+    const position = thrown instanceof Error ? /position (\d+)/.exec(thrown.message)?.[1] : undefined;
+    return refuse(
+      ["json"],
+      "malformed",
+      `this is not JSON${position === undefined ? "" : ` from position ${position}`}`,
+    );
+  }
+}
+
+function refuse(path: Path, code: IssueCode, message: string) {
+  return failed(new ValidationError("invalid_data", { issues: [{ path, code, message }] }).failure);
+}

@@ -1,0 +1,7 @@
+/**
+ * What a session is waiting for. `idle` and `completed`: the next message. `awaiting_user`: an answer to a question.
+ * `awaiting_tools`: results or decisions for pending calls. `error`: somebody to recover it.
+ */
+export type SessionStatus = (typeof sessionStatuses)[number];
+
+export const sessionStatuses = ["idle", "awaiting_user", "awaiting_tools", "completed", "error"] as const;

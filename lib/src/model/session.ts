@@ -1,0 +1,212 @@
+// A conversation with a status: what it waits for, and what became of its last run. Plain data; the verbs that drive one
+// live elsewhere and return a new one.
+
+import type { Failure } from "./failure.ts";
+import type { JsonObject } from "./json.ts";
+import type { AssistantMessage, Message, ToolMessage } from "./message.ts";
+import type { HaltedReason, TurnOutcome } from "./outcome.ts";
+import type { ChatMetadata } from "./results.ts";
+import type { SessionStatus } from "./session-status.ts";
+import type { Shape } from "./shape.ts";
+import type { Thread } from "./thread.ts";
+import type { ToolCall, ToolCallInput } from "./tool.ts";
+import type { Usage } from "./usage.ts";
+
+import { failureShape } from "./failure.ts";
+import { emptyObject, isPlainObject, ownValue } from "./json.ts";
+import { assistantMessageShape, toolResult, user } from "./message.ts";
+import { outcomeShape } from "./outcome.ts";
+import { chatMetadataShape } from "./results.ts";
+import { sessionStatuses } from "./session-status.ts";
+import {
+  array,
+  construct,
+  count,
+  fallback,
+  jsonObject,
+  nullable,
+  object,
+  oneOf,
+  read,
+  required,
+  settings,
+  string,
+  variant,
+} from "./shape.ts";
+import { addMessage, thread, threadShape } from "./thread.ts";
+import { toolCallFields } from "./tool.ts";
+import { noUsage, usageShape } from "./usage.ts";
+
+/** The type parameter is what is known about the context: anything while in memory, JSON once it has been stored. */
+export type Session<Context extends CallerContext = CallerContext> = {
+  readonly id: string | null;
+  readonly thread: Thread;
+  readonly status: SessionStatus;
+  /** Calls of the thread that nobody has answered yet (S2). */
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly pendingQuestion: string | null;
+  /** The call that asked the pending question. */
+  readonly pendingToolCallId: string | null;
+  /** The caller's own, handed to tool handlers untouched. Only a context that is JSON can be stored. */
+  readonly context: Context;
+  /** What all runs of this session have cost. */
+  readonly usage: Usage;
+  /** What became of the newest run; `null` before the first. */
+  readonly lastRun: LastRun | null;
+  /** While the status is `error`, `metadata.error` says why: see {@link sessionError}. */
+  readonly metadata: JsonObject;
+};
+
+/** Whatever the caller wants its tool handlers to have: a user id, a database handle. Never looked into. */
+export type CallerContext = { readonly [key: string]: unknown };
+
+/** A call that waits, and for what. It is a {@link ToolCall}; what may be answered follows from the reason. */
+export type PendingToolCall = ToolCall & {
+  readonly reason: PendingReason;
+  /** What a tool asked, when the reason is `question`. */
+  readonly question: string | null;
+  /** Hints for whoever shows the question or the approval. */
+  readonly options: JsonObject;
+  /** What was decided, until the result of that is in the thread. */
+  readonly decision: Decision | null;
+};
+
+export type PendingReason = (typeof pendingReasons)[number];
+export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
+
+/** What somebody may say to a pending call. */
+export type AnswerKind = "result" | "approve" | "deny" | "answer";
+
+/** What may be answered, by the reason a call waits for. */
+export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKind[] } = {
+  manual: ["result"],
+  approval: ["approve", "deny"],
+  question: ["answer"],
+  outcome_unknown: ["result", "approve", "deny"],
+};
+
+/** Consent, with other arguments if wanted, or refusal, with a reason the model gets to read. */
+export type Decision =
+  | { readonly type: "approve"; readonly arguments: JsonObject | null }
+  | { readonly type: "deny"; readonly reason: string | null };
+
+/** The newest run in short. */
+export type LastRun = {
+  readonly haltedReason: HaltedReason;
+  readonly outcome: TurnOutcome;
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly metadata: ChatMetadata;
+  /** What had arrived of a reply that was cancelled and is in no thread. */
+  readonly partial: AssistantMessage | null;
+};
+
+// Shapes
+
+const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
+  approve: object<Extract<Decision, { type: "approve" }>>({
+    type: required(oneOf(["approve"])),
+    arguments: fallback(nullable(jsonObject), null),
+  }),
+  deny: object<Extract<Decision, { type: "deny" }>>({
+    type: required(oneOf(["deny"])),
+    reason: fallback(nullable(string), null),
+  }),
+});
+
+export const pendingToolCallShape: Shape<PendingToolCall> = object<PendingToolCall>({
+  ...toolCallFields,
+  reason: fallback(oneOf(pendingReasons), "manual"),
+  question: fallback(nullable(string), null),
+  options: fallback(settings, emptyObject),
+  decision: fallback(nullable(decisionShape), null),
+});
+
+const lastRunShape: Shape<LastRun> = object<LastRun>({
+  haltedReason: required(string),
+  outcome: required(outcomeShape),
+  steps: required(count),
+  usage: fallback(usageShape, noUsage),
+  metadata: fallback(chatMetadataShape, {}),
+  partial: fallback(nullable(assistantMessageShape), null),
+});
+
+const sharedFields = {
+  id: fallback(nullable(string), null),
+  thread: fallback(threadShape, thread()),
+  status: fallback(oneOf(sessionStatuses), "idle"),
+  pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  pendingQuestion: fallback(nullable(string), null),
+  pendingToolCallId: fallback(nullable(string), null),
+  usage: fallback(usageShape, noUsage),
+  lastRun: fallback(nullable(lastRunShape), null),
+  metadata: fallback(settings, emptyObject),
+};
+
+/** A session on its way to or from storage: its context has to be JSON, and is walked to see whether it is. */
+export const sessionShape: Shape<Session<JsonObject>> = object<Session<JsonObject>>({
+  ...sharedFields,
+  context: fallback(settings, emptyObject),
+});
+
+const liveContext: Shape<CallerContext> = (input, reading) =>
+  isPlainObject(input) ? input : reading.report("invalid_type", "must be an object");
+
+const liveSessionShape: Shape<Session> = object<Session>({
+  ...sharedFields,
+  context: fallback<CallerContext>(liveContext, emptyObject),
+});
+
+// Constructors
+
+export type PendingToolCallInput = ToolCallInput & Partial<PendingToolCall>;
+
+export type SessionInput = Partial<Omit<Session, "pendingToolCalls">> & {
+  readonly pendingToolCalls?: readonly PendingToolCallInput[];
+};
+
+/**
+ * A session from its fields; everything has a default. A pending call without a reason waits as `manual`.
+ *
+ * @example
+ * ```ts
+ * import { fromMessages, session } from "everturn/model";
+ *
+ * session({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
+ * ```
+ */
+export function session(fields: SessionInput = {}): Session {
+  return construct("session", liveSessionShape, fields);
+}
+
+// Helpers. They touch the thread alone: status and pending calls belong to the verbs that drive a session.
+
+export function append(to: Session, added: Message): Session {
+  return { ...to, thread: addMessage(to.thread, added) };
+}
+
+export function appendUser(to: Session, text: string): Session {
+  return append(to, user(text));
+}
+
+export function appendToolResult(
+  to: Session,
+  toolCallId: string,
+  content: ToolMessage["content"] | JsonObject,
+): Session {
+  return append(to, toolResult(toolCallId, content));
+}
+
+export function messages(of: Session): readonly Message[] {
+  return of.thread.messages;
+}
+
+export function pendingToolCalls(of: Session): readonly PendingToolCall[] {
+  return of.pendingToolCalls;
+}
+
+/** Why the session is in `error`, or `null`. */
+export function sessionError(of: Session): Failure | null {
+  const found = read(failureShape, ownValue(of.metadata, "error"), "store");
+  return "value" in found ? found.value : null;
+}

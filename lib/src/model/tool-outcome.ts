@@ -1,0 +1,128 @@
+// What a tool call came to: for the program that reads the result, and for the model that goes on from it. The two are
+// different things; this file holds the first, and the default way from it to the second.
+
+import type { ToolFailure } from "./failure.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { Message, ToolMessageStatus, UserPart } from "./message.ts";
+import type { Shape } from "./shape.ts";
+import type { ToolValue } from "./tool-value.ts";
+
+import { toolFailureShape } from "./failure.ts";
+import { emptyObject } from "./json.ts";
+import { awaitingUserContent, messageShape } from "./message.ts";
+import { textPart } from "./part.ts";
+import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "./shape.ts";
+import { decodeToolValue, isAttachment, attachmentPart, toolValueParts, toolValueShape } from "./tool-value.ts";
+import type { ProgramValue } from "./tool-value.ts";
+
+export type ToolOutcome = ToolSuccess | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
+
+export type ToolSuccess = {
+  readonly type: "success";
+  readonly value: ToolValue;
+  /** What the tool wants done with the turn; `null`: go on. */
+  readonly control: ToolControl | null;
+};
+
+export type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailure };
+
+export type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
+
+/** The tool needs an answer from a person before it can go on. `options` are hints for whoever asks them. */
+export type ToolAsked = { readonly type: "ask_user"; readonly question: string; readonly options: JsonObject };
+
+/** The tool stopped the loop, for a reason of its own. */
+export type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
+
+/** What a successful tool may do with the turn it runs in. */
+export type ToolControl = FinishControl | FailControl | HandoffControl;
+
+/** Ends the turn with this value as its result. */
+export type FinishControl = { readonly type: "finish"; readonly value: Json };
+/** Ends the turn as failed. */
+export type FailControl = { readonly type: "fail"; readonly failure: ToolFailure };
+/** Ends the turn and names who goes on, with what. */
+export type HandoffControl = {
+  readonly type: "handoff";
+  readonly target: string;
+  readonly task: string | null;
+  readonly initialMessages: readonly Message[];
+};
+
+const controlShape: Shape<ToolControl> = variant<ToolControl, "type">("type", {
+  finish: object<FinishControl>({ type: required(oneOf(["finish"])), value: required(json) }),
+  fail: object<FailControl>({ type: required(oneOf(["fail"])), failure: required(toolFailureShape) }),
+  handoff: object<HandoffControl>({
+    type: required(oneOf(["handoff"])),
+    target: required(string),
+    task: fallback(nullable(string), null),
+    initialMessages: fallback(array(messageShape), []),
+  }),
+});
+
+export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">("type", {
+  success: object<ToolSuccess>({
+    type: required(oneOf(["success"])),
+    value: required(toolValueShape),
+    control: fallback(nullable(controlShape), null),
+  }),
+  failure: object<ToolFailed>({ type: required(oneOf(["failure"])), failure: required(toolFailureShape) }),
+  cancelled: object<ToolCancelled>({
+    type: required(oneOf(["cancelled"])),
+    message: fallback(string, ""),
+    raw: fallback(json, null),
+  }),
+  ask_user: object<ToolAsked>({
+    type: required(oneOf(["ask_user"])),
+    question: required(string),
+    options: fallback(settings, emptyObject),
+  }),
+  halt: object<ToolHalted>({
+    type: required(oneOf(["halt"])),
+    reason: required(string),
+    value: fallback(toolValueShape, null),
+  }),
+});
+
+/** What the model sees of an outcome unless an encoder says otherwise. Always at least one part. */
+export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
+  switch (outcome.type) {
+    case "success":
+    case "halt":
+      return toolValueParts(outcome.value);
+    case "failure":
+      return notice("[Tool execution failed]", outcome.failure.message, outcome.failure.raw);
+    case "cancelled":
+      return notice("[Tool execution cancelled]", outcome.message, outcome.raw);
+    case "ask_user":
+      return [textPart(awaitingUserContent)];
+  }
+}
+
+/** The status of the tool message that answers a call with this outcome. */
+export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
+  switch (outcome.type) {
+    case "success":
+    case "halt":
+      return "success";
+    case "failure":
+      return outcome.failure.reason === "not_run" ? "not_run" : "failure";
+    case "cancelled":
+      return "cancelled";
+    case "ask_user":
+      return "awaiting_user";
+  }
+}
+
+/** A line that says what happened, why if known, and the attachments that came with it. */
+function notice(head: string, message: string, raw: Json): readonly UserPart[] {
+  const text = textPart(message === "" ? head : `${head}\n${message}`);
+  const decoded = decodeToolValue(raw);
+  return decoded.ok ? [text, ...attachmentsIn(decoded.value)] : [text];
+}
+
+function attachmentsIn(value: ProgramValue): readonly UserPart[] {
+  if (isAttachment(value)) return [attachmentPart(value)];
+  if (value === null || typeof value !== "object") return [];
+  return Object.values(value).flatMap((item: ProgramValue) => attachmentsIn(item));
+}

@@ -1,0 +1,269 @@
+// What a tool returned, as data: JSON in which files and images may stand as leaves.
+//
+// In a program an attachment is an object made by `attachment()`; stored, it is `{ "$everturn": "attachment", … }`. An object
+// that merely has a key of that name (a tool may return anything it found on the web) is stored wrapped, as
+// `{ "$everturn": "object", "entries": … }`, so data can never pass itself off as an attachment.
+
+import type { ToolFailure } from "./failure.ts";
+import type { Path } from "./issue.ts";
+import type { Json } from "./json.ts";
+import type { MediaSource } from "./media.ts";
+import type { UserPart } from "./message.ts";
+import type { Result } from "./result.ts";
+import type { Shape } from "./shape.ts";
+
+import { ToolError } from "./errors.ts";
+import { image } from "./image.ts";
+import { renderPath } from "./issue.ts";
+import { describe, isPlainObject } from "./json.ts";
+import { mediaSourceShape } from "./media.ts";
+import { filePart, imagePart, textPart } from "./part.ts";
+import { failed, ok } from "./result.ts";
+import { construct, fallback, json, maxDepth, nullable, object, oneOf, read, required, string } from "./shape.ts";
+
+/** A tool's value as it is stored. Made by {@link encodeToolValue}, read by {@link decodeToolValue}. */
+export type ToolValue = Json;
+
+/** A tool's value as a program has it: JSON with attachments in it. */
+export type ProgramValue =
+  | null
+  | boolean
+  | number
+  | string
+  | Attachment
+  | readonly ProgramValue[]
+  | { readonly [key: string]: ProgramValue };
+
+/** A file or image among the values a tool returns. */
+export type Attachment = {
+  readonly [attachmentMark]: true;
+  readonly source: MediaSource;
+  readonly mimeType: string | null;
+  readonly name: string | null;
+};
+
+// A symbol, because no JSON from elsewhere can contain one.
+const attachmentMark: unique symbol = Symbol("attachment");
+const reservedKey = "$everturn";
+
+type StoredAttachment = {
+  readonly [reservedKey]: "attachment";
+  readonly source: MediaSource;
+  readonly mimeType: string | null;
+  readonly name: string | null;
+};
+
+const attachmentFields = {
+  source: required(mediaSourceShape),
+  mimeType: fallback(nullable(string), null),
+  name: fallback(nullable(string), null),
+};
+
+const attachmentShape = object<Omit<StoredAttachment, typeof reservedKey>>(attachmentFields);
+
+const storedAttachmentShape: Shape<StoredAttachment> = object<StoredAttachment>({
+  [reservedKey]: required(oneOf(["attachment"])),
+  ...attachmentFields,
+});
+
+/** A file or image to return from a tool, alone or anywhere inside an object. The model gets it as what it is. */
+export function attachment(fields: {
+  readonly source: MediaSource;
+  readonly mimeType?: string | null;
+  readonly name?: string | null;
+}): Attachment {
+  return { [attachmentMark]: true, ...construct("attachment", attachmentShape, fields) };
+}
+
+export function isAttachment(value: unknown): value is Attachment {
+  return typeof value === "object" && value !== null && attachmentMark in value;
+}
+
+// Encoding
+
+/**
+ * What a tool returned, made storable. What JSON would write is taken (`toJSON` is honoured, so dates become text; keys that
+ * are `undefined` vanish); what it would silently lose or mangle is an `encoding_failed` failure with the path.
+ */
+export function encodeToolValue(value: unknown): Result<ToolValue, ToolFailure> {
+  try {
+    return ok(encode(value === undefined ? null : value, [], []));
+  } catch (thrown) {
+    // The walk leaves by throwing; a `toJSON` of the user's may throw as well.
+    if (thrown instanceof ToolError) return failed(thrown.failure);
+    return failed(refusal([], "a toJSON method threw", thrown).failure);
+  }
+}
+
+function encode(value: unknown, path: Path, ancestors: readonly object[]): Json {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return value;
+  if (typeof value === "number") {
+    if (Number.isFinite(value)) return value;
+    throw refusal(path, `${String(value)} is not a number JSON knows`);
+  }
+  if (typeof value !== "object") throw refusal(path, `${describe(value)} is not data`);
+  if (ancestors.includes(value)) throw refusal(path, "the value contains itself");
+  if (path.length > maxDepth) throw refusal(path.slice(0, 8), `nested more than ${maxDepth} levels deep`);
+  if (isAttachment(value)) {
+    return { [reservedKey]: "attachment", source: value.source, mimeType: value.mimeType, name: value.name };
+  }
+  const inner = [...ancestors, value];
+  const toJson: unknown = Reflect.get(value, "toJSON");
+  if (typeof toJson === "function") return encode(toJson.call(value, ""), path, inner);
+  if (Array.isArray(value)) {
+    return Array.from(value, (item: unknown, index) =>
+      encode(item === undefined ? null : item, [...path, index], inner),
+    );
+  }
+  if (!isPlainObject(value)) refuseOpaque(value, path);
+  const entries = Object.entries(value)
+    .filter(([, item]) => item !== undefined)
+    .map(([key, item]): [string, Json] => [key, encode(item, [...path, key], inner)]);
+  const plain: Json = Object.fromEntries(entries);
+  return Object.hasOwn(plain, reservedKey) ? { [reservedKey]: "object", entries: plain } : plain;
+}
+
+/** An instance of a class counts as its own properties, as JSON has it; one whose content is elsewhere does not. */
+function refuseOpaque(value: object, path: Path): void {
+  if (Symbol.iterator in value || Object.keys(value).length === 0) {
+    throw refusal(path, `${describe(value)} would be lost; return plain data or attachment(…)`);
+  }
+}
+
+function refusal(path: Path, why: string, cause?: unknown): ToolError {
+  const where = path.length === 0 ? "the value" : renderPath(path);
+  return new ToolError("encoding_failed", {
+    message: `${where} cannot be given to the model: ${why}`,
+    metadata: { path: [...path] },
+    cause,
+  });
+}
+
+// Decoding
+
+/** The program's value from its stored form. Malformed marks are a failure: nobody but us writes them. */
+export function decodeToolValue(value: ToolValue): Result<ProgramValue, ToolFailure> {
+  try {
+    return ok(decode(value, []));
+  } catch (thrown) {
+    if (thrown instanceof ToolError) return failed(thrown.failure);
+    throw thrown;
+  }
+}
+
+function decode(value: Json, path: Path): ProgramValue {
+  if (value === null || typeof value !== "object") return value;
+  if (path.length > maxDepth) throw malformed(path.slice(0, 8), `nested more than ${maxDepth} levels deep`);
+  if (isList(value)) return value.map((item, index) => decode(item, [...path, index]));
+  const mark = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
+  if (mark === undefined) return decodeEntries(value, path);
+  if (mark === "attachment") {
+    const stored = read(storedAttachmentShape, value, "store");
+    if ("issues" in stored) throw malformed(path, "malformed attachment");
+    const { source, mimeType, name } = stored.value;
+    return { [attachmentMark]: true, source, mimeType, name };
+  }
+  const entries = mark === "object" && Object.keys(value).length === 2 ? value["entries"] : undefined;
+  if (mark === "object") {
+    if (!isPlainObject(entries)) throw malformed(path, "malformed escaped object");
+    return decodeEntries(entries, path);
+  }
+  throw malformed(path, `unknown mark under ${reservedKey}`);
+}
+
+function decodeEntries(entries: { readonly [key: string]: Json }, path: Path): ProgramValue {
+  return Object.fromEntries(
+    Object.entries(entries).map(([key, item]): [string, ProgramValue] => [key, decode(item, [...path, key])]),
+  );
+}
+
+function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+function malformed(path: Path, why: string): ToolError {
+  return new ToolError("invalid_return", {
+    message: `${renderPath(path)}: ${why} in a stored tool value`,
+    metadata: { path: [...path] },
+  });
+}
+
+// What the model sees
+
+/**
+ * A tool's value as the model sees it: text stays text, anything else is compact JSON, and attachments stand where they
+ * stood, the text around them cut in two. Always at least one part.
+ *
+ * @example
+ * ```ts
+ * import { encodeToolValue, orThrow, toolValueParts } from "everturn/model";
+ *
+ * toolValueParts("sunny").map((part) => part.type === "text" && part.text); // => ["sunny"]
+ * toolValueParts({ celsius: 21 }).map((part) => part.type === "text" && part.text); // => ['{"celsius":21}']
+ * ```
+ */
+export function toolValueParts(value: ToolValue): readonly UserPart[] {
+  if (typeof value === "string") return [textPart(value)];
+  const decoded = decodeToolValue(value);
+  const pieces = new Pieces();
+  // A value nobody can read is shown as it is stored: the model can make more of it than of nothing.
+  if (decoded.ok) pieces.write(decoded.value);
+  else pieces.text(JSON.stringify(value));
+  return pieces.parts();
+}
+
+class Pieces {
+  readonly #done: UserPart[] = [];
+  #text = "";
+
+  text(more: string): void {
+    this.#text += more;
+  }
+
+  write(value: ProgramValue): void {
+    if (isAttachment(value)) {
+      this.#cut();
+      this.#done.push(attachmentPart(value));
+    } else if (value === null || typeof value !== "object") {
+      this.text(JSON.stringify(value));
+    } else if (isProgramList(value)) {
+      this.#list("[", value.entries(), "]");
+    } else {
+      this.#list("{", Object.entries(value), "}");
+    }
+  }
+
+  parts(): readonly UserPart[] {
+    if (this.#done.length === 0) return [textPart(this.#text)];
+    this.#cut();
+    return this.#done;
+  }
+
+  #list(open: string, items: Iterable<[string | number, ProgramValue]>, close: string): void {
+    let separator = open;
+    for (const [key, item] of items) {
+      this.text(typeof key === "string" ? `${separator}${JSON.stringify(key)}:` : separator);
+      this.write(item);
+      separator = ",";
+    }
+    this.text(separator === open ? open + close : close);
+  }
+
+  #cut(): void {
+    if (this.#text !== "") this.#done.push(textPart(this.#text));
+    this.#text = "";
+  }
+}
+
+function isProgramList(value: ProgramValue): value is readonly ProgramValue[] {
+  return Array.isArray(value);
+}
+
+/** An image is shown as an image, anything else as a file. */
+export function attachmentPart(from: Attachment): UserPart {
+  const { source, mimeType, name } = from;
+  if (mimeType?.startsWith("image/") === true) return imagePart(image({ source, mimeType }));
+  return filePart(source, { mimeType, name });
+}
+
+export const toolValueShape: Shape<ToolValue> = json;

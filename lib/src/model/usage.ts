@@ -1,0 +1,146 @@
+// What calls cost. Unknown is `null`, never 0: a provider that says nothing about caching has not said "none".
+
+import type { ValidationFailure } from "./failure.ts";
+import type { Issue } from "./issue.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { Result } from "./result.ts";
+import type { Shape } from "./shape.ts";
+
+import { ValidationError } from "./errors.ts";
+import { emptyObject } from "./json.ts";
+import { failed, ok } from "./result.ts";
+import { construct, count, fallback, jsonObject, nullable, number, object } from "./shape.ts";
+
+export type Usage = {
+  /** All tokens of the prompt, those read from and written to a cache included. */
+  readonly inputTokens: number | null;
+  /** All tokens the model produced, reasoning included. */
+  readonly outputTokens: number | null;
+  /** Of `inputTokens`: read from a cache. */
+  readonly cachedInputTokens: number | null;
+  /** Of `inputTokens`: written to a cache. */
+  readonly cacheWriteInputTokens: number | null;
+  /** Of `outputTokens`: spent on reasoning. */
+  readonly reasoningTokens: number | null;
+  /** What the provider says the total is; {@link totalTokens} works it out when it says nothing. */
+  readonly totalTokens: number | null;
+  /** In US dollars. */
+  readonly inputCost: number | null;
+  readonly outputCost: number | null;
+  readonly totalCost: number | null;
+  /** Uses of provider-run tools, by name. */
+  readonly toolUsage: JsonObject;
+  /** What else the provider reported. */
+  readonly extra: JsonObject;
+};
+
+export const usageShape: Shape<Usage> = object<Usage>({
+  inputTokens: fallback(nullable(count), null),
+  outputTokens: fallback(nullable(count), null),
+  cachedInputTokens: fallback(nullable(count), null),
+  cacheWriteInputTokens: fallback(nullable(count), null),
+  reasoningTokens: fallback(nullable(count), null),
+  totalTokens: fallback(nullable(count), null),
+  inputCost: fallback(nullable(number), null),
+  outputCost: fallback(nullable(number), null),
+  totalCost: fallback(nullable(number), null),
+  toolUsage: fallback(jsonObject, emptyObject),
+  extra: fallback(jsonObject, emptyObject),
+});
+
+export function usage(fields: Partial<Usage> = {}): Usage {
+  return construct("usage", usageShape, fields);
+}
+
+/** Nothing known, nothing spent: where a sum starts. */
+export const noUsage: Usage = Object.freeze(usage());
+
+/**
+ * The total: the provider's word if it gave one, else input plus output, else `null`.
+ *
+ * @example
+ * ```ts
+ * import { totalTokens, usage } from "everturn/model";
+ *
+ * totalTokens(usage({ inputTokens: 12, outputTokens: 30 })); // => 42
+ * totalTokens(usage({ inputTokens: 12 })); // => null
+ * ```
+ */
+export function totalTokens(of: Usage): number | null {
+  if (of.totalTokens !== null) return of.totalTokens;
+  return of.inputTokens === null || of.outputTokens === null ? null : of.inputTokens + of.outputTokens;
+}
+
+/** Tokens of the prompt that no cache saved: what the full price is paid for. `null` when the prompt is unknown. */
+export function uncachedInputTokens(of: Usage): number | null {
+  if (of.inputTokens === null) return null;
+  return Math.max(0, of.inputTokens - (of.cachedInputTokens ?? 0) - (of.cacheWriteInputTokens ?? 0));
+}
+
+/**
+ * The sum of two usages. Where one side does not know a number the other side's stands, so a sum is what is known to have
+ * been spent. Token counts that leave the range of exact integers are a failure (`overflow`), not a rounded number.
+ *
+ * @example
+ * ```ts
+ * import { addUsage, orThrow, usage } from "everturn/model";
+ *
+ * const sum = orThrow(addUsage(usage({ inputTokens: 10 }), usage({ inputTokens: 5, outputTokens: 2 })));
+ * sum.inputTokens; // => 15
+ * sum.outputTokens; // => 2
+ * sum.reasoningTokens; // => null
+ * ```
+ */
+export function addUsage(left: Usage, right: Usage): Result<Usage, ValidationFailure> {
+  const tokens = addTokens(left, right);
+  const issues = tokenFields.flatMap((field): Issue[] => {
+    const value = tokens[field];
+    if (value === null || Number.isSafeInteger(value)) return [];
+    return [{ path: [field], code: "overflow", message: `the sum is beyond ${Number.MAX_SAFE_INTEGER}` }];
+  });
+  if (issues.length > 0) return failed(new ValidationError("invalid_usage", { issues }).failure);
+  return ok({
+    ...tokens,
+    inputCost: addKnown(left.inputCost, right.inputCost),
+    outputCost: addKnown(left.outputCost, right.outputCost),
+    totalCost: addKnown(left.totalCost, right.totalCost),
+    toolUsage: addNumbers(left.toolUsage, right.toolUsage),
+    extra: addNumbers(left.extra, right.extra),
+  });
+}
+
+const tokenFields = [
+  "inputTokens",
+  "outputTokens",
+  "cachedInputTokens",
+  "cacheWriteInputTokens",
+  "reasoningTokens",
+  "totalTokens",
+] as const;
+
+function addTokens(left: Usage, right: Usage): Pick<Usage, (typeof tokenFields)[number]> {
+  return {
+    inputTokens: addKnown(left.inputTokens, right.inputTokens),
+    outputTokens: addKnown(left.outputTokens, right.outputTokens),
+    cachedInputTokens: addKnown(left.cachedInputTokens, right.cachedInputTokens),
+    cacheWriteInputTokens: addKnown(left.cacheWriteInputTokens, right.cacheWriteInputTokens),
+    reasoningTokens: addKnown(left.reasoningTokens, right.reasoningTokens),
+    // A stated total on one side only would make the sum a lie: work out what the other side leaves unsaid.
+    totalTokens: addKnown(totalTokens(left), totalTokens(right)),
+  };
+}
+
+function addKnown(left: number | null, right: number | null): number | null {
+  if (left === null) return right;
+  return right === null ? left : left + right;
+}
+
+/** Adds numbers under the same key; for anything else the right side's word stands. */
+function addNumbers(left: JsonObject, right: JsonObject): JsonObject {
+  const sums = new Map<string, Json>(Object.entries(left));
+  for (const [key, value] of Object.entries(right)) {
+    const before = sums.get(key);
+    sums.set(key, typeof before === "number" && typeof value === "number" ? before + value : value);
+  }
+  return Object.fromEntries(sums);
+}

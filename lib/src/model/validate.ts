@@ -1,0 +1,323 @@
+// The rules a value has to keep before it is used, as opposed to the shape it has to have to be one at all (parse.ts).
+// Every broken rule is reported, in a fixed order, with its path. Nothing is changed and nothing throws, also when a caller
+// without a compiler passes something that is not of the type it should be.
+
+import type { ImageRequest } from "./image-request.ts";
+import type { Issue, IssueCode, Path } from "./issue.ts";
+import type { Message } from "./message.ts";
+import type { ModelRequest } from "./request.ts";
+import type { Result } from "./result.ts";
+import type { Session } from "./session.ts";
+import type { Thread } from "./thread.ts";
+import type { Tool } from "./tool.ts";
+import type { ValidationErrorReason, ValidationFailure } from "./failure.ts";
+
+import { ValidationError } from "./errors.ts";
+import { imageOperations } from "./image-operation.ts";
+import { imageFormats } from "./image-request.ts";
+import { imageShape } from "./image.ts";
+import { describe, isPlainObject, ownValue } from "./json.ts";
+import { roles } from "./message.ts";
+import { failed, ok } from "./result.ts";
+import { sessionStatuses } from "./session-status.ts";
+import { read } from "./shape.ts";
+import { reservedToolNames } from "./tool.ts";
+
+/** A request can be sent: it has messages, its tools have names of their own, its numbers are in range. */
+export function validateRequest(request: ModelRequest): Result<ModelRequest, ValidationFailure> {
+  return judge("invalid_request", request, requestIssues(request));
+}
+
+export function validateMessage(message: Message): Result<Message, ValidationFailure> {
+  return judge("invalid_message", message, messageIssues(message, []));
+}
+
+export function validateTool(tool: Tool): Result<Tool, ValidationFailure> {
+  return judge("invalid_tool", tool, toolIssues(tool, []));
+}
+
+/**
+ * Every message keeps the rules, every call is answered and every answer has its call (S2). An answer may stand anywhere
+ * behind its call: late results are put in their place when the thread is shown to a model. An empty thread is valid.
+ */
+export function validateThread(thread: Thread): Result<Thread, ValidationFailure> {
+  return judge("invalid_thread", thread, threadIssues(thread, [], new Set()));
+}
+
+/** The status agrees with what is pending, and every call of the thread is answered or pending (S2). */
+export function validateSession(session: Session): Result<Session, ValidationFailure> {
+  return judge("invalid_session", session, sessionIssues(session));
+}
+
+export function validateImageRequest(request: ImageRequest): Result<ImageRequest, ValidationFailure> {
+  return judge("invalid_image_request", request, imageRequestIssues(request));
+}
+
+function judge<T>(reason: ValidationErrorReason, value: T, issues: readonly Issue[]): Result<T, ValidationFailure> {
+  return issues.length === 0 ? ok(value) : failed(new ValidationError(reason, { issues }).failure);
+}
+
+// Rules. Each takes what it was given for unknown and returns what is wrong with it.
+
+function requestIssues(input: unknown): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject([], input)];
+  const messages = ownValue(input, "messages");
+  const isEmpty = Array.isArray(messages) && messages.length === 0;
+  return [
+    ...(isEmpty ? [issue(["messages"], "empty", "a request needs at least one message")] : []),
+    ...messageListIssues(messages, ["messages"]),
+    ...toolListIssues(ownValue(input, "tools") ?? []),
+    ...numberIssues(input),
+    ...formatIssues(input),
+  ];
+}
+
+function messageListIssues(input: unknown, path: Path): readonly Issue[] {
+  if (!Array.isArray(input)) return [issue(path, "not_a_list", `must be a list of messages, not ${describe(input)}`)];
+  return input.flatMap((message: unknown, index) => messageIssues(message, [...path, index]));
+}
+
+function messageIssues(input: unknown, path: Path): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject(path, input)];
+  const role = ownValue(input, "role");
+  const known = roles.find((word) => word === role);
+  const issues: Issue[] = [];
+  if (known === undefined) issues.push(issue([...path, "role"], "unknown", `must be one of ${roles.join(", ")}`));
+  issues.push(...contentIssues(ownValue(input, "content"), known ?? "assistant", [...path, "content"]));
+  if (known === "tool" && typeof ownValue(input, "toolCallId") !== "string") {
+    issues.push(issue([...path, "toolCallId"], "required", "a tool message names the call it answers"));
+  }
+  return issues;
+}
+
+function contentIssues(content: unknown, role: (typeof roles)[number], path: Path): readonly Issue[] {
+  if (typeof content === "string") return [];
+  if (!Array.isArray(content)) {
+    return [issue(path, "invalid_type", `must be a string or a list of parts, not ${describe(content)}`)];
+  }
+  const legal = partsByRole[role];
+  const bad = content.findIndex((part: unknown) => {
+    const type = isPlainObject(part) ? ownValue(part, "type") : undefined;
+    return !legal.some((word) => word === type);
+  });
+  if (bad === -1) return [];
+  const message = `item ${bad} may not stand here; a message of role ${role} may contain parts of type ${legal.join(", ")}`;
+  return [issue(path, "invalid_part_type", message)];
+}
+
+const partsByRole: { readonly [R in (typeof roles)[number]]: readonly string[] } = {
+  system: ["text"],
+  user: ["text", "image", "file"],
+  assistant: ["text", "image", "file", "reasoning", "tool_call", "tool_result"],
+  tool: ["text", "image", "file"],
+  event: ["text"],
+};
+
+function toolListIssues(tools: unknown): readonly Issue[] {
+  if (!Array.isArray(tools)) return [issue(["tools"], "not_a_list", `must be a list of tools, not ${describe(tools)}`)];
+  const names = tools.map((tool: unknown) => (isPlainObject(tool) ? ownValue(tool, "name") : undefined));
+  const repeated = names.find((name, index) => typeof name === "string" && names.indexOf(name) < index);
+  return [
+    ...tools.flatMap((tool: unknown, index) => toolIssues(tool, ["tools", index])),
+    ...(typeof repeated === "string"
+      ? [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(repeated)}`)]
+      : []),
+  ];
+}
+
+function toolIssues(input: unknown, path: Path): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject(path, input)];
+  const description = ownValue(input, "description");
+  const schema = ownValue(input, "schema");
+  const issues = [...toolNameIssues(ownValue(input, "name"), [...path, "name"])];
+  if (typeof description !== "string") {
+    issues.push(issue([...path, "description"], "not_a_string", `must be a string, not ${describe(description)}`));
+  }
+  if (!isPlainObject(schema)) {
+    issues.push(issue([...path, "schema"], "not_a_map", `must be a JSON Schema object, not ${describe(schema)}`));
+  }
+  return issues;
+}
+
+function toolNameIssues(name: unknown, path: Path): readonly Issue[] {
+  if (name === "") return [issue(path, "empty", "a tool needs a name")];
+  if (reservedToolNames.some((reserved) => reserved === name)) {
+    return [issue(path, "reserved_tool_name", `${reservedToolNames.join(", ")} mean something else in a tool choice`)];
+  }
+  if (typeof name === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(name)) return [];
+  return [issue(path, "invalid_format", "1 to 64 letters, digits, underscores and hyphens")];
+}
+
+function numberIssues(request: { readonly [key: string]: unknown }): readonly Issue[] {
+  const temperature = ownValue(request, "temperature") ?? null;
+  const maxTokens = ownValue(request, "maxTokens") ?? null;
+  const issues: Issue[] = [];
+  if (temperature !== null && !(typeof temperature === "number" && temperature >= 0 && temperature <= 2)) {
+    issues.push(issue(["temperature"], "out_of_range", "must be a number from 0 to 2"));
+  }
+  if (maxTokens !== null && !isPositiveInteger(maxTokens)) {
+    issues.push(issue(["maxTokens"], "must_be_positive", "must be a whole number of 1 or more"));
+  }
+  return issues;
+}
+
+function formatIssues(request: { readonly [key: string]: unknown }): readonly Issue[] {
+  const format = ownValue(request, "responseFormat") ?? null;
+  const type = isPlainObject(format) ? ownValue(format, "type") : undefined;
+  const issues: Issue[] = [];
+  if (format !== null && type !== "text" && type !== "json_object" && type !== "json_schema") {
+    issues.push(issue(["responseFormat"], "invalid_shape", "must be of type text, json_object or json_schema"));
+  }
+  if (ownValue(request, "structuredFinalize") === true && type !== "json_schema") {
+    const message = "needs a responseFormat of type json_schema: jsonSchema(name, schema)";
+    issues.push(issue(["structuredFinalize"], "requires_json_schema", message));
+  }
+  return issues;
+}
+
+function threadIssues(input: unknown, path: Path, pending: ReadonlySet<string>): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject(path, input)];
+  const messages = ownValue(input, "messages");
+  const at = [...path, "messages"];
+  const issues = messageListIssues(messages, at);
+  return Array.isArray(messages) ? [...issues, ...pairingIssues(messages, at, pending)] : issues;
+}
+
+/** Calls without an answer and answers without a call. Ids repeat across replies, so an answer takes the oldest open call. */
+function pairingIssues(messages: readonly unknown[], path: Path, pending: ReadonlySet<string>): readonly Issue[] {
+  const open = new Map<string, Path[]>();
+  const orphans: Issue[] = [];
+  for (const [index, message] of messages.entries()) {
+    if (!isPlainObject(message)) continue;
+    const role = ownValue(message, "role");
+    if (role === "assistant") {
+      for (const [slot, id] of callIds(message).entries()) {
+        const place = [...path, index, "toolCalls", slot];
+        const places = open.get(id);
+        if (places === undefined) open.set(id, [place]);
+        else places.push(place);
+      }
+    }
+    const answered = role === "tool" ? ownValue(message, "toolCallId") : undefined;
+    if (typeof answered === "string" && open.get(answered)?.shift() === undefined) {
+      const text = `no call with the id ${JSON.stringify(answered)} is waiting before this answer`;
+      orphans.push(issue([...path, index, "toolCallId"], "unknown_tool_call_id", text));
+    }
+  }
+  const unanswered = [...open].flatMap(([id, places]) =>
+    pending.has(id) ? [] : places.map((place) => unansweredAt(id, place)),
+  );
+  return [...orphans, ...unanswered];
+}
+
+function callIds(message: { readonly [key: string]: unknown }): readonly string[] {
+  const calls = ownValue(message, "toolCalls");
+  if (!Array.isArray(calls)) return [];
+  const ids = calls.map((call: unknown) => (isPlainObject(call) ? ownValue(call, "id") : undefined));
+  return ids.filter((id) => typeof id === "string");
+}
+
+function unansweredAt(id: string, path: Path): Issue {
+  const what = JSON.stringify(id);
+  return issue(path, "unanswered_tool_call", `the call ${what} has no answer; append toolResult(${what}, …)`);
+}
+
+function sessionIssues(input: unknown): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject([], input)];
+  const status = ownValue(input, "status");
+  const waiting = ownValue(input, "pendingToolCalls");
+  const metadata = ownValue(input, "metadata");
+  const issues: Issue[] = [];
+  if (!sessionStatuses.some((word) => word === status)) {
+    issues.push(issue(["status"], "unknown", `must be one of ${sessionStatuses.join(", ")}`));
+  }
+  if (status === "awaiting_user" && typeof ownValue(input, "pendingQuestion") !== "string") {
+    issues.push(issue(["pendingQuestion"], "required_for_status", "a session that awaits a user says what it asked"));
+  }
+  if (status === "awaiting_tools" && !(Array.isArray(waiting) && waiting.length > 0)) {
+    issues.push(issue(["pendingToolCalls"], "required_for_status", "a session that awaits tools names the calls"));
+  }
+  if (status === "error" && (!isPlainObject(metadata) || (ownValue(metadata, "error") ?? null) === null)) {
+    issues.push(issue(["metadata"], "error_required_for_status", "a session in error says why in metadata.error"));
+  }
+  const pending = new Set(callIds({ toolCalls: waiting }));
+  return [...issues, ...threadIssues(ownValue(input, "thread"), ["thread"], pending)];
+}
+
+function imageRequestIssues(input: unknown): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject([], input)];
+  const operation = ownValue(input, "operation");
+  const mask = ownValue(input, "mask") ?? null;
+  const issues: Issue[] = [];
+  if (!imageOperations.some((word) => word === operation)) {
+    issues.push(issue(["operation"], "unknown", `must be one of ${imageOperations.join(", ")}`));
+  }
+  if (!isPositiveInteger(ownValue(input, "n"))) {
+    issues.push(issue(["n"], "must_be_positive", "must be a whole number of 1 or more"));
+  }
+  if (!imageFormats.some((word) => word === ownValue(input, "responseFormat"))) {
+    issues.push(issue(["responseFormat"], "unknown", `must be one of ${imageFormats.join(", ")}`));
+  }
+  if (!isImageSize(ownValue(input, "size") ?? null)) {
+    issues.push(issue(["size"], "invalid_shape", "must be { width, height } of 1 or more, or a provider's own word"));
+  }
+  issues.push(...inputImageIssues(ownValue(input, "inputImages")));
+  if (mask !== null && !isImage(mask)) issues.push(issue(["mask"], "invalid_image", "must be an image"));
+  return [...issues, ...operationIssues(operation, ownValue(input, "prompt"), ownValue(input, "inputImages"))];
+}
+
+function inputImageIssues(images: unknown): readonly Issue[] {
+  if (!Array.isArray(images)) {
+    return [issue(["inputImages"], "not_a_list", `must be a list of images, not ${describe(images)}`)];
+  }
+  return images.flatMap((item: unknown, index) =>
+    isImage(item) ? [] : [issue(["inputImages", index], "invalid_image", "must be an image")],
+  );
+}
+
+function operationIssues(operation: unknown, prompt: unknown, images: unknown): readonly Issue[] {
+  const inputs = Array.isArray(images) ? images.length : 0;
+  const prompted = typeof prompt === "string" && prompt !== "";
+  const issues: Issue[] = [];
+  if ((operation === "generate" || operation === "edit") && !prompted) {
+    issues.push(issue(["prompt"], "required_for_operation", `${operation} needs a prompt`));
+  }
+  if (operation === "generate" && inputs > 0) {
+    issues.push(
+      issue(["inputImages"], "must_be_empty", "generate starts from nothing; use edit to start from an image"),
+    );
+  }
+  if (operation === "edit" && (inputs < 1 || inputs > 2)) {
+    issues.push(issue(["inputImages"], "invalid_count", `edit takes 1 or 2 images, not ${inputs}`));
+  }
+  if (operation === "variation" && inputs !== 1) {
+    issues.push(issue(["inputImages"], "invalid_count", `variation takes 1 image, not ${inputs}`));
+  }
+  if (operation === "variation" && prompt !== null && prompt !== undefined) {
+    issues.push(issue(["prompt"], "not_allowed_for_operation", "variation takes no prompt"));
+  }
+  return issues;
+}
+
+function isImage(value: unknown): boolean {
+  return "value" in read(imageShape, value, "store");
+}
+
+function isImageSize(size: unknown): boolean {
+  if (size === null || typeof size === "string") return true;
+  return (
+    isPlainObject(size) && isPositiveInteger(ownValue(size, "width")) && isPositiveInteger(ownValue(size, "height"))
+  );
+}
+
+function isPositiveInteger(value: unknown): boolean {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 1;
+}
+
+function notAnObject(path: Path, input: unknown): Issue {
+  return issue(path, "invalid_type", `must be an object, not ${describe(input)}`);
+}
+
+function issue(path: Path, code: IssueCode, message: string): Issue {
+  return { path, code, message };
+}

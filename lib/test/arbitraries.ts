@@ -1,0 +1,677 @@
+// A generator for every stored type. The table at the end is typed by the stored types themselves: a type without a
+// generator, or a field a generator forgets, does not compile.
+
+import type {
+  AssistantMessage,
+  CausalRef,
+  ChatMetadata,
+  ChatResult,
+  Decision,
+  EventMessage,
+  Failure,
+  FailureCause,
+  FilePart,
+  Image,
+  ImagePart,
+  ImageRequest,
+  ImageResponse,
+  ImageUsage,
+  Json,
+  JsonObject,
+  JsonSchemaFormat,
+  LastRun,
+  MediaSource,
+  Message,
+  MessageOrigin,
+  ModelRef,
+  ModelReply,
+  ModelRequest,
+  Part,
+  PendingToolCall,
+  ProviderReplay,
+  PruneState,
+  ReasoningPart,
+  RetryDisposition,
+  Session,
+  StepMetadata,
+  StepResult,
+  StoredType,
+  StoredTypes,
+  SystemMessage,
+  TextPart,
+  Thread,
+  Tool,
+  ToolCall,
+  ToolCallPart,
+  ToolControl,
+  ToolFailure,
+  ToolMessage,
+  ToolOutcome,
+  ToolResultPart,
+  TurnEvent,
+  TurnOutcome,
+  Usage,
+  UserMessage,
+  UserPart,
+  ValidationFailure,
+} from "everturn/model";
+import type { Arbitrary } from "fast-check";
+
+import {
+  adapterErrorReasons,
+  budgets,
+  engineErrorReasons,
+  finishReasons,
+  imageAdapterErrorReasons,
+  imageBackgrounds,
+  imageDetails,
+  imageFormats,
+  imageOperations,
+  imageStyles,
+  issueCodes,
+  pendingReasons,
+  providerFailureKinds,
+  sessionErrorReasons,
+  sessionStatuses,
+  streamErrorReasons,
+  textKinds,
+  textPhases,
+  toolErrorReasons,
+  toolFailureClasses,
+  toolFailureSources,
+  toolMessageStatuses,
+  validationErrorReasons,
+} from "everturn/model";
+import * as fc from "fast-check";
+
+const record = <T>(fields: { [K in keyof T]: Arbitrary<T[K]> }) => fc.record<T>(fields, { noNullPrototype: true });
+const sparse = <T>(fields: { [K in keyof T]-?: Arbitrary<Required<T>[K]> }) =>
+  fc.record<Required<T>, never>(fields, { requiredKeys: [], noNullPrototype: true });
+const word = <const T extends string>(words: readonly T[]) => fc.constantFrom(...words);
+const orNull = <T>(arbitrary: Arbitrary<T>) => fc.option(arbitrary, { nil: null });
+const few = <T>(arbitrary: Arbitrary<T>) => fc.array(arbitrary, { maxLength: 3 });
+const is = <const T extends string>(type: T) => fc.constant(type);
+
+const text = fc.oneof(fc.string({ maxLength: 12 }), fc.string({ unit: "binary", maxLength: 6 }), fc.constant("\ud800"));
+const count = fc.nat();
+// JSON has no negative zero: it is written as 0.
+const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => (value === 0 ? 0 : value));
+const key = fc.oneof({ weight: 5, arbitrary: text }, { weight: 1, arbitrary: word(["__proto__", "constructor", "toJSON"]) });
+const dictionary = (value: Arbitrary<Json>) => fc.dictionary(key, value, { maxKeys: 3, noNullPrototype: true });
+
+export const json: Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3, withCrossShrink: true },
+    fc.constant(null),
+    fc.boolean(),
+    number,
+    text,
+    fc.array(tie("value"), { maxLength: 3 }),
+    dictionary(tie("value")),
+  ),
+})).value;
+export const jsonObject: Arbitrary<JsonObject> = dictionary(json);
+
+const replay = record<ProviderReplay>({ provider: text, endpoint: text, model: text, data: json });
+const source: Arbitrary<MediaSource> = fc.oneof(
+  record<Extract<MediaSource, { type: "base64" }>>({ type: is("base64"), data: text }),
+  record<Extract<MediaSource, { type: "url" }>>({ type: is("url"), url: text }),
+  record<Extract<MediaSource, { type: "file" }>>({ type: is("file"), path: text }),
+  record<Extract<MediaSource, { type: "provider_file" }>>({ type: is("provider_file"), provider: text, id: text }),
+);
+
+const image = record<Image>({
+  source,
+  mimeType: orNull(text),
+  width: orNull(count),
+  height: orNull(count),
+  prompt: orNull(text),
+  revisedPrompt: orNull(text),
+  metadata: jsonObject,
+});
+
+const pruneState: Arbitrary<PruneState> = fc.oneof(
+  record<{ type: "cleared" }>({ type: is("cleared") }),
+  record<Extract<PruneState, { type: "deleted" }>>({ type: is("deleted"), breadcrumb: text, archiveHash: text }),
+  record<Extract<PruneState, { type: "summarized" }>>({ type: is("summarized"), summary: text, archiveHash: text }),
+);
+
+const toolCallFields = {
+  id: text,
+  name: text,
+  arguments: orNull(jsonObject),
+  rawArguments: orNull(text),
+  provider: orNull(replay),
+  metadata: jsonObject,
+};
+const toolCall = record<ToolCall>(toolCallFields);
+
+const partFields = { provider: orNull(replay), metadata: jsonObject };
+const prunable = { ...partFields, pruneState: orNull(pruneState) };
+const textPart = record<TextPart>({
+  type: is("text"),
+  text,
+  kind: word(textKinds),
+  phase: orNull(word(textPhases)),
+  ...prunable,
+});
+const imagePart = record<ImagePart>({ type: is("image"), image, detail: word(imageDetails), ...prunable });
+const filePart = record<FilePart>({
+  type: is("file"),
+  source,
+  mimeType: orNull(text),
+  name: orNull(text),
+  ...prunable,
+});
+const reasoningPart = record<ReasoningPart>({ type: is("reasoning"), text, redacted: fc.boolean(), ...partFields });
+const toolCallPart = record<ToolCallPart>({
+  type: is("tool_call"),
+  toolCallId: text,
+  providerExecuted: orNull(toolCall),
+  ...partFields,
+});
+const toolResultPart = record<ToolResultPart>({
+  type: is("tool_result"),
+  toolCallId: text,
+  content: text,
+  isError: fc.boolean(),
+  ...prunable,
+});
+const userPart: Arbitrary<UserPart> = fc.oneof(textPart, imagePart, filePart);
+const part: Arbitrary<Part> = fc.oneof(userPart, reasoningPart, toolCallPart, toolResultPart);
+
+const causalRef: Arbitrary<CausalRef> = fc.oneof(
+  record<Extract<CausalRef, { type: "turn" }>>({ type: is("turn"), sessionId: text, turnId: text }),
+  record<Extract<CausalRef, { type: "effect" }>>({
+    type: is("effect"),
+    sessionId: text,
+    turnId: orNull(text),
+    effectId: text,
+  }),
+  record<Extract<CausalRef, { type: "tool_call" }>>({ type: is("tool_call"), sessionId: text, toolCallId: text }),
+  record<Extract<CausalRef, { type: "process" }>>({ type: is("process"), processId: text }),
+  record<Extract<CausalRef, { type: "process_event" }>>({
+    type: is("process_event"),
+    processId: text,
+    sequence: count,
+  }),
+);
+
+const origin: Arbitrary<MessageOrigin> = fc.oneof(
+  record<Extract<MessageOrigin, { type: "plugin" }>>({ type: is("plugin"), pluginId: text, transient: fc.boolean() }),
+  record<Extract<MessageOrigin, { type: "process" }>>({
+    type: is("process"),
+    processId: text,
+    eventType: text,
+    sequence: count,
+    wakeId: orNull(text),
+    causedBy: orNull(causalRef),
+  }),
+  record<Extract<MessageOrigin, { type: "turn_input" }>>({
+    type: is("turn_input"),
+    turnId: text,
+    inputId: orNull(text),
+  }),
+);
+
+const messageFields = { id: orNull(text), name: orNull(text), origin: orNull(origin), metadata: jsonObject };
+const finishReason = orNull(word(finishReasons));
+const toolContent = fc.oneof(text, few(userPart));
+const assistantMessage = record<AssistantMessage>({
+  ...messageFields,
+  role: is("assistant"),
+  content: fc.oneof(text, few(part)),
+  toolCalls: few(toolCall),
+  finishReason,
+});
+const toolMessage = record<ToolMessage>({
+  ...messageFields,
+  role: is("tool"),
+  toolCallId: text,
+  content: toolContent,
+  status: word(toolMessageStatuses),
+  code: orNull(text),
+});
+const message: Arbitrary<Message> = fc.oneof(
+  record<SystemMessage>({ ...messageFields, role: is("system"), content: fc.oneof(text, few(textPart)) }),
+  record<UserMessage>({ ...messageFields, role: is("user"), content: fc.oneof(text, few(userPart)) }),
+  assistantMessage,
+  toolMessage,
+  record<EventMessage>({ ...messageFields, role: is("event"), content: fc.oneof(text, few(textPart)) }),
+);
+const thread = record<Thread>({ messages: few(message), metadata: jsonObject });
+
+const usage = record<Usage>({
+  inputTokens: orNull(count),
+  outputTokens: orNull(count),
+  cachedInputTokens: orNull(count),
+  cacheWriteInputTokens: orNull(count),
+  reasoningTokens: orNull(count),
+  totalTokens: orNull(count),
+  inputCost: orNull(number),
+  outputCost: orNull(number),
+  totalCost: orNull(number),
+  toolUsage: jsonObject,
+  extra: jsonObject,
+});
+
+const cause: Arbitrary<FailureCause> = fc.letrec<{ cause: FailureCause }>((tie) => ({
+  cause: record<FailureCause>({
+    name: text,
+    message: text,
+    cause: fc.option(tie("cause"), { nil: null, maxDepth: 3 }),
+  }),
+})).cause;
+const failureFields = { message: text, cause: orNull(cause), metadata: jsonObject };
+const providerFields = {
+  ...failureFields,
+  provider: orNull(text),
+  status: orNull(count),
+  retryAfterMs: orNull(count),
+  requestId: orNull(text),
+  retryable: fc.boolean(),
+  kind: word(providerFailureKinds),
+  code: orNull(text),
+  raw: orNull(text),
+};
+const retry: Arbitrary<RetryDisposition> = fc.oneof(
+  record<{ type: "never" }>({ type: is("never") }),
+  record<{ type: "safe"; afterMs: number | null }>({ type: is("safe"), afterMs: orNull(count) }),
+  record<{ type: "exhausted"; attempts: number }>({ type: is("exhausted"), attempts: count }),
+);
+const toolFailure = record<ToolFailure>({
+  ...failureFields,
+  type: is("tool_error"),
+  reason: word(toolErrorReasons),
+  class: word(toolFailureClasses),
+  code: text,
+  source: word(toolFailureSources),
+  retry,
+  toolName: orNull(text),
+  toolCallId: orNull(text),
+  raw: json,
+});
+const failure: Arbitrary<Failure> = fc.oneof(
+  record<Extract<Failure, { type: "engine_error" }>>({
+    ...failureFields,
+    type: is("engine_error"),
+    reason: word(engineErrorReasons),
+    provider: orNull(text),
+  }),
+  record<Extract<Failure, { type: "adapter_error" }>>({
+    ...providerFields,
+    type: is("adapter_error"),
+    reason: word(adapterErrorReasons),
+  }),
+  record<Extract<Failure, { type: "image_adapter_error" }>>({
+    ...providerFields,
+    type: is("image_adapter_error"),
+    reason: word(imageAdapterErrorReasons),
+  }),
+  record<Extract<Failure, { type: "stream_error" }>>({
+    ...failureFields,
+    type: is("stream_error"),
+    reason: word(streamErrorReasons),
+    provider: orNull(text),
+    eventIndex: orNull(count),
+    retryable: fc.boolean(),
+  }),
+  toolFailure,
+  record<Extract<Failure, { type: "session_error" }>>({
+    ...failureFields,
+    type: is("session_error"),
+    reason: word(sessionErrorReasons),
+  }),
+  record<ValidationFailure>({
+    ...failureFields,
+    type: is("validation_error"),
+    reason: word(validationErrorReasons),
+    issues: few(record({ path: few(fc.oneof(text, count)), code: word(issueCodes), message: text })),
+  }),
+);
+
+const control: Arbitrary<ToolControl> = fc.oneof(
+  record<Extract<ToolControl, { type: "finish" }>>({ type: is("finish"), value: json }),
+  record<Extract<ToolControl, { type: "fail" }>>({ type: is("fail"), failure: toolFailure }),
+  record<Extract<ToolControl, { type: "handoff" }>>({
+    type: is("handoff"),
+    target: text,
+    task: orNull(text),
+    initialMessages: few(message),
+  }),
+);
+const toolOutcome: Arbitrary<ToolOutcome> = fc.oneof(
+  record<Extract<ToolOutcome, { type: "success" }>>({ type: is("success"), value: json, control: orNull(control) }),
+  record<Extract<ToolOutcome, { type: "failure" }>>({ type: is("failure"), failure: toolFailure }),
+  record<Extract<ToolOutcome, { type: "cancelled" }>>({ type: is("cancelled"), message: text, raw: json }),
+  record<Extract<ToolOutcome, { type: "ask_user" }>>({ type: is("ask_user"), question: text, options: jsonObject }),
+  record<Extract<ToolOutcome, { type: "halt" }>>({ type: is("halt"), reason: text, value: json }),
+);
+
+const evidence = record({ requestId: text, origin: orNull(text), reason: orNull(text) });
+type Outcome<Type extends TurnOutcome["type"]> = Extract<TurnOutcome, { readonly type: Type }>;
+const outcome: Arbitrary<TurnOutcome> = fc.oneof(
+  record<Outcome<"assistant_message">>({ type: is("assistant_message"), text }),
+  record<Outcome<"final_value">>({ type: is("final_value"), value: json }),
+  record<Outcome<"tool_value">>({ type: is("tool_value"), toolName: text, value: json }),
+  ...([
+    "empty",
+    "incomplete",
+    "filtered",
+    "other",
+    "manual_tool_calls",
+    "approval",
+    "outcome_unknown",
+    "halt_when",
+    "stop_after",
+  ] as const).map((type) => record<{ type: typeof type }>({ type: is(type) })),
+  record<Outcome<"handoff">>({ type: is("handoff"), target: text, task: orNull(text), initialMessages: few(message) }),
+  record<Outcome<"ask_user">>({ type: is("ask_user"), toolCallId: text, question: text }),
+  record<Outcome<"halted">>({ type: is("halted"), reason: text, toolCallId: text, value: json }),
+  record<Outcome<"max_turns">>({ type: is("max_turns"), maxTurns: count }),
+  record<Outcome<"budget">>({ type: is("budget"), budget: word(budgets) }),
+  record<Outcome<"cancelled">>({ type: is("cancelled"), evidence }),
+  record<Outcome<"tool_error">>({
+    type: is("tool_error"),
+    toolName: text,
+    toolCallId: orNull(text),
+    failure: toolFailure,
+  }),
+  record<Outcome<"submitted_error">>({ type: is("submitted_error"), value: json }),
+  record<Outcome<"provider_error">>({ type: is("provider_error"), failure }),
+  record<Outcome<"runtime_error">>({ type: is("runtime_error"), failure }),
+);
+
+const tool = record<Tool>({
+  name: text,
+  description: text,
+  schema: jsonObject,
+  outputSchema: orNull(jsonObject),
+  manual: fc.boolean(),
+  metadata: jsonObject,
+});
+
+const modelRef = record<ModelRef>({
+  provider: orNull(text),
+  id: orNull(text),
+  capabilities: orNull(
+    record({
+      tools: orNull(fc.boolean()),
+      jsonNative: orNull(fc.boolean()),
+      vision: orNull(fc.boolean()),
+      imagesEnabled: orNull(fc.boolean()),
+      supportedImageOperations: orNull(few(word(imageOperations))),
+    }),
+  ),
+  limits: orNull(record({ context: orNull(count), output: orNull(count) })),
+  pricing: orNull(
+    record({ input: orNull(number), output: orNull(number), cacheRead: orNull(number), cacheWrite: orNull(number) }),
+  ),
+  metadata: jsonObject,
+});
+const modelName = orNull(fc.oneof(text, modelRef));
+
+const jsonSchema = record<JsonSchemaFormat>({
+  type: is("json_schema"),
+  name: text,
+  schema: jsonObject,
+  strict: fc.boolean(),
+});
+
+const request = record<ModelRequest>({
+  messages: few(message),
+  model: modelName,
+  tools: few(tool),
+  toolChoice: orNull(
+    fc.oneof(
+      word(["auto", "none", "required"]),
+      record<{ type: "tool"; name: string }>({ type: is("tool"), name: text }),
+    ),
+  ),
+  parallelToolCalls: orNull(fc.boolean()),
+  temperature: orNull(number),
+  topP: orNull(number),
+  maxTokens: orNull(number),
+  stopSequences: few(text),
+  seed: orNull(number),
+  reasoning: orNull(record({ effort: orNull(text), budgetTokens: orNull(count), summary: orNull(text) })),
+  promptCache: orNull(record({ key: orNull(text), retention: word(["short", "long"]) })),
+  responseFormat: orNull(
+    fc.oneof(
+      record<{ type: "text" }>({ type: is("text") }),
+      record<{ type: "json_object" }>({ type: is("json_object") }),
+      jsonSchema,
+    ),
+  ),
+  structuredFinalize: fc.boolean(),
+  stream: fc.boolean(),
+  options: jsonObject,
+  metadata: jsonObject,
+});
+
+const reply = record<ModelReply>({
+  id: orNull(text),
+  requestId: orNull(text),
+  model: orNull(text),
+  message: orNull(assistantMessage),
+  outputText: orNull(text),
+  finishReason,
+  rawFinishReason: orNull(text),
+  toolCalls: few(toolCall),
+  usage,
+  error: orNull(failure),
+  raw: json,
+  metadata: jsonObject,
+});
+
+const haltDetails = {
+  pendingQuestion: text,
+  pendingToolCallId: text,
+  askUserOpts: jsonObject,
+  haltToolCallId: text,
+  haltResult: json,
+  onToolErrorException: cause,
+  manualToolCalls: few(toolCall),
+  error: failure,
+};
+const stepMetadata: Arbitrary<StepMetadata> = sparse<StepMetadata>({
+  ...haltDetails,
+  haltedReason: text,
+  mode: is("manual"),
+});
+const chatMetadata: Arbitrary<ChatMetadata> = sparse<ChatMetadata>({
+  ...haltDetails,
+  manualTurnIndex: count,
+  haltWhenStepIndex: count,
+  maxTurns: count,
+  budget: word(budgets),
+  cancellation: evidence,
+  structuredFinalize: record({ pass1Halted: text, pass2Error: orNull(failure) }),
+});
+const stepResult = record<StepResult>({
+  thread,
+  response: reply,
+  toolResults: few(toolMessage),
+  done: fc.boolean(),
+  metadata: stepMetadata,
+});
+const chatResult = record<ChatResult>({
+  thread,
+  finalResponse: orNull(reply),
+  haltedReason: text,
+  outcome,
+  pendingQuestion: orNull(text),
+  pendingToolCallId: orNull(text),
+  steps: fc.array(stepResult, { maxLength: 2 }),
+  metadata: chatMetadata,
+});
+
+const decision: Arbitrary<Decision> = fc.oneof(
+  record<Extract<Decision, { type: "approve" }>>({ type: is("approve"), arguments: orNull(jsonObject) }),
+  record<Extract<Decision, { type: "deny" }>>({ type: is("deny"), reason: orNull(text) }),
+);
+const pendingToolCall = record<PendingToolCall>({
+  ...toolCallFields,
+  reason: word(pendingReasons),
+  question: orNull(text),
+  options: jsonObject,
+  decision: orNull(decision),
+});
+const lastRun = record<LastRun>({
+  haltedReason: text,
+  outcome,
+  steps: count,
+  usage,
+  metadata: chatMetadata,
+  partial: orNull(assistantMessage),
+});
+const session = record<Session<JsonObject>>({
+  id: orNull(text),
+  thread,
+  status: word(sessionStatuses),
+  pendingToolCalls: few(pendingToolCall),
+  pendingQuestion: orNull(text),
+  pendingToolCallId: orNull(text),
+  context: jsonObject,
+  usage,
+  lastRun: orNull(lastRun),
+  metadata: jsonObject,
+});
+
+const size = orNull(fc.oneof(text, record({ width: count, height: count })));
+const imageUsage = record<ImageUsage>({
+  images: count,
+  size,
+  quality: orNull(text),
+  inputTokens: orNull(count),
+  outputTokens: orNull(count),
+  inputCost: orNull(number),
+  outputCost: orNull(number),
+  totalCost: orNull(number),
+});
+const imageRequest = record<ImageRequest>({
+  operation: word(imageOperations),
+  model: modelName,
+  prompt: orNull(text),
+  n: number,
+  size,
+  quality: orNull(text),
+  style: orNull(word(imageStyles)),
+  background: orNull(word(imageBackgrounds)),
+  responseFormat: word(imageFormats),
+  inputImages: few(image),
+  mask: orNull(image),
+  options: jsonObject,
+  metadata: jsonObject,
+});
+const imageResponse = record<ImageResponse>({
+  id: orNull(text),
+  requestId: orNull(text),
+  model: orNull(text),
+  images: few(image),
+  usage: imageUsage,
+  raw: json,
+  metadata: jsonObject,
+});
+
+type EventOf<Type extends TurnEvent["type"]> = Extract<TurnEvent, { readonly type: Type }>;
+const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> } = {
+  message_started: record({ type: is("message_started"), message: assistantMessage }),
+  text_delta: record({ type: is("text_delta"), id: orNull(text), delta: text }),
+  text_completed: record({ type: is("text_completed"), id: orNull(text), text }),
+  reasoning_delta: record({ type: is("reasoning_delta"), id: orNull(text), delta: text }),
+  reasoning_completed: record({
+    type: is("reasoning_completed"),
+    id: orNull(text),
+    text,
+    redacted: fc.boolean(),
+    provider: orNull(replay),
+  }),
+  tool_call_started: record({ type: is("tool_call_started"), id: text, name: text }),
+  tool_call_delta: record({ type: is("tool_call_delta"), id: text, argumentsDelta: text }),
+  tool_call_completed: record({ type: is("tool_call_completed"), ...toolCallFields }),
+  usage: record({ type: is("usage"), usage }),
+  message_completed: record({
+    type: is("message_completed"),
+    message: assistantMessage,
+    finishReason,
+    rawFinishReason: orNull(text),
+    responseId: orNull(text),
+    model: orNull(text),
+    metadata: jsonObject,
+  }),
+  raw_chunk: record({ type: is("raw_chunk"), chunk: json }),
+  error: record({ type: is("error"), error: failure }),
+  tool_execution_started: record({ type: is("tool_execution_started"), id: text, name: text, arguments: jsonObject }),
+  tool_progress: record({ type: is("tool_progress"), id: text, name: text, progress: json }),
+  tool_execution_completed: record({
+    type: is("tool_execution_completed"),
+    id: text,
+    name: text,
+    result: toolOutcome,
+  }),
+  tool_result_encoded: record({ type: is("tool_result_encoded"), id: text, content: toolContent }),
+  ask_user_requested: record({
+    type: is("ask_user_requested"),
+    toolCallId: text,
+    toolName: text,
+    question: text,
+    opts: jsonObject,
+  }),
+  approval_requested: record({
+    type: is("approval_requested"),
+    toolCallId: text,
+    toolName: text,
+    arguments: jsonObject,
+    opts: jsonObject,
+  }),
+  tool_halt: record({ type: is("tool_halt"), toolCallId: text, reason: text, result: json, content: toolContent }),
+  turn_started: record({ type: is("turn_started"), turnId: text, sessionId: orNull(text) }),
+  input_accepted: record({
+    type: is("input_accepted"),
+    checkpoint: word(["after_work", "before_completion"]),
+    inputs: few(record({ id: orNull(text), message })),
+  }),
+  retry_scheduled: record({
+    type: is("retry_scheduled"),
+    attempt: count,
+    maxAttempts: orNull(count),
+    delayMs: count,
+    error: failure,
+  }),
+  step_reset: record({ type: is("step_reset"), attempt: count, reason: word(["retry", "fallback", "recovery"]) }),
+  step_completed: record({
+    type: is("step_completed"),
+    response: reply,
+    thread,
+    mode: word(["auto", "manual"]),
+    manualToolCalls: few(toolCall),
+  }),
+  chat_completed: record({ type: is("chat_completed"), result: chatResult }),
+};
+const event: Arbitrary<TurnEvent> = fc.oneof(...Object.values<Arbitrary<TurnEvent>>(events));
+
+/** One generator for every stored type. */
+export const arbitraries: { readonly [K in StoredType]: Arbitrary<StoredTypes[K]> } = {
+  message,
+  part,
+  tool,
+  tool_call: toolCall,
+  tool_outcome: toolOutcome,
+  request,
+  reply,
+  usage,
+  model_ref: modelRef,
+  thread,
+  step_result: stepResult,
+  chat_result: chatResult,
+  outcome,
+  session,
+  pending_tool_call: pendingToolCall,
+  event,
+  failure,
+  image,
+  image_request: imageRequest,
+  image_response: imageResponse,
+  image_usage: imageUsage,
+};

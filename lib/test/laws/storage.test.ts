@@ -1,0 +1,95 @@
+// Laws of stored data, over generated values of every type: written and read back nothing changes, and whatever comes in at
+// the door is answered, never thrown at.
+
+import type { StoredType, StoredTypes } from "everturn/model";
+
+import { deepStrictEqual } from "node:assert";
+
+import { fromJson, fromTagged, parse, storedTypes, toJson, toTagged } from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { arbitraries, json } from "../arbitraries.ts";
+
+describe.each(storedTypes)("%s", (type) => {
+  test("[allm 89] [allm 123] survives being written and read, to the last field", () => {
+    fc.assert(fc.property(arbitraries[type], (value) => roundTrip(type, value)));
+  });
+
+  test("is left as it is by parse when nothing is missing", () => {
+    fc.assert(
+      fc.property(arbitraries[type], (value) => {
+        const parsed = parse(type, value);
+        deepStrictEqual(parsed, { ok: true, value });
+      }),
+    );
+  });
+
+  test("is read or refused, never thrown at, when any one place in it is replaced by something else", () => {
+    fc.assert(
+      fc.property(arbitraries[type], fc.nat(), fc.anything(), (value, place, other) => {
+        const damaged = replaceAt(JSON.parse(JSON.stringify(value)), place, other);
+        const parsed = parse(type, damaged);
+        if (!parsed.ok) expect(parsed.failure.issues.length).toBeGreaterThan(0);
+      }),
+    );
+  });
+});
+
+test("parse answers any JSON, and anything else a program can hold, for every type", () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...storedTypes), fc.oneof(json, fc.anything({ withDate: true })), (type, input) => {
+      const parsed = parse(type, input);
+      expect(parsed.ok ? [] : parsed.failure.type).toEqual(parsed.ok ? [] : "validation_error");
+    }),
+  );
+});
+
+test("[allm 91] reading answers any text at all", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+      const restored = fromJson(text);
+      expect(typeof restored.ok).toBe("boolean");
+    }),
+  );
+});
+
+test("[allm 92] what a newer release or somebody else wrote comes back as the data it is", () => {
+  fc.assert(
+    fc.property(fc.string(), fc.integer({ min: 2, max: 1000 }), json, (type, version, data) => {
+      const tagged = { everturn: type, version, data };
+      deepStrictEqual(fromTagged(tagged), { ok: true, value: { known: false, type, version, data } });
+    }),
+  );
+});
+
+function roundTrip<K extends StoredType>(type: K, value: StoredTypes[K]): void {
+  const before = JSON.stringify(value);
+  const text = JSON.stringify(toTagged(type, value));
+  deepStrictEqual(text, toJson(type, value));
+  deepStrictEqual(fromJson(text), { ok: true, value: { known: true, type, value } });
+  deepStrictEqual(fromJson(text, { as: type }), { ok: true, value });
+  deepStrictEqual(JSON.stringify(value), before);
+}
+
+/** A copy of `value` in which the place with this number, counted depth first, is `other`. */
+function replaceAt(value: unknown, place: number, other: unknown): unknown {
+  const places = countPlaces(value);
+  let left = place % places;
+  const walk = (current: unknown): unknown => {
+    if (left === 0) {
+      left -= 1;
+      return other;
+    }
+    left -= 1;
+    if (Array.isArray(current)) return current.map(walk);
+    if (typeof current !== "object" || current === null) return current;
+    return Object.fromEntries(Object.entries(current).map(([key, item]) => [key, walk(item)]));
+  };
+  return walk(value);
+}
+
+function countPlaces(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 1;
+  return Object.values(value).reduce<number>((sum, item) => sum + countPlaces(item), 1);
+}

@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+
+// "source" makes `everturn` and its subpaths resolve to TypeScript, so tests need no build.
+const conditions = ["source", "module", "node", "development|production"];
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions } },
+  test: {
+    include: ["lib/src/**/*.test.ts", "lib/test/**/*.test.ts"],
+    testTimeout: 30_000,
+  },
+});

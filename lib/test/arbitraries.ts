@@ -96,7 +96,10 @@ const text = fc.oneof(fc.string({ maxLength: 12 }), fc.string({ unit: "binary", 
 const count = fc.nat();
 // JSON has no negative zero: it is written as 0.
 const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => (value === 0 ? 0 : value));
-const key = fc.oneof({ weight: 5, arbitrary: text }, { weight: 1, arbitrary: word(["__proto__", "constructor", "toJSON"]) });
+const key = fc.oneof(
+  { weight: 5, arbitrary: text },
+  { weight: 1, arbitrary: word(["__proto__", "constructor", "toJSON"]) },
+);
 const dictionary = (value: Arbitrary<Json>) => fc.dictionary(key, value, { maxKeys: 3, noNullPrototype: true });
 
 export const json: Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
@@ -354,17 +357,19 @@ const outcome: Arbitrary<TurnOutcome> = fc.oneof(
   record<Outcome<"assistant_message">>({ type: is("assistant_message"), text }),
   record<Outcome<"final_value">>({ type: is("final_value"), value: json }),
   record<Outcome<"tool_value">>({ type: is("tool_value"), toolName: text, value: json }),
-  ...([
-    "empty",
-    "incomplete",
-    "filtered",
-    "other",
-    "manual_tool_calls",
-    "approval",
-    "outcome_unknown",
-    "halt_when",
-    "stop_after",
-  ] as const).map((type) => record<{ type: typeof type }>({ type: is(type) })),
+  ...(
+    [
+      "empty",
+      "incomplete",
+      "filtered",
+      "other",
+      "manual_tool_calls",
+      "approval",
+      "outcome_unknown",
+      "halt_when",
+      "stop_after",
+    ] as const
+  ).map((type) => record<{ type: typeof type }>({ type: is(type) })),
   record<Outcome<"handoff">>({ type: is("handoff"), target: text, task: orNull(text), initialMessages: few(message) }),
   record<Outcome<"ask_user">>({ type: is("ask_user"), toolCallId: text, question: text }),
   record<Outcome<"halted">>({ type: is("halted"), reason: text, toolCallId: text, value: json }),

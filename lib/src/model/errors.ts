@@ -225,11 +225,20 @@ export function orThrow<T>(result: Result<T>): T {
 }
 
 /** What is worth keeping of something that was thrown. Never throws itself, whatever it is given. */
-export function toCause(thrown: unknown, depth = 0): FailureCause | null {
+export function toCause(thrown: unknown): FailureCause | null {
+  try {
+    return causeOf(thrown, 0);
+  } catch {
+    // An object whose own properties throw when looked at.
+    return { name: typeof thrown, message: "something that cannot be looked at was thrown", cause: null };
+  }
+}
+
+function causeOf(thrown: unknown, depth: number): FailureCause | null {
   if (thrown === undefined || thrown === null) return null;
   if (thrown instanceof Error) {
-    const inner: unknown = depth < 8 ? thrown.cause : null;
-    return { name: thrown.name, message: thrown.message, cause: toCause(inner, depth + 1) };
+    const inner = depth < 8 ? causeOf(thrown.cause, depth + 1) : null;
+    return { name: String(thrown.name), message: String(thrown.message), cause: inner };
   }
   if (isCause(thrown)) return thrown;
   const message = typeof thrown === "string" ? thrown : `${describe(thrown)} was thrown`;

@@ -271,12 +271,13 @@ export const toolFailureSources = ["runtime", "tool", "plugin", "policy", "cance
 
 // Shapes
 
-export const causeShape: Shape<FailureCause> = (input, reading) =>
-  object<FailureCause>({
-    name: required(string),
-    message: required(string),
-    cause: fallback(nullable(causeShape), null),
-  })(input, reading);
+export const causeShape: Shape<FailureCause> = (input, reading) => causeFields(input, reading);
+
+const causeFields = object<FailureCause>({
+  name: required(string),
+  message: required(string),
+  cause: fallback(nullable(causeShape), null),
+});
 
 const issueShape: Shape<Issue> = object<Issue>({
   path: required(array(either((key) => typeof key === "number", count, string))),

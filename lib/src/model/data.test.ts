@@ -1,0 +1,246 @@
+// Constructors and small helpers: what a value is when little is said about it.
+
+import {
+  addAssistant,
+  addMessage,
+  addMessages,
+  addSystem,
+  addUser,
+  append,
+  appendToolResult,
+  appendUser,
+  assistant,
+  chatResult,
+  fromMessages,
+  imageRequest,
+  imageResponse,
+  imageUsage,
+  isHalted,
+  isTransient,
+  jsonSchema,
+  knownHaltedReasons,
+  lastMessage,
+  messages,
+  MisuseError,
+  modelRef,
+  noUsage,
+  pendingToolCalls,
+  reply,
+  replyText,
+  request,
+  session,
+  sessionError,
+  SessionError,
+  sessionStatuses,
+  stepResult,
+  system,
+  textPart,
+  thread,
+  toolCall,
+  toolSpec,
+  user,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));
+
+test("[allm 7] a tool needs a name, a description and a schema, and manual is yes or no", () => {
+  const weather = { name: "weather", description: "Tells the weather.", schema: { type: "object" } };
+  expect(toolSpec(weather)).toEqual({ ...weather, outputSchema: null, manual: false, metadata: {} });
+  expect(() => toolSpec(untyped({ name: "weather" }))).toThrow(/description: is required; schema: is required/);
+  expect(() => toolSpec(untyped({ ...weather, manual: "yes" }))).toThrow(/manual: must be a boolean, not a string/);
+  expect(() => toolSpec(untyped({ ...weather, handler: "x" }))).toThrow(MisuseError);
+});
+
+test("[allm 8] a call keeps its arguments parsed and raw, and what its provider needs back", () => {
+  const provider = { provider: "gemini", endpoint: "generate", model: "g", data: { thoughtSignature: "x" } };
+  const call = toolCall({ id: "c1", name: "weather", arguments: { a: 1 }, rawArguments: '{"a": 1}', provider });
+  expect(call).toEqual({
+    id: "c1",
+    name: "weather",
+    arguments: { a: 1 },
+    rawArguments: '{"a": 1}',
+    provider,
+    metadata: {},
+  });
+  expect(toolCall({ id: "c1", name: "weather", arguments: null, rawArguments: "{oops" }).arguments).toBeNull();
+  expect(() => toolCall(untyped({ id: "c1", name: "weather" }))).toThrow(/arguments: is required/);
+});
+
+test("[allm 9] a request has a default for everything but its messages; a schema is strict", () => {
+  expect(request([user("hi")])).toEqual({
+    messages: [user("hi")],
+    model: null,
+    tools: [],
+    toolChoice: null,
+    parallelToolCalls: null,
+    temperature: null,
+    topP: null,
+    maxTokens: null,
+    stopSequences: [],
+    seed: null,
+    reasoning: null,
+    promptCache: null,
+    responseFormat: null,
+    structuredFinalize: false,
+    stream: false,
+    options: {},
+    metadata: {},
+  });
+  expect(jsonSchema("answer", { type: "object" })).toEqual({
+    type: "json_schema",
+    name: "answer",
+    schema: { type: "object" },
+    strict: true,
+  });
+  expect(jsonSchema("answer", {}, { strict: false }).strict).toBe(false);
+  expect(request([user("hi")], { toolChoice: { type: "tool", name: "weather" } }).toolChoice).toEqual({
+    type: "tool",
+    name: "weather",
+  });
+});
+
+test("[allm 10] the text of a reply: what was collected, else what the message says, else nothing", () => {
+  expect(reply()).toMatchObject({ id: null, message: null, outputText: null, toolCalls: [], usage: noUsage });
+  expect(replyText(reply({ outputText: "a", message: assistant("b") }))).toBe("a");
+  expect(replyText(reply({ outputText: "", message: assistant("b") }))).toBe("");
+  expect(replyText(reply({ message: assistant([textPart("b")]) }))).toBe("b");
+  expect(replyText(reply())).toBeNull();
+});
+
+describe("[allm 12] a thread", () => {
+  test("only grows, and never changes the one it grew from", () => {
+    const empty = thread();
+    const grown = addAssistant(addUser(addSystem(empty, "Be brief."), "hi"), "Hello.");
+    expect(grown.messages).toEqual([system("Be brief."), user("hi"), assistant("Hello.")]);
+    expect(addMessages(addMessage(empty, user("a")), [user("b"), user("c")]).messages).toHaveLength(3);
+    expect(empty.messages).toEqual([]);
+  });
+
+  test("knows its newest message, and that there may be none", () => {
+    expect(lastMessage(thread())).toBeNull();
+    expect(lastMessage(fromMessages([user("a"), user("b")]))).toEqual(user("b"));
+  });
+
+  test("takes messages written by hand", () => {
+    expect(fromMessages([{ role: "user", content: "hi" }]).messages).toEqual([user("hi")]);
+  });
+});
+
+describe("[allm 13] results", () => {
+  test("of a step", () => {
+    expect(stepResult()).toEqual({ thread: thread(), response: reply(), toolResults: [], done: false, metadata: {} });
+    expect(() => stepResult(untyped({ metadata: { moood: 1 } }))).toThrow(/metadata\.moood: unknown key/);
+  });
+
+  test("of a run: any reason but completed means it was stopped", () => {
+    const done = chatResult({ type: "assistant_message", text: "Hello." });
+    expect(done).toMatchObject({ haltedReason: "completed", finalResponse: null, steps: [], metadata: {} });
+    expect(isHalted(done)).toBe(false);
+    expect(isHalted(chatResult({ type: "max_turns", maxTurns: 1 }))).toBe(true);
+    expect(isHalted({ ...done, haltedReason: "enough" })).toBe(true);
+    expect(knownHaltedReasons).toContain("completed");
+  });
+});
+
+describe("[allm 14] a session", () => {
+  test("five statuses; everything has a default", () => {
+    expect(sessionStatuses).toEqual(["idle", "awaiting_user", "awaiting_tools", "completed", "error"]);
+    expect(session()).toEqual({
+      id: null,
+      thread: thread(),
+      status: "idle",
+      pendingToolCalls: [],
+      pendingQuestion: null,
+      pendingToolCallId: null,
+      context: {},
+      usage: noUsage,
+      lastRun: null,
+      metadata: {},
+    });
+    expect(() => session(untyped({ state: "idle" }))).toThrow(/state: unknown key/);
+  });
+
+  test("a pending call says why it waits; without a word it is the caller's to run", () => {
+    const call = toolCall({ id: "c1", name: "weather", arguments: {} });
+    const waiting = session({ status: "awaiting_tools", pendingToolCalls: [call] });
+    expect(pendingToolCalls(waiting)).toEqual([
+      { ...call, reason: "manual", question: null, options: {}, decision: null },
+    ]);
+    expect(() => session({ pendingToolCalls: [{ ...call, reason: untyped("boredom") }] })).toThrow(
+      /reason: must be one of/,
+    );
+  });
+
+  test("the caller's context is handed through untouched, whatever is in it", () => {
+    const context = { db: new Map(), now: () => 1 };
+    expect(session({ context }).context).toBe(context);
+  });
+
+  test("why it is in error can be asked", () => {
+    const failure = new SessionError("session_in_error_state").failure;
+    expect(sessionError(session({ status: "error", metadata: { error: failure } }))).toEqual(failure);
+    expect(sessionError(session())).toBeNull();
+    expect(sessionError(session({ metadata: { error: "what?" } }))).toBeNull();
+  });
+});
+
+test("[allm 83] appending touches the thread alone", () => {
+  const waiting = session({ status: "awaiting_user", pendingQuestion: "Sure?" });
+  const answered = appendToolResult(appendUser(append(waiting, system("Be brief.")), "yes"), "c1", { ok: true });
+  expect(messages(answered).map((message) => message.role)).toEqual(["system", "user", "tool"]);
+  expect({ ...answered, thread: null }).toEqual({ ...waiting, thread: null });
+  expect(messages(waiting)).toEqual([]);
+});
+
+test("[allm 15] a model is a name passed on verbatim, or a reference with what is known about it", () => {
+  for (const model of ["gpt-x", "openai:gpt-x", "gpt-x@openai"]) {
+    expect(request([user("hi")], { model }).model).toBe(model);
+  }
+  const known = modelRef({ provider: "openai", id: "gpt-x", limits: { context: 1000, output: null } });
+  expect(request([user("hi")], { model: known }).model).toEqual(known);
+  expect(modelRef({})).toEqual({
+    provider: null,
+    id: null,
+    capabilities: null,
+    limits: null,
+    pricing: null,
+    metadata: {},
+  });
+});
+
+test("[allm 16] asking for images", () => {
+  expect(imageRequest("a cat")).toEqual({
+    operation: "generate",
+    model: null,
+    prompt: "a cat",
+    n: 1,
+    size: null,
+    quality: null,
+    style: null,
+    background: null,
+    responseFormat: "binary",
+    inputImages: [],
+    mask: null,
+    options: {},
+    metadata: {},
+  });
+  expect(imageResponse()).toEqual({
+    id: null,
+    requestId: null,
+    model: null,
+    images: [],
+    usage: imageUsage(),
+    raw: null,
+    metadata: {},
+  });
+  expect(imageUsage().images).toBe(0);
+  expect(() => imageRequest("a cat", untyped({ hue: 1 }))).toThrow(/hue: unknown key/);
+});
+
+test("only a plugin's own message can be transient", () => {
+  expect(isTransient({ type: "plugin", pluginId: "p", transient: true })).toBe(true);
+  expect(isTransient({ type: "plugin", pluginId: "p", transient: false })).toBe(false);
+  expect(isTransient({ type: "turn_input", turnId: "t", inputId: null })).toBe(false);
+  expect(isTransient(null)).toBe(false);
+});

@@ -1,0 +1,217 @@
+// One test a row: every reason of every class makes an error, and nothing else does.
+
+import type { Failure } from "everturn/model";
+
+import {
+  AdapterError,
+  adapterErrorReasons,
+  EngineError,
+  engineErrorReasons,
+  errorFromFailure,
+  EverturnError,
+  fromJson,
+  ImageAdapterError,
+  imageAdapterErrorReasons,
+  isEverturnError,
+  MisuseError,
+  orThrow,
+  parse,
+  SessionError,
+  sessionErrorReasons,
+  StreamError,
+  streamErrorReasons,
+  toCause,
+  toJson,
+  ToolError,
+  toolErrorReasons,
+  toolFailureClasses,
+  toolFailureSources,
+  ValidationError,
+  validationErrorReasons,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+const rows: readonly { name: string; type: Failure["type"]; message: string; make: () => EverturnError }[] = [
+  ...engineErrorReasons.map((reason) => ({
+    name: `EngineError ${reason}`,
+    type: "engine_error" as const,
+    message: `engine error: ${reason}`,
+    make: () => new EngineError(reason),
+  })),
+  ...adapterErrorReasons.map((reason) => ({
+    name: `AdapterError ${reason}`,
+    type: "adapter_error" as const,
+    message: `adapter error: ${reason}`,
+    make: () => new AdapterError(reason),
+  })),
+  ...streamErrorReasons.map((reason) => ({
+    name: `StreamError ${reason}`,
+    type: "stream_error" as const,
+    message: `stream error: ${reason}`,
+    make: () => new StreamError(reason),
+  })),
+  ...toolErrorReasons.map((reason) => ({
+    name: `ToolError ${reason}`,
+    type: "tool_error" as const,
+    message: `tool error: ${reason}`,
+    make: () => new ToolError(reason),
+  })),
+  ...sessionErrorReasons.map((reason) => ({
+    name: `SessionError ${reason}`,
+    type: "session_error" as const,
+    message: `session error: ${reason}`,
+    make: () => new SessionError(reason),
+  })),
+  ...validationErrorReasons.map((reason) => ({
+    name: `ValidationError ${reason}`,
+    type: "validation_error" as const,
+    message: `validation failed: ${reason} (0 errors)`,
+    make: () => new ValidationError(reason),
+  })),
+  ...imageAdapterErrorReasons.map((reason) => ({
+    name: `ImageAdapterError ${reason}`,
+    type: "image_adapter_error" as const,
+    message: `image adapter error: ${reason}`,
+    make: () => new ImageAdapterError(reason),
+  })),
+];
+
+describe("[allm 17] every reason of the seven error classes", () => {
+  test.each(rows)("$name", ({ name, type, message, make }) => {
+    const error = make();
+    expect(`${error.name} ${error.reason}`).toBe(name);
+    expect(error.message).toBe(message);
+    expect(error.failure.type).toBe(type);
+    expect(isEverturnError(error)).toBe(true);
+    expect(orThrow(parse("failure", error.failure))).toEqual(error.failure);
+    const restored = errorFromFailure(orThrow(fromJson(toJson("failure", error.failure), { as: "failure" })));
+    expect(restored).toBeInstanceOf(error.constructor);
+    expect(restored.failure).toEqual(error.failure);
+    expect(restored.message).toBe(error.message);
+  });
+
+  test("the closed lists hold the reasons of the source system, each of them", () => {
+    const upstream = {
+      engine:
+        "missing_adapter missing_stream_adapter missing_model missing_key unknown_tool invalid_engine unsupported_response_format no_image_adapter",
+      adapter:
+        "rate_limited authentication_failed invalid_request provider_unavailable context_length_exceeded content_filter timeout network_error malformed_response unsupported_feature no_scripted_response unknown",
+      stream: "adapter_error cancelled timeout malformed_event unknown",
+      tool: "handler_raised handler_exit timeout invalid_return not_found encoding_failed",
+      session: "session_in_error_state invalid_status_for_operation no_pending_tool_call unknown_tool_call_id",
+      validation:
+        "invalid_request invalid_message invalid_tool invalid_thread invalid_session invalid_session_input unsupported_capability invalid_image_request",
+      image:
+        "authentication_failed rate_limited invalid_request content_filter context_length_exceeded provider_unavailable timeout network_error malformed_response unsupported_feature unsupported_operation unknown",
+    };
+    expect(engineErrorReasons).toEqual(expect.arrayContaining(upstream.engine.split(" ")));
+    expect([...adapterErrorReasons].sort()).toEqual(upstream.adapter.split(" ").sort());
+    expect(streamErrorReasons).toEqual(expect.arrayContaining(upstream.stream.split(" ")));
+    expect(toolErrorReasons).toEqual(expect.arrayContaining(upstream.tool.split(" ")));
+    expect([...sessionErrorReasons].sort()).toEqual(upstream.session.split(" ").sort());
+    expect(validationErrorReasons).toEqual(expect.arrayContaining(upstream.validation.split(" ")));
+    expect([...imageAdapterErrorReasons].sort()).toEqual(upstream.image.split(" ").sort());
+  });
+
+  test("a word that is no reason throws at once and lists the words that are", () => {
+    const word = JSON.parse('"on_fire"');
+    expect(() => new AdapterError(word)).toThrow(MisuseError);
+    expect(() => new AdapterError(word)).toThrow(/"on_fire" is not a reason; one of rate_limited, /);
+    expect(() => new SessionError(word)).toThrow(/session_in_error_state/);
+  });
+
+  test("what is known about a provider's failure is on it, and in its message", () => {
+    const error = new AdapterError("rate_limited", { provider: "openai", status: 429, retryAfterMs: 1500 });
+    expect(error.message).toBe("adapter error (openai): rate_limited");
+    expect(error.failure).toMatchObject({ status: 429, retryAfterMs: 1500, retryable: true, kind: "quota" });
+    expect(new AdapterError("authentication_failed").failure).toMatchObject({ retryable: false, kind: "auth" });
+    expect(new ToolError("timeout", { toolName: "weather" }).message).toBe("tool error (weather): timeout");
+  });
+});
+
+describe("causes", () => {
+  test("the live cause stays on the error, what can be stored of it on the failure", () => {
+    const root = new TypeError("no such host");
+    const cause = new Error("connect failed", { cause: root });
+    const error = new AdapterError("network_error", { cause });
+    expect(error.cause).toBe(cause);
+    expect(error.failure.cause).toEqual({
+      name: "Error",
+      message: "connect failed",
+      cause: { name: "TypeError", message: "no such host", cause: null },
+    });
+  });
+
+  test("anything can be thrown, and none of it breaks the account of it", () => {
+    const hostile = {
+      get message(): string {
+        throw new Error("no");
+      },
+      toString(): string {
+        throw new Error("no");
+      },
+    };
+    const circular = new Error("round");
+    circular.cause = circular;
+    expect(toCause(undefined)).toBeNull();
+    expect(toCause("boom")).toEqual({ name: "string", message: "boom", cause: null });
+    expect(toCause(42)).toEqual({ name: "number", message: "a number was thrown", cause: null });
+    expect(toCause({ code: 7 })).toEqual({ name: "object", message: "an object was thrown", cause: null });
+    expect(toCause(hostile)).toMatchObject({ name: "object", cause: null });
+    expect(toCause(Object.assign(new Error("x"), { name: Symbol("name") }))).toMatchObject({ cause: null });
+    expect(toCause(circular)?.message).toBe("round");
+  });
+});
+
+describe("tool failures", () => {
+  test("[lash 56] classes, sources and retry dispositions are closed lists with stated defaults", () => {
+    expect(toolFailureClasses).toEqual([
+      "invalid_request",
+      "unavailable",
+      "permission_denied",
+      "timeout",
+      "execution",
+      "external",
+      "resource_limit",
+      "internal",
+    ]);
+    expect(toolFailureSources).toEqual(["runtime", "tool", "plugin", "policy", "cancellation"]);
+    const failure = new ToolError("handler_raised").failure;
+    expect(failure).toMatchObject({
+      class: "execution",
+      code: "handler_raised",
+      source: "runtime",
+      retry: { type: "never" },
+    });
+    for (const retry of [{ type: "never" }, { type: "safe", afterMs: 100 }, { type: "exhausted", attempts: 3 }]) {
+      expect(parse("failure", { ...failure, retry }).ok).toBe(true);
+    }
+    expect(parse("failure", { ...failure, class: "misc" }).ok).toBe(false);
+  });
+});
+
+describe("failures stored by other releases", () => {
+  const minimal = { type: "adapter_error", reason: "unknown", message: "rate limited" };
+
+  test("[lash 21] a failure kind nobody knows, or none, reads as unknown", () => {
+    const later = parse("failure", { ...minimal, kind: "quantum" });
+    const earlier = parse("failure", minimal);
+    expect(later).toMatchObject({ ok: true, value: { kind: "unknown" } });
+    expect(earlier).toMatchObject({ ok: true, value: { kind: "unknown", retryable: false } });
+  });
+
+  test("[lash 60] fields that were not there yet read as their defaults", () => {
+    expect(parse("failure", minimal)).toMatchObject({
+      ok: true,
+      value: { code: null, raw: null, retryAfterMs: null, cause: null, metadata: {} },
+    });
+  });
+});
+
+test("errors of another copy of the package are recognised, and nothing else is", () => {
+  const foreign = Object.assign(new Error("x"), { [Symbol.for("everturn.error")]: true });
+  expect(isEverturnError(foreign)).toBe(true);
+  expect(isEverturnError(new Error("x"))).toBe(false);
+  expect(isEverturnError(new MisuseError("invalid_argument", "x"))).toBe(false);
+  expect(isEverturnError(null)).toBe(false);
+});

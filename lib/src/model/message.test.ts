@@ -1,0 +1,135 @@
+import {
+  assistant,
+  eventMessage,
+  imageFromUrl,
+  imagePart,
+  message,
+  messageText,
+  MisuseError,
+  normalizeContent,
+  parse,
+  reasoningPart,
+  replayFor,
+  roles,
+  system,
+  textPart,
+  toolCall,
+  toolCallPart,
+  toolResult,
+  toolResultPart,
+  user,
+  visibleText,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+/** What a caller without a compiler may pass. */
+const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));
+
+describe("[allm 1] messages", () => {
+  test("five roles; text or parts", () => {
+    expect(roles).toEqual(["system", "user", "assistant", "tool", "event"]);
+    for (const role of ["system", "user", "assistant", "event"] as const) {
+      expect(message({ role, content: "hi" })).toMatchObject({ role, content: "hi" });
+    }
+    expect(message({ role: "tool", content: "21", toolCallId: "c1" }).role).toBe("tool");
+    expect(message({ role: "user", content: [{ type: "text", text: "hi" }] }).content).toEqual([textPart("hi")]);
+  });
+
+  test("role and content are required, an unknown key throws, and the error names them", () => {
+    expect(() => message(untyped({ content: "hi" }))).toThrow(/role: is required/);
+    expect(() => message(untyped({ role: "user" }))).toThrow(/message: content: is required/);
+    expect(() => message(untyped({ role: "user", content: "hi", contnt: "" }))).toThrow(
+      "message: contnt: unknown key; known are role, content, id, name, origin, metadata",
+    );
+    expect(() => user("hi", untyped({ nam: "Ada" }))).toThrow(MisuseError);
+  });
+
+  test("the builders of each role", () => {
+    expect(user("hi")).toEqual({ role: "user", content: "hi", id: null, name: null, origin: null, metadata: {} });
+    expect(system("Be brief.").role).toBe("system");
+    expect(eventMessage("The build failed.").role).toBe("event");
+    expect(assistant("Hello.")).toMatchObject({ role: "assistant", toolCalls: [], finishReason: null });
+    expect(user("hi", { name: "Ada" }).name).toBe("Ada");
+  });
+
+  test("an option that is undefined counts as left out", () => {
+    const name: string | undefined = undefined;
+    expect(user("hi", untyped({ name })).name).toBeNull();
+    expect(user("hi", Object({ name: undefined })).name).toBeNull();
+  });
+});
+
+describe("[allm 2] what a model said", () => {
+  test("how the reply ended and the calls in it are fields of the message", () => {
+    const call = toolCall({ id: "c1", name: "weather", arguments: { city: "Rome" } });
+    const said = assistant("", { toolCalls: [call], finishReason: "tool_calls" });
+    expect(said.finishReason).toBe("tool_calls");
+    expect(said.toolCalls).toEqual([call]);
+  });
+
+  test("reasoning, text and calls keep their places among each other", () => {
+    const parts = [reasoningPart("hm"), toolCallPart("c1"), reasoningPart("so"), toolCallPart("c2"), textPart("!")];
+    expect(parse("message", assistant(parts))).toMatchObject({ ok: true, value: { content: parts } });
+  });
+
+  test("a search the provider ran itself is kept in place with its result, and is nobody's to answer", () => {
+    const search = toolCall({ id: "s1", name: "web_search", arguments: { query: "weather" } });
+    const said = assistant([toolCallPart("s1", { providerExecuted: search }), toolResultPart("s1", "sunny")]);
+    expect(said.toolCalls).toEqual([]);
+    expect(parse("message", said)).toMatchObject({ ok: true, value: said });
+  });
+});
+
+describe("[allm 3] normalizeContent", () => {
+  test("text becomes one part; parts stay as they are", () => {
+    const parts = [textPart("a"), textPart("b")];
+    expect(normalizeContent("hi")).toEqual([textPart("hi")]);
+    expect(normalizeContent(parts)).toBe(parts);
+  });
+
+  test("the text of a message leaves out everything else", () => {
+    const cat = imagePart(imageFromUrl("https://example.com/cat.png"));
+    expect(messageText(user([textPart("Who "), cat, textPart("is this?")]))).toBe("Who is this?");
+    expect(messageText(assistant([reasoningPart("secret"), textPart("A cat.")]))).toBe("A cat.");
+    expect(messageText(user("hi"))).toBe("hi");
+  });
+});
+
+test("[allm 4] an image is looked at with detail auto unless said otherwise", () => {
+  const cat = imageFromUrl("https://example.com/cat.png");
+  expect(imagePart(cat).detail).toBe("auto");
+  expect(imagePart(cat, { detail: "low" }).detail).toBe("low");
+  expect(textPart("hi")).toMatchObject({ text: "hi", kind: "text", phase: null, metadata: {} });
+});
+
+test("the answer to a call is text, parts, or data as JSON", () => {
+  expect(toolResult("c1", "sunny").content).toBe("sunny");
+  expect(toolResult("c1", { celsius: 21 }).content).toBe('{"celsius":21}');
+  expect(toolResult("c1", [textPart("a")]).content).toEqual([textPart("a")]);
+  expect(toolResult("c1", "", { status: "failure", code: "timeout" })).toMatchObject({ status: "failure" });
+});
+
+describe("[lash 49] what is left of a part that was pruned", () => {
+  test.each([
+    ["intact", null, "the text"],
+    ["cleared", { type: "cleared" }, "[Old tool result content cleared]"],
+    ["deleted", { type: "deleted", breadcrumb: "a log", archiveHash: "ab12" }, "[pruned:ab12 — a log]"],
+    [
+      "summarized",
+      { type: "summarized", summary: "It worked.", archiveHash: "ab12" },
+      "[SUMMARY of original ab12]\nIt worked.",
+    ],
+  ] as const)("%s", (_, pruneState, visible) => {
+    expect(visibleText("the text", pruneState)).toBe(visible);
+  });
+});
+
+test("[lash 51] W4: replay data goes back to the route it came by and to no other", () => {
+  const route = { provider: "anthropic", endpoint: "messages", model: "claude" };
+  const replay = { ...route, data: { signature: "EqQBCg", list: [1, "two", null] } };
+  expect(replayFor(replay, route)).toBe(replay.data);
+  for (const changed of ["provider", "endpoint", "model"] as const) {
+    expect(replayFor(replay, { ...route, [changed]: "other" })).toBeNull();
+  }
+  expect(replayFor(null, route)).toBeNull();
+});

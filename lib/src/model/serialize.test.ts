@@ -1,0 +1,240 @@
+import type { Failure, IssueCode, Path, Result, StoredType } from "everturn/model";
+
+import {
+  fromJson,
+  fromMessages,
+  fromTagged,
+  image,
+  imageRequest,
+  maxTextLength,
+  message,
+  MisuseError,
+  orThrow,
+  request,
+  session,
+  storedTypes,
+  thread,
+  toJson,
+  toolCall,
+  toolSpec,
+  toTagged,
+  user,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+function issuesOf(result: Result<unknown>): readonly (readonly [Path, IssueCode])[] {
+  const failure: Failure | null = result.ok ? null : result.failure;
+  if (failure === null || failure.type !== "validation_error") return [];
+  expect(failure.reason).toBe("invalid_data");
+  return failure.issues.map(({ path, code }) => [path, code] as const);
+}
+
+describe("the envelope", () => {
+  test("[allm 89] says what it is, which version wrote it, and leaves no field out", () => {
+    expect(toTagged("thread", fromMessages([{ role: "user", content: "hi" }]))).toEqual({
+      everturn: "thread",
+      version: 1,
+      data: {
+        messages: [{ role: "user", content: "hi", id: null, name: null, origin: null, metadata: {} }],
+        metadata: {},
+      },
+    });
+  });
+
+  test("[allm 89] there is one for every type of the source system that is data", () => {
+    const names: readonly StoredType[] = [
+      ...(["message", "tool", "tool_call", "request", "reply", "thread", "session", "step_result"] as const),
+      ...(["chat_result", "usage", "model_ref", "failure", "image", "image_request", "image_response"] as const),
+      ...(["image_usage", "part"] as const),
+    ];
+    expect(storedTypes).toEqual(expect.arrayContaining([...names]));
+  });
+
+  test("[allm 90] an image says where its bytes are; a size is a pair of numbers", () => {
+    const cat = image({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
+    expect(toTagged("image", cat).data).toMatchObject({ source: { type: "base64", data: "aGk=" } });
+    const asked = imageRequest("a cat", { size: { width: 512, height: 256 } });
+    expect(toTagged("image_request", asked).data).toMatchObject({ size: { width: 512, height: 256 } });
+  });
+
+  test("tool calls come back as tool calls, not as a map somebody has to interpret", () => {
+    const call = toolCall({ id: "c1", name: "weather", arguments: { city: "Rome" }, rawArguments: '{"city":"Rome"}' });
+    const said = message({ role: "assistant", content: "", toolCalls: [call] });
+    const restored = orThrow(fromJson(toJson("message", said), { as: "message" }));
+    expect(restored.role === "assistant" && restored.toolCalls).toEqual([call]);
+  });
+});
+
+describe("[allm 91] what cannot be read", () => {
+  const rows: readonly (readonly [string, string, Path, IssueCode])[] = [
+    ["text that is no JSON", "{", ["json"], "malformed"],
+    ["no text", "", ["json"], "malformed"],
+    ["JSON without a tag", '{"id":null}', ["format"], "missing_type_tag"],
+    ["JSON that is no object", "[1]", ["format"], "missing_type_tag"],
+    ["a tag without data", '{"everturn":"session","version":1}', ["data"], "missing"],
+    ["a tag without a version", '{"everturn":"session","data":{}}', ["version"], "invalid_type"],
+    ["a version that is no number", '{"everturn":"session","version":"1","data":{}}', ["version"], "invalid_type"],
+    ["a tag that is no string", '{"everturn":1,"version":1,"data":{}}', ["everturn"], "invalid_type"],
+    ["data that is no object", '{"everturn":"session","version":1,"data":5}', [], "invalid_type"],
+    ["a word outside a closed list", '{"everturn":"session","version":1,"data":{"status":"x"}}', ["status"], "unknown"],
+    ["a key nobody knows", '{"everturn":"thread","version":1,"data":{"mesages":[]}}', ["mesages"], "unknown_key"],
+    [
+      "an image source nobody knows",
+      '{"everturn":"image","version":1,"data":{"source":{"type":"fax"}}}',
+      ["source", "type"],
+      "unknown",
+    ],
+  ];
+
+  test.each(rows)("%s", (_, text, path, code) => {
+    expect(issuesOf(fromJson(text))).toEqual([[path, code]]);
+  });
+
+  test("a name that is no type", () => {
+    const name = JSON.parse('"sesion"');
+    expect(issuesOf(fromJson("{}", { as: name }))).toEqual([[["format"], "unknown_type_tag"]]);
+    expect(issuesOf(fromJson("{}", { as: JSON.parse('"constructor"') }))).toEqual([[["format"], "unknown_type_tag"]]);
+  });
+
+  test("something else than was asked for", () => {
+    expect(issuesOf(fromJson(toJson("thread", thread()), { as: "session" }))).toEqual([
+      [["format"], "unknown_type_tag"],
+    ]);
+  });
+
+  test("the failure never quotes the text", () => {
+    const result = fromJson('{"apiKey": sk-secret-1234}');
+    expect(JSON.stringify(result)).not.toContain("secret");
+  });
+
+  test("no text at all", () => {
+    expect(issuesOf(fromJson(JSON.parse("null")))).toEqual([[["json"], "invalid_type"]]);
+  });
+});
+
+describe("[allm 92] what is not ours to judge", () => {
+  test("untagged JSON is read as the type the caller names", () => {
+    expect(orThrow(fromJson('{"id":"s1"}', { as: "session" })).id).toBe("s1");
+  });
+
+  test("an unknown tag comes back as data, and so does a newer version", () => {
+    expect(fromJson('{"everturn":"hologram","version":1,"data":[1]}')).toEqual({
+      ok: true,
+      value: { known: false, type: "hologram", version: 1, data: [1] },
+    });
+    expect(fromJson('{"everturn":"session","version":99,"data":{"mood":"good"}}')).toEqual({
+      ok: true,
+      value: { known: false, type: "session", version: 99, data: { mood: "good" } },
+    });
+  });
+
+  test("asked for by type, a newer version is a failure that says so", () => {
+    const result = fromJson('{"everturn":"session","version":99,"data":{}}', { as: "session" });
+    expect(issuesOf(result)).toEqual([[["version"], "newer_version"]]);
+    expect(JSON.stringify(result)).toContain("version 99, and this one reads up to 1");
+  });
+});
+
+describe("[allm 93] what is refused on the way out, with its path", () => {
+  const circular: { self?: unknown } = {};
+  circular.self = circular;
+  const rows: readonly (readonly [string, unknown, Path])[] = [
+    ["a function", { context: { callback: () => 1 } }, ["context", "callback"]],
+    ["a date", { context: { at: new Date(0) } }, ["context", "at"]],
+    ["a map", { context: { seen: new Map() } }, ["context", "seen"]],
+    ["an instance of a class", { context: { db: new (class Database {})() } }, ["context", "db"]],
+    ["a cycle", { context: circular }, ["context", "self"]],
+    ["a bigint", { context: { n: 1n } }, ["context", "n"]],
+    ["a symbol", { context: { s: Symbol("s") } }, ["context", "s"]],
+    ["not a number", { metadata: { n: Number.NaN } }, ["metadata", "n"]],
+    ["infinity", { metadata: { n: Infinity } }, ["metadata", "n"]],
+    ["undefined in a map", { metadata: { x: undefined } }, ["metadata", "x"]],
+    ["undefined in a list", { metadata: { list: [1, undefined] } }, ["metadata", "list", 1]],
+    ["a hole in a list", { metadata: { list: Array.from({ length: 1 }).fill(undefined) } }, ["metadata", "list", 0]],
+    ["a key", { context: { apiKey: "sk-1" } }, ["context", "apiKey"]],
+    [
+      "a key in another spelling",
+      { metadata: { headers: { "X-API-Key": "sk-1" } } },
+      ["metadata", "headers", "X-API-Key"],
+    ],
+    ["an authorization header", { context: { authorization: "Bearer x" } }, ["context", "authorization"]],
+  ];
+
+  test.each(rows)("%s", (_, fields, path) => {
+    const value = { ...session(), ...JSON.parse("{}"), ...Object(fields) };
+    let thrown: unknown = null;
+    try {
+      toJson("session", value);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toBeInstanceOf(MisuseError);
+    expect(thrown).toMatchObject({ reason: "not_serializable", path });
+    expect(String(thrown)).not.toContain("sk-1");
+  });
+
+  test("a schema may describe a key, and a call may have an argument of that name", () => {
+    const login = toolSpec({
+      name: "login",
+      description: "Logs in.",
+      schema: { type: "object", properties: { apiKey: { type: "string" } } },
+    });
+    expect(toJson("tool", login)).toContain("apiKey");
+    const call = toolCall({ id: "c1", name: "login", arguments: { apiKey: "from the model" } });
+    expect(toJson("tool_call", call)).toContain("from the model");
+    expect(() => toJson("request", request([user("hi")], { options: { apiKey: "sk-1" } }))).toThrow(MisuseError);
+  });
+
+  test("every refused place is in the message", () => {
+    const value = { ...session(), context: { a: () => 1, b: 2n } };
+    expect(() => toJson("session", value)).toThrow(
+      "this session cannot be stored: context.a: a function cannot be stored as JSON; context.b: a bigint cannot be stored as JSON",
+    );
+  });
+});
+
+describe("hostile input", () => {
+  test("__proto__ and constructor are keys like any other and pollute nothing", () => {
+    const text = '{"metadata":{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}}';
+    const restored = orThrow(fromJson(text, { as: "thread" }));
+    expect(Object.keys(restored.metadata)).toEqual(["__proto__", "constructor"]);
+    expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
+    expect(JSON.stringify(restored.metadata)).toBe(JSON.stringify(JSON.parse(text).metadata));
+    expect(toJson("thread", restored)).toContain('"__proto__":{"polluted":true}');
+  });
+
+  test("__proto__ as a field is an unknown key, and what an object inherits is not there", () => {
+    expect(issuesOf(fromJson('{"__proto__":{"messages":[]}}', { as: "thread" }))).toEqual([
+      [["__proto__"], "unknown_key"],
+    ]);
+    const heir: unknown = Object.create({ everturn: "thread", version: 1, data: {} });
+    expect(issuesOf(fromTagged(heir))).toEqual([[["format"], "missing_type_tag"]]);
+  });
+
+  test("nesting without end is cut at a limit", () => {
+    const deep = `{"metadata":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`;
+    const [issue] = issuesOf(fromJson(deep, { as: "thread" }));
+    expect(issue?.[1]).toBe("too_deep");
+    const cause = `${'{"name":"E","message":"m","cause":'.repeat(10_000)}null${"}".repeat(10_000)}`;
+    const failure = `{"type":"session_error","reason":"unknown_tool_call_id","message":"m","cause":${cause}}`;
+    expect(issuesOf(fromJson(failure, { as: "failure" })).at(0)?.[1]).toBe("too_deep");
+  });
+
+  test("a million broken messages are a hundred issues", () => {
+    const result = fromTagged({ messages: Array.from({ length: 1_000_000 }).fill(null) }, { as: "thread" });
+    expect(issuesOf(result)).toHaveLength(100);
+  });
+
+  test("an array that claims four billion items is given up on", () => {
+    const sparse: unknown[] = [];
+    sparse.length = 2 ** 32 - 1;
+    expect(issuesOf(fromTagged({ messages: sparse }, { as: "thread" }))).toHaveLength(100);
+    expect(issuesOf(fromTagged({ metadata: { sparse } }, { as: "thread" }))).toHaveLength(100);
+  });
+
+  test("a text beyond the limit is not parsed", () => {
+    // Repeating shares memory, so this does not really take the space it claims.
+    const long = " ".repeat(maxTextLength + 1);
+    expect(issuesOf(fromJson(long))).toEqual([[["json"], "too_large"]]);
+  });
+});

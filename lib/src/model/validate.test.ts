@@ -1,0 +1,304 @@
+// One test a row: the rules of allm's validator, then the rules we add.
+
+import type { ImageRequest, IssueCode, Message, ModelRequest, Path, Session, Thread, Tool } from "everturn/model";
+
+import {
+  assistant,
+  fromMessages,
+  imageFromUrl,
+  imageRequest,
+  jsonSchema,
+  request,
+  session,
+  toolCall,
+  toolResult,
+  toolSpec,
+  user,
+  validateImageRequest,
+  validateMessage,
+  validateRequest,
+  validateSession,
+  validateThread,
+  validateTool,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+/** What a caller without a compiler may pass. */
+function untyped<T>(value: unknown): T;
+function untyped(value: unknown): unknown {
+  return value;
+}
+
+type Outcome =
+  | { ok: true }
+  | { ok: false; failure: { reason: string; issues: readonly { path: Path; code: IssueCode }[] } };
+
+function issuesOf(result: Outcome): readonly (readonly [Path, IssueCode])[] {
+  return result.ok ? [] : result.failure.issues.map(({ path, code }) => [path, code] as const);
+}
+
+const weather = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });
+const hello = user("hi");
+const asked = (...ids: readonly string[]) =>
+  assistant("", { toolCalls: ids.map((id) => toolCall({ id, name: "weather", arguments: {} })) });
+
+describe("[allm 85] validateRequest", () => {
+  const rows: readonly (readonly [string, unknown, Path, IssueCode])[] = [
+    ["no messages", { messages: [] }, ["messages"], "empty"],
+    ["messages that are no list", { messages: "hi" }, ["messages"], "not_a_list"],
+    [
+      "a message of an unknown role",
+      { messages: [{ role: "robot", content: "" }] },
+      ["messages", 0, "role"],
+      "unknown",
+    ],
+    ["a tool without a name", { tools: [{ ...weather, name: "" }] }, ["tools", 0, "name"], "empty"],
+    ["tools that are no list", { tools: "weather" }, ["tools"], "not_a_list"],
+    ["two tools of one name", { tools: [weather, weather] }, ["tools"], "duplicate_name"],
+    ["a temperature below 0", { temperature: -0.1 }, ["temperature"], "out_of_range"],
+    ["a temperature above 2", { temperature: 2.1 }, ["temperature"], "out_of_range"],
+    ["a temperature that is no number", { temperature: "hot" }, ["temperature"], "out_of_range"],
+    ["no tokens at all", { maxTokens: 0 }, ["maxTokens"], "must_be_positive"],
+    ["half a token", { maxTokens: 0.5 }, ["maxTokens"], "must_be_positive"],
+    ["an answer format nobody knows", { responseFormat: { type: "xml" } }, ["responseFormat"], "invalid_shape"],
+    ["an answer format that is no object", { responseFormat: "json" }, ["responseFormat"], "invalid_shape"],
+    ["a finalize step without a schema", { structuredFinalize: true }, ["structuredFinalize"], "requires_json_schema"],
+  ];
+
+  test.each(rows)("%s", (_, fields, path, code) => {
+    const broken = untyped<ModelRequest>({ ...request([hello]), ...untyped<object>(fields) });
+    expect(issuesOf(validateRequest(broken))).toEqual([[path, code]]);
+  });
+
+  test("the edges of every range are inside", () => {
+    for (const temperature of [0, 2]) expect(validateRequest(request([hello], { temperature })).ok).toBe(true);
+    expect(validateRequest(request([hello], { maxTokens: 1 })).ok).toBe(true);
+    const finalized = { structuredFinalize: true, responseFormat: jsonSchema("answer", { type: "object" }) };
+    expect(validateRequest(request([hello], finalized)).ok).toBe(true);
+  });
+
+  test("[allm 88] everything is reported at once, field by field, with the whole path", () => {
+    const broken = untyped<ModelRequest>({
+      messages: [{ role: "tool", content: 5 }],
+      tools: [{ name: "auto", description: 1, schema: [] }, weather, weather],
+      temperature: 9,
+      maxTokens: -1,
+      responseFormat: "json",
+      structuredFinalize: true,
+    });
+    const result = validateRequest(broken);
+    expect(issuesOf(result)).toEqual([
+      [["messages", 0, "content"], "invalid_type"],
+      [["messages", 0, "toolCallId"], "required"],
+      [["tools", 0, "name"], "reserved_tool_name"],
+      [["tools", 0, "description"], "not_a_string"],
+      [["tools", 0, "schema"], "not_a_map"],
+      [["tools"], "duplicate_name"],
+      [["temperature"], "out_of_range"],
+      [["maxTokens"], "must_be_positive"],
+      [["responseFormat"], "invalid_shape"],
+      [["structuredFinalize"], "requires_json_schema"],
+    ]);
+    expect(!result.ok && result.failure.reason).toBe("invalid_request");
+    expect(!result.ok && result.failure.message).toBe(
+      "validation failed: invalid_request (10 errors): messages[0].content: must be a string or a list of parts, " +
+        "not a number; messages[0].toolCallId: a tool message names the call it answers; " +
+        "tools[0].name: auto, none, required mean something else in a tool choice; …",
+    );
+  });
+});
+
+describe("[allm 86] validateMessage", () => {
+  const rows: readonly (readonly [string, unknown, Path, IssueCode])[] = [
+    ["an unknown role", { role: "robot", content: "" }, ["role"], "unknown"],
+    ["a part of an unknown type", { role: "user", content: [{ type: "video" }] }, ["content"], "invalid_part_type"],
+    ["a part that is no object", { role: "user", content: ["hi"] }, ["content"], "invalid_part_type"],
+    [
+      "an image in a system message",
+      { role: "system", content: [{ type: "image" }] },
+      ["content"],
+      "invalid_part_type",
+    ],
+    ["reasoning of a user", { role: "user", content: [{ type: "reasoning" }] }, ["content"], "invalid_part_type"],
+    ["content that is a map", { role: "user", content: {} }, ["content"], "invalid_type"],
+    ["no content", { role: "user" }, ["content"], "invalid_type"],
+    ["an answer to no call", { role: "tool", content: "21" }, ["toolCallId"], "required"],
+    ["no object at all", "hi", [], "invalid_type"],
+  ];
+
+  test.each(rows)("%s", (_, message, path, code) => {
+    const result = validateMessage(untyped<Message>(message));
+    expect(issuesOf(result)).toEqual([[path, code]]);
+    expect(!result.ok && result.failure.reason).toBe("invalid_message");
+  });
+
+  test("the message says which parts would be legal", () => {
+    const result = validateMessage(untyped<Message>({ role: "user", content: ["hi"] }));
+    expect(!result.ok && result.failure.message).toContain("may contain parts of type text, image, file");
+  });
+});
+
+describe("[allm 86] validateTool", () => {
+  const rows: readonly (readonly [string, unknown, Path, IssueCode])[] = [
+    ["an empty name", { name: "" }, ["name"], "empty"],
+    ["the name auto", { name: "auto" }, ["name"], "reserved_tool_name"],
+    ["the name none", { name: "none" }, ["name"], "reserved_tool_name"],
+    ["the name required", { name: "required" }, ["name"], "reserved_tool_name"],
+    ["a name with a space", { name: "my tool" }, ["name"], "invalid_format"],
+    ["a name of 65 letters", { name: "a".repeat(65) }, ["name"], "invalid_format"],
+    ["a name that ends in a line break", { name: "weather\n" }, ["name"], "invalid_format"],
+    ["a name that is no string", { name: 7 }, ["name"], "invalid_format"],
+    ["a description that is no string", { description: null }, ["description"], "not_a_string"],
+    ["a schema that is a list", { schema: [] }, ["schema"], "not_a_map"],
+  ];
+
+  test.each(rows)("%s", (_, fields, path, code) => {
+    const result = validateTool(untyped<Tool>({ ...weather, ...untyped<object>(fields) }));
+    expect(issuesOf(result)).toEqual([[path, code]]);
+    expect(!result.ok && result.failure.reason).toBe("invalid_tool");
+  });
+
+  test("a name of 64 letters, digits, underscores and hyphens is fine", () => {
+    expect(validateTool({ ...weather, name: `${"a".repeat(60)}_-09` }).ok).toBe(true);
+  });
+});
+
+describe("[allm 86] validateThread", () => {
+  test("an empty thread is valid", () => {
+    expect(validateThread(fromMessages([])).ok).toBe(true);
+  });
+
+  test("the errors of a message carry its place", () => {
+    const broken = untyped<Thread>({ messages: [hello, { role: "tool", content: "" }] });
+    const result = validateThread(broken);
+    expect(issuesOf(result)).toEqual([[["messages", 1, "toolCallId"], "required"]]);
+    expect(!result.ok && result.failure.reason).toBe("invalid_thread");
+  });
+
+  test("a call without an answer is named, with what to do about it", () => {
+    const result = validateThread(fromMessages([hello, asked("c1", "c2"), toolResult("c1", "21")]));
+    expect(issuesOf(result)).toEqual([[["messages", 1, "toolCalls", 1], "unanswered_tool_call"]]);
+    expect(!result.ok && result.failure.message).toContain('append toolResult("c2", …)');
+  });
+
+  test("an answer without a call is named", () => {
+    const result = validateThread(fromMessages([hello, toolResult("c9", "21")]));
+    expect(issuesOf(result)).toEqual([[["messages", 1, "toolCallId"], "unknown_tool_call_id"]]);
+  });
+
+  test("a second answer to one call has no call", () => {
+    const result = validateThread(fromMessages([asked("c1"), toolResult("c1", "21"), toolResult("c1", "22")]));
+    expect(issuesOf(result)).toEqual([[["messages", 2, "toolCallId"], "unknown_tool_call_id"]]);
+  });
+
+  test("Q4: an answer may come late, behind other messages and out of order", () => {
+    const late = fromMessages([asked("c1", "c2"), toolResult("c2", "b"), user("and?"), toolResult("c1", "a")]);
+    expect(validateThread(late).ok).toBe(true);
+  });
+
+  test("ids that a provider uses again in the next reply are told apart by order", () => {
+    const again = [asked("0"), toolResult("0", "a"), asked("0"), toolResult("0", "b")];
+    expect(validateThread(fromMessages(again)).ok).toBe(true);
+    expect(validateThread(fromMessages(again.slice(0, 3))).ok).toBe(false);
+  });
+
+  test("a thread that is none at all is refused, not thrown at", () => {
+    expect(issuesOf(validateThread(untyped<Thread>(null)))).toEqual([[[], "invalid_type"]]);
+    expect(issuesOf(validateThread(untyped<Thread>({})))).toEqual([[["messages"], "not_a_list"]]);
+  });
+});
+
+describe("[allm 86] validateSession", () => {
+  const pending = toolCall({ id: "c1", name: "weather", arguments: {} });
+  const rows: readonly (readonly [string, unknown, Path, IssueCode])[] = [
+    ["an unknown status", { status: "asleep" }, ["status"], "unknown"],
+    ["awaiting a user, no question", { status: "awaiting_user" }, ["pendingQuestion"], "required_for_status"],
+    ["awaiting tools, no calls", { status: "awaiting_tools" }, ["pendingToolCalls"], "required_for_status"],
+    ["in error, no reason", { status: "error" }, ["metadata"], "error_required_for_status"],
+    [
+      "a broken message",
+      { thread: { messages: [{ role: "tool", content: "" }] } },
+      ["thread", "messages", 0, "toolCallId"],
+      "required",
+    ],
+    [
+      "a call neither answered nor pending",
+      { thread: fromMessages([asked("c1")]) },
+      ["thread", "messages", 0, "toolCalls", 0],
+      "unanswered_tool_call",
+    ],
+    ["no thread", { thread: 5 }, ["thread"], "invalid_type"],
+  ];
+
+  test.each(rows)("%s", (_, fields, path, code) => {
+    const result = validateSession(untyped<Session>({ ...session(), ...untyped<object>(fields) }));
+    expect(issuesOf(result)).toEqual([[path, code]]);
+    expect(!result.ok && result.failure.reason).toBe("invalid_session");
+  });
+
+  test("S2: a call of the thread may be pending instead of answered", () => {
+    const waiting = session({
+      status: "awaiting_tools",
+      pendingToolCalls: [pending],
+      thread: fromMessages([asked("c1")]),
+    });
+    expect(validateSession(waiting).ok).toBe(true);
+  });
+
+  test("a status with what it needs is fine", () => {
+    expect(validateSession(session({ status: "awaiting_user", pendingQuestion: "Sure?" })).ok).toBe(true);
+    expect(validateSession(session({ status: "error", metadata: { error: { type: "engine_error" } } })).ok).toBe(true);
+  });
+});
+
+describe("[allm 87] validateImageRequest", () => {
+  const cat = imageFromUrl("https://example.com/cat.png");
+  const rows: readonly (readonly [string, unknown, readonly (readonly [Path, IssueCode])[]])[] = [
+    ["an unknown operation", { operation: "paint" }, [[["operation"], "unknown"]]],
+    ["no images wanted", { n: 0 }, [[["n"], "must_be_positive"]]],
+    ["half an image wanted", { n: 1.5 }, [[["n"], "must_be_positive"]]],
+    ["an unknown answer format", { responseFormat: "gif" }, [[["responseFormat"], "unknown"]]],
+    ["a size without a height", { size: { width: 5 } }, [[["size"], "invalid_shape"]]],
+    ["a size of nothing", { size: { width: 0, height: 0 } }, [[["size"], "invalid_shape"]]],
+    ["inputs that are no list", { inputImages: cat }, [[["inputImages"], "not_a_list"]]],
+    [
+      "an input that is no image",
+      { operation: "edit", inputImages: ["cat.png"] },
+      [[["inputImages", 0], "invalid_image"]],
+    ],
+    ["a mask that is no image", { mask: "mask.png" }, [[["mask"], "invalid_image"]]],
+    ["generate without a prompt", { prompt: null }, [[["prompt"], "required_for_operation"]]],
+    ["generate with an empty prompt", { prompt: "" }, [[["prompt"], "required_for_operation"]]],
+    ["generate from an image", { inputImages: [cat] }, [[["inputImages"], "must_be_empty"]]],
+    [
+      "edit without prompt and image",
+      { operation: "edit", prompt: null },
+      [
+        [["prompt"], "required_for_operation"],
+        [["inputImages"], "invalid_count"],
+      ],
+    ],
+    ["edit of three", { operation: "edit", inputImages: [cat, cat, cat] }, [[["inputImages"], "invalid_count"]]],
+    [
+      "a variation of nothing, with a prompt",
+      { operation: "variation" },
+      [
+        [["inputImages"], "invalid_count"],
+        [["prompt"], "not_allowed_for_operation"],
+      ],
+    ],
+  ];
+
+  test.each(rows)("%s", (_, fields, issues) => {
+    const broken = untyped<ImageRequest>({ ...imageRequest("a cat"), ...untyped<object>(fields) });
+    const result = validateImageRequest(broken);
+    expect(issuesOf(result)).toEqual(issues);
+    expect(!result.ok && result.failure.reason).toBe("invalid_image_request");
+  });
+
+  test("one good request of each operation", () => {
+    expect(validateImageRequest(imageRequest("a cat", { size: "auto" })).ok).toBe(true);
+    expect(validateImageRequest(imageRequest("a hat", { operation: "edit", inputImages: [cat, cat] })).ok).toBe(true);
+    expect(validateImageRequest(imageRequest(null, { operation: "variation", inputImages: [cat] })).ok).toBe(true);
+  });
+});

@@ -113,7 +113,7 @@ export const json: Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
     dictionary(tie("value")),
   ),
 })).value;
-export const jsonObject: Arbitrary<JsonObject> = dictionary(json);
+const jsonObject: Arbitrary<JsonObject> = dictionary(json);
 
 const replay = record<ProviderReplay>({ provider: text, endpoint: text, model: text, data: json });
 const source: Arbitrary<MediaSource> = fc.oneof(
@@ -450,6 +450,7 @@ const request = record<ModelRequest>({
   ),
   structuredFinalize: fc.boolean(),
   stream: fc.boolean(),
+  scope: orNull(record({ sessionId: text, frameId: orNull(text), requestId: text })),
   options: jsonObject,
   metadata: jsonObject,
 });

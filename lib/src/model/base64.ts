@@ -12,25 +12,33 @@ for (let index = 0; index < alphabet.length; index += 1) digits[alphabet.charCod
 for (const character of " \t\n\f\r") digits[character.charCodeAt(0)] = whiteSpace;
 digits["=".charCodeAt(0)] = padding;
 
-const encoded: readonly string[] = Array.from(
-  { length: 4096 },
-  (_, pair) => alphabet.charAt(pair >> 6) + alphabet.charAt(pair & 63),
-);
+const codes: readonly number[] = Array.from(alphabet, (character) => character.charCodeAt(0));
+const paddingCode = "=".charCodeAt(0);
+
+// Whole triples, so that only the last slice is padded, and few enough characters to be arguments of one call.
+const sliceLength = 3 * 2048;
 
 export function toBase64(bytes: Uint8Array): string {
-  let text = "";
-  let index = 0;
-  for (; index + 2 < bytes.length; index += 3) {
-    const triple = (byteAt(bytes, index) << 16) | (byteAt(bytes, index + 1) << 8) | byteAt(bytes, index + 2);
-    text += pairOf(triple >> 12) + pairOf(triple & 4095);
+  const slices: string[] = [];
+  for (let start = 0; start < bytes.length; start += sliceLength) {
+    slices.push(encodeSlice(bytes, start, Math.min(start + sliceLength, bytes.length)));
   }
-  if (bytes.length - index === 1) {
-    text += `${pairOf(byteAt(bytes, index) << 4)}==`;
-  } else if (bytes.length - index === 2) {
-    const rest = (byteAt(bytes, index) << 10) | (byteAt(bytes, index + 1) << 2);
-    text += `${pairOf(rest >> 6)}${alphabet.charAt(rest & 63)}=`;
+  return slices.join("");
+}
+
+function encodeSlice(bytes: Uint8Array, start: number, end: number): string {
+  const characters: number[] = [];
+  for (let index = start; index < end; index += 3) {
+    // Beyond the end of an array there is `undefined`, which counts as 0 here.
+    const triple = ((bytes[index] ?? 0) << 16) | ((bytes[index + 1] ?? 0) << 8) | (bytes[index + 2] ?? 0);
+    characters.push(
+      codes[triple >> 18] ?? 0,
+      codes[(triple >> 12) & 63] ?? 0,
+      index + 1 < end ? (codes[(triple >> 6) & 63] ?? 0) : paddingCode,
+      index + 2 < end ? (codes[triple & 63] ?? 0) : paddingCode,
+    );
   }
-  return text;
+  return String.fromCharCode(...characters);
 }
 
 /** The bytes, or `null` when the text is not base64. */
@@ -63,6 +71,3 @@ export function fromBase64(text: string): Uint8Array | null {
     paddingCount === 0 ? digitCount % 4 !== 1 : (digitCount + paddingCount) % 4 === 0 && paddingCount <= 2;
   return wholeGroups ? bytes.subarray(0, length) : null;
 }
-
-const byteAt = (bytes: Uint8Array, index: number): number => bytes[index] ?? 0;
-const pairOf = (twelveBits: number): string => encoded[twelveBits] ?? "";

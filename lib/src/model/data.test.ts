@@ -84,6 +84,7 @@ test("[allm 9] a request has a default for everything but its messages; a schema
     responseFormat: null,
     structuredFinalize: false,
     stream: false,
+    scope: null,
     options: {},
     metadata: {},
   });

@@ -1,6 +1,6 @@
 // One test a row: every reason of every class makes an error, and nothing else does.
 
-import type { Failure } from "everturn/model";
+import type { EverturnError, Failure } from "everturn/model";
 
 import {
   AdapterError,
@@ -8,7 +8,6 @@ import {
   EngineError,
   engineErrorReasons,
   errorFromFailure,
-  EverturnError,
   fromJson,
   ImageAdapterError,
   imageAdapterErrorReasons,

@@ -329,7 +329,7 @@ export const toolFailureShape: Shape<ToolFailure> = object<ToolFailure>({
   raw: fallback(json, null),
 });
 
-export const validationFailureShape: Shape<ValidationFailure> = object<ValidationFailure>({
+const validationFailureShape: Shape<ValidationFailure> = object<ValidationFailure>({
   ...shared,
   type: required(oneOf(["validation_error"])),
   reason: required(oneOf(validationErrorReasons)),

@@ -14,6 +14,10 @@ import { describe, expect, test } from "vitest";
 import { fromBase64, toBase64 } from "./base64.ts";
 
 const bytes = new Uint8Array([104, 105]);
+const readFile = () => bytes;
+const missing = () => {
+  throw Object.assign(new Error("no such file"), { code: "ENOENT" });
+};
 
 describe("[allm 5] where an image is", () => {
   test.each([
@@ -44,10 +48,6 @@ describe("[allm 5] where an image is", () => {
 });
 
 describe("[allm 6] the bytes of an image", () => {
-  const readFile = () => bytes;
-  const missing = () => {
-    throw Object.assign(new Error("no such file"), { code: "ENOENT" });
-  };
   const file = imageFromFile("cat.png");
   const untypedFile = imageFromFile("cat");
   const uploaded = image({ source: { type: "provider_file", provider: "openai", id: "file-1" } });

@@ -109,6 +109,7 @@ export type {
   ModelRequest,
   PromptCacheSettings,
   ReasoningSettings,
+  RequestScope,
   ResponseFormat,
   TextFormat,
 } from "./request.ts";

@@ -114,7 +114,7 @@ const textOrParts: Shape<never> = (_, reading) => reading.report("invalid_type",
 
 const textOnlyShape = variant<TextPart, "type">("type", { text: textPartShape });
 
-export const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
+const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
   text: textPartShape,
   image: imagePartShape,
   file: filePartShape,
@@ -129,13 +129,13 @@ const assistantPartShape: Shape<AssistantPart> = variant<AssistantPart, "type">(
   tool_result: toolResultPartShape,
 });
 
-export const systemMessageShape: Shape<SystemMessage> = object<SystemMessage>({
+const systemMessageShape: Shape<SystemMessage> = object<SystemMessage>({
   role: required(oneOf(["system"])),
   content: content(textOnlyShape),
   ...shared,
 });
 
-export const userMessageShape: Shape<UserMessage> = object<UserMessage>({
+const userMessageShape: Shape<UserMessage> = object<UserMessage>({
   role: required(oneOf(["user"])),
   content: content(userPartShape),
   ...shared,
@@ -161,7 +161,7 @@ export const toolMessageShape: Shape<ToolMessage> = object<ToolMessage>({
   ...shared,
 });
 
-export const eventMessageShape: Shape<EventMessage> = object<EventMessage>({
+const eventMessageShape: Shape<EventMessage> = object<EventMessage>({
   role: required(oneOf(["event"])),
   content: content(textOnlyShape),
   ...shared,

@@ -47,9 +47,19 @@ export type ModelRequest = {
   readonly structuredFinalize: boolean;
   /** Tells whoever looks at the request; every call is streamed. */
   readonly stream: boolean;
+  /** Whose call this is; `null` for a call on its own. Adapters may use it for caching and tracing, never for content. */
+  readonly scope: RequestScope | null;
   /** Goes into the provider's request body verbatim. */
   readonly options: JsonObject;
   readonly metadata: JsonObject;
+};
+
+export type RequestScope = {
+  readonly sessionId: string;
+  /** Which part of the session, where one session holds several lines of work. */
+  readonly frameId: string | null;
+  /** Names this call within the session, the same on every replay. */
+  readonly requestId: string;
 };
 
 /** How hard to think. A provider that counts in tokens takes `budgetTokens`, one that has levels takes `effort`. */
@@ -126,6 +136,16 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
   responseFormat: fallback(nullable(responseFormatShape), null),
   structuredFinalize: fallback(boolean, false),
   stream: fallback(boolean, false),
+  scope: fallback(
+    nullable(
+      object<RequestScope>({
+        sessionId: required(string),
+        frameId: fallback(nullable(string), null),
+        requestId: required(string),
+      }),
+    ),
+    null,
+  ),
   options: fallback(settings, emptyObject),
   metadata: fallback(settings, emptyObject),
 });

@@ -16,7 +16,7 @@ import { describe, isPlainObject, ownValue } from "./json.ts";
 import { MisuseError } from "./misuse.ts";
 
 /** Returned by a shape after it has reported why. */
-export const invalid: unique symbol = Symbol("invalid");
+const invalid: unique symbol = Symbol("invalid");
 
 /** Reads one kind of value. */
 export type Shape<T> = (input: unknown, reading: Reading) => T | typeof invalid;
@@ -24,12 +24,12 @@ export type Shape<T> = (input: unknown, reading: Reading) => T | typeof invalid;
 /** Deepest nesting that is read. Far beyond any honest conversation, far below a stack overflow. */
 export const maxDepth = 256;
 /** Most values (objects, array items, leaves) that are read in one go. */
-export const maxNodes = 10_000_000;
+const maxNodes = 10_000_000;
 /** Most issues reported; reading stops there. */
-export const maxIssues = 100;
+const maxIssues = 100;
 
 /** One read under way: where it is, what it has found, how much it has seen. */
-export class Reading {
+class Reading {
   readonly issues: Issue[] = [];
   /** Data that will be stored has to be JSON throughout; a value built in memory may carry the caller's live context. */
   readonly purpose: "construct" | "store";

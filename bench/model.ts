@@ -1,0 +1,65 @@
+// What the doors of the model cost beside the bare work behind them.
+
+import { Buffer } from "node:buffer";
+
+import {
+  assistant,
+  fromJson,
+  fromMessages,
+  parse,
+  session,
+  textPart,
+  toJson,
+  toolCall,
+  toolResult,
+  user,
+} from "everturn/model";
+
+import { fromBase64, toBase64 } from "../lib/src/model/base64.ts";
+import { compare, print } from "./measure.ts";
+
+/** A session of many messages: questions, calls with arguments, results, answers in parts. */
+function longSession(turns: number) {
+  const messages = Array.from({ length: turns }, (_, turn) => [
+    user(`What is the weather in city ${turn}?`),
+    assistant("", {
+      toolCalls: [toolCall({ id: `c${turn}`, name: "weather", arguments: { city: `city ${turn}`, days: [1, 2, 3] } })],
+      finishReason: "tool_calls",
+    }),
+    toolResult(`c${turn}`, { celsius: turn, wind: { speed: 3, direction: "NW" } }),
+    assistant([textPart("It is "), textPart(`${turn} degrees.`)], { finishReason: "stop" }),
+  ]).flat();
+  return session({ id: "bench", thread: fromMessages(messages) });
+}
+
+export function benchModel(): void {
+  const value = longSession(1000);
+  const text = toJson("session", value);
+  const raw: unknown = JSON.parse(text).data;
+
+  print(`reading a session of ${value.thread.messages.length} messages (${Math.round(text.length / 1024)} KiB)`, [
+    ...compare([
+      { name: "JSON.parse alone", run: () => JSON.parse(text) },
+      { name: "fromJson: parse, check every field", run: () => fromJson(text, { as: "session" }) },
+      { name: "parse: check every field alone", run: () => parse("session", raw) },
+    ]),
+  ]);
+
+  print("writing it", [
+    ...compare([
+      { name: "JSON.stringify alone", run: () => JSON.stringify(value) },
+      { name: "toJson: check every field, stringify", run: () => toJson("session", value) },
+    ]),
+  ]);
+
+  const bytes = new Uint8Array(1024 * 1024).map((_, index) => (index * 2654435761) >>> 24);
+  const encoded = toBase64(bytes);
+  print("base64 of 1 MiB", [
+    ...compare([
+      { name: "Buffer, encode", run: () => Buffer.from(bytes).toString("base64") },
+      { name: "ours, encode", run: () => toBase64(bytes) },
+      { name: "Buffer, decode", run: () => Buffer.from(encoded, "base64") },
+      { name: "ours, decode", run: () => fromBase64(encoded) },
+    ]),
+  ]);
+}

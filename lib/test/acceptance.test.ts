@@ -1,0 +1,167 @@
+// Keeps docs/acceptance.md honest: the list is whole, statuses are one of four words, proofs exist and cite what they prove,
+// and every name marked `exported` is really there.
+
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { beforeAll, describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const page = await readFile(join(root, "docs/acceptance.md"), "utf8");
+const [, allmPart = "", lashPart = "", namePart = ""] = page.split(/^## .*$/m);
+
+type Row = { readonly list: "allm" | "lash"; readonly number: number; readonly status: string };
+
+const allm = behaviourRows("allm", allmPart);
+const lash = behaviourRows("lash", lashPart);
+const behaviour = [...allm, ...lash];
+const names = nameRows(namePart);
+const titlesByFile = await readTitles();
+
+describe("the lists are whole", () => {
+  test("ALLM has 124 rows, lash 100, each once and in order", () => {
+    expect(allm.map((row) => row.number)).toEqual(Array.from({ length: 124 }, (_, index) => index + 1));
+    expect(lash.map((row) => row.number)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
+  });
+
+  test("every line of every table was understood", () => {
+    const lines = page.split("\n").filter((line) => line.startsWith("| ") && !/^\| (?:---|#|source) /.test(line));
+    expect(behaviour.length + names.length).toBe(lines.length);
+    expect(names.length).toBeGreaterThan(600);
+  });
+
+  test("no name stands twice", () => {
+    const keys = names.map(({ kind, name }) => `${kind} ${name}`);
+    expect(keys.filter((key, index) => keys.indexOf(key) < index)).toEqual([]);
+  });
+});
+
+describe("statuses", () => {
+  test.each(behaviour)("$list $number: $status", ({ list, number, status }) => {
+    expect(status).toMatch(/^(?:proved by `[^`]+`|adapted \(.{10,}\)(?: `[^`]+`)?|dropped \(.{10,}\)|not yet)$/);
+    const file = proofOf(status);
+    if (file !== null) expect(citations(file), `${file} cites it in a title`).toContain(`[${list} ${number}]`);
+  });
+
+  test("a test that cites a row is named by it", () => {
+    const named = new Set(behaviour.map((row) => `[${row.list} ${row.number}] ${proofOf(row.status) ?? ""}`));
+    const files = new Set(behaviour.map((row) => proofOf(row.status)));
+    const unnamed = [...titlesByFile.keys()]
+      .filter((file) => files.has(file))
+      .flatMap((file) => citations(file).map((citation) => `${citation} ${file}`))
+      .filter((citation) => !named.has(citation));
+    expect(unnamed).toEqual([]);
+  });
+
+  test("a row that is not yet done is cited by no test", () => {
+    const open = new Set(
+      behaviour.filter((row) => row.status === "not yet").map((row) => `[${row.list} ${row.number}]`),
+    );
+    const cited = [...titlesByFile.keys()].flatMap((file) => citations(file));
+    expect(cited.filter((citation) => open.has(citation))).toEqual([]);
+  });
+
+  test.each(names.filter(({ status }) => status !== "exported"))("name $name: $status", ({ status }) => {
+    expect(status).toMatch(/^(?:adapted \(.{10,}\)|dropped \(.{10,}\)|not yet)$/);
+  });
+});
+
+describe("every name that is here", () => {
+  const present = names.filter(({ status, target }) => status !== "not yet" && target !== null);
+  const workplace = join(root, "lib/.snippets/names");
+  let broken: ReadonlySet<number> = new Set();
+
+  beforeAll(async () => {
+    await rm(workplace, { recursive: true, force: true });
+    await mkdir(workplace, { recursive: true });
+    const lines = present.map(({ target }, index) => checkOf(target ?? "", index));
+    await writeFile(join(workplace, "names.ts"), `${preamble}${lines.join("\n")}\n`);
+    const config = { extends: "../../../tsconfig.test.json", include: ["*.ts"] };
+    await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
+    broken = await brokenLines(workplace);
+  });
+
+  test.each(present.map((row, index) => ({ ...row, index })))("[seed $name] is $target", ({ index }) => {
+    expect(broken.has(index + preambleLength)).toBe(false);
+  });
+
+  test("a name that is not there would be noticed", async () => {
+    const made = ["Session.mood", 'SessionStatus "asleep"', "isTired", "Dream"].map(checkOf);
+    await writeFile(join(workplace, "names.ts"), `${preamble}${made.join("\n")}\n`);
+    expect([...(await brokenLines(workplace))]).toEqual([0, 1, 2, 3].map((line) => line + preambleLength));
+  });
+});
+
+const preamble = [
+  'import type * as model from "everturn/model";',
+  "export type Words<T> = T extends string ? T : T extends { type: infer W } ? W : T extends { role: infer W } ? W : never;",
+  "",
+].join("\n");
+const preambleLength = preamble.split("\n").length;
+
+/** A line that compiles exactly when the name is there: `Type.field`, `Type "word"`, `Type`, or `value`. */
+function checkOf(target: string, index: number): string {
+  const word = /^(\w+) "(\w+)"$/.exec(target);
+  if (word !== null) return `export const n${index}: Words<model.${word[1]}> = "${word[2]}";`;
+  const field = /^(\w+)\.(\w+)$/.exec(target);
+  if (field !== null) return `export type n${index} = model.${field[1]}["${field[2]}"];`;
+  return /^[a-z]/.test(target)
+    ? `export type n${index} = typeof model.${target};`
+    : `export type n${index} = model.${target};`;
+}
+
+async function brokenLines(project: string): Promise<ReadonlySet<number>> {
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const checked = promisify(execFile)(process.execPath, [tsc, "-p", project], { cwd: project });
+  const output = await checked.then(
+    () => "",
+    (error: { readonly stdout: string }) => error.stdout,
+  );
+  return new Set([...output.matchAll(/names\.ts\((\d+),/g)].map((match) => Number(match[1])));
+}
+
+function cells(line: string): readonly string[] {
+  return line
+    .slice(1, -1)
+    .split(/(?<!\\)\|/)
+    .map((cell) => cell.trim());
+}
+
+function behaviourRows(list: Row["list"], part: string): readonly Row[] {
+  return part.split("\n").flatMap((line) => {
+    const [number, , status] = cells(line);
+    return /^\| \d+ \|/.test(line) && status !== undefined ? [{ list, number: Number(number), status }] : [];
+  });
+}
+
+function nameRows(part: string) {
+  return part.split("\n").flatMap((line) => {
+    const [, kind, name, everturn, status] = cells(line);
+    if (!/^\| 00\d \|/.test(line) || name === undefined || status === undefined) return [];
+    const target = /^`([^`]+)`$/.exec(everturn ?? "")?.[1] ?? null;
+    return [{ kind, name: name.replaceAll("`", ""), target, status }];
+  });
+}
+
+/** The file that a status names as its proof. */
+function proofOf(status: string): string | null {
+  return /`([^`]+\.test\.ts)`$/.exec(status)?.[1] ?? null;
+}
+
+function citations(file: string): readonly string[] {
+  return [...(titlesByFile.get(file) ?? "").matchAll(/\[(?:allm|lash) \d+\]/g)].map(([citation]) => citation);
+}
+
+/** What the tests of each file are called. */
+async function readTitles(): Promise<ReadonlyMap<string, string>> {
+  const below = await readdir(join(root, "lib"), { recursive: true });
+  const files = below.filter((name) => name.endsWith(".test.ts") && !name.includes("node_modules"));
+  const read = files.map(async (name): Promise<[string, string]> => {
+    const source = await readFile(join(root, "lib", name), "utf8");
+    const titles = source.matchAll(/\b(?:test|describe)(?:\.each\([^]*?\))?\(\s*(["'`])(.*?)\1/g);
+    return [`lib/${name}`, [...titles].map((match) => match[2]).join("\n")];
+  });
+  return new Map(await Promise.all(read));
+}

@@ -1,0 +1,128 @@
+// Documentation that runs. Every `ts` fence in a Markdown file or a doc comment becomes a module of its own, is type-checked
+// as a user's program would be, and is executed. A comment `// => value` behind a statement, or on the line after it, is its
+// assertion.
+
+import type { Dirent } from "node:fs";
+
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { promisify } from "node:util";
+
+import { beforeAll, describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const workplace = join(root, "lib/.snippets/docs");
+
+type Snippet = { readonly title: string; readonly module: string; readonly code: string };
+
+const documents = [
+  ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map((name) => join(root, name)),
+  ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))),
+];
+const sources = await filesBelow(
+  join(root, "lib/src"),
+  (name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.endsWith(".types.ts"),
+);
+const snippets: readonly Snippet[] = [
+  ...(await Promise.all(documents.map((path) => snippetsOf(path, (line) => line)))),
+  ...(await Promise.all(sources.map((path) => snippetsOf(path, withoutStar)))),
+].flat();
+
+beforeAll(async () => {
+  await rm(workplace, { recursive: true, force: true });
+  await mkdir(workplace, { recursive: true });
+  await Promise.all(snippets.map(({ module, code }) => writeFile(join(workplace, module), code)));
+  const config = {
+    extends: "../../../tsconfig.test.json",
+    include: ["*.ts"],
+    compilerOptions: { noUnusedLocals: false },
+  };
+  await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
+});
+
+test("there are snippets, in Markdown and in doc comments", () => {
+  expect(snippets.filter(({ title }) => title.includes(".md:")).length).toBeGreaterThan(3);
+  expect(snippets.filter(({ title }) => title.includes(".ts:")).length).toBeGreaterThan(10);
+});
+
+test("every @example holds a snippet", async () => {
+  const texts = await Promise.all(sources.map((path) => readFile(path, "utf8")));
+  const examples = texts.reduce((sum, text) => sum + (text.match(/\* @example$/gm)?.length ?? 0), 0);
+  expect(snippets.filter(({ title }) => title.includes(".ts:"))).toHaveLength(examples);
+});
+
+test("every snippet type-checks", async () => {
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const checked = promisify(execFile)(process.execPath, [tsc, "-p", workplace], { cwd: workplace });
+  const output = await checked.then(
+    () => "",
+    (error: { readonly stdout: string }) => error.stdout,
+  );
+  expect(output).toBe("");
+});
+
+describe("every snippet runs and does what it says", () => {
+  test.each(snippets)("$title", async ({ module }) => {
+    await import(/* @vite-ignore */ join(workplace, module));
+  });
+});
+
+async function filesBelow(folder: string, wanted: (name: string) => boolean): Promise<readonly string[]> {
+  const entries: readonly Dirent[] = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && wanted(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
+async function snippetsOf(path: string, strip: (line: string) => string): Promise<readonly Snippet[]> {
+  const name = relative(root, path);
+  const found: Snippet[] = [];
+  let open: { readonly line: number; readonly lines: string[] } | null = null;
+  for (const [index, raw] of (await readFile(path, "utf8")).split("\n").entries()) {
+    const line = strip(raw);
+    if (open === null) {
+      if (line.trimEnd() === "```ts") open = { line: index + 1, lines: [] };
+    } else if (line.trimEnd() === "```") {
+      const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
+      found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines) });
+      open = null;
+    } else {
+      open.lines.push(line);
+    }
+  }
+  expect(open, `${name} has a fence that is not closed`).toBeNull();
+  return found;
+}
+
+function withoutStar(line: string): string {
+  return /^\s*\* ?(?<rest>.*)$/.exec(line)?.groups?.["rest"] ?? "";
+}
+
+/** The snippet with its `// =>` comments turned into assertions. */
+function toModule(lines: readonly string[]): string {
+  const out: string[] = [];
+  for (const line of lines) {
+    const claim = /^(?<code>.*?)\s*\/\/ => (?<value>.*)$/.exec(line)?.groups;
+    if (claim === undefined) {
+      out.push(line);
+      continue;
+    }
+    const statement = claim["code"] === "" ? takeStatement(out) : (claim["code"] ?? "");
+    out.push(assertion(statement, claim["value"] ?? ""));
+  }
+  return `import { deepStrictEqual as expectEqual } from "node:assert";\n${out.join("\n")}\nvoid expectEqual;\n`;
+}
+
+/** Takes the newest statement off the end of what has been written: the lines back to the one before that ends in `;`. */
+function takeStatement(out: string[]): string {
+  const last = out.findLastIndex((line, index) => index < out.length - 1 && (line === "" || line.endsWith(";")));
+  return out.splice(last + 1).join("\n");
+}
+
+function assertion(statement: string, value: string): string {
+  const declared = /^(?:const|let) (?<name>\w+)/.exec(statement)?.groups?.["name"];
+  if (declared !== undefined) return `${statement}\nexpectEqual(${declared}, ${value});`;
+  return `expectEqual(${statement.replace(/;$/, "")}, ${value});`;
+}

@@ -1,0 +1,94 @@
+// The fences around the pure folders, tried from the inside: a copy of the sources gets an intruder, and the commands behind
+// `npm run check` have to turn it away. Without the intruder the same copy passes, so each failure is the intruder's.
+
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const bin = (name: string) => join(root, "node_modules", name);
+const pureFolders = (await readdir(join(root, "lib/src"))).filter((name) => ["model", "kernel", "wire"].includes(name));
+
+let copy = "";
+
+beforeAll(async () => {
+  copy = await mkdtemp(join(tmpdir(), "everturn-fences-"));
+  for (const name of [
+    "lib/src",
+    "lib/package.json",
+    "package.json",
+    "tsconfig.base.json",
+    "tsconfig.json",
+    ".oxlintrc.json",
+    ".gitignore",
+  ]) {
+    await cp(join(root, name), join(copy, name), { recursive: true });
+  }
+});
+
+afterAll(() => rm(copy, { recursive: true, force: true }));
+
+/** What a command printed, and whether it was content. */
+function run(script: string, args: readonly string[]): Promise<{ readonly ok: boolean; readonly output: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [script, ...args], { cwd: copy }, (error, stdout, stderr) => {
+      resolve({ ok: error === null, output: stdout + stderr });
+    });
+  });
+}
+
+const types = () => run(bin("typescript/bin/tsc"), ["-b"]);
+const lint = () => run(bin("oxlint/bin/oxlint"), ["--deny-warnings", "-f", "unix"]);
+
+async function withIntruder<T>(folder: string, source: string, check: () => Promise<T>): Promise<T> {
+  const path = join(copy, "lib/src", folder, "intruder.ts");
+  await writeFile(path, source);
+  try {
+    return await check();
+  } finally {
+    await rm(path);
+  }
+}
+
+test("the house as it is passes", async () => {
+  expect(await types()).toMatchObject({ ok: true });
+  expect(await lint()).toMatchObject({ ok: true });
+});
+
+describe.each(pureFolders)("%s", (folder) => {
+  test.each([
+    ["an import from above", 'export { user } from "../index.ts";', /TS6307/],
+    ["a module of Node", 'export { readFileSync } from "node:fs";', /TS2307|TS2591/],
+    ["a package", 'export { test } from "vitest";', /TS2307/],
+    ["Node's process", "export const pid = process.pid;", /TS2591.*process/],
+    ["Node's Buffer", 'export const bytes = Buffer.from("");', /TS2591.*Buffer/],
+    ["the document of a page", "export const title = document.title;", /TS2584.*document/],
+    ["fetch", 'export const reply = fetch("/");', /TS2304.*fetch/],
+    ["a timer", "export const timer = setTimeout(() => {}, 1);", /TS2304.*setTimeout/],
+    ["a text decoder", "export const decoder = new TextDecoder();", /TS2304.*TextDecoder/],
+    ["randomness of the platform", "export const id = crypto.randomUUID();", /TS2304.*crypto/],
+    ["the console", 'console.log("hello");', /TS2584.*console/],
+  ])("%s does not compile", async (_, source, words) => {
+    const checked = await withIntruder(folder, source, types);
+    expect(checked.ok).toBe(false);
+    expect(checked.output).toMatch(/intruder\.ts/);
+    expect(checked.output).toMatch(words);
+  });
+
+  test.each([
+    ["the clock", "export const now = Date.now();", /no clock/],
+    ["a date", "export const today = new Date();", /no clock/],
+    ["the clock by a detour", 'export const now: unknown = Reflect.get(globalThis, "Date");', /nothing ambient/],
+    ["dice", "export const dice = Math.random();", /Math.random/],
+    ["dice in brackets", 'export const dice = Math["random"]();', /Math.random/],
+    ["dice taken out", "export const { random } = Math;", /'Math.random' is restricted/],
+  ])("%s does not pass the linter", async (_, source, words) => {
+    const checked = await withIntruder(folder, source, lint);
+    expect(checked.ok).toBe(false);
+    expect(checked.output).toMatch(/intruder\.ts/);
+    expect(checked.output).toMatch(words);
+  });
+});

@@ -112,6 +112,14 @@ describe("[allm 91] what cannot be read", () => {
   });
 });
 
+test("a number JSON does not know is no number", () => {
+  for (const temperature of [Number.NaN, Infinity, -Infinity]) {
+    expect(issuesOf(fromTagged({ messages: [], temperature }, { as: "request" }))).toEqual([
+      [["temperature"], "invalid_type"],
+    ]);
+  }
+});
+
 describe("[allm 92] what is not ours to judge", () => {
   test("untagged JSON is read as the type the caller names", () => {
     expect(orThrow(fromJson('{"id":"s1"}', { as: "session" })).id).toBe("s1");
@@ -207,8 +215,11 @@ describe("hostile input", () => {
     expect(issuesOf(fromJson('{"__proto__":{"messages":[]}}', { as: "thread" }))).toEqual([
       [["__proto__"], "unknown_key"],
     ]);
-    const heir: unknown = Object.create({ everturn: "thread", version: 1, data: {} });
+    const ancestor: object = Object.assign(Object.create(null), { everturn: "thread", version: 1, data: {} });
+    const heir: unknown = Object.create(ancestor);
     expect(issuesOf(fromTagged(heir))).toEqual([[["format"], "missing_type_tag"]]);
+    const relative: unknown = Object.create(Object.assign(Object.create(null), { role: "user", content: "hi" }));
+    expect(issuesOf(fromTagged(relative, { as: "message" }))).toEqual([[["role"], "required"]]);
   });
 
   test("nesting without end is cut at a limit", () => {
@@ -223,6 +234,14 @@ describe("hostile input", () => {
   test("a million broken messages are a hundred issues", () => {
     const result = fromTagged({ messages: Array.from({ length: 1_000_000 }).fill(null) }, { as: "thread" });
     expect(issuesOf(result)).toHaveLength(100);
+  });
+
+  test("reading stops at the hundredth issue and looks at nothing behind it", () => {
+    const broken: unknown[] = Array.from({ length: 1000 }).fill(null);
+    let looked = false;
+    Object.defineProperty(broken, 500, { get: () => (looked = true) });
+    expect(issuesOf(fromTagged({ messages: broken }, { as: "thread" }))).toHaveLength(100);
+    expect(looked).toBe(false);
   });
 
   test("an array that claims four billion items is given up on", () => {

@@ -7,11 +7,12 @@ import type {
   ChatMetadata,
   ChatResult,
   Decision,
+  Environment,
   EventMessage,
   Failure,
   FailureCause,
   FilePart,
-  Image,
+  ImageContent,
   ImagePart,
   ImageRequest,
   ImageResponse,
@@ -20,15 +21,18 @@ import type {
   JsonObject,
   JsonSchemaFormat,
   LastRun,
-  MediaSource,
+  ContentSource,
   Message,
   MessageOrigin,
   ModelRef,
   ModelReply,
   ModelRequest,
+  OpaquePart,
   Part,
   PendingToolCall,
   ProviderReplay,
+  ProviderRoute,
+  ProviderTool,
   PruneState,
   ReasoningPart,
   RetryDisposition,
@@ -37,10 +41,11 @@ import type {
   StepResult,
   StoredType,
   StoredTypes,
+  SuspendedCell,
   SystemMessage,
   TextPart,
   Thread,
-  Tool,
+  ToolSpec,
   ToolCall,
   ToolCallPart,
   ToolControl,
@@ -59,7 +64,10 @@ import type { Arbitrary } from "fast-check";
 
 import {
   adapterErrorReasons,
+  answerForms,
   budgets,
+  cacheRetentions,
+  checkpointKinds,
   engineErrorReasons,
   finishReasons,
   imageAdapterErrorReasons,
@@ -71,8 +79,11 @@ import {
   issueCodes,
   pendingReasons,
   providerFailureKinds,
+  replayPolicies,
+  runtimeErrorReasons,
   sessionErrorReasons,
   sessionStatuses,
+  stepResetReasons,
   streamErrorReasons,
   textKinds,
   textPhases,
@@ -80,6 +91,7 @@ import {
   toolFailureClasses,
   toolFailureSources,
   toolMessageStatuses,
+  toolModes,
   validationErrorReasons,
 } from "everturn/model";
 import * as fc from "fast-check";
@@ -115,15 +127,16 @@ export const json: Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
 })).value;
 const jsonObject: Arbitrary<JsonObject> = dictionary(json);
 
+const route = record<ProviderRoute>({ provider: text, endpoint: text, model: text });
 const replay = record<ProviderReplay>({ provider: text, endpoint: text, model: text, data: json });
-const source: Arbitrary<MediaSource> = fc.oneof(
-  record<Extract<MediaSource, { type: "base64" }>>({ type: is("base64"), data: text }),
-  record<Extract<MediaSource, { type: "url" }>>({ type: is("url"), url: text }),
-  record<Extract<MediaSource, { type: "file" }>>({ type: is("file"), path: text }),
-  record<Extract<MediaSource, { type: "provider_file" }>>({ type: is("provider_file"), provider: text, id: text }),
+const source: Arbitrary<ContentSource> = fc.oneof(
+  record<Extract<ContentSource, { type: "base64" }>>({ type: is("base64"), data: text }),
+  record<Extract<ContentSource, { type: "url" }>>({ type: is("url"), url: text }),
+  record<Extract<ContentSource, { type: "file" }>>({ type: is("file"), path: text }),
+  record<Extract<ContentSource, { type: "provider_file" }>>({ type: is("provider_file"), provider: text, id: text }),
 );
 
-const image = record<Image>({
+const image = record<ImageContent>({
   source,
   mimeType: orNull(text),
   width: orNull(count),
@@ -171,17 +184,18 @@ const toolCallPart = record<ToolCallPart>({
   type: is("tool_call"),
   toolCallId: text,
   providerExecuted: orNull(toolCall),
-  ...partFields,
+  metadata: jsonObject,
 });
 const toolResultPart = record<ToolResultPart>({
   type: is("tool_result"),
   toolCallId: text,
-  content: text,
+  content: json,
   isError: fc.boolean(),
   ...prunable,
 });
 const userPart: Arbitrary<UserPart> = fc.oneof(textPart, imagePart, filePart);
-const part: Arbitrary<Part> = fc.oneof(userPart, reasoningPart, toolCallPart, toolResultPart);
+const opaquePart = record<OpaquePart>({ type: is("opaque"), kind: text, provider: replay, metadata: jsonObject });
+const part: Arbitrary<Part> = fc.oneof(userPart, reasoningPart, toolCallPart, toolResultPart, opaquePart);
 
 const causalRef: Arbitrary<CausalRef> = fc.oneof(
   record<Extract<CausalRef, { type: "turn" }>>({ type: is("turn"), sessionId: text, turnId: text }),
@@ -219,7 +233,12 @@ const origin: Arbitrary<MessageOrigin> = fc.oneof(
 
 const messageFields = { id: orNull(text), name: orNull(text), origin: orNull(origin), metadata: jsonObject };
 const finishReason = orNull(word(finishReasons));
-const toolContent = fc.oneof(text, few(userPart));
+const toolAnswer = {
+  content: fc.oneof(text, few(userPart)),
+  status: word(toolMessageStatuses),
+  code: orNull(text),
+  ranArguments: orNull(jsonObject),
+};
 const assistantMessage = record<AssistantMessage>({
   ...messageFields,
   role: is("assistant"),
@@ -231,9 +250,7 @@ const toolMessage = record<ToolMessage>({
   ...messageFields,
   role: is("tool"),
   toolCallId: text,
-  content: toolContent,
-  status: word(toolMessageStatuses),
-  code: orNull(text),
+  ...toolAnswer,
 });
 const message: Arbitrary<Message> = fc.oneof(
   record<SystemMessage>({ ...messageFields, role: is("system"), content: fc.oneof(text, few(textPart)) }),
@@ -294,44 +311,50 @@ const toolFailure = record<ToolFailure>({
   toolCallId: orNull(text),
   raw: json,
 });
-const failure: Arbitrary<Failure> = fc.oneof(
-  record<Extract<Failure, { type: "engine_error" }>>({
+type FailureOf<Type extends Failure["type"]> = Extract<Failure, { readonly type: Type }>;
+const failures: { readonly [Type in Failure["type"]]: Arbitrary<FailureOf<Type>> } = {
+  engine_error: record<FailureOf<"engine_error">>({
     ...failureFields,
     type: is("engine_error"),
     reason: word(engineErrorReasons),
     provider: orNull(text),
   }),
-  record<Extract<Failure, { type: "adapter_error" }>>({
+  adapter_error: record<FailureOf<"adapter_error">>({
     ...providerFields,
     type: is("adapter_error"),
     reason: word(adapterErrorReasons),
   }),
-  record<Extract<Failure, { type: "image_adapter_error" }>>({
+  image_adapter_error: record<FailureOf<"image_adapter_error">>({
     ...providerFields,
     type: is("image_adapter_error"),
     reason: word(imageAdapterErrorReasons),
   }),
-  record<Extract<Failure, { type: "stream_error" }>>({
-    ...failureFields,
+  stream_error: record<FailureOf<"stream_error">>({
+    ...providerFields,
     type: is("stream_error"),
     reason: word(streamErrorReasons),
-    provider: orNull(text),
     eventIndex: orNull(count),
-    retryable: fc.boolean(),
   }),
-  toolFailure,
-  record<Extract<Failure, { type: "session_error" }>>({
+  tool_error: toolFailure,
+  session_error: record<FailureOf<"session_error">>({
     ...failureFields,
     type: is("session_error"),
     reason: word(sessionErrorReasons),
   }),
-  record<ValidationFailure>({
+  validation_error: record<ValidationFailure>({
     ...failureFields,
     type: is("validation_error"),
     reason: word(validationErrorReasons),
     issues: few(record({ path: few(fc.oneof(text, count)), code: word(issueCodes), message: text })),
   }),
-);
+  runtime_error: record<FailureOf<"runtime_error">>({
+    ...failureFields,
+    type: is("runtime_error"),
+    reason: word(runtimeErrorReasons),
+    paths: few(text),
+  }),
+};
+const failure: Arbitrary<Failure> = fc.oneof(...Object.values<Arbitrary<Failure>>(failures));
 
 const control: Arbitrary<ToolControl> = fc.oneof(
   record<Extract<ToolControl, { type: "finish" }>>({ type: is("finish"), value: json }),
@@ -347,54 +370,60 @@ const toolOutcome: Arbitrary<ToolOutcome> = fc.oneof(
   record<Extract<ToolOutcome, { type: "success" }>>({ type: is("success"), value: json, control: orNull(control) }),
   record<Extract<ToolOutcome, { type: "failure" }>>({ type: is("failure"), failure: toolFailure }),
   record<Extract<ToolOutcome, { type: "cancelled" }>>({ type: is("cancelled"), message: text, raw: json }),
-  record<Extract<ToolOutcome, { type: "ask_user" }>>({ type: is("ask_user"), question: text, options: jsonObject }),
+  record<Extract<ToolOutcome, { type: "ask_user" }>>({ type: is("ask_user"), question: text, opts: jsonObject }),
   record<Extract<ToolOutcome, { type: "halt" }>>({ type: is("halt"), reason: text, value: json }),
 );
 
 const evidence = record({ requestId: text, origin: orNull(text), reason: orNull(text) });
 type Outcome<Type extends TurnOutcome["type"]> = Extract<TurnOutcome, { readonly type: Type }>;
-const outcome: Arbitrary<TurnOutcome> = fc.oneof(
-  record<Outcome<"assistant_message">>({ type: is("assistant_message"), text }),
-  record<Outcome<"final_value">>({ type: is("final_value"), value: json }),
-  record<Outcome<"tool_value">>({ type: is("tool_value"), toolName: text, value: json }),
-  ...(
-    [
-      "empty",
-      "incomplete",
-      "filtered",
-      "other",
-      "manual_tool_calls",
-      "approval",
-      "outcome_unknown",
-      "halt_when",
-      "stop_after",
-    ] as const
-  ).map((type) => record<{ type: typeof type }>({ type: is(type) })),
-  record<Outcome<"handoff">>({ type: is("handoff"), target: text, task: orNull(text), initialMessages: few(message) }),
-  record<Outcome<"ask_user">>({ type: is("ask_user"), toolCallId: text, question: text }),
-  record<Outcome<"halted">>({ type: is("halted"), reason: text, toolCallId: text, value: json }),
-  record<Outcome<"max_turns">>({ type: is("max_turns"), maxTurns: count }),
-  record<Outcome<"budget">>({ type: is("budget"), budget: word(budgets) }),
-  record<Outcome<"cancelled">>({ type: is("cancelled"), evidence }),
-  record<Outcome<"tool_error">>({
+const outcomes: { readonly [Type in TurnOutcome["type"]]: Arbitrary<Outcome<Type>> } = {
+  assistant_message: record<Outcome<"assistant_message">>({ type: is("assistant_message"), text }),
+  final_value: record<Outcome<"final_value">>({ type: is("final_value"), value: json }),
+  tool_value: record<Outcome<"tool_value">>({ type: is("tool_value"), toolName: text, value: json }),
+  handoff: record<Outcome<"handoff">>({
+    type: is("handoff"),
+    target: text,
+    task: orNull(text),
+    initialMessages: few(message),
+  }),
+  ask_user: record<Outcome<"ask_user">>({ type: is("ask_user"), toolCallId: text, question: text }),
+  halted: record<Outcome<"halted">>({ type: is("halted"), reason: text, toolCallId: text, value: json }),
+  max_turns: record<Outcome<"max_turns">>({ type: is("max_turns"), maxTurns: count }),
+  budget: record<Outcome<"budget">>({ type: is("budget"), budget: word(budgets) }),
+  cancelled: record<Outcome<"cancelled">>({ type: is("cancelled"), evidence }),
+  tool_error: record<Outcome<"tool_error">>({
     type: is("tool_error"),
     toolName: text,
     toolCallId: orNull(text),
     failure: toolFailure,
   }),
-  record<Outcome<"submitted_error">>({ type: is("submitted_error"), value: json }),
-  record<Outcome<"provider_error">>({ type: is("provider_error"), failure }),
-  record<Outcome<"runtime_error">>({ type: is("runtime_error"), failure }),
-);
+  submitted_error: record<Outcome<"submitted_error">>({ type: is("submitted_error"), value: json }),
+  provider_error: record<Outcome<"provider_error">>({ type: is("provider_error"), failure }),
+  runtime_error: record<Outcome<"runtime_error">>({ type: is("runtime_error"), failure }),
+  empty: record({ type: is("empty") }),
+  incomplete: record({ type: is("incomplete") }),
+  filtered: record({ type: is("filtered") }),
+  other: record({ type: is("other") }),
+  manual_tool_calls: record({ type: is("manual_tool_calls") }),
+  approval: record({ type: is("approval") }),
+  outcome_unknown: record({ type: is("outcome_unknown") }),
+  halt_when: record({ type: is("halt_when") }),
+  stop_after: record({ type: is("stop_after") }),
+};
+const outcome: Arbitrary<TurnOutcome> = fc.oneof(...Object.values<Arbitrary<TurnOutcome>>(outcomes));
 
-const tool = record<Tool>({
+const tool = record<ToolSpec>({
   name: text,
   description: text,
   schema: jsonObject,
   outputSchema: orNull(jsonObject),
   manual: fc.boolean(),
+  needsApproval: fc.boolean(),
+  replay: word(replayPolicies),
   metadata: jsonObject,
 });
+
+const providerTool = record<ProviderTool>({ provider: text, name: text, options: jsonObject });
 
 const modelRef = record<ModelRef>({
   provider: orNull(text),
@@ -403,7 +432,10 @@ const modelRef = record<ModelRef>({
     record({
       tools: orNull(fc.boolean()),
       jsonNative: orNull(fc.boolean()),
+      parallelTools: orNull(fc.boolean()),
+      reasoning: orNull(fc.boolean()),
       vision: orNull(fc.boolean()),
+      files: orNull(fc.boolean()),
       imagesEnabled: orNull(fc.boolean()),
       supportedImageOperations: orNull(few(word(imageOperations))),
     }),
@@ -427,6 +459,7 @@ const request = record<ModelRequest>({
   messages: few(message),
   model: modelName,
   tools: few(tool),
+  providerTools: few(providerTool),
   toolChoice: orNull(
     fc.oneof(
       word(["auto", "none", "required"]),
@@ -440,7 +473,7 @@ const request = record<ModelRequest>({
   stopSequences: few(text),
   seed: orNull(number),
   reasoning: orNull(record({ effort: orNull(text), budgetTokens: orNull(count), summary: orNull(text) })),
-  promptCache: orNull(record({ key: orNull(text), retention: word(["short", "long"]) })),
+  promptCache: orNull(record({ key: orNull(text), retention: word(cacheRetentions) })),
   responseFormat: orNull(
     fc.oneof(
       record<{ type: "text" }>({ type: is("text") }),
@@ -455,19 +488,57 @@ const request = record<ModelRequest>({
   metadata: jsonObject,
 });
 
+const output = orNull(record({ value: json }));
 const reply = record<ModelReply>({
   id: orNull(text),
   requestId: orNull(text),
   model: orNull(text),
+  route: orNull(route),
   message: orNull(assistantMessage),
   outputText: orNull(text),
   finishReason,
   rawFinishReason: orNull(text),
   toolCalls: few(toolCall),
+  output,
   usage,
   error: orNull(failure),
   raw: json,
   metadata: jsonObject,
+});
+
+const decision: Arbitrary<Decision> = fc.oneof(
+  record<Extract<Decision, { type: "approve" }>>({
+    type: is("approve"),
+    arguments: orNull(jsonObject),
+    by: orNull(text),
+  }),
+  record<Extract<Decision, { type: "deny" }>>({ type: is("deny"), reason: orNull(text), by: orNull(text) }),
+);
+const pendingToolCall = record<PendingToolCall>({
+  ...toolCallFields,
+  reason: word(pendingReasons),
+  question: orNull(text),
+  answerAs: word(answerForms),
+  opts: jsonObject,
+  decision: orNull(decision),
+  idempotencyKey: orNull(text),
+  cellId: orNull(text),
+  path: few(text),
+});
+const environment = record<Environment>({
+  instructions: orNull(text),
+  model: modelName,
+  tools: few(tool),
+  providerTools: few(providerTool),
+  params: jsonObject,
+});
+const suspendedCell = record<SuspendedCell>({
+  id: text,
+  language: text,
+  code: text,
+  executor: record({ name: text, version: text }),
+  environment,
+  calls: few(record({ call: toolCall, answer: orNull(toolOutcome) })),
 });
 
 const haltDetails = {
@@ -498,6 +569,8 @@ const stepResult = record<StepResult>({
   thread,
   response: reply,
   toolResults: few(toolMessage),
+  pendingToolCalls: few(pendingToolCall),
+  usage,
   done: fc.boolean(),
   metadata: stepMetadata,
 });
@@ -508,22 +581,17 @@ const chatResult = record<ChatResult>({
   outcome,
   pendingQuestion: orNull(text),
   pendingToolCallId: orNull(text),
+  pendingToolCalls: few(pendingToolCall),
+  suspendedCell: orNull(suspendedCell),
   steps: fc.array(stepResult, { maxLength: 2 }),
+  usage,
+  partial: orNull(assistantMessage),
   metadata: chatMetadata,
 });
 
-const decision: Arbitrary<Decision> = fc.oneof(
-  record<Extract<Decision, { type: "approve" }>>({ type: is("approve"), arguments: orNull(jsonObject) }),
-  record<Extract<Decision, { type: "deny" }>>({ type: is("deny"), reason: orNull(text) }),
-);
-const pendingToolCall = record<PendingToolCall>({
-  ...toolCallFields,
-  reason: word(pendingReasons),
-  question: orNull(text),
-  options: jsonObject,
-  decision: orNull(decision),
-});
 const lastRun = record<LastRun>({
+  turnId: orNull(text),
+  budget: orNull(word(budgets)),
   haltedReason: text,
   outcome,
   steps: count,
@@ -538,6 +606,7 @@ const session = record<Session<JsonObject>>({
   pendingToolCalls: few(pendingToolCall),
   pendingQuestion: orNull(text),
   pendingToolCallId: orNull(text),
+  suspendedCell: orNull(suspendedCell),
   context: jsonObject,
   usage,
   lastRun: orNull(lastRun),
@@ -581,10 +650,17 @@ const imageResponse = record<ImageResponse>({
 });
 
 type EventOf<Type extends TurnEvent["type"]> = Extract<TurnEvent, { readonly type: Type }>;
+const ofAttempt = { effectId: orNull(text), attempt: orNull(record({ epoch: count, n: count })) };
 const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> } = {
   message_started: record({ type: is("message_started"), message: assistantMessage }),
   text_delta: record({ type: is("text_delta"), id: orNull(text), delta: text }),
-  text_completed: record({ type: is("text_completed"), id: orNull(text), text }),
+  text_completed: record({
+    type: is("text_completed"),
+    id: orNull(text),
+    text,
+    phase: orNull(word(textPhases)),
+    provider: orNull(replay),
+  }),
   reasoning_delta: record({ type: is("reasoning_delta"), id: orNull(text), delta: text }),
   reasoning_completed: record({
     type: is("reasoning_completed"),
@@ -593,9 +669,9 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
     redacted: fc.boolean(),
     provider: orNull(replay),
   }),
-  tool_call_started: record({ type: is("tool_call_started"), id: text, name: text }),
+  tool_call_started: record({ type: is("tool_call_started"), id: text, name: text, providerExecuted: fc.boolean() }),
   tool_call_delta: record({ type: is("tool_call_delta"), id: text, argumentsDelta: text }),
-  tool_call_completed: record({ type: is("tool_call_completed"), ...toolCallFields }),
+  tool_call_completed: record({ type: is("tool_call_completed"), ...toolCallFields, providerExecuted: fc.boolean() }),
   usage: record({ type: is("usage"), usage }),
   message_completed: record({
     type: is("message_completed"),
@@ -604,19 +680,28 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
     rawFinishReason: orNull(text),
     responseId: orNull(text),
     model: orNull(text),
+    route: orNull(route),
+    output,
     metadata: jsonObject,
   }),
   raw_chunk: record({ type: is("raw_chunk"), chunk: json }),
   error: record({ type: is("error"), error: failure }),
-  tool_execution_started: record({ type: is("tool_execution_started"), id: text, name: text, arguments: jsonObject }),
-  tool_progress: record({ type: is("tool_progress"), id: text, name: text, progress: json }),
+  tool_execution_started: record({
+    type: is("tool_execution_started"),
+    id: text,
+    name: text,
+    arguments: jsonObject,
+    ...ofAttempt,
+  }),
+  tool_progress: record({ type: is("tool_progress"), id: text, name: text, progress: json, ...ofAttempt }),
   tool_execution_completed: record({
     type: is("tool_execution_completed"),
     id: text,
     name: text,
     result: toolOutcome,
+    durationMs: orNull(number),
   }),
-  tool_result_encoded: record({ type: is("tool_result_encoded"), id: text, content: toolContent }),
+  tool_result_encoded: record({ type: is("tool_result_encoded"), id: text, ...toolAnswer }),
   ask_user_requested: record({
     type: is("ask_user_requested"),
     toolCallId: text,
@@ -631,27 +716,30 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
     arguments: jsonObject,
     opts: jsonObject,
   }),
-  tool_halt: record({ type: is("tool_halt"), toolCallId: text, reason: text, result: json, content: toolContent }),
+  tool_halt: record({ type: is("tool_halt"), toolCallId: text, reason: text, result: json, ...toolAnswer }),
   turn_started: record({ type: is("turn_started"), turnId: text, sessionId: orNull(text) }),
   input_accepted: record({
     type: is("input_accepted"),
-    checkpoint: word(["after_work", "before_completion"]),
+    turnId: orNull(text),
+    checkpoint: orNull(word(checkpointKinds)),
     inputs: few(record({ id: orNull(text), message })),
   }),
   retry_scheduled: record({
     type: is("retry_scheduled"),
-    attempt: count,
+    ...ofAttempt,
     maxAttempts: orNull(count),
     delayMs: count,
     error: failure,
   }),
-  step_reset: record({ type: is("step_reset"), attempt: count, reason: word(["retry", "fallback", "recovery"]) }),
+  step_reset: record({ type: is("step_reset"), ...ofAttempt, reason: word(stepResetReasons), withdrawn: few(text) }),
   step_completed: record({
     type: is("step_completed"),
     response: reply,
     thread,
-    mode: word(["auto", "manual"]),
+    mode: word(toolModes),
     manualToolCalls: few(toolCall),
+    pendingToolCalls: few(pendingToolCall),
+    usage,
   }),
   chat_completed: record({ type: is("chat_completed"), result: chatResult }),
 };
@@ -674,6 +762,8 @@ export const arbitraries: { readonly [K in StoredType]: Arbitrary<StoredTypes[K]
   outcome,
   session,
   pending_tool_call: pendingToolCall,
+  environment,
+  suspended_cell: suspendedCell,
   event,
   failure,
   image,

@@ -2,7 +2,7 @@
 // `npm run check` have to turn it away. Without the intruder the same copy passes, so each failure is the intruder's.
 
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -11,6 +11,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 const root = join(import.meta.dirname, "../..");
 const bin = (name: string) => join(root, "node_modules", name);
 const pureFolders = (await readdir(join(root, "lib/src"))).filter((name) => ["model", "kernel", "wire"].includes(name));
+
+const doorFiles = ["lib/src/index.ts", "lib/src/model/index.ts"];
 
 let copy = "";
 
@@ -92,3 +94,41 @@ describe.each(pureFolders)("%s", (folder) => {
     expect(checked.output).toMatch(words);
   });
 });
+
+describe("the doors", () => {
+  test.each(["everturn/model/json", "everturn/dist/model/json.js", "everturn/src/model/json.ts"])(
+    "%s is not one of them",
+    async (specifier) => {
+      const program = `import(${JSON.stringify(specifier)}).then(() => process.exit(0), (error) => { console.log(error.code); process.exit(1); })`;
+      const tried = await runProgram(program);
+      expect(tried).toEqual({ ok: false, output: "ERR_PACKAGE_PATH_NOT_EXPORTED\n" });
+    },
+  );
+
+  test("no type they show has the name of a web global", async () => {
+    const doors = await Promise.all(doorFiles.map((path) => readFile(join(root, path), "utf8")));
+    const names = new Set(doors.flatMap((door) => door.match(/\b[A-Z]\w+\b(?=[,\s}])/g) ?? []));
+    expect(names.size).toBeGreaterThan(100);
+    const folder = join(copy, "globals");
+    await mkdir(folder, { recursive: true });
+    const lines = ["Request", ...names].map((name, index) => `export type n${index} = ${name};`);
+    await writeFile(join(folder, "names.ts"), lines.join("\n"));
+    const options = { noEmit: true, strict: true, target: "ES2023", lib: ["ES2023", "DOM"], types: [] };
+    await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
+    const { output } = await run(bin("typescript/bin/tsc"), ["-p", folder]);
+    const unknown = new Set(
+      [...output.matchAll(/names\.ts\((\d+),\d+\): error TS(?:2304|2552)/g)].map((match) => Number(match[1])),
+    );
+    const globals = lines.flatMap((line, index) => (unknown.has(index + 1) ? [] : [line.replace(/^.* = /, "")]));
+    // `Request` is there to show that a global would be seen.
+    expect(globals).toEqual(["Request;"]);
+  });
+});
+
+function runProgram(program: string): Promise<{ readonly ok: boolean; readonly output: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, ["--input-type=module", "-e", program], { cwd: join(root, "lib") }, (error, stdout) => {
+      resolve({ ok: error === null, output: stdout });
+    });
+  });
+}

@@ -23,9 +23,9 @@ import {
   messages,
   MisuseError,
   modelRef,
+  modelReply,
   noUsage,
   pendingToolCalls,
-  reply,
   replyText,
   request,
   session,
@@ -46,7 +46,14 @@ const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));
 
 test("[allm 7] a tool needs a name, a description and a schema, and manual is yes or no", () => {
   const weather = { name: "weather", description: "Tells the weather.", schema: { type: "object" } };
-  expect(toolSpec(weather)).toEqual({ ...weather, outputSchema: null, manual: false, metadata: {} });
+  expect(toolSpec(weather)).toEqual({
+    ...weather,
+    outputSchema: null,
+    manual: false,
+    needsApproval: false,
+    replay: "never",
+    metadata: {},
+  });
   expect(() => toolSpec(untyped({ name: "weather" }))).toThrow(/description: is required; schema: is required/);
   expect(() => toolSpec(untyped({ ...weather, manual: "yes" }))).toThrow(/manual: must be a boolean, not a string/);
   expect(() => toolSpec(untyped({ ...weather, handler: "x" }))).toThrow(MisuseError);
@@ -72,6 +79,7 @@ test("[allm 9] a request has a default for everything but its messages; a schema
     messages: [user("hi")],
     model: null,
     tools: [],
+    providerTools: [],
     toolChoice: null,
     parallelToolCalls: null,
     temperature: null,
@@ -102,11 +110,11 @@ test("[allm 9] a request has a default for everything but its messages; a schema
 });
 
 test("[allm 10] the text of a reply: what was collected, else what the message says, else nothing", () => {
-  expect(reply()).toMatchObject({ id: null, message: null, outputText: null, toolCalls: [], usage: noUsage });
-  expect(replyText(reply({ outputText: "a", message: assistant("b") }))).toBe("a");
-  expect(replyText(reply({ outputText: "", message: assistant("b") }))).toBe("");
-  expect(replyText(reply({ message: assistant([textPart("b")]) }))).toBe("b");
-  expect(replyText(reply())).toBeNull();
+  expect(modelReply()).toMatchObject({ id: null, message: null, outputText: null, toolCalls: [], usage: noUsage });
+  expect(replyText(modelReply({ outputText: "a", message: assistant("b") }))).toBe("a");
+  expect(replyText(modelReply({ outputText: "", message: assistant("b") }))).toBe("");
+  expect(replyText(modelReply({ message: assistant([textPart("b")]) }))).toBe("b");
+  expect(replyText(modelReply())).toBeNull();
 });
 
 describe("[allm 12] a thread", () => {
@@ -130,8 +138,16 @@ describe("[allm 12] a thread", () => {
 
 describe("[allm 13] results", () => {
   test("of a step", () => {
-    expect(stepResult()).toEqual({ thread: thread(), response: reply(), toolResults: [], done: false, metadata: {} });
-    expect(() => stepResult(untyped({ metadata: { moood: 1 } }))).toThrow(/metadata\.moood: unknown key/);
+    expect(stepResult()).toEqual({
+      thread: thread(),
+      response: modelReply(),
+      toolResults: [],
+      pendingToolCalls: [],
+      usage: noUsage,
+      done: false,
+      metadata: {},
+    });
+    expect(() => stepResult(untyped({ metadata: { moood: 1 } }))).toThrow(/metadata\.moood: unknown field/);
   });
 
   test("of a run: any reason but completed means it was stopped", () => {
@@ -154,19 +170,30 @@ describe("[allm 14] a session", () => {
       pendingToolCalls: [],
       pendingQuestion: null,
       pendingToolCallId: null,
+      suspendedCell: null,
       context: {},
       usage: noUsage,
       lastRun: null,
       metadata: {},
     });
-    expect(() => session(untyped({ state: "idle" }))).toThrow(/state: unknown key/);
+    expect(() => session(untyped({ state: "idle" }))).toThrow(/state: unknown field/);
   });
 
   test("a pending call says why it waits; without a word it is the caller's to run", () => {
     const call = toolCall({ id: "c1", name: "weather", arguments: {} });
     const waiting = session({ status: "awaiting_tools", pendingToolCalls: [call] });
     expect(pendingToolCalls(waiting)).toEqual([
-      { ...call, reason: "manual", question: null, options: {}, decision: null },
+      {
+        ...call,
+        reason: "manual",
+        question: null,
+        answerAs: "user_message",
+        opts: {},
+        decision: null,
+        idempotencyKey: null,
+        cellId: null,
+        path: [],
+      },
     ]);
     expect(() => session({ pendingToolCalls: [{ ...call, reason: untyped("boredom") }] })).toThrow(
       /reason: must be one of/,
@@ -236,7 +263,7 @@ test("[allm 16] asking for images", () => {
     metadata: {},
   });
   expect(imageUsage().images).toBe(0);
-  expect(() => imageRequest("a cat", untyped({ hue: 1 }))).toThrow(/hue: unknown key/);
+  expect(() => imageRequest("a cat", untyped({ hue: 1 }))).toThrow(/hue: unknown field/);
 });
 
 test("only a plugin's own message can be transient", () => {

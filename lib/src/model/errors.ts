@@ -14,6 +14,8 @@ import type {
   ImageAdapterFailure,
   ProviderFailureKind,
   ProviderFields,
+  RuntimeErrorReason,
+  RuntimeFailure,
   SessionErrorReason,
   SessionFailure,
   StreamErrorReason,
@@ -31,6 +33,7 @@ import {
   adapterErrorReasons,
   engineErrorReasons,
   imageAdapterErrorReasons,
+  runtimeErrorReasons,
   sessionErrorReasons,
   streamErrorReasons,
   toolErrorReasons,
@@ -114,12 +117,8 @@ export class StreamError extends EverturnError<StreamFailure> {
       {
         type: "stream_error",
         reason,
-        message: details.message ?? `stream error: ${reason}`,
-        provider: details.provider ?? null,
+        ...providerFields("stream error", reason, details),
         eventIndex: details.eventIndex ?? null,
-        retryable: details.retryable ?? (reason === "interrupted" || reason === "timeout"),
-        cause: toCause(details.cause),
-        metadata: details.metadata ?? emptyObject,
       },
       details.cause,
     );
@@ -193,7 +192,27 @@ export class ValidationError extends EverturnError<ValidationFailure> {
   }
 }
 
-/** Is this one of the seven error classes, of this copy of the package or of another? */
+/** A turn could not go on, for a reason on our side or the host's. */
+export class RuntimeError extends EverturnError<RuntimeFailure> {
+  override readonly name: string = "RuntimeError";
+
+  constructor(reason: RuntimeErrorReason, details: Details<RuntimeFailure> = {}) {
+    checkReason("RuntimeError", reason, runtimeErrorReasons);
+    super(
+      {
+        type: "runtime_error",
+        reason,
+        message: details.message ?? `runtime error: ${reason}`,
+        paths: details.paths ?? [],
+        cause: toCause(details.cause),
+        metadata: details.metadata ?? emptyObject,
+      },
+      details.cause,
+    );
+  }
+}
+
+/** Is this one of the error classes above, of this copy of the package or of another? */
 export function isEverturnError(value: unknown): value is EverturnError {
   return value instanceof Error && Reflect.get(value, brand) === true;
 }
@@ -215,6 +234,8 @@ export function errorFromFailure(failure: Failure): EverturnError {
       return new SessionError(failure.reason, failure);
     case "validation_error":
       return new ValidationError(failure.reason, failure);
+    case "runtime_error":
+      return new RuntimeError(failure.reason, failure);
   }
 }
 
@@ -270,7 +291,7 @@ function validationMessage(reason: ValidationErrorReason, issues: readonly Issue
 
 function providerFields(
   what: string,
-  reason: AdapterErrorReason | ImageAdapterErrorReason,
+  reason: ProviderReason,
   details: Partial<Omit<ProviderFields, "cause">> & { readonly cause?: unknown },
 ): ProviderFields {
   const provider = details.provider ?? null;
@@ -280,8 +301,8 @@ function providerFields(
     status: details.status ?? null,
     retryAfterMs: details.retryAfterMs ?? null,
     requestId: details.requestId ?? null,
-    retryable: details.retryable ?? retryableReasons.has(reason),
-    kind: details.kind ?? failureKinds[reason],
+    retryable: details.retryable ?? providerReasons[reason].retryable,
+    kind: details.kind ?? providerReasons[reason].kind,
     code: details.code ?? null,
     raw: details.raw ?? null,
     cause: toCause(details.cause),
@@ -289,27 +310,29 @@ function providerFields(
   };
 }
 
-const retryableReasons: ReadonlySet<string> = new Set([
-  "rate_limited",
-  "provider_unavailable",
-  "timeout",
-  "network_error",
-]);
+type ProviderReason = AdapterErrorReason | ImageAdapterErrorReason | StreamErrorReason;
 
-const failureKinds: { readonly [R in AdapterErrorReason | ImageAdapterErrorReason]: ProviderFailureKind } = {
-  rate_limited: "quota",
-  authentication_failed: "auth",
-  invalid_request: "validation",
-  provider_unavailable: "http",
-  context_length_exceeded: "validation",
-  content_filter: "validation",
-  timeout: "timeout",
-  network_error: "transport",
-  malformed_response: "stream",
-  unsupported_feature: "unsupported",
-  unsupported_operation: "unsupported",
-  no_scripted_response: "unknown",
-  unknown: "unknown",
+/** What follows from a reason unless more is known: where it failed, and whether the same request may work later. */
+const providerReasons: {
+  readonly [R in ProviderReason]: { readonly kind: ProviderFailureKind; readonly retryable: boolean };
+} = {
+  rate_limited: { kind: "quota", retryable: true },
+  authentication_failed: { kind: "auth", retryable: false },
+  invalid_request: { kind: "validation", retryable: false },
+  provider_unavailable: { kind: "http", retryable: true },
+  context_length_exceeded: { kind: "validation", retryable: false },
+  content_filter: { kind: "validation", retryable: false },
+  timeout: { kind: "timeout", retryable: true },
+  network_error: { kind: "transport", retryable: true },
+  malformed_response: { kind: "stream", retryable: false },
+  malformed_event: { kind: "stream", retryable: false },
+  interrupted: { kind: "stream", retryable: true },
+  unsupported_feature: { kind: "unsupported", retryable: false },
+  unsupported_operation: { kind: "unsupported", retryable: false },
+  no_scripted_response: { kind: "unknown", retryable: false },
+  adapter_error: { kind: "unknown", retryable: false },
+  cancelled: { kind: "unknown", retryable: false },
+  unknown: { kind: "unknown", retryable: false },
 };
 
 const toolClasses: { readonly [R in ToolErrorReason]: ToolFailureClass } = {

@@ -1,12 +1,15 @@
 // Everything a run says while it runs: one closed union. Events are for watching; what may be stored as history is in the
-// results they end with. An event carries what changed and never the growing whole.
+// results they end with. An event carries what changed; only `step_completed` and `chat_completed` hold what a step or a run came
+// to, by reference, and no log stores those two whole.
 
 import type { Failure } from "./failure.ts";
 import type { FinishReason } from "./finish-reason.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { AssistantMessage, Message, ToolMessage } from "./message.ts";
-import type { ProviderReplay } from "./provider-replay.ts";
-import type { ModelReply } from "./reply.ts";
+import type { TextPhase } from "./part.ts";
+import type { PendingToolCall } from "./pending.ts";
+import type { ProviderReplay, ProviderRoute } from "./provider-replay.ts";
+import type { ModelReply, StructuredOutput } from "./reply.ts";
 import type { ChatResult } from "./results.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread } from "./thread.ts";
@@ -18,9 +21,11 @@ import type { Usage } from "./usage.ts";
 import { failureShape } from "./failure.ts";
 import { finishReasons } from "./finish-reason.ts";
 import { emptyObject } from "./json.ts";
-import { assistantMessageShape, messageShape, toolContentShape } from "./message.ts";
-import { providerReplayShape } from "./provider-replay.ts";
-import { replyShape } from "./reply.ts";
+import { assistantMessageShape, messageShape, toolAnswerFields } from "./message.ts";
+import { textPhases } from "./part.ts";
+import { pendingToolCallShape } from "./pending.ts";
+import { providerReplayShape, providerRouteShape } from "./provider-replay.ts";
+import { replyShape, structuredOutputShape } from "./reply.ts";
 import { chatResultShape } from "./results.ts";
 import {
   array,
@@ -30,6 +35,7 @@ import {
   json,
   jsonObject,
   nullable,
+  number,
   object,
   oneOf,
   read,
@@ -42,7 +48,7 @@ import { threadShape } from "./thread.ts";
 import { toolCallShape } from "./tool.ts";
 import { toolOutcomeShape } from "./tool-outcome.ts";
 import { toolValueShape } from "./tool-value.ts";
-import { usageShape } from "./usage.ts";
+import { noUsage, usageShape } from "./usage.ts";
 
 /** Anything a run can say. */
 export type TurnEvent = ModelEvent | ToolEvent | RunEvent;
@@ -60,7 +66,7 @@ export type ModelEvent =
   | UsageReported
   | MessageCompleted
   | RawChunk
-  | ErrorEvent;
+  | ErrorReported;
 
 /** What happens to the calls of a reply. */
 export type ToolEvent =
@@ -82,7 +88,13 @@ export type MessageStarted = { readonly type: "message_started"; readonly messag
 export type TextDelta = { readonly type: "text_delta"; readonly id: string | null; readonly delta: string };
 
 /** The whole text of a block, replacing what its deltas added up to. */
-export type TextCompleted = { readonly type: "text_completed"; readonly id: string | null; readonly text: string };
+export type TextCompleted = {
+  readonly type: "text_completed";
+  readonly id: string | null;
+  readonly text: string;
+  readonly phase: TextPhase | null;
+  readonly provider: ProviderReplay | null;
+};
 
 export type ReasoningDelta = { readonly type: "reasoning_delta"; readonly id: string | null; readonly delta: string };
 
@@ -94,7 +106,13 @@ export type ReasoningCompleted = {
   readonly provider: ProviderReplay | null;
 };
 
-export type ToolCallStarted = { readonly type: "tool_call_started"; readonly id: string; readonly name: string };
+export type ToolCallStarted = {
+  readonly type: "tool_call_started";
+  readonly id: string;
+  readonly name: string;
+  /** The provider runs it by itself: nobody has to answer. */
+  readonly providerExecuted: boolean;
+};
 
 export type ToolCallDelta = {
   readonly type: "tool_call_delta";
@@ -109,6 +127,7 @@ export type ToolCallCompleted = {
   readonly name: string;
   readonly arguments: JsonObject | null;
   readonly rawArguments: string | null;
+  readonly providerExecuted: boolean;
   readonly provider: ProviderReplay | null;
   readonly metadata: JsonObject;
 };
@@ -125,6 +144,9 @@ export type MessageCompleted = {
   /** The provider's id of the reply and its name for the model that gave it. */
   readonly responseId: string | null;
   readonly model: string | null;
+  /** The way the call took, with the model as it was asked for. */
+  readonly route: ProviderRoute | null;
+  readonly output: StructuredOutput | null;
   readonly metadata: JsonObject;
 };
 
@@ -132,7 +154,7 @@ export type MessageCompleted = {
 export type RawChunk = { readonly type: "raw_chunk"; readonly chunk: Json };
 
 /** Something failed. What comes after says what became of the run. */
-export type ErrorEvent = { readonly type: "error"; readonly error: Failure };
+export type ErrorReported = { readonly type: "error"; readonly error: Failure };
 
 /** A handler begins. Said when it does, not afterwards. */
 export type ToolExecutionStarted = {
@@ -140,14 +162,14 @@ export type ToolExecutionStarted = {
   readonly id: string;
   readonly name: string;
   readonly arguments: JsonObject;
-};
+} & OfAttempt;
 
 export type ToolProgress = {
   readonly type: "tool_progress";
   readonly id: string;
   readonly name: string;
   readonly progress: Json;
-};
+} & OfAttempt;
 
 /** What the handler came to, for the program. */
 export type ToolExecutionCompleted = {
@@ -155,14 +177,15 @@ export type ToolExecutionCompleted = {
   readonly id: string;
   readonly name: string;
   readonly result: ToolOutcome;
+  /** As measured by whoever ran it; never part of what a replay compares. */
+  readonly durationMs: number | null;
 };
 
-/** What the model will see of it. */
+/** What the model will see of it: all that its tool message is made of. */
 export type ToolResultEncoded = {
   readonly type: "tool_result_encoded";
   readonly id: string;
-  readonly content: ToolMessage["content"];
-};
+} & ToolAnswer;
 
 export type AskUserRequested = {
   readonly type: "ask_user_requested";
@@ -185,7 +208,18 @@ export type ToolHalt = {
   readonly toolCallId: string;
   readonly reason: string;
   readonly result: ToolValue;
-  readonly content: ToolMessage["content"];
+} & ToolAnswer;
+
+type ToolAnswer = Pick<ToolMessage, "content" | "status" | "code" | "ranArguments">;
+
+/** Which try at which effect a live event belongs to; a higher attempt makes the ones before it void. */
+type OfAttempt = { readonly effectId: string | null; readonly attempt: Attempt | null };
+
+/** Attempts are ordered by who ran them, then by number. */
+export type Attempt = {
+  /** The fencing epoch of the worker; 0 for a run in memory. */
+  readonly epoch: number;
+  readonly n: number;
 };
 
 /** A durable turn begins. */
@@ -195,38 +229,52 @@ export type TurnStarted = {
   readonly sessionId: string | null;
 };
 
-/** Input that arrived during a durable turn has been taken in. */
+/** Input of a durable turn has been taken in: at a checkpoint, or, with none, at its start. */
 export type InputAccepted = {
   readonly type: "input_accepted";
-  readonly checkpoint: "after_work" | "before_completion";
+  readonly turnId: string | null;
+  readonly checkpoint: CheckpointKind | null;
   readonly inputs: readonly AcceptedInput[];
 };
 
+/** A safe boundary where input may be added: after tools ran, or before a turn ends. */
+export type CheckpointKind = (typeof checkpointKinds)[number];
+export const checkpointKinds = ["after_work", "before_completion"] as const;
+
 export type AcceptedInput = { readonly id: string | null; readonly message: Message };
 
-/** A model call failed and will be made again. */
+/** A model call, or a tool, failed and will be tried again. */
 export type RetryScheduled = {
   readonly type: "retry_scheduled";
-  readonly attempt: number;
   readonly maxAttempts: number | null;
   readonly delayMs: number;
   readonly error: Failure;
-};
+} & OfAttempt;
 
 /** What this step has shown so far is void: a new attempt begins. Everyone who kept its text drops it. */
 export type StepReset = {
   readonly type: "step_reset";
-  readonly attempt: number;
-  readonly reason: "retry" | "fallback" | "recovery";
-};
+  readonly reason: StepResetReason;
+  /** Ids of messages that were stored and no longer count. */
+  readonly withdrawn: readonly string[];
+} & OfAttempt;
+
+export type StepResetReason = (typeof stepResetReasons)[number];
+export const stepResetReasons = ["retry", "fallback", "recovery", "restart"] as const;
 
 export type StepCompleted = {
   readonly type: "step_completed";
   readonly response: ModelReply;
   readonly thread: Thread;
-  readonly mode: "auto" | "manual";
+  readonly mode: ToolMode;
   readonly manualToolCalls: readonly ToolCall[];
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly usage: Usage;
 };
+
+/** Who runs the tools: the loop, or the caller. */
+export type ToolMode = (typeof toolModes)[number];
+export const toolModes = ["auto", "manual"] as const;
 
 export type ChatCompleted = { readonly type: "chat_completed"; readonly result: ChatResult };
 
@@ -236,11 +284,21 @@ const name = <const T extends string>(type: T) => required(oneOf([type]));
 const blockId = fallback(nullable(string), null);
 const opts = fallback(settings, emptyObject);
 const replay = fallback(nullable(providerReplayShape), null);
+const ofAttempt = {
+  effectId: fallback(nullable(string), null),
+  attempt: fallback(nullable(object<Attempt>({ epoch: required(count), n: required(count) })), null),
+};
 
 export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
   message_started: object<MessageStarted>({ type: name("message_started"), message: required(assistantMessageShape) }),
   text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: required(string) }),
-  text_completed: object<TextCompleted>({ type: name("text_completed"), id: blockId, text: required(string) }),
+  text_completed: object<TextCompleted>({
+    type: name("text_completed"),
+    id: blockId,
+    text: required(string),
+    phase: fallback(nullable(oneOf(textPhases)), null),
+    provider: replay,
+  }),
   reasoning_delta: object<ReasoningDelta>({ type: name("reasoning_delta"), id: blockId, delta: required(string) }),
   reasoning_completed: object<ReasoningCompleted>({
     type: name("reasoning_completed"),
@@ -253,6 +311,7 @@ export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
     type: name("tool_call_started"),
     id: required(string),
     name: required(string),
+    providerExecuted: fallback(boolean, false),
   }),
   tool_call_delta: object<ToolCallDelta>({
     type: name("tool_call_delta"),
@@ -265,6 +324,7 @@ export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
     name: required(string),
     arguments: required(nullable(jsonObject)),
     rawArguments: fallback(nullable(string), null),
+    providerExecuted: fallback(boolean, false),
     provider: replay,
     metadata: opts,
   }),
@@ -276,32 +336,37 @@ export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
     rawFinishReason: fallback(nullable(string), null),
     responseId: fallback(nullable(string), null),
     model: fallback(nullable(string), null),
+    route: fallback(nullable(providerRouteShape), null),
+    output: fallback(nullable(structuredOutputShape), null),
     metadata: opts,
   }),
   raw_chunk: object<RawChunk>({ type: name("raw_chunk"), chunk: required(json) }),
-  error: object<ErrorEvent>({ type: name("error"), error: required(failureShape) }),
+  error: object<ErrorReported>({ type: name("error"), error: required(failureShape) }),
   tool_execution_started: object<ToolExecutionStarted>({
     type: name("tool_execution_started"),
     id: required(string),
     name: required(string),
     arguments: required(jsonObject),
+    ...ofAttempt,
   }),
   tool_progress: object<ToolProgress>({
     type: name("tool_progress"),
     id: required(string),
     name: required(string),
     progress: required(json),
+    ...ofAttempt,
   }),
   tool_execution_completed: object<ToolExecutionCompleted>({
     type: name("tool_execution_completed"),
     id: required(string),
     name: required(string),
     result: required(toolOutcomeShape),
+    durationMs: fallback(nullable(number), null),
   }),
   tool_result_encoded: object<ToolResultEncoded>({
     type: name("tool_result_encoded"),
     id: required(string),
-    content: toolContentShape,
+    ...toolAnswerFields,
   }),
   ask_user_requested: object<AskUserRequested>({
     type: name("ask_user_requested"),
@@ -322,7 +387,7 @@ export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
     toolCallId: required(string),
     reason: required(string),
     result: fallback(toolValueShape, null),
-    content: toolContentShape,
+    ...toolAnswerFields,
   }),
   turn_started: object<TurnStarted>({
     type: name("turn_started"),
@@ -331,63 +396,74 @@ export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
   }),
   input_accepted: object<InputAccepted>({
     type: name("input_accepted"),
-    checkpoint: required(oneOf(["after_work", "before_completion"])),
+    turnId: fallback(nullable(string), null),
+    checkpoint: fallback(nullable(oneOf(checkpointKinds)), null),
     inputs: required(
       array(object<AcceptedInput>({ id: fallback(nullable(string), null), message: required(messageShape) })),
     ),
   }),
   retry_scheduled: object<RetryScheduled>({
     type: name("retry_scheduled"),
-    attempt: required(count),
+    ...ofAttempt,
     maxAttempts: fallback(nullable(count), null),
     delayMs: required(count),
     error: required(failureShape),
   }),
   step_reset: object<StepReset>({
     type: name("step_reset"),
-    attempt: required(count),
-    reason: required(oneOf(["retry", "fallback", "recovery"])),
+    ...ofAttempt,
+    reason: required(oneOf(stepResetReasons)),
+    withdrawn: fallback(array(string), []),
   }),
   step_completed: object<StepCompleted>({
     type: name("step_completed"),
     response: required(replyShape),
     thread: required(threadShape),
-    mode: fallback(oneOf(["auto", "manual"]), "auto"),
+    mode: fallback(oneOf(toolModes), "auto"),
     manualToolCalls: fallback(array(toolCallShape), []),
+    pendingToolCalls: fallback(array(pendingToolCallShape), []),
+    usage: fallback(usageShape, noUsage),
   }),
   chat_completed: object<ChatCompleted>({ type: name("chat_completed"), result: required(chatResultShape) }),
 });
 
+// A record, so that an event that is left out does not compile.
+const eventNames: { readonly [Type in TurnEvent["type"]]: true } = {
+  turn_started: true,
+  input_accepted: true,
+  retry_scheduled: true,
+  step_reset: true,
+  message_started: true,
+  reasoning_delta: true,
+  reasoning_completed: true,
+  text_delta: true,
+  text_completed: true,
+  tool_call_started: true,
+  tool_call_delta: true,
+  tool_call_completed: true,
+  usage: true,
+  message_completed: true,
+  raw_chunk: true,
+  error: true,
+  tool_execution_started: true,
+  tool_progress: true,
+  tool_execution_completed: true,
+  tool_result_encoded: true,
+  ask_user_requested: true,
+  approval_requested: true,
+  tool_halt: true,
+  step_completed: true,
+  chat_completed: true,
+};
+
 /** Every event there is, in the order a run can say them. */
-export const eventTypes = [
-  "turn_started",
-  "input_accepted",
-  "retry_scheduled",
-  "step_reset",
-  "message_started",
-  "reasoning_delta",
-  "reasoning_completed",
-  "text_delta",
-  "text_completed",
-  "tool_call_started",
-  "tool_call_delta",
-  "tool_call_completed",
-  "usage",
-  "message_completed",
-  "raw_chunk",
-  "error",
-  "tool_execution_started",
-  "tool_progress",
-  "tool_execution_completed",
-  "tool_result_encoded",
-  "ask_user_requested",
-  "approval_requested",
-  "tool_halt",
-  "step_completed",
-  "chat_completed",
-] as const satisfies readonly TurnEvent["type"][];
+export const eventTypes: readonly TurnEvent["type"][] = Object.keys(eventNames).filter(isEventType);
+
+function isEventType(name: string): name is TurnEvent["type"] {
+  return Object.hasOwn(eventNames, name);
+}
 
 /** Can this be read as an event? `parse("event", value)` also hands it out, or says why not. */
 export function isEvent(value: unknown): boolean {
-  return "value" in read(eventShape, value, "store");
+  return "value" in read(eventShape, value);
 }

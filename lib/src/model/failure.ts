@@ -1,7 +1,7 @@
 // Why something did not work, as data. A failure is stored and replayed, so it is JSON and holds no live state; the error
 // classes in errors.ts carry one when somebody has to be interrupted.
 //
-// Seven kinds, told apart by `type`, each with a closed list of reasons: the kind says who failed, the reason how.
+// Eight kinds, told apart by `type`, each with a closed list of reasons: the kind says who failed, the reason how.
 
 import type { Issue } from "./issue.ts";
 import type { Json, JsonObject } from "./json.ts";
@@ -33,7 +33,8 @@ export type Failure =
   | ToolFailure
   | SessionFailure
   | ValidationFailure
-  | ImageAdapterFailure;
+  | ImageAdapterFailure
+  | RuntimeFailure;
 
 /** The engine cannot do what was asked of it: it lacks an adapter, a model, a key, a tool. */
 export type EngineFailure = {
@@ -78,16 +79,11 @@ export type ProviderFields = {
 };
 
 /** A stream broke between its first event and its end. */
-export type StreamFailure = {
+export type StreamFailure = ProviderFields & {
   readonly type: "stream_error";
   readonly reason: StreamErrorReason;
-  readonly message: string;
-  readonly provider: string | null;
   /** How many events had been delivered. */
   readonly eventIndex: number | null;
-  readonly retryable: boolean;
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
 };
 
 /** A tool call did not work. The model usually gets to see it and goes on. */
@@ -124,6 +120,17 @@ export type ValidationFailure = {
   readonly reason: ValidationErrorReason;
   readonly message: string;
   readonly issues: readonly Issue[];
+  readonly cause: FailureCause | null;
+  readonly metadata: JsonObject;
+};
+
+/** Something on our side, or the host's, kept a turn from going on. */
+export type RuntimeFailure = {
+  readonly type: "runtime_error";
+  readonly reason: RuntimeErrorReason;
+  readonly message: string;
+  /** Where a replay went another way than its record. Paths only: values may be anybody's. */
+  readonly paths: readonly string[];
   readonly cause: FailureCause | null;
   readonly metadata: JsonObject;
 };
@@ -240,6 +247,23 @@ export const validationErrorReasons = [
   "invalid_usage",
 ] as const;
 
+/**
+ * `reconfigure_failed`: the environment could not be synced. `invalid_actions`, `invalid_tool_results`: a protocol or a host broke its
+ * contract. `diverged`: a replay asked for something else than was recorded. `conflict`: another writer was first.
+ */
+export type RuntimeErrorReason = (typeof runtimeErrorReasons)[number];
+export const runtimeErrorReasons = [
+  "reconfigure_failed",
+  "invalid_actions",
+  "invalid_tool_results",
+  "token_usage_overflow",
+  "code_failed",
+  "diverged",
+  "conflict",
+  "lease_lost",
+  "storage_failed",
+] as const;
+
 /** Where in the way of a call it failed. A word of a later release reads as `unknown`. */
 export type ProviderFailureKind = (typeof providerFailureKinds)[number];
 export const providerFailureKinds = [
@@ -354,12 +378,10 @@ export const failureShape: Shape<Failure> = variant<Failure, "type">("type", {
     reason: required(oneOf(imageAdapterErrorReasons)),
   }),
   stream_error: object<StreamFailure>({
-    ...shared,
+    ...providerShared,
     type: required(oneOf(["stream_error"])),
     reason: required(oneOf(streamErrorReasons)),
-    provider: fallback(nullable(string), null),
     eventIndex: fallback(nullable(count), null),
-    retryable: fallback(boolean, false),
   }),
   tool_error: toolFailureShape,
   session_error: object<SessionFailure>({
@@ -368,4 +390,10 @@ export const failureShape: Shape<Failure> = variant<Failure, "type">("type", {
     reason: required(oneOf(sessionErrorReasons)),
   }),
   validation_error: validationFailureShape,
+  runtime_error: object<RuntimeFailure>({
+    ...shared,
+    type: required(oneOf(["runtime_error"])),
+    reason: required(oneOf(runtimeErrorReasons)),
+    paths: fallback(array(string), []),
+  }),
 });

@@ -1,7 +1,7 @@
 // Asking for images, and what comes back.
 
 import type { ImageOperation } from "./image-operation.ts";
-import type { Image } from "./image.ts";
+import type { ImageContent } from "./image.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { ModelName } from "./model-ref.ts";
 import type { Shape } from "./shape.ts";
@@ -37,8 +37,8 @@ export type ImageRequest = {
   readonly style: ImageStyle | null;
   readonly background: ImageBackground | null;
   readonly responseFormat: ImageFormat;
-  readonly inputImages: readonly Image[];
-  readonly mask: Image | null;
+  readonly inputImages: readonly ImageContent[];
+  readonly mask: ImageContent | null;
   readonly options: JsonObject;
   readonly metadata: JsonObject;
 };
@@ -47,7 +47,7 @@ export type ImageResponse = {
   readonly id: string | null;
   readonly requestId: string | null;
   readonly model: string | null;
-  readonly images: readonly Image[];
+  readonly images: readonly ImageContent[];
   readonly usage: ImageUsage;
   readonly raw: Json;
   readonly metadata: JsonObject;

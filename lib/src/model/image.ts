@@ -1,7 +1,7 @@
 // An image: where its bytes are, and what is known about it.
 
 import type { JsonObject } from "./json.ts";
-import type { MediaSource } from "./media.ts";
+import type { ContentSource } from "./media.ts";
 import type { Shape } from "./shape.ts";
 
 import { fromBase64, toBase64 } from "./base64.ts";
@@ -10,8 +10,8 @@ import { mediaSourceShape } from "./media.ts";
 import { MisuseError } from "./misuse.ts";
 import { construct, count, fallback, nullable, object, required, settings, string } from "./shape.ts";
 
-export type Image = {
-  readonly source: MediaSource;
+export type ImageContent = {
+  readonly source: ContentSource;
   readonly mimeType: string | null;
   readonly width: number | null;
   readonly height: number | null;
@@ -21,7 +21,7 @@ export type Image = {
   readonly metadata: JsonObject;
 };
 
-export const imageShape: Shape<Image> = object<Image>({
+export const imageShape: Shape<ImageContent> = object<ImageContent>({
   source: required(mediaSourceShape),
   mimeType: fallback(nullable(string), null),
   width: fallback(nullable(count), null),
@@ -31,9 +31,9 @@ export const imageShape: Shape<Image> = object<Image>({
   metadata: fallback(settings, emptyObject),
 });
 
-export type ImageInput = Pick<Image, "source"> & Partial<Omit<Image, "source">>;
+export type ImageInput = Pick<ImageContent, "source"> & Partial<Omit<ImageContent, "source">>;
 
-export function image(fields: ImageInput): Image {
+export function image(fields: ImageInput): ImageContent {
   return construct("image", imageShape, fields);
 }
 
@@ -48,7 +48,7 @@ export function image(fields: ImageInput): Image {
  * imageFromFile("chart.tiff").mimeType; // => null
  * ```
  */
-export function imageFromFile(path: string): Image {
+export function imageFromFile(path: string): ImageContent {
   const extension = /\.([^./\\]+)$/.exec(path)?.[1]?.toLowerCase() ?? "";
   return image({ source: { type: "file", path }, mimeType: mimeTypes.get(extension) ?? null });
 }
@@ -62,12 +62,12 @@ const mimeTypes: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** An image from its bytes, which are kept as base64: stored data is JSON. */
-export function imageFromBinary(bytes: Uint8Array, mimeType: string): Image {
+export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageContent {
   return imageFromBase64(toBase64(bytes), mimeType);
 }
 
 /** An image from base64 text. The text is not looked at here: {@link imageToBinary} says if it is no base64. */
-export function imageFromBase64(data: string, mimeType: string): Image {
+export function imageFromBase64(data: string, mimeType: string): ImageContent {
   if (typeof mimeType !== "string") {
     throw new MisuseError("invalid_argument", 'imageFromBase64: a MIME type is required, for example "image/png"');
   }
@@ -75,7 +75,7 @@ export function imageFromBase64(data: string, mimeType: string): Image {
 }
 
 /** An image on the web. Never fetched by us. */
-export function imageFromUrl(url: string): Image {
+export function imageFromUrl(url: string): ImageContent {
   return image({ source: { type: "url", url } });
 }
 
@@ -94,7 +94,7 @@ export type ImageDataUri =
 export type ReadFile = (path: string) => Uint8Array;
 
 /** The bytes of an image, where they can be had without the network. */
-export function imageToBinary(from: Image, readFile?: ReadFile): ImageBytes {
+export function imageToBinary(from: ImageContent, readFile?: ReadFile): ImageBytes {
   const { source } = from;
   switch (source.type) {
     case "base64": {
@@ -110,7 +110,7 @@ export function imageToBinary(from: Image, readFile?: ReadFile): ImageBytes {
 }
 
 /** The image as a `data:` URI. Base64 text goes in as it is. */
-export function imageToDataUri(from: Image, readFile?: ReadFile): ImageDataUri {
+export function imageToDataUri(from: ImageContent, readFile?: ReadFile): ImageDataUri {
   const { source, mimeType } = from;
   if (source.type === "url" || source.type === "provider_file") return problem("remote_source");
   if (mimeType === null) return problem("missing_mime_type");

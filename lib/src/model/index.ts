@@ -1,12 +1,14 @@
 // The door of layer A: plain, readonly data, and the ways in and out of it. What is not named here can change today.
 
-export type { Base64Source, FileSource, MediaSource, ProviderFileSource, UrlSource } from "./media.ts";
+export type { Base64Source, ContentSource, FileSource, ProviderFileSource, UrlSource } from "./media.ts";
 export type {
   AcceptedInput,
   ApprovalRequested,
   AskUserRequested,
+  Attempt,
   ChatCompleted,
-  ErrorEvent,
+  CheckpointKind,
+  ErrorReported,
   InputAccepted,
   MessageCompleted,
   MessageStarted,
@@ -18,6 +20,7 @@ export type {
   RunEvent,
   StepCompleted,
   StepReset,
+  StepResetReason,
   TextCompleted,
   TextDelta,
   ToolCallCompleted,
@@ -27,6 +30,7 @@ export type {
   ToolExecutionCompleted,
   ToolExecutionStarted,
   ToolHalt,
+  ToolMode,
   ToolProgress,
   ToolResultEncoded,
   TurnEvent,
@@ -45,6 +49,8 @@ export type {
   ProviderFailureKind,
   ProviderFields,
   RetryDisposition,
+  RuntimeErrorReason,
+  RuntimeFailure,
   SessionErrorReason,
   SessionFailure,
   StreamErrorReason,
@@ -56,6 +62,7 @@ export type {
   ValidationErrorReason,
   ValidationFailure,
 } from "./failure.ts";
+export type { CellCall, Environment, SuspendedCell } from "./environment.ts";
 export type { FinishReason } from "./finish-reason.ts";
 export type { ImageOperation } from "./image-operation.ts";
 export type {
@@ -67,7 +74,7 @@ export type {
   ImageStyle,
   ImageUsage,
 } from "./image-request.ts";
-export type { Image, ImageBytes, ImageDataUri, ImageInput, ImageProblem, ReadFile } from "./image.ts";
+export type { ImageBytes, ImageContent, ImageDataUri, ImageInput, ImageProblem, ReadFile } from "./image.ts";
 export type { Issue, IssueCode, Path } from "./issue.ts";
 export type { Json, JsonObject } from "./json.ts";
 export type {
@@ -86,12 +93,13 @@ export type {
 export type { MisuseReason } from "./misuse.ts";
 export type { ModelCapabilities, ModelLimits, ModelName, ModelPricing, ModelRef } from "./model-ref.ts";
 export type { CausalRef, MessageOrigin, PluginOrigin, ProcessOrigin, TurnInputOrigin } from "./origin.ts";
-export type { Budget, CancelEvidence, HaltedReason, KnownHaltedReason, TurnOutcome } from "./outcome.ts";
+export type { Budget, CancelEvidence, HaltedReason, KnownHaltedReason, StatusFacts, TurnOutcome } from "./outcome.ts";
 export type { StoredType, StoredTypes } from "./parse.ts";
 export type {
   FilePart,
   ImageDetail,
   ImagePart,
+  OpaquePart,
   Part,
   PruneState,
   ReasoningPart,
@@ -101,9 +109,18 @@ export type {
   ToolCallPart,
   ToolResultPart,
 } from "./part.ts";
-export type { ProviderReplay, ProviderRoute } from "./provider-replay.ts";
-export type { ModelReply } from "./reply.ts";
 export type {
+  AnswerAs,
+  AnswerKind,
+  Decision,
+  PendingReason,
+  PendingToolCall,
+  PendingToolCallInput,
+} from "./pending.ts";
+export type { ProviderReplay, ProviderRoute, ReplayVerdict } from "./provider-replay.ts";
+export type { ModelReply, StructuredOutput } from "./reply.ts";
+export type {
+  CacheRetention,
   JsonObjectFormat,
   JsonSchemaFormat,
   ModelRequest,
@@ -117,17 +134,7 @@ export type { Result } from "./result.ts";
 export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFinalizeDetails } from "./results.ts";
 export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./serialize.ts";
 export type { SessionStatus } from "./session-status.ts";
-export type {
-  AnswerKind,
-  CallerContext,
-  Decision,
-  LastRun,
-  PendingReason,
-  PendingToolCall,
-  PendingToolCallInput,
-  Session,
-  SessionInput,
-} from "./session.ts";
+export type { CallerContext, LastRun, Session, SessionFields } from "./session.ts";
 export type { Thread } from "./thread.ts";
 export type {
   FailControl,
@@ -142,7 +149,15 @@ export type {
   ToolSuccess,
 } from "./tool-outcome.ts";
 export type { Attachment, ProgramValue, ToolValue } from "./tool-value.ts";
-export type { Tool, ToolCall, ToolCallInput, ToolChoice, ToolSpecInput } from "./tool.ts";
+export type {
+  ProviderTool,
+  ReplayPolicy,
+  ToolCall,
+  ToolCallInput,
+  ToolChoice,
+  ToolSpec,
+  ToolSpecInput,
+} from "./tool.ts";
 export type { Usage } from "./usage.ts";
 
 export {
@@ -153,18 +168,20 @@ export {
   ImageAdapterError,
   isEverturnError,
   orThrow,
+  RuntimeError,
   SessionError,
   StreamError,
   toCause,
   ToolError,
   ValidationError,
 } from "./errors.ts";
-export { eventTypes, isEvent } from "./event.ts";
+export { checkpointKinds, eventTypes, isEvent, stepResetReasons, toolModes } from "./event.ts";
 export {
   adapterErrorReasons,
   engineErrorReasons,
   imageAdapterErrorReasons,
   providerFailureKinds,
+  runtimeErrorReasons,
   sessionErrorReasons,
   streamErrorReasons,
   toolErrorReasons,
@@ -214,6 +231,7 @@ export {
   filePart,
   imageDetails,
   imagePart,
+  opaquePart,
   reasoningPart,
   textKinds,
   textPart,
@@ -222,23 +240,14 @@ export {
   toolResultPart,
   visibleText,
 } from "./part.ts";
+export { answerForms, answersByReason, pendingReasons } from "./pending.ts";
 export { replayFor } from "./provider-replay.ts";
-export { reply, replyText } from "./reply.ts";
-export { jsonSchema, request } from "./request.ts";
+export { modelReply, replyText } from "./reply.ts";
+export { cacheRetentions, jsonSchema, request } from "./request.ts";
 export { chatResult, isHalted, stepResult } from "./results.ts";
 export { fromJson, fromTagged, maxTextLength, storedVersion, toJson, toTagged } from "./serialize.ts";
 export { sessionStatuses } from "./session-status.ts";
-export {
-  answersByReason,
-  append,
-  appendToolResult,
-  appendUser,
-  messages,
-  pendingReasons,
-  pendingToolCalls,
-  session,
-  sessionError,
-} from "./session.ts";
+export { append, appendToolResult, appendUser, messages, pendingToolCalls, session, sessionError } from "./session.ts";
 export {
   addAssistant,
   addMessage,
@@ -250,8 +259,15 @@ export {
   thread,
 } from "./thread.ts";
 export { toolOutcomeParts, toolOutcomeStatus } from "./tool-outcome.ts";
-export { attachment, decodeToolValue, encodeToolValue, isAttachment, toolValueParts } from "./tool-value.ts";
-export { reservedToolNames, toolCall, toolSpec } from "./tool.ts";
+export {
+  attachment,
+  decodeToolValue,
+  encodeToolValue,
+  isAttachment,
+  maxToolValueDepth,
+  toolValueParts,
+} from "./tool-value.ts";
+export { replayPolicies, reservedToolNames, toolCall, toolSpec } from "./tool.ts";
 export { addUsage, noUsage, totalTokens, uncachedInputTokens, usage } from "./usage.ts";
 export {
   validateImageRequest,

@@ -1,18 +1,24 @@
+import type { Part } from "everturn/model";
+
 import {
   assistant,
   eventMessage,
+  fromJson,
   imageFromUrl,
   imagePart,
   message,
   messageText,
   MisuseError,
   normalizeContent,
+  opaquePart,
+  orThrow,
   parse,
   reasoningPart,
   replayFor,
   roles,
   system,
   textPart,
+  toJson,
   toolCall,
   toolCallPart,
   toolResult,
@@ -35,11 +41,11 @@ describe("[allm 1] messages", () => {
     expect(message({ role: "user", content: [{ type: "text", text: "hi" }] }).content).toEqual([textPart("hi")]);
   });
 
-  test("role and content are required, an unknown key throws, and the error names them", () => {
+  test("role and content are required, an unknown field throws, and the error names them", () => {
     expect(() => message(untyped({ content: "hi" }))).toThrow(/role: is required/);
     expect(() => message(untyped({ role: "user" }))).toThrow(/message: content: is required/);
     expect(() => message(untyped({ role: "user", content: "hi", contnt: "" }))).toThrow(
-      "message: contnt: unknown key; known are role, content, id, name, origin, metadata",
+      "message: contnt: unknown field; known are role, content, id, name, origin, metadata",
     );
     expect(() => user("hi", untyped({ nam: "Ada" }))).toThrow(MisuseError);
   });
@@ -121,15 +127,28 @@ describe("[lash 49] what is left of a part that was pruned", () => {
     ],
   ] as const)("%s", (_, pruneState, visible) => {
     expect(visibleText("the text", pruneState)).toBe(visible);
+    const part = textPart("the text", { pruneState });
+    expect(parse("part", part)).toEqual({ ok: true, value: part });
   });
 });
 
-test("[lash 51] W4: replay data goes back to the route it came by and to no other", () => {
+test("[lash 51] W4: replay data survives storage, and goes back to the route it came by and to no other", () => {
   const route = { provider: "anthropic", endpoint: "messages", model: "claude" };
-  const replay = { ...route, data: { signature: "EqQBCg", list: [1, "two", null] } };
-  expect(replayFor(replay, route)).toBe(replay.data);
+  const replay = { ...route, data: { signature: "EqQBCg==", list: [1, "two", null], __proto__: null } };
+  const said = assistant([reasoningPart("hm", { provider: replay }), textPart("!", { provider: replay })]);
+  const restored = orThrow(fromJson(toJson("message", said), { as: "message" }));
+  expect(restored).toEqual(said);
+  const [kept] = normalizeContent<Part>(restored.content);
+  const provider = kept !== undefined && "provider" in kept ? kept.provider : null;
+  expect(JSON.stringify(replayFor(provider, route))).toBe(JSON.stringify({ type: "replay", data: replay.data }));
   for (const changed of ["provider", "endpoint", "model"] as const) {
-    expect(replayFor(replay, { ...route, [changed]: "other" })).toBeNull();
+    expect(replayFor(provider, { ...route, [changed]: "other" })).toEqual({ type: "foreign_route" });
   }
-  expect(replayFor(null, route)).toBeNull();
+  expect(replayFor(null, route)).toEqual({ type: "none" });
+});
+
+test("what only its provider can read is kept in its place", () => {
+  const route = { provider: "openai", endpoint: "responses", model: "gpt-x" };
+  const said = assistant([opaquePart("compaction", { ...route, data: { id: "cmp_1" } }), textPart("Hello.")]);
+  expect(parse("message", said)).toEqual({ ok: true, value: said });
 });

@@ -3,27 +3,20 @@
 import type { FinishReason } from "./finish-reason.ts";
 import type { JsonObject } from "./json.ts";
 import type { MessageOrigin } from "./origin.ts";
-import type { FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart } from "./part.ts";
+import type { FilePart, ImagePart, OpaquePart, Part, TextPart } from "./part.ts";
 import type { PresentField, Shape } from "./shape.ts";
 import type { ToolCall, ToolCallInput } from "./tool.ts";
 
 import { finishReasons } from "./finish-reason.ts";
 import { emptyObject } from "./json.ts";
 import { originShape } from "./origin.ts";
-import {
-  filePartShape,
-  imagePartShape,
-  reasoningPartShape,
-  textPart,
-  textPartShape,
-  toolCallPartShape,
-  toolResultPartShape,
-} from "./part.ts";
+import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
 import {
   array,
   construct,
   either,
   fallback,
+  jsonObject,
   nullable,
   object,
   oneOf,
@@ -73,6 +66,8 @@ export type ToolMessage = MessageFields & {
   readonly status: ToolMessageStatus;
   /** What went wrong in one word (`timeout`, `not_found`, a code of the tool's own); `null` when nothing did. */
   readonly code: string | null;
+  /** What the tool was run with, where that is not what the model asked for. */
+  readonly ranArguments: JsonObject | null;
 };
 
 /** Something that happened outside the conversation and became part of it. Models read it as if a user had said it. */
@@ -82,7 +77,7 @@ export type EventMessage = MessageFields & {
 };
 
 export type UserPart = TextPart | ImagePart | FilePart;
-export type AssistantPart = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart;
+export type AssistantPart = Part;
 
 export type Role = (typeof roles)[number];
 export const roles = ["system", "user", "assistant", "tool", "event"] as const;
@@ -120,15 +115,6 @@ const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
   file: filePartShape,
 });
 
-const assistantPartShape: Shape<AssistantPart> = variant<AssistantPart, "type">("type", {
-  text: textPartShape,
-  image: imagePartShape,
-  file: filePartShape,
-  reasoning: reasoningPartShape,
-  tool_call: toolCallPartShape,
-  tool_result: toolResultPartShape,
-});
-
 const systemMessageShape: Shape<SystemMessage> = object<SystemMessage>({
   role: required(oneOf(["system"])),
   content: content(textOnlyShape),
@@ -143,21 +129,24 @@ const userMessageShape: Shape<UserMessage> = object<UserMessage>({
 
 export const assistantMessageShape: Shape<AssistantMessage> = object<AssistantMessage>({
   role: required(oneOf(["assistant"])),
-  content: content(assistantPartShape),
+  content: content(partShape),
   toolCalls: fallback(array(toolCallShape), []),
   finishReason: fallback(nullable(oneOf(finishReasons)), null),
   ...shared,
 });
 
-/** What a tool message may contain; events about tool results carry the same. */
-export const toolContentShape = content(userPartShape);
+/** What a tool message says of its call; events about tool results carry the same. */
+export const toolAnswerFields = {
+  content: content(userPartShape),
+  status: fallback(oneOf(toolMessageStatuses), "success"),
+  code: fallback(nullable(string), null),
+  ranArguments: fallback(nullable(jsonObject), null),
+};
 
 export const toolMessageShape: Shape<ToolMessage> = object<ToolMessage>({
   role: required(oneOf(["tool"])),
   toolCallId: required(string),
-  content: toolContentShape,
-  status: fallback(oneOf(toolMessageStatuses), "success"),
-  code: fallback(nullable(string), null),
+  ...toolAnswerFields,
   ...shared,
 });
 
@@ -177,9 +166,12 @@ export const messageShape: Shape<Message> = variant<Message, "role">("role", {
 
 // Constructors
 
-type PartInput<P> = P extends Part ? LoosePart<P> : never;
-type LoosePart<P extends Part> = Partial<Omit<P, RequiredPartKey>> & Pick<P, Extract<keyof P, RequiredPartKey>>;
-type RequiredPartKey = "type" | "text" | "image" | "source" | "toolCallId" | "content";
+/** A part of which only what has no default has to be there. */
+type PartInput<P> = P extends Part ? Pick<P, NeededKey<P>> & Partial<Omit<P, NeededKey<P>>> : never;
+type NeededKey<P extends Part> = Extract<
+  keyof P,
+  P extends OpaquePart ? "type" | "kind" | "provider" : "type" | "text" | "image" | "source" | "toolCallId" | "content"
+>;
 type LooseContent<P extends Part> = string | readonly PartInput<P>[];
 type LooseMessage<M extends Message, P extends Part> = Partial<
   Omit<M, "role" | "content" | "toolCallId" | "toolCalls">

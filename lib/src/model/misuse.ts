@@ -7,8 +7,8 @@ export type MisuseReason = (typeof misuseReasons)[number];
 
 export const misuseReasons = [
   "invalid_argument",
-  "missing_key",
-  "unknown_key",
+  "missing_field",
+  "unknown_field",
   "unknown_reason",
   "invalid_status",
   "not_serializable",

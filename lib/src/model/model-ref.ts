@@ -34,7 +34,10 @@ export type ModelRef = {
 export type ModelCapabilities = {
   readonly tools: boolean | null;
   readonly jsonNative: boolean | null;
+  readonly parallelTools: boolean | null;
+  readonly reasoning: boolean | null;
   readonly vision: boolean | null;
+  readonly files: boolean | null;
   readonly imagesEnabled: boolean | null;
   readonly supportedImageOperations: readonly ImageOperation[] | null;
 };
@@ -61,7 +64,10 @@ export const modelRefShape: Shape<ModelRef> = object<ModelRef>({
       object<ModelCapabilities>({
         tools: fallback(nullable(boolean), null),
         jsonNative: fallback(nullable(boolean), null),
+        parallelTools: fallback(nullable(boolean), null),
+        reasoning: fallback(nullable(boolean), null),
         vision: fallback(nullable(boolean), null),
+        files: fallback(nullable(boolean), null),
         imagesEnabled: fallback(nullable(boolean), null),
         supportedImageOperations: fallback(nullable(array(oneOf(imageOperations))), null),
       }),

@@ -71,7 +71,14 @@ test.each(Object.entries(table))("%s", (_, { outcome, reason, status }) => {
 });
 
 test("a single step that would have been the last one anyway completes the session", () => {
-  expect(sessionStatusOf({ type: "stop_after" }, true)).toBe("completed");
+  expect(sessionStatusOf({ type: "stop_after" }, { lastStepDone: true })).toBe("completed");
+});
+
+test("calls that still wait keep a session from resting, whatever else ended well", () => {
+  for (const [type, { outcome, status }] of Object.entries(table)) {
+    const rests = status === "completed" || status === "idle";
+    expect([type, sessionStatusOf(outcome, { callsWait: true })]).toEqual([type, rests ? "awaiting_tools" : status]);
+  }
 });
 
 test("every reason of ours is some outcome's", () => {

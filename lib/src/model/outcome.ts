@@ -18,6 +18,9 @@
 //   cancelled                      cancelled             idle
 //   tool_error, submitted_error    tool_error            error
 //   provider_error, runtime_error  error                 error
+//
+// Where calls still wait, `completed` and `idle` become `awaiting_tools`. A turn that waits for several things at once is named after
+// the first of: a question, calls of the caller's, approvals, unknown outcomes.
 
 import type { Failure, ToolFailure } from "./failure.ts";
 import type { Json } from "./json.ts";
@@ -148,8 +151,16 @@ export function haltedReasonOf(outcome: TurnOutcome): HaltedReason {
   }
 }
 
-/** The status of a session after this outcome. `lastStepDone` matters to `stop_after` alone. */
-export function sessionStatusOf(outcome: TurnOutcome, lastStepDone = false): SessionStatus {
+/** What besides the outcome decides the status. Calls wait when nobody has answered or decided them. */
+export type StatusFacts = { readonly callsWait?: boolean; readonly lastStepDone?: boolean };
+
+/** The status of a session after this outcome. Calls that still wait keep a turn that went well from being the end of it. */
+export function sessionStatusOf(outcome: TurnOutcome, facts: StatusFacts = {}): SessionStatus {
+  const status = statusAlone(outcome, facts.lastStepDone ?? false);
+  return facts.callsWait === true && (status === "completed" || status === "idle") ? "awaiting_tools" : status;
+}
+
+function statusAlone(outcome: TurnOutcome, lastStepDone: boolean): SessionStatus {
   switch (outcome.type) {
     case "assistant_message":
     case "final_value":

@@ -1,27 +1,30 @@
 // The door for data from elsewhere: an HTTP body, a file, a row. Past it nothing checks a shape again.
 
+import type { Environment, SuspendedCell } from "./environment.ts";
 import type { TurnEvent } from "./event.ts";
 import type { Failure, ValidationFailure } from "./failure.ts";
-import type { Image } from "./image.ts";
+import type { ImageContent } from "./image.ts";
 import type { ImageRequest, ImageResponse, ImageUsage } from "./image-request.ts";
 import type { JsonObject } from "./json.ts";
 import type { Message } from "./message.ts";
 import type { ModelRef } from "./model-ref.ts";
 import type { TurnOutcome } from "./outcome.ts";
 import type { Part } from "./part.ts";
+import type { PendingToolCall } from "./pending.ts";
 import type { ModelReply } from "./reply.ts";
 import type { ModelRequest } from "./request.ts";
 import type { Result } from "./result.ts";
 import type { ChatResult, StepResult } from "./results.ts";
-import type { PendingToolCall, Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread } from "./thread.ts";
-import type { Tool, ToolCall } from "./tool.ts";
+import type { ToolSpec, ToolCall } from "./tool.ts";
 import type { ToolOutcome } from "./tool-outcome.ts";
 import type { Usage } from "./usage.ts";
 
 import { ValidationError } from "./errors.ts";
 import { eventShape } from "./event.ts";
+import { environmentShape, suspendedCellShape } from "./environment.ts";
 import { failureShape } from "./failure.ts";
 import { imageRequestShape, imageResponseShape, imageUsageShape } from "./image-request.ts";
 import { imageShape } from "./image.ts";
@@ -29,11 +32,12 @@ import { messageShape } from "./message.ts";
 import { modelRefShape } from "./model-ref.ts";
 import { outcomeShape } from "./outcome.ts";
 import { partShape } from "./part.ts";
+import { pendingToolCallShape } from "./pending.ts";
 import { replyShape } from "./reply.ts";
 import { requestShape } from "./request.ts";
 import { failed, ok } from "./result.ts";
 import { chatResultShape, stepResultShape } from "./results.ts";
-import { pendingToolCallShape, sessionShape } from "./session.ts";
+import { sessionShape } from "./session.ts";
 import { read } from "./shape.ts";
 import { threadShape } from "./thread.ts";
 import { toolOutcomeShape } from "./tool-outcome.ts";
@@ -44,7 +48,7 @@ import { usageShape } from "./usage.ts";
 export type StoredTypes = {
   readonly message: Message;
   readonly part: Part;
-  readonly tool: Tool;
+  readonly tool: ToolSpec;
   readonly tool_call: ToolCall;
   readonly tool_outcome: ToolOutcome;
   readonly request: ModelRequest;
@@ -57,9 +61,11 @@ export type StoredTypes = {
   readonly outcome: TurnOutcome;
   readonly session: Session<JsonObject>;
   readonly pending_tool_call: PendingToolCall;
+  readonly environment: Environment;
+  readonly suspended_cell: SuspendedCell;
   readonly event: TurnEvent;
   readonly failure: Failure;
-  readonly image: Image;
+  readonly image: ImageContent;
   readonly image_request: ImageRequest;
   readonly image_response: ImageResponse;
   readonly image_usage: ImageUsage;
@@ -83,6 +89,8 @@ const shapes: { readonly [K in StoredType]: Shape<StoredTypes[K]> } = {
   outcome: outcomeShape,
   session: sessionShape,
   pending_tool_call: pendingToolCallShape,
+  environment: environmentShape,
+  suspended_cell: suspendedCellShape,
   event: eventShape,
   failure: failureShape,
   image: imageShape,
@@ -100,8 +108,8 @@ export function isStoredType(name: unknown): name is StoredType {
 export const storedTypes: readonly StoredType[] = Object.keys(shapes).filter(isStoredType);
 
 /**
- * Reads unknown JSON as a value of one of our types, filling in what it leaves out. Never throws: what does not fit is a
- * failure that lists every place and what is wrong there.
+ * Reads unknown JSON as a value of one of our types, filling in what it leaves out. Never throws on JSON: what does not fit
+ * is a failure that lists every place and what is wrong there.
  *
  * @example
  * ```ts
@@ -115,7 +123,13 @@ export const storedTypes: readonly StoredType[] = Object.keys(shapes).filter(isS
  * ```
  */
 export function parse<K extends StoredType>(type: K, input: unknown): Result<StoredTypes[K], ValidationFailure> {
-  const outcome = read(shapes[type], input, "store");
+  if (!isStoredType(type)) {
+    const message = `no type has this name; known are ${storedTypes.join(", ")}`;
+    return failed(
+      new ValidationError("invalid_data", { issues: [{ path: [], code: "unknown_type_tag", message }] }).failure,
+    );
+  }
+  const outcome = read(shapes[type], input);
   if ("value" in outcome) return ok(outcome.value);
   return failed(new ValidationError("invalid_data", { issues: outcome.issues, metadata: { type } }).failure);
 }

@@ -1,9 +1,9 @@
 // The parts a message is made of. Every part may carry what its provider needs back, opaque and stamped with where it came
 // from (W4), so that it returns there byte for byte and nowhere else.
 
-import type { Image } from "./image.ts";
-import type { JsonObject } from "./json.ts";
-import type { MediaSource } from "./media.ts";
+import type { ImageContent } from "./image.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { ContentSource } from "./media.ts";
 import type { Shape } from "./shape.ts";
 import type { ToolCall } from "./tool.ts";
 
@@ -11,16 +11,28 @@ import { imageShape } from "./image.ts";
 import { emptyObject } from "./json.ts";
 import { mediaSourceShape } from "./media.ts";
 import { providerReplayShape } from "./provider-replay.ts";
-import { boolean, construct, fallback, nullable, object, oneOf, required, settings, string, variant } from "./shape.ts";
+import {
+  boolean,
+  construct,
+  fallback,
+  json,
+  nullable,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+  variant,
+} from "./shape.ts";
 import { toolCallShape } from "./tool.ts";
 import type { ProviderReplay } from "./provider-replay.ts";
 
-export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart;
+export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart | OpaquePart;
 
 export type TextPart = {
   readonly type: "text";
   readonly text: string;
-  /** What the text is. Notices of the runtime show `output` and `error` to the model in their own tags. */
+  /** What the text is. Notices of the runtime show `output` and `error` to the model in their own tags; `refusal` is the model's. */
   readonly kind: TextKind;
   /** Which act of a reply: `commentary` on the way is dropped once there is a `final_answer`. */
   readonly phase: TextPhase | null;
@@ -31,7 +43,7 @@ export type TextPart = {
 
 export type ImagePart = {
   readonly type: "image";
-  readonly image: Image;
+  readonly image: ImageContent;
   readonly detail: ImageDetail;
   readonly pruneState: PruneState | null;
   readonly provider: ProviderReplay | null;
@@ -41,7 +53,7 @@ export type ImagePart = {
 /** A file of any other type: a PDF, a recording, a table. */
 export type FilePart = {
   readonly type: "file";
-  readonly source: MediaSource;
+  readonly source: ContentSource;
   readonly mimeType: string | null;
   readonly name: string | null;
   readonly pruneState: PruneState | null;
@@ -69,7 +81,6 @@ export type ToolCallPart = {
   readonly type: "tool_call";
   readonly toolCallId: string;
   readonly providerExecuted: ToolCall | null;
-  readonly provider: ProviderReplay | null;
   readonly metadata: JsonObject;
 };
 
@@ -77,15 +88,24 @@ export type ToolCallPart = {
 export type ToolResultPart = {
   readonly type: "tool_result";
   readonly toolCallId: string;
-  readonly content: string;
+  readonly content: Json;
   readonly isError: boolean;
   readonly pruneState: PruneState | null;
   readonly provider: ProviderReplay | null;
   readonly metadata: JsonObject;
 };
 
+/** Something of the provider's that is none of the above but has to go back in its place. Nobody else can read it. */
+export type OpaquePart = {
+  readonly type: "opaque";
+  /** The provider's word for it. */
+  readonly kind: string;
+  readonly provider: ProviderReplay;
+  readonly metadata: JsonObject;
+};
+
 export type TextKind = (typeof textKinds)[number];
-export const textKinds = ["text", "code", "output", "error"] as const;
+export const textKinds = ["text", "code", "output", "error", "refusal"] as const;
 
 export type TextPhase = (typeof textPhases)[number];
 export const textPhases = ["commentary", "final_answer"] as const;
@@ -155,15 +175,22 @@ export const toolCallPartShape: Shape<ToolCallPart> = object<ToolCallPart>({
   type: required(oneOf(["tool_call"])),
   toolCallId: required(string),
   providerExecuted: fallback(nullable(toolCallShape), null),
-  ...shared,
+  metadata: fallback(settings, emptyObject),
 });
 
 export const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
   type: required(oneOf(["tool_result"])),
   toolCallId: required(string),
-  content: required(string),
+  content: required(json),
   isError: fallback(boolean, false),
   ...prunable,
+});
+
+export const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
+  type: required(oneOf(["opaque"])),
+  kind: required(string),
+  provider: required(providerReplayShape),
+  metadata: fallback(settings, emptyObject),
 });
 
 export const partShape: Shape<Part> = variant<Part, "type">("type", {
@@ -173,6 +200,7 @@ export const partShape: Shape<Part> = variant<Part, "type">("type", {
   reasoning: reasoningPartShape,
   tool_call: toolCallPartShape,
   tool_result: toolResultPartShape,
+  opaque: opaquePartShape,
 });
 
 // Constructors
@@ -193,11 +221,11 @@ export function textPart(text: string, rest: Rest<TextPart, "text"> = {}): TextP
   return construct("textPart", textPartShape, { ...rest, type: "text", text });
 }
 
-export function imagePart(image: Image, rest: Rest<ImagePart, "image"> = {}): ImagePart {
+export function imagePart(image: ImageContent, rest: Rest<ImagePart, "image"> = {}): ImagePart {
   return construct("imagePart", imagePartShape, { ...rest, type: "image", image });
 }
 
-export function filePart(source: MediaSource, rest: Rest<FilePart, "source"> = {}): FilePart {
+export function filePart(source: ContentSource, rest: Rest<FilePart, "source"> = {}): FilePart {
   return construct("filePart", filePartShape, { ...rest, type: "file", source });
 }
 
@@ -211,10 +239,18 @@ export function toolCallPart(toolCallId: string, rest: Rest<ToolCallPart, "toolC
 
 export function toolResultPart(
   toolCallId: string,
-  content: string,
+  content: Json,
   rest: Rest<ToolResultPart, "toolCallId" | "content"> = {},
 ): ToolResultPart {
   return construct("toolResultPart", toolResultPartShape, { ...rest, type: "tool_result", toolCallId, content });
+}
+
+export function opaquePart(
+  kind: string,
+  provider: ProviderReplay,
+  rest: Rest<OpaquePart, "kind" | "provider"> = {},
+): OpaquePart {
+  return construct("opaquePart", opaquePartShape, { ...rest, type: "opaque", kind, provider });
 }
 
 /** What a model sees of a text: the text itself, or the mark its pruning left. */

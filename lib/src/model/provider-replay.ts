@@ -7,7 +7,8 @@ import { json, object, required, string } from "./shape.ts";
 
 /**
  * Data of one provider about one part of a message, stamped with the route it came by. It goes back byte for byte to the
- * same provider, endpoint and model, and to no other (W4).
+ * same provider, endpoint and model, and to no other (W4). The model is the one that was asked for, not the dated name the
+ * provider answers with.
  */
 export type ProviderReplay = {
   readonly provider: string;
@@ -19,15 +20,23 @@ export type ProviderReplay = {
 /** The way a call takes: what decides whether replay data may go back. */
 export type ProviderRoute = Omit<ProviderReplay, "data">;
 
+const routeFields = { provider: required(string), endpoint: required(string), model: required(string) };
+
+export const providerRouteShape: Shape<ProviderRoute> = object<ProviderRoute>(routeFields);
+
 export const providerReplayShape: Shape<ProviderReplay> = object<ProviderReplay>({
-  provider: required(string),
-  endpoint: required(string),
-  model: required(string),
+  ...routeFields,
   data: required(json),
 });
 
+/** What may be sent of a part's replay data, and if nothing, why. */
+export type ReplayVerdict =
+  | { readonly type: "replay"; readonly data: Json }
+  | { readonly type: "none" }
+  | { readonly type: "foreign_route" };
+
 /**
- * The replay data that belongs on this route, or `null`.
+ * Does the replay data of a part belong on this route?
  *
  * @example
  * ```ts
@@ -35,12 +44,12 @@ export const providerReplayShape: Shape<ProviderReplay> = object<ProviderReplay>
  *
  * const here = { provider: "anthropic", endpoint: "messages", model: "claude" };
  * const replay = { ...here, data: { signature: "EqQB" } };
- * replayFor(replay, here); // => { signature: "EqQB" }
- * replayFor(replay, { ...here, model: "another" }); // => null
+ * replayFor(replay, here); // => { type: "replay", data: { signature: "EqQB" } }
+ * replayFor(replay, { ...here, model: "another" }); // => { type: "foreign_route" }
  * ```
  */
-export function replayFor(replay: ProviderReplay | null, route: ProviderRoute): Json {
-  if (replay === null) return null;
+export function replayFor(replay: ProviderReplay | null, route: ProviderRoute): ReplayVerdict {
+  if (replay === null) return { type: "none" };
   const same = replay.provider === route.provider && replay.endpoint === route.endpoint && replay.model === route.model;
-  return same ? replay.data : null;
+  return same ? { type: "replay", data: replay.data } : { type: "foreign_route" };
 }

@@ -4,6 +4,7 @@ import type { Failure } from "./failure.ts";
 import type { FinishReason } from "./finish-reason.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { AssistantMessage } from "./message.ts";
+import type { ProviderRoute } from "./provider-replay.ts";
 import type { Shape } from "./shape.ts";
 import type { ToolCall } from "./tool.ts";
 import type { Usage } from "./usage.ts";
@@ -12,7 +13,8 @@ import { failureShape } from "./failure.ts";
 import { finishReasons } from "./finish-reason.ts";
 import { emptyObject } from "./json.ts";
 import { assistantMessageShape, messageText } from "./message.ts";
-import { array, construct, fallback, json, nullable, object, oneOf, settings, string } from "./shape.ts";
+import { providerRouteShape } from "./provider-replay.ts";
+import { array, construct, fallback, json, nullable, object, oneOf, required, settings, string } from "./shape.ts";
 import { toolCallShape } from "./tool.ts";
 import { noUsage, usageShape } from "./usage.ts";
 
@@ -22,12 +24,16 @@ export type ModelReply = {
   readonly requestId: string | null;
   /** The model that answered, as the provider names it. */
   readonly model: string | null;
+  /** The way the call took, with the model as it was asked for. */
+  readonly route: ProviderRoute | null;
   readonly message: AssistantMessage | null;
   readonly outputText: string | null;
   readonly finishReason: FinishReason | null;
   /** The provider's own word for it. */
   readonly rawFinishReason: string | null;
   readonly toolCalls: readonly ToolCall[];
+  /** What was asked for in a schema, read and checked; `null` when nothing was, or it did not fit. */
+  readonly output: StructuredOutput | null;
   readonly usage: Usage;
   /** What went wrong, when `finishReason` is `error`. What had arrived by then is in the other fields. */
   readonly error: Failure | null;
@@ -36,23 +42,30 @@ export type ModelReply = {
   readonly metadata: JsonObject;
 };
 
+/** In a box, because `null` is a value a schema may allow. */
+export type StructuredOutput = { readonly value: Json };
+
+export const structuredOutputShape: Shape<StructuredOutput> = object<StructuredOutput>({ value: required(json) });
+
 export const replyShape: Shape<ModelReply> = object<ModelReply>({
   id: fallback(nullable(string), null),
   requestId: fallback(nullable(string), null),
   model: fallback(nullable(string), null),
+  route: fallback(nullable(providerRouteShape), null),
   message: fallback(nullable(assistantMessageShape), null),
   outputText: fallback(nullable(string), null),
   finishReason: fallback(nullable(oneOf(finishReasons)), null),
   rawFinishReason: fallback(nullable(string), null),
   toolCalls: fallback(array(toolCallShape), []),
+  output: fallback(nullable(structuredOutputShape), null),
   usage: fallback(usageShape, noUsage),
   error: fallback(nullable(failureShape), null),
   raw: fallback(json, null),
   metadata: fallback(settings, emptyObject),
 });
 
-export function reply(fields: Partial<ModelReply> = {}): ModelReply {
-  return construct("reply", replyShape, fields);
+export function modelReply(fields: Partial<ModelReply> = {}): ModelReply {
+  return construct("modelReply", replyShape, fields);
 }
 
 /** The text of a reply: `outputText` if there is one, else the text of its message, else `null`. */

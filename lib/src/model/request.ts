@@ -4,7 +4,7 @@ import type { JsonObject } from "./json.ts";
 import type { Message } from "./message.ts";
 import type { ModelName } from "./model-ref.ts";
 import type { Shape } from "./shape.ts";
-import type { Tool, ToolChoice } from "./tool.ts";
+import type { ProviderTool, ToolChoice, ToolSpec } from "./tool.ts";
 
 import { emptyObject } from "./json.ts";
 import { messageShape } from "./message.ts";
@@ -26,12 +26,14 @@ import {
   string,
   variant,
 } from "./shape.ts";
-import { toolShape } from "./tool.ts";
+import { providerToolShape, toolShape } from "./tool.ts";
 
 export type ModelRequest = {
   readonly messages: readonly Message[];
   readonly model: ModelName | null;
-  readonly tools: readonly Tool[];
+  readonly tools: readonly ToolSpec[];
+  /** Tools the provider runs by itself; an adapter of another provider leaves them out. */
+  readonly providerTools: readonly ProviderTool[];
   readonly toolChoice: ToolChoice | null;
   /** May the model make several calls in one reply? `null` leaves it to the provider. */
   readonly parallelToolCalls: boolean | null;
@@ -71,7 +73,10 @@ export type ReasoningSettings = {
   readonly summary: string | null;
 };
 
-export type PromptCacheSettings = { readonly key: string | null; readonly retention: "short" | "long" };
+export type PromptCacheSettings = { readonly key: string | null; readonly retention: CacheRetention };
+
+export type CacheRetention = (typeof cacheRetentions)[number];
+export const cacheRetentions = ["short", "long"] as const;
 
 export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
 export type TextFormat = { readonly type: "text" };
@@ -107,6 +112,7 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
   messages: required(array(messageShape)),
   model: fallback(nullable(modelNameShape), null),
   tools: fallback(array(toolShape), []),
+  providerTools: fallback(array(providerToolShape), []),
   toolChoice: fallback(nullable(toolChoiceShape), null),
   parallelToolCalls: fallback(nullable(boolean), null),
   temperature: fallback(nullable(number), null),
@@ -128,7 +134,7 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
     nullable(
       object<PromptCacheSettings>({
         key: fallback(nullable(string), null),
-        retention: fallback(oneOf(["short", "long"]), "short"),
+        retention: fallback(oneOf(cacheRetentions), "short"),
       }),
     ),
     null,

@@ -1,19 +1,24 @@
 // What a step and a whole run came to. `metadata` holds a key only where it applies, so `{}` is a run with nothing to add.
 
+import type { SuspendedCell } from "./environment.ts";
 import type { Failure, FailureCause } from "./failure.ts";
 import type { JsonObject } from "./json.ts";
-import type { ToolMessage } from "./message.ts";
+import type { AssistantMessage, ToolMessage } from "./message.ts";
 import type { Budget, CancelEvidence, HaltedReason, TurnOutcome } from "./outcome.ts";
+import type { PendingToolCall } from "./pending.ts";
 import type { ModelReply } from "./reply.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread } from "./thread.ts";
 import type { ToolCall } from "./tool.ts";
 import type { ToolValue } from "./tool-value.ts";
+import type { Usage } from "./usage.ts";
 
+import { suspendedCellShape } from "./environment.ts";
 import { causeShape, failureShape } from "./failure.ts";
-import { toolMessageShape } from "./message.ts";
+import { assistantMessageShape, toolMessageShape } from "./message.ts";
 import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./outcome.ts";
-import { reply, replyShape } from "./reply.ts";
+import { pendingToolCallShape } from "./pending.ts";
+import { modelReply, replyShape } from "./reply.ts";
 import {
   array,
   boolean,
@@ -31,6 +36,7 @@ import {
 import { thread, threadShape } from "./thread.ts";
 import { toolCallShape } from "./tool.ts";
 import { toolValueShape } from "./tool-value.ts";
+import { noUsage, usageShape } from "./usage.ts";
 
 /** One model reply and the tools it asked for. */
 export type StepResult = {
@@ -39,6 +45,10 @@ export type StepResult = {
   readonly response: ModelReply;
   /** The answers given in this step, in call order. */
   readonly toolResults: readonly ToolMessage[];
+  /** The calls of the reply that nobody has answered, and what each waits for. */
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  /** What the step has cost: every attempt at the reply, and turns its tools ran. */
+  readonly usage: Usage;
   /** Would the loop end here? */
   readonly done: boolean;
   readonly metadata: StepMetadata;
@@ -59,7 +69,14 @@ export type ChatResult = {
   readonly outcome: TurnOutcome;
   readonly pendingQuestion: string | null;
   readonly pendingToolCallId: string | null;
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  /** A cell of code that waits for some of them. */
+  readonly suspendedCell: SuspendedCell | null;
   readonly steps: readonly StepResult[];
+  /** What the run has cost. */
+  readonly usage: Usage;
+  /** What had arrived of a reply that was cancelled and is not in the thread. */
+  readonly partial: AssistantMessage | null;
   readonly metadata: ChatMetadata;
 };
 
@@ -107,8 +124,10 @@ const haltDetails = {
 
 export const stepResultShape: Shape<StepResult> = object<StepResult>({
   thread: fallback(threadShape, thread()),
-  response: fallback(replyShape, reply()),
+  response: fallback(replyShape, modelReply()),
   toolResults: fallback(array(toolMessageShape), []),
+  pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  usage: fallback(usageShape, noUsage),
   done: fallback(boolean, false),
   metadata: fallback(
     object<StepMetadata>({ ...haltDetails, haltedReason: optional(string), mode: optional(oneOf(["manual"])) }),
@@ -138,7 +157,11 @@ export const chatResultShape: Shape<ChatResult> = object<ChatResult>({
   outcome: required(outcomeShape),
   pendingQuestion: fallback(nullable(string), null),
   pendingToolCallId: fallback(nullable(string), null),
+  pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  suspendedCell: fallback(nullable(suspendedCellShape), null),
   steps: fallback(array(stepResultShape), []),
+  usage: fallback(usageShape, noUsage),
+  partial: fallback(nullable(assistantMessageShape), null),
   metadata: fallback(chatMetadataShape, {}),
 });
 

@@ -10,9 +10,11 @@ import {
   message,
   MisuseError,
   orThrow,
+  parse,
   request,
   session,
   storedTypes,
+  storedVersion,
   thread,
   toJson,
   toolCall,
@@ -33,7 +35,7 @@ describe("the envelope", () => {
   test("[allm 89] says what it is, which version wrote it, and leaves no field out", () => {
     expect(toTagged("thread", fromMessages([{ role: "user", content: "hi" }]))).toEqual({
       everturn: "thread",
-      version: 1,
+      version: storedVersion,
       data: {
         messages: [{ role: "user", content: "hi", id: null, name: null, origin: null, metadata: {} }],
         metadata: {},
@@ -50,7 +52,7 @@ describe("the envelope", () => {
     expect(storedTypes).toEqual(expect.arrayContaining([...names]));
   });
 
-  test("[allm 90] an image says where its bytes are; a size is a pair of numbers", () => {
+  test("an image says where its bytes are; a size is a pair of numbers", () => {
     const cat = image({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
     expect(toTagged("image", cat).data).toMatchObject({ source: { type: "base64", data: "aGk=" } });
     const asked = imageRequest("a cat", { size: { width: 512, height: 256 } });
@@ -77,7 +79,7 @@ describe("[allm 91] what cannot be read", () => {
     ["a tag that is no string", '{"everturn":1,"version":1,"data":{}}', ["everturn"], "invalid_type"],
     ["data that is no object", '{"everturn":"session","version":1,"data":5}', [], "invalid_type"],
     ["a word outside a closed list", '{"everturn":"session","version":1,"data":{"status":"x"}}', ["status"], "unknown"],
-    ["a key nobody knows", '{"everturn":"thread","version":1,"data":{"mesages":[]}}', ["mesages"], "unknown_key"],
+    ["a field nobody knows", '{"everturn":"thread","version":1,"data":{"mesages":[]}}', ["mesages"], "unknown_field"],
     [
       "an image source nobody knows",
       '{"everturn":"image","version":1,"data":{"source":{"type":"fax"}}}',
@@ -92,8 +94,9 @@ describe("[allm 91] what cannot be read", () => {
 
   test("a name that is no type", () => {
     const name = JSON.parse('"sesion"');
-    expect(issuesOf(fromJson("{}", { as: name }))).toEqual([[["format"], "unknown_type_tag"]]);
-    expect(issuesOf(fromJson("{}", { as: JSON.parse('"constructor"') }))).toEqual([[["format"], "unknown_type_tag"]]);
+    expect(issuesOf(fromJson("{}", { as: name }))).toEqual([[[], "unknown_type_tag"]]);
+    expect(issuesOf(fromJson("{}", { as: JSON.parse('"constructor"') }))).toEqual([[[], "unknown_type_tag"]]);
+    expect(issuesOf(parse(name, {}))).toEqual([[[], "unknown_type_tag"]]);
   });
 
   test("something else than was asked for", () => {
@@ -139,7 +142,7 @@ describe("[allm 92] what is not ours to judge", () => {
   test("asked for by type, a newer version is a failure that says so", () => {
     const result = fromJson('{"everturn":"session","version":99,"data":{}}', { as: "session" });
     expect(issuesOf(result)).toEqual([[["version"], "newer_version"]]);
-    expect(JSON.stringify(result)).toContain("version 99, and this one reads up to 1");
+    expect(JSON.stringify(result)).toContain(`version 99, and this one reads up to ${storedVersion}`);
   });
 });
 
@@ -165,6 +168,8 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
       { metadata: { headers: { "X-API-Key": "sk-1" } } },
       ["metadata", "headers", "X-API-Key"],
     ],
+    ["a key with its owner's name", { metadata: { OPENAI_API_KEY: "sk-1" } }, ["metadata", "OPENAI_API_KEY"]],
+    ["a token", { metadata: { list: [{ access_token: "sk-1" }] } }, ["metadata", "list", 0, "access_token"]],
     ["an authorization header", { context: { authorization: "Bearer x" } }, ["context", "authorization"]],
   ];
 
@@ -211,9 +216,9 @@ describe("hostile input", () => {
     expect(toJson("thread", restored)).toContain('"__proto__":{"polluted":true}');
   });
 
-  test("__proto__ as a field is an unknown key, and what an object inherits is not there", () => {
+  test("__proto__ as a field is an unknown field, and what an object inherits is not there", () => {
     expect(issuesOf(fromJson('{"__proto__":{"messages":[]}}', { as: "thread" }))).toEqual([
-      [["__proto__"], "unknown_key"],
+      [["__proto__"], "unknown_field"],
     ]);
     const ancestor: object = Object.assign(Object.create(null), { everturn: "thread", version: 1, data: {} });
     const heir: unknown = Object.create(ancestor);

@@ -16,7 +16,7 @@ import { ValidationError } from "./errors.ts";
 import { renderIssue } from "./issue.ts";
 import { isPlainObject, ownValue } from "./json.ts";
 import { MisuseError } from "./misuse.ts";
-import { isStoredType, parse, storedTypes } from "./parse.ts";
+import { isStoredType, parse } from "./parse.ts";
 import { failed, ok } from "./result.ts";
 import { json, read } from "./shape.ts";
 
@@ -65,7 +65,7 @@ export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K])
 }
 
 /**
- * Writes a value as tagged JSON text.
+ * Writes a value as tagged JSON text. Negative zero, which JSON does not have, is written as 0.
  *
  * @example
  * ```ts
@@ -104,9 +104,7 @@ export function fromTagged<K extends StoredType>(
   input: unknown,
   options?: { readonly as: K },
 ): Result<Restored | StoredTypes[K], ValidationFailure> {
-  if (options !== undefined && !isStoredType(options.as)) {
-    return refuse(["format"], "unknown_type_tag", `no type has this name; known are ${storedTypes.join(", ")}`);
-  }
+  if (options !== undefined && !isStoredType(options.as)) return parse(options.as, input);
   const envelope = openEnvelope(input);
   if (envelope === null) {
     if (options !== undefined) return parse(options.as, input);
@@ -140,7 +138,7 @@ function restore<K extends StoredType>(type: K, data: unknown): Result<AnyOf<K>,
 }
 
 function keepAsData(type: string, version: number, data: unknown): Result<Unrecognised, ValidationFailure> {
-  const found = read(json, data, "store");
+  const found = read(json, data);
   if ("value" in found) return ok({ known: false, type, version, data: found.value });
   return failed(new ValidationError("invalid_data", { issues: found.issues }).failure);
 }

@@ -1,21 +1,24 @@
 // A conversation with a status: what it waits for, and what became of its last run. Plain data; the verbs that drive one
 // live elsewhere and return a new one.
 
+import type { SuspendedCell } from "./environment.ts";
 import type { Failure } from "./failure.ts";
 import type { JsonObject } from "./json.ts";
 import type { AssistantMessage, Message, ToolMessage } from "./message.ts";
-import type { HaltedReason, TurnOutcome } from "./outcome.ts";
+import type { Budget, HaltedReason, TurnOutcome } from "./outcome.ts";
+import type { PendingToolCall, PendingToolCallInput } from "./pending.ts";
 import type { ChatMetadata } from "./results.ts";
 import type { SessionStatus } from "./session-status.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread } from "./thread.ts";
-import type { ToolCall, ToolCallInput } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
+import { suspendedCellShape } from "./environment.ts";
 import { failureShape } from "./failure.ts";
 import { emptyObject, isPlainObject, ownValue } from "./json.ts";
 import { assistantMessageShape, toolResult, user } from "./message.ts";
-import { outcomeShape } from "./outcome.ts";
+import { budgets, outcomeShape } from "./outcome.ts";
+import { pendingToolCallShape } from "./pending.ts";
 import { chatMetadataShape } from "./results.ts";
 import { sessionStatuses } from "./session-status.ts";
 import {
@@ -23,7 +26,6 @@ import {
   construct,
   count,
   fallback,
-  jsonObject,
   nullable,
   object,
   oneOf,
@@ -31,10 +33,8 @@ import {
   required,
   settings,
   string,
-  variant,
 } from "./shape.ts";
 import { addMessage, thread, threadShape } from "./thread.ts";
-import { toolCallFields } from "./tool.ts";
 import { noUsage, usageShape } from "./usage.ts";
 
 /** The type parameter is what is known about the context: anything while in memory, JSON once it has been stored. */
@@ -47,6 +47,8 @@ export type Session<Context extends CallerContext = CallerContext> = {
   readonly pendingQuestion: string | null;
   /** The call that asked the pending question. */
   readonly pendingToolCallId: string | null;
+  /** A cell of code that waits for some of the pending calls. */
+  readonly suspendedCell: SuspendedCell | null;
   /** The caller's own, handed to tool handlers untouched. Only a context that is JSON can be stored. */
   readonly context: Context;
   /** What all runs of this session have cost. */
@@ -60,42 +62,16 @@ export type Session<Context extends CallerContext = CallerContext> = {
 /** Whatever the caller wants its tool handlers to have: a user id, a database handle. Never looked into. */
 export type CallerContext = { readonly [key: string]: unknown };
 
-/** A call that waits, and for what. It is a {@link ToolCall}; what may be answered follows from the reason. */
-export type PendingToolCall = ToolCall & {
-  readonly reason: PendingReason;
-  /** What a tool asked, when the reason is `question`. */
-  readonly question: string | null;
-  /** Hints for whoever shows the question or the approval. */
-  readonly options: JsonObject;
-  /** What was decided, until the result of that is in the thread. */
-  readonly decision: Decision | null;
-};
-
-export type PendingReason = (typeof pendingReasons)[number];
-export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
-
-/** What somebody may say to a pending call. */
-export type AnswerKind = "result" | "approve" | "deny" | "answer";
-
-/** What may be answered, by the reason a call waits for. */
-export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKind[] } = {
-  manual: ["result"],
-  approval: ["approve", "deny"],
-  question: ["answer"],
-  outcome_unknown: ["result", "approve", "deny"],
-};
-
-/** Consent, with other arguments if wanted, or refusal, with a reason the model gets to read. */
-export type Decision =
-  | { readonly type: "approve"; readonly arguments: JsonObject | null }
-  | { readonly type: "deny"; readonly reason: string | null };
-
 /** The newest run in short. */
 export type LastRun = {
+  /** The turn it was; `null` for a run in memory. */
+  readonly turnId: string | null;
   readonly haltedReason: HaltedReason;
   readonly outcome: TurnOutcome;
   readonly steps: number;
   readonly usage: Usage;
+  /** Which budget ran out, if one did. */
+  readonly budget: Budget | null;
   readonly metadata: ChatMetadata;
   /** What had arrived of a reply that was cancelled and is in no thread. */
   readonly partial: AssistantMessage | null;
@@ -103,30 +79,13 @@ export type LastRun = {
 
 // Shapes
 
-const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
-  approve: object<Extract<Decision, { type: "approve" }>>({
-    type: required(oneOf(["approve"])),
-    arguments: fallback(nullable(jsonObject), null),
-  }),
-  deny: object<Extract<Decision, { type: "deny" }>>({
-    type: required(oneOf(["deny"])),
-    reason: fallback(nullable(string), null),
-  }),
-});
-
-export const pendingToolCallShape: Shape<PendingToolCall> = object<PendingToolCall>({
-  ...toolCallFields,
-  reason: fallback(oneOf(pendingReasons), "manual"),
-  question: fallback(nullable(string), null),
-  options: fallback(settings, emptyObject),
-  decision: fallback(nullable(decisionShape), null),
-});
-
 const lastRunShape: Shape<LastRun> = object<LastRun>({
+  turnId: fallback(nullable(string), null),
   haltedReason: required(string),
   outcome: required(outcomeShape),
   steps: required(count),
   usage: fallback(usageShape, noUsage),
+  budget: fallback(nullable(oneOf(budgets)), null),
   metadata: fallback(chatMetadataShape, {}),
   partial: fallback(nullable(assistantMessageShape), null),
 });
@@ -138,6 +97,7 @@ const sharedFields = {
   pendingToolCalls: fallback(array(pendingToolCallShape), []),
   pendingQuestion: fallback(nullable(string), null),
   pendingToolCallId: fallback(nullable(string), null),
+  suspendedCell: fallback(nullable(suspendedCellShape), null),
   usage: fallback(usageShape, noUsage),
   lastRun: fallback(nullable(lastRunShape), null),
   metadata: fallback(settings, emptyObject),
@@ -159,9 +119,7 @@ const liveSessionShape: Shape<Session> = object<Session>({
 
 // Constructors
 
-export type PendingToolCallInput = ToolCallInput & Partial<PendingToolCall>;
-
-export type SessionInput = Partial<Omit<Session, "pendingToolCalls">> & {
+export type SessionFields = Partial<Omit<Session, "pendingToolCalls">> & {
   readonly pendingToolCalls?: readonly PendingToolCallInput[];
 };
 
@@ -175,7 +133,7 @@ export type SessionInput = Partial<Omit<Session, "pendingToolCalls">> & {
  * session({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
  * ```
  */
-export function session(fields: SessionInput = {}): Session {
+export function session(fields: SessionFields = {}): Session {
   return construct("session", liveSessionShape, fields);
 }
 
@@ -207,6 +165,6 @@ export function pendingToolCalls(of: Session): readonly PendingToolCall[] {
 
 /** Why the session is in `error`, or `null`. */
 export function sessionError(of: Session): Failure | null {
-  const found = read(failureShape, ownValue(of.metadata, "error"), "store");
+  const found = read(failureShape, ownValue(of.metadata, "error"));
   return "value" in found ? found.value : null;
 }

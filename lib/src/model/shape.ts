@@ -3,7 +3,7 @@
 // A shape reads an unknown value and returns it typed, or reports every thing wrong with it and where. Rules:
 //   1. Reading JSON never throws, and nothing is called on the value: no `toJSON`, no `toString`, nothing inherited.
 //   2. Only own properties of object literals count, so `constructor` and `__proto__` are keys like any other.
-//   3. Absent fields become their stated default, which is how data of an older release is read; unknown keys are refused.
+//   3. Absent fields become their stated default, which is how data of an older release is read; unknown fields are refused.
 //   4. Depth, size and the number of issues are bounded, so hostile input costs bounded time.
 //
 // Hand-written on purpose: `model` imports nothing (docs/decisions/0005).
@@ -31,16 +31,10 @@ const maxIssues = 100;
 /** One read under way: where it is, what it has found, how much it has seen. */
 class Reading {
   readonly issues: Issue[] = [];
-  /** Data that will be stored has to be JSON throughout; a value built in memory may carry the caller's live context. */
-  readonly purpose: "construct" | "store";
   readonly #path: (string | number)[] = [];
   readonly #ancestors: object[] = [];
   #nodes = 0;
   #stopped = false;
-
-  constructor(purpose: "construct" | "store") {
-    this.purpose = purpose;
-  }
 
   /** True once there is no point in reading on. */
   get stopped(): boolean {
@@ -190,7 +184,7 @@ export function object<T extends object>(fields: Fields<T>): Shape<T> {
     for (const key of Object.keys(input)) {
       if (known.has(key)) continue;
       whole = false;
-      reading.at(key, (_, here) => here.report("unknown_key", `unknown key; known are ${names}`), undefined);
+      reading.at(key, (_, here) => here.report("unknown_field", `unknown field; known are ${names}`), undefined);
     }
     const values: { [key: string]: unknown } = {};
     for (const [key, field] of known) {
@@ -289,11 +283,14 @@ function isJsonMap(
   return whole === true;
 }
 
-const credentialNames: ReadonlySet<string> = new Set(["apikey", "xapikey", "xgoogapikey", "authorization"]);
-
+/** By its name alone, in any spelling: `apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`. Text that merely mentions one is text. */
 function isCredential(key: string, value: unknown): boolean {
-  return typeof value === "string" && credentialNames.has(key.toLowerCase().replaceAll(/[-_]/g, ""));
+  if (typeof value !== "string") return false;
+  const name = key.toLowerCase().replaceAll(/[^a-z]/g, "");
+  return credentialNames.some((ending) => name.endsWith(ending));
 }
+
+const credentialNames = ["apikey", "secretkey", "accesskey", "accesstoken", "clientsecret", "authorization"] as const;
 
 // Doors built on shapes
 
@@ -301,16 +298,15 @@ function isCredential(key: string, value: unknown): boolean {
 export function read<T>(
   shape: Shape<T>,
   input: unknown,
-  purpose: "construct" | "store",
 ): { readonly value: T } | { readonly issues: readonly Issue[] } {
-  const reading = new Reading(purpose);
+  const reading = new Reading();
   const value = shape(input, reading);
   return value === invalid ? { issues: reading.issues } : { value };
 }
 
 /** Builds a value from its fields, filling in what was left out. Fields that do not fit are the caller's bug and throw. */
 export function construct<T>(name: string, shape: Shape<T>, fields: unknown): T {
-  const outcome = read(shape, fields, "construct");
+  const outcome = read(shape, fields);
   if ("value" in outcome) return outcome.value;
   const [first] = outcome.issues;
   if (first === undefined) throw new MisuseError("invalid_argument", `${name}: the value could not be read`);
@@ -319,7 +315,7 @@ export function construct<T>(name: string, shape: Shape<T>, fields: unknown): T 
   });
 }
 
-function misuseOf(code: IssueCode): "unknown_key" | "missing_key" | "invalid_argument" {
-  if (code === "unknown_key") return "unknown_key";
-  return code === "required" ? "missing_key" : "invalid_argument";
+function misuseOf(code: IssueCode): "unknown_field" | "missing_field" | "invalid_argument" {
+  if (code === "unknown_field") return "unknown_field";
+  return code === "required" ? "missing_field" : "invalid_argument";
 }

@@ -11,17 +11,20 @@ import type { ChatMetadata, StepMetadata } from "./results.ts";
 
 type NotJson = { [K in StoredType]: StoredTypes[K] extends Json ? never : K }[StoredType];
 
-type HasOptional<T> = T extends StepMetadata | ChatMetadata | FailureCause
-  ? false
-  : T extends readonly (infer Item)[]
-    ? Json extends Item
-      ? false
-      : HasOptional<Item>
-    : T extends object
-      ? string extends keyof T
-        ? false
-        : { [K in keyof T]-?: Partial<Pick<T, K>> extends Pick<T, K> ? true : HasOptional<T[K]> }[keyof T]
-      : false;
+type Same<Left, Right> = [Left] extends [Right] ? ([Right] extends [Left] ? true : false) : false;
+
+type HasOptional<T> = T extends object ? (Exempt<T> extends true ? false : InObject<T>) : false;
+
+type InObject<T extends object> = T extends readonly (infer Item)[]
+  ? Json extends Item
+    ? false
+    : HasOptional<Item>
+  : string extends keyof T
+    ? false
+    : { [K in keyof T]-?: Partial<Pick<T, K>> extends Pick<T, K> ? true : HasOptional<T[K]> }[keyof T];
+
+/** Sparse on purpose; and the one type that contains itself. */
+type Exempt<T> = true extends Same<T, StepMetadata> | Same<T, ChatMetadata> | Same<T, FailureCause> ? true : false;
 
 type WithOptional = { [K in StoredType]: true extends HasOptional<StoredTypes[K]> ? K : never }[StoredType];
 

@@ -28,8 +28,8 @@ export type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailu
 
 export type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
 
-/** The tool needs an answer from a person before it can go on. `options` are hints for whoever asks them. */
-export type ToolAsked = { readonly type: "ask_user"; readonly question: string; readonly options: JsonObject };
+/** The tool needs an answer from a person before it can go on. `opts` are hints for whoever asks them. */
+export type ToolAsked = { readonly type: "ask_user"; readonly question: string; readonly opts: JsonObject };
 
 /** The tool stopped the loop, for a reason of its own. */
 export type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
@@ -75,7 +75,7 @@ export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">
   ask_user: object<ToolAsked>({
     type: required(oneOf(["ask_user"])),
     question: required(string),
-    options: fallback(settings, emptyObject),
+    opts: fallback(settings, emptyObject),
   }),
   halt: object<ToolHalted>({
     type: required(oneOf(["halt"])),

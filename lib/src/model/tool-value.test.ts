@@ -11,8 +11,10 @@ import {
   image,
   imagePart,
   isAttachment,
+  maxToolValueDepth,
   orThrow,
   textPart,
+  toJson,
   ToolError,
   toolOutcomeParts,
   toolOutcomeStatus,
@@ -98,7 +100,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     ["a bigint", [1n], "[0] cannot be given to the model: a bigint is not data"],
     ["not a number", { n: Number.NaN }, "n cannot be given to the model: NaN"],
     ["a cycle", circular, "me cannot be given to the model: the value contains itself"],
-    ["nesting without end", deep, "nested more than 256 levels deep"],
+    ["nesting without end", deep, "nested more than 128 levels deep"],
     ["a toJSON that throws", { toJSON: () => Object(null).x.y }, "a toJSON method threw"],
   ])("%s is refused with its path", (_, value, words) => {
     const result = encodeToolValue(value);
@@ -107,10 +109,19 @@ describe("[lash 54] a tool's value, stored and read back", () => {
   });
 });
 
+test("a value as deep as can be still fits into an event", () => {
+  let deepest: unknown = 1;
+  for (let level = 0; level < maxToolValueDepth; level += 1) deepest = [deepest];
+  const value = orThrow(encodeToolValue(deepest));
+  const result = { type: "success", value, control: null } as const;
+  const said = { type: "tool_execution_completed", id: "c1", name: "dig", result, durationMs: null } as const;
+  expect(() => toJson("event", said)).not.toThrow();
+});
+
 describe("[lash 55] what the model sees of a value", () => {
   const rows: readonly (readonly [string, ProgramValue, unknown])[] = [
     ["text is text", "sunny", [textPart("sunny")]],
-    ["empty text is still an answer", "", [textPart("")]],
+    ["no text is still an answer", "", [textPart("[Tool returned no output]")]],
     ["null", null, [textPart("null")]],
     ["a number", 21.5, [textPart("21.5")]],
     ["an object is compact JSON", { a: [1, { b: null }], "c d": "é" }, [textPart('{"a":[1,{"b":null}],"c d":"é"}')]],
@@ -168,12 +179,7 @@ describe("[lash 55] what the model sees of an outcome", () => {
       [textPart("[Tool execution cancelled]\nthe user left")],
       "cancelled",
     ],
-    [
-      "a question",
-      { type: "ask_user", question: "Sure?", options: {} },
-      [textPart(awaitingUserContent)],
-      "awaiting_user",
-    ],
+    ["a question", { type: "ask_user", question: "Sure?", opts: {} }, [textPart(awaitingUserContent)], "awaiting_user"],
   ];
 
   test.each(rows)("%s", (_, outcome, parts, status) => {

@@ -7,7 +7,7 @@
 import type { ToolFailure } from "./failure.ts";
 import type { Path } from "./issue.ts";
 import type { Json } from "./json.ts";
-import type { MediaSource } from "./media.ts";
+import type { ContentSource } from "./media.ts";
 import type { UserPart } from "./message.ts";
 import type { Result } from "./result.ts";
 import type { Shape } from "./shape.ts";
@@ -19,7 +19,7 @@ import { describe, isPlainObject } from "./json.ts";
 import { mediaSourceShape } from "./media.ts";
 import { filePart, imagePart, textPart } from "./part.ts";
 import { failed, ok } from "./result.ts";
-import { construct, fallback, json, maxDepth, nullable, object, oneOf, read, required, string } from "./shape.ts";
+import { construct, fallback, json, nullable, object, oneOf, read, required, string } from "./shape.ts";
 
 /** A tool's value as it is stored. Made by {@link encodeToolValue}, read by {@link decodeToolValue}. */
 export type ToolValue = Json;
@@ -37,10 +37,13 @@ export type ProgramValue =
 /** A file or image among the values a tool returns. */
 export type Attachment = {
   readonly [attachmentMark]: true;
-  readonly source: MediaSource;
+  readonly source: ContentSource;
   readonly mimeType: string | null;
   readonly name: string | null;
 };
+
+/** Less than what is read of a whole stored value, so that a value inside an event inside a session still fits. */
+export const maxToolValueDepth = 128;
 
 // A symbol, because no JSON from elsewhere can contain one.
 const attachmentMark: unique symbol = Symbol("attachment");
@@ -48,7 +51,7 @@ const reservedKey = "$everturn";
 
 type StoredAttachment = {
   readonly [reservedKey]: "attachment";
-  readonly source: MediaSource;
+  readonly source: ContentSource;
   readonly mimeType: string | null;
   readonly name: string | null;
 };
@@ -68,7 +71,7 @@ const storedAttachmentShape: Shape<StoredAttachment> = object<StoredAttachment>(
 
 /** A file or image to return from a tool, alone or anywhere inside an object. The model gets it as what it is. */
 export function attachment(fields: {
-  readonly source: MediaSource;
+  readonly source: ContentSource;
   readonly mimeType?: string | null;
   readonly name?: string | null;
 }): Attachment {
@@ -103,7 +106,9 @@ function encode(value: unknown, path: Path, ancestors: readonly object[]): Json 
   }
   if (typeof value !== "object") throw refusal(path, `${describe(value)} is not data`);
   if (ancestors.includes(value)) throw refusal(path, "the value contains itself");
-  if (path.length > maxDepth) throw refusal(path.slice(0, 8), `nested more than ${maxDepth} levels deep`);
+  if (path.length > maxToolValueDepth) {
+    throw refusal(path.slice(0, 8), `nested more than ${maxToolValueDepth} levels deep`);
+  }
   if (isAttachment(value)) {
     return { [reservedKey]: "attachment", source: value.source, mimeType: value.mimeType, name: value.name };
   }
@@ -153,12 +158,12 @@ export function decodeToolValue(value: ToolValue): Result<ProgramValue, ToolFail
 
 function decode(value: Json, path: Path): ProgramValue {
   if (value === null || typeof value !== "object") return value;
-  if (path.length > maxDepth) throw malformed(path.slice(0, 8), `nested more than ${maxDepth} levels deep`);
+  if (path.length > maxToolValueDepth) throw malformed(path.slice(0, 8), "nested too deep");
   if (isList(value)) return value.map((item, index) => decode(item, [...path, index]));
   const mark = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
   if (mark === undefined) return decodeEntries(value, path);
   if (mark === "attachment") {
-    const stored = read(storedAttachmentShape, value, "store");
+    const stored = read(storedAttachmentShape, value);
     if ("issues" in stored) throw malformed(path, "malformed attachment");
     const { source, mimeType, name } = stored.value;
     return { [attachmentMark]: true, source, mimeType, name };
@@ -192,7 +197,7 @@ function malformed(path: Path, why: string): ToolError {
 
 /**
  * A tool's value as the model sees it: text stays text, anything else is compact JSON, and attachments stand where they
- * stood, the text around them cut in two. Always at least one part.
+ * stood, the text around them cut in two. Always at least one part, and never one without a word in it.
  *
  * @example
  * ```ts
@@ -203,7 +208,7 @@ function malformed(path: Path, why: string): ToolError {
  * ```
  */
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
-  if (typeof value === "string") return [textPart(value)];
+  if (typeof value === "string") return [textPart(value === "" ? noOutput : value)];
   const decoded = decodeToolValue(value);
   const pieces = new Pieces();
   // A value nobody can read is shown as it is stored: the model can make more of it than of nothing.
@@ -211,6 +216,8 @@ export function toolValueParts(value: ToolValue): readonly UserPart[] {
   else pieces.text(JSON.stringify(value));
   return pieces.parts();
 }
+
+const noOutput = "[Tool returned no output]";
 
 class Pieces {
   readonly #done: UserPart[] = [];

@@ -6,10 +6,21 @@ import type { Shape } from "./shape.ts";
 
 import { emptyObject } from "./json.ts";
 import { providerReplayShape } from "./provider-replay.ts";
-import { boolean, construct, fallback, jsonObject, nullable, object, required, settings, string } from "./shape.ts";
+import {
+  boolean,
+  construct,
+  fallback,
+  jsonObject,
+  nullable,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+} from "./shape.ts";
 
 /** What a model is told about a tool. */
-export type Tool = {
+export type ToolSpec = {
   readonly name: string;
   readonly description: string;
   /** JSON Schema of the arguments. */
@@ -18,7 +29,23 @@ export type Tool = {
   readonly outputSchema: JsonObject | null;
   /** The loop never runs this tool; it stops and leaves the call to the caller. */
   readonly manual: boolean;
+  /** Somebody may have to consent before it runs. */
+  readonly needsApproval: boolean;
+  /** What recovery does with a call that was running when the process died (H4). */
+  readonly replay: ReplayPolicy;
   readonly metadata: JsonObject;
+};
+
+/** `safe`: run it again with the same idempotency key. `never`: answer `outcome_unknown`. `ask`: leave it to a person. */
+export type ReplayPolicy = (typeof replayPolicies)[number];
+export const replayPolicies = ["safe", "never", "ask"] as const;
+
+/** A tool that the provider runs by itself: a web search, a sandbox. */
+export type ProviderTool = {
+  readonly provider: string;
+  /** The provider's name for it. */
+  readonly name: string;
+  readonly options: JsonObject;
 };
 
 /** A call the model made. */
@@ -40,13 +67,21 @@ export type ToolChoice = "auto" | "none" | "required" | { readonly type: "tool";
 /** Names that mean something else where a tool's name can stand. */
 export const reservedToolNames = ["auto", "none", "required"] as const;
 
-export const toolShape: Shape<Tool> = object<Tool>({
+export const toolShape: Shape<ToolSpec> = object<ToolSpec>({
   name: required(string),
   description: required(string),
   schema: required(jsonObject),
   outputSchema: fallback(nullable(jsonObject), null),
   manual: fallback(boolean, false),
+  needsApproval: fallback(boolean, false),
+  replay: fallback(oneOf(replayPolicies), "never"),
   metadata: fallback(settings, emptyObject),
+});
+
+export const providerToolShape: Shape<ProviderTool> = object<ProviderTool>({
+  provider: required(string),
+  name: required(string),
+  options: fallback(settings, emptyObject),
 });
 
 /** The fields of a {@link ToolCall}, for shapes that add to them. */
@@ -61,11 +96,11 @@ export const toolCallFields = {
 
 export const toolCallShape: Shape<ToolCall> = object<ToolCall>(toolCallFields);
 
-export type ToolSpecInput = Pick<Tool, "name" | "description" | "schema"> & Partial<Tool>;
+export type ToolSpecInput = Pick<ToolSpec, "name" | "description" | "schema"> & Partial<ToolSpec>;
 export type ToolCallInput = Pick<ToolCall, "id" | "name" | "arguments"> & Partial<ToolCall>;
 
 /** A tool as data: what goes to the model. A tool with a function behind it is made by `tool()`. */
-export function toolSpec(fields: ToolSpecInput): Tool {
+export function toolSpec(fields: ToolSpecInput): ToolSpec {
   return construct("toolSpec", toolShape, fields);
 }
 

@@ -125,9 +125,14 @@ function addTokens(left: Usage, right: Usage): Pick<Usage, (typeof tokenFields)[
     cachedInputTokens: addKnown(left.cachedInputTokens, right.cachedInputTokens),
     cacheWriteInputTokens: addKnown(left.cacheWriteInputTokens, right.cacheWriteInputTokens),
     reasoningTokens: addKnown(left.reasoningTokens, right.reasoningTokens),
-    // A stated total on one side only would make the sum a lie: work out what the other side leaves unsaid.
-    totalTokens: addKnown(totalTokens(left), totalTokens(right)),
+    // A stated total on one side only would make the sum a lie: add what is known of the other side.
+    totalTokens: addKnown(knownTokens(left), knownTokens(right)),
   };
+}
+
+/** The total as far as it is known: half of one is more than nothing, where `totalTokens` would rather say nothing. */
+function knownTokens(of: Usage): number | null {
+  return of.totalTokens ?? addKnown(of.inputTokens, of.outputTokens);
 }
 
 function addKnown(left: number | null, right: number | null): number | null {

@@ -1,9 +1,10 @@
 // One test a row: the rules of allm's validator, then the rules we add.
 
-import type { ImageRequest, IssueCode, Message, ModelRequest, Path, Session, Thread, Tool } from "everturn/model";
+import type { ImageRequest, IssueCode, Message, ModelRequest, Path, Session, Thread, ToolSpec } from "everturn/model";
 
 import {
   assistant,
+  EngineError,
   fromMessages,
   imageFromUrl,
   imageRequest,
@@ -11,6 +12,7 @@ import {
   request,
   session,
   toolCall,
+  toolCallPart,
   toolResult,
   toolSpec,
   user,
@@ -117,7 +119,7 @@ describe("[allm 86] validateMessage", () => {
       "an image in a system message",
       { role: "system", content: [{ type: "image" }] },
       ["content"],
-      "invalid_part_type",
+      "image_in_system_message",
     ],
     ["reasoning of a user", { role: "user", content: [{ type: "reasoning" }] }, ["content"], "invalid_part_type"],
     ["content that is a map", { role: "user", content: {} }, ["content"], "invalid_type"],
@@ -130,6 +132,15 @@ describe("[allm 86] validateMessage", () => {
     const result = validateMessage(untyped<Message>(message));
     expect(issuesOf(result)).toEqual([[path, code]]);
     expect(!result.ok && result.failure.reason).toBe("invalid_message");
+  });
+
+  test("two calls of one reply with one id, and a mark for a call that is not there", () => {
+    expect(issuesOf(validateMessage(asked("c1", "c2", "c1")))).toEqual([[["toolCalls", 2], "duplicate_tool_call_id"]]);
+    expect(issuesOf(validateMessage(assistant([toolCallPart("c9")])))).toEqual([
+      [["content", 0], "unknown_tool_call_id"],
+    ]);
+    const search = toolCall({ id: "s1", name: "web_search", arguments: {} });
+    expect(validateMessage(assistant([toolCallPart("s1", { providerExecuted: search })])).ok).toBe(true);
   });
 
   test("the message says which parts would be legal", () => {
@@ -153,7 +164,7 @@ describe("[allm 86] validateTool", () => {
   ];
 
   test.each(rows)("%s", (_, fields, path, code) => {
-    const result = validateTool(untyped<Tool>({ ...weather, ...untyped<object>(fields) }));
+    const result = validateTool(untyped<ToolSpec>({ ...weather, ...untyped<object>(fields) }));
     expect(issuesOf(result)).toEqual([[path, code]]);
     expect(!result.ok && result.failure.reason).toBe("invalid_tool");
   });
@@ -214,6 +225,19 @@ describe("[allm 86] validateSession", () => {
     ["an unknown status", { status: "asleep" }, ["status"], "unknown"],
     ["awaiting a user, no question", { status: "awaiting_user" }, ["pendingQuestion"], "required_for_status"],
     ["awaiting tools, no calls", { status: "awaiting_tools" }, ["pendingToolCalls"], "required_for_status"],
+    [
+      "in error, a reason that is none",
+      { status: "error", metadata: { error: "?" } },
+      ["metadata"],
+      "error_required_for_status",
+    ],
+    ["idle with a question", { pendingQuestion: "Sure?" }, ["pendingQuestion"], "not_allowed_for_status"],
+    [
+      "completed with a call that waits",
+      { status: "completed", pendingToolCalls: [pending] },
+      ["pendingToolCalls", 0],
+      "not_allowed_for_status",
+    ],
     ["in error, no reason", { status: "error" }, ["metadata"], "error_required_for_status"],
     [
       "a broken message",
@@ -245,9 +269,33 @@ describe("[allm 86] validateSession", () => {
     expect(validateSession(waiting).ok).toBe(true);
   });
 
+  test("Q4: a decided call may wait for its result in a session that is idle", () => {
+    const decided = {
+      ...pending,
+      reason: "approval",
+      decision: { type: "approve", arguments: null, by: "Ada" },
+    } as const;
+    expect(validateSession(session({ pendingToolCalls: [decided], thread: fromMessages([asked("c1")]) })).ok).toBe(
+      true,
+    );
+  });
+
+  test("one pending call excuses one call of its id, not all of them", () => {
+    const twice = session({
+      status: "awaiting_tools",
+      pendingToolCalls: [pending],
+      thread: fromMessages([asked("c1"), asked("c1")]),
+    });
+    expect(issuesOf(validateSession(twice))).toEqual([
+      [["thread", "messages", 0, "toolCalls", 0], "unanswered_tool_call"],
+    ]);
+  });
+
   test("a status with what it needs is fine", () => {
     expect(validateSession(session({ status: "awaiting_user", pendingQuestion: "Sure?" })).ok).toBe(true);
-    expect(validateSession(session({ status: "error", metadata: { error: { type: "engine_error" } } })).ok).toBe(true);
+    expect(
+      validateSession(session({ status: "error", metadata: { error: new EngineError("missing_model").failure } })).ok,
+    ).toBe(true);
   });
 });
 

@@ -9,10 +9,11 @@ import type { ModelRequest } from "./request.ts";
 import type { Result } from "./result.ts";
 import type { Session } from "./session.ts";
 import type { Thread } from "./thread.ts";
-import type { Tool } from "./tool.ts";
+import type { ToolSpec } from "./tool.ts";
 import type { ValidationErrorReason, ValidationFailure } from "./failure.ts";
 
 import { ValidationError } from "./errors.ts";
+import { failureShape } from "./failure.ts";
 import { imageOperations } from "./image-operation.ts";
 import { imageFormats } from "./image-request.ts";
 import { imageShape } from "./image.ts";
@@ -32,7 +33,7 @@ export function validateMessage(message: Message): Result<Message, ValidationFai
   return judge("invalid_message", message, messageIssues(message, []));
 }
 
-export function validateTool(tool: Tool): Result<Tool, ValidationFailure> {
+export function validateTool(tool: ToolSpec): Result<ToolSpec, ValidationFailure> {
   return judge("invalid_tool", tool, toolIssues(tool, []));
 }
 
@@ -41,7 +42,7 @@ export function validateTool(tool: Tool): Result<Tool, ValidationFailure> {
  * behind its call: late results are put in their place when the thread is shown to a model. An empty thread is valid.
  */
 export function validateThread(thread: Thread): Result<Thread, ValidationFailure> {
-  return judge("invalid_thread", thread, threadIssues(thread, [], new Set()));
+  return judge("invalid_thread", thread, threadIssues(thread, [], []));
 }
 
 /** The status agrees with what is pending, and every call of the thread is answered or pending (S2). */
@@ -87,7 +88,28 @@ function messageIssues(input: unknown, path: Path): readonly Issue[] {
   if (known === "tool" && typeof ownValue(input, "toolCallId") !== "string") {
     issues.push(issue([...path, "toolCallId"], "required", "a tool message names the call it answers"));
   }
-  return issues;
+  return known === "assistant" ? [...issues, ...callIssues(input, path)] : issues;
+}
+
+/** The calls of one reply have ids of their own, and a part that marks the place of a call marks one of them. */
+function callIssues(message: { readonly [key: string]: unknown }, path: Path): readonly Issue[] {
+  const ids = callIds(message);
+  const repeated = ids.findIndex((id, index) => ids.indexOf(id) < index);
+  const content = ownValue(message, "content");
+  const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayMark(part, ids)) : -1;
+  return [
+    ...(repeated === -1
+      ? []
+      : [issue([...path, "toolCalls", repeated], "duplicate_tool_call_id", "two calls of one reply have this id")]),
+    ...(stray === -1
+      ? []
+      : [issue([...path, "content", stray], "unknown_tool_call_id", "no call of this message has this id")]),
+  ];
+}
+
+function isStrayMark(part: unknown, ids: readonly string[]): boolean {
+  if (!isPlainObject(part) || ownValue(part, "type") !== "tool_call") return false;
+  return !isPlainObject(ownValue(part, "providerExecuted")) && !ids.some((id) => id === ownValue(part, "toolCallId"));
 }
 
 function contentIssues(content: unknown, role: (typeof roles)[number], path: Path): readonly Issue[] {
@@ -96,11 +118,12 @@ function contentIssues(content: unknown, role: (typeof roles)[number], path: Pat
     return [issue(path, "invalid_type", `must be a string or a list of parts, not ${describe(content)}`)];
   }
   const legal = partsByRole[role];
-  const bad = content.findIndex((part: unknown) => {
-    const type = isPlainObject(part) ? ownValue(part, "type") : undefined;
-    return !legal.some((word) => word === type);
-  });
+  const types = content.map((part: unknown) => (isPlainObject(part) ? ownValue(part, "type") : undefined));
+  const bad = types.findIndex((type) => !legal.some((word) => word === type));
   if (bad === -1) return [];
+  if (role === "system" && types[bad] === "image") {
+    return [issue(path, "image_in_system_message", "models take images from users; put it into a user message")];
+  }
   const message = `item ${bad} may not stand here; a message of role ${role} may contain parts of type ${legal.join(", ")}`;
   return [issue(path, "invalid_part_type", message)];
 }
@@ -108,7 +131,7 @@ function contentIssues(content: unknown, role: (typeof roles)[number], path: Pat
 const partsByRole: { readonly [R in (typeof roles)[number]]: readonly string[] } = {
   system: ["text"],
   user: ["text", "image", "file"],
-  assistant: ["text", "image", "file", "reasoning", "tool_call", "tool_result"],
+  assistant: ["text", "image", "file", "reasoning", "tool_call", "tool_result", "opaque"],
   tool: ["text", "image", "file"],
   event: ["text"],
 };
@@ -175,7 +198,7 @@ function formatIssues(request: { readonly [key: string]: unknown }): readonly Is
   return issues;
 }
 
-function threadIssues(input: unknown, path: Path, pending: ReadonlySet<string>): readonly Issue[] {
+function threadIssues(input: unknown, path: Path, pending: readonly string[]): readonly Issue[] {
   if (!isPlainObject(input)) return [notAnObject(path, input)];
   const messages = ownValue(input, "messages");
   const at = [...path, "messages"];
@@ -184,7 +207,7 @@ function threadIssues(input: unknown, path: Path, pending: ReadonlySet<string>):
 }
 
 /** Calls without an answer and answers without a call. Ids repeat across replies, so an answer takes the oldest open call. */
-function pairingIssues(messages: readonly unknown[], path: Path, pending: ReadonlySet<string>): readonly Issue[] {
+function pairingIssues(messages: readonly unknown[], path: Path, pending: readonly string[]): readonly Issue[] {
   const open = new Map<string, Path[]>();
   const orphans: Issue[] = [];
   for (const [index, message] of messages.entries()) {
@@ -204,9 +227,9 @@ function pairingIssues(messages: readonly unknown[], path: Path, pending: Readon
       orphans.push(issue([...path, index, "toolCallId"], "unknown_tool_call_id", text));
     }
   }
-  const unanswered = [...open].flatMap(([id, places]) =>
-    pending.has(id) ? [] : places.map((place) => unansweredAt(id, place)),
-  );
+  // Each pending call excuses one open call of its id, the newest first: older ones were never answered.
+  for (const id of pending) open.get(id)?.pop();
+  const unanswered = [...open].flatMap(([id, places]) => places.map((place) => unansweredAt(id, place)));
   return [...orphans, ...unanswered];
 }
 
@@ -237,11 +260,32 @@ function sessionIssues(input: unknown): readonly Issue[] {
   if (status === "awaiting_tools" && !(Array.isArray(waiting) && waiting.length > 0)) {
     issues.push(issue(["pendingToolCalls"], "required_for_status", "a session that awaits tools names the calls"));
   }
-  if (status === "error" && (!isPlainObject(metadata) || (ownValue(metadata, "error") ?? null) === null)) {
-    issues.push(issue(["metadata"], "error_required_for_status", "a session in error says why in metadata.error"));
+  if (status === "error" && !hasFailure(metadata)) {
+    issues.push(issue(["metadata"], "error_required_for_status", "a session in error has a failure in metadata.error"));
   }
-  const pending = new Set(callIds({ toolCalls: waiting }));
-  return [...issues, ...threadIssues(ownValue(input, "thread"), ["thread"], pending)];
+  if (status === "idle" || status === "completed") issues.push(...restIssues(status, input));
+  return [...issues, ...threadIssues(ownValue(input, "thread"), ["thread"], callIds({ toolCalls: waiting }))];
+}
+
+/** Nothing is open in a session that waits for the next message: no question, and no call that nobody has decided. */
+function restIssues(status: string, session: { readonly [key: string]: unknown }): readonly Issue[] {
+  const waiting = ownValue(session, "pendingToolCalls");
+  const undecided = Array.isArray(waiting)
+    ? waiting.findIndex((call: unknown) => isPlainObject(call) && (ownValue(call, "decision") ?? null) === null)
+    : -1;
+  const question = ownValue(session, "pendingQuestion") ?? null;
+  return [
+    ...(question === null
+      ? []
+      : [issue(["pendingQuestion"], "not_allowed_for_status", `a session that is ${status} has no open question`)]),
+    ...(undecided === -1
+      ? []
+      : [issue(["pendingToolCalls", undecided], "not_allowed_for_status", `waits, though the session is ${status}`)]),
+  ];
+}
+
+function hasFailure(metadata: unknown): boolean {
+  return isPlainObject(metadata) && "value" in read(failureShape, ownValue(metadata, "error"));
 }
 
 function imageRequestIssues(input: unknown): readonly Issue[] {
@@ -300,7 +344,7 @@ function operationIssues(operation: unknown, prompt: unknown, images: unknown): 
 }
 
 function isImage(value: unknown): boolean {
-  return "value" in read(imageShape, value, "store");
+  return "value" in read(imageShape, value);
 }
 
 function isImageSize(size: unknown): boolean {

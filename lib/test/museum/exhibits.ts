@@ -1,10 +1,11 @@
 // What is put into the museum: values of every stored type, in every variant, as a real conversation would leave them.
 // `npm run museum` writes them into the folder of the current version, once, before a release; what is there is never changed.
 
-import type { Failure, JsonObject, Session, StoredType, StoredTypes, TurnEvent, TurnOutcome } from "everturn/model";
+import type { Failure, JsonObject, Session, StoredType, StoredTypes, SuspendedCell, TurnEvent, TurnOutcome } from "everturn/model";
 
 import {
   AdapterError,
+  addMessage,
   addUsage,
   assistant,
   chatResult,
@@ -25,13 +26,15 @@ import {
   imageUsage,
   jsonSchema,
   modelRef,
+  modelReply,
   noUsage,
+  opaquePart,
   orThrow,
   parse,
   reasoningPart,
-  reply,
   request,
   session,
+  RuntimeError,
   SessionError,
   stepResult,
   StreamError,
@@ -47,6 +50,7 @@ import {
   user,
   ValidationError,
 } from "everturn/model";
+import * as model from "everturn/model";
 
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "EqQBCkYIARgCKkA=" } };
 const call = toolCall({
@@ -62,6 +66,8 @@ const weather = toolSpec({
   description: "Tells the weather.",
   schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
   outputSchema: { type: "object" },
+  needsApproval: true,
+  replay: "safe",
 });
 const spent = usage({
   inputTokens: 120,
@@ -93,42 +99,55 @@ const toolFailure = new ToolError("timeout", {
   retry: { type: "safe", afterMs: 100 },
   raw: { after: 30 },
 }).failure;
-const failures: readonly Failure[] = [
-  engineFailure,
-  adapterFailure,
-  new ImageAdapterError("unsupported_operation", { provider: "gemini" }).failure,
-  new StreamError("interrupted", { provider: "openai", eventIndex: 7 }).failure,
-  toolFailure,
-  new ToolError("handler_failed", { retry: { type: "exhausted", attempts: 3 }, source: "tool" }).failure,
-  new SessionError("unknown_tool_call_id", { metadata: { toolCallId: "call_9" } }).failure,
-  new ValidationError("invalid_request", {
+const failures: { readonly [Type in Failure["type"]]: Extract<Failure, { readonly type: Type }> } = {
+  engine_error: engineFailure,
+  adapter_error: adapterFailure,
+  image_adapter_error: new ImageAdapterError("unsupported_operation", { provider: "gemini" }).failure,
+  stream_error: new StreamError("interrupted", { provider: "openai", requestId: "req_2", eventIndex: 7 }).failure,
+  tool_error: toolFailure,
+  session_error: new SessionError("unknown_tool_call_id", { metadata: { toolCallId: "call_9" } }).failure,
+  validation_error: new ValidationError("invalid_request", {
     issues: [{ path: ["messages", 0, "role"], code: "unknown", message: "must be one of the five" }],
   }).failure,
-];
+  runtime_error: new RuntimeError("diverged", { paths: ["call.arguments.city"] }).failure,
+};
 
-const asked = assistant([reasoningPart("A city.", { provider: replay }), toolCallPart("call_1"), textPart("One moment.")], {
-  id: "m_2",
-  toolCalls: [call],
-  finishReason: "tool_calls",
-});
+const asked = assistant(
+  [
+    opaquePart("compaction", { ...replay, data: { id: "cmp_1" } }),
+    reasoningPart("A city.", { provider: replay }),
+    toolCallPart("call_1"),
+    textPart("One moment.", { phase: "commentary" }),
+    toolCallPart("call_2"),
+  ],
+  { id: "m_2", toolCalls: [call, garbled], finishReason: "tool_calls" },
+);
 const searched = assistant([
   toolCallPart("srv_1", {
     providerExecuted: toolCall({ id: "srv_1", name: "web_search", arguments: { query: "rome" } }),
   }),
-  toolResultPart("srv_1", "sunny", { pruneState: { type: "deleted", breadcrumb: "a page", archiveHash: "ab12" } }),
+  toolResultPart("srv_1", { found: ["sunny"] }, {
+    pruneState: { type: "deleted", breadcrumb: "a page", archiveHash: "ab12" },
+  }),
   textPart("Sunny.", { phase: "final_answer" }),
+  textPart("I cannot say more.", { kind: "refusal" }),
 ]);
-const answered = toolResult("call_1", [
-  textPart("21 °C", { kind: "output", pruneState: { type: "cleared" } }),
-  imagePart(imageFromBase64("aGk=", "image/png"), { detail: "low" }),
-  filePart({ type: "provider_file", provider: "openai", id: "file-1" }, { mimeType: "text/csv", name: "days.csv" }),
-]);
+const answered = toolResult(
+  "call_1",
+  [
+    textPart("21 °C", { kind: "output", pruneState: { type: "cleared" } }),
+    imagePart(imageFromBase64("aGk=", "image/png"), { detail: "low" }),
+    filePart({ type: "provider_file", provider: "openai", id: "file-1" }, { mimeType: "text/csv", name: "days.csv" }),
+  ],
+  { ranArguments: { city: "Rome, Italy" } },
+);
+const refused = toolResult("call_2", "no JSON", { status: "failure", code: "invalid_arguments" });
 const thread = fromMessages([
   system("Be brief."),
   user([textPart("What is the weather here?"), imagePart(imageFromUrl("https://example.com/map.png"))], { name: "Ada" }),
   asked,
   answered,
-  toolResult("call_2", "", { status: "failure", code: "invalid_arguments" }),
+  refused,
   eventMessage("The forecast changed.", {
     id: "wake_1",
     origin: {
@@ -145,7 +164,9 @@ const thread = fromMessages([
   searched,
 ]);
 
-const answer = reply({
+const answer = modelReply({
+  route: { provider: "anthropic", endpoint: "messages", model: "claude" },
+  output: { value: { sky: "clear" } },
   id: "resp_1",
   requestId: "req_1",
   model: "claude-1",
@@ -155,7 +176,7 @@ const answer = reply({
   rawFinishReason: "end_turn",
   usage: spent,
 });
-const broken = reply({ finishReason: "error", error: adapterFailure, toolCalls: [call], raw: { status: 429 } });
+const broken = modelReply({ finishReason: "error", error: adapterFailure, toolCalls: [call], raw: { status: 429 } });
 const step = stepResult({ thread, response: answer, toolResults: [answered], done: true });
 const waitingStep = stepResult({
   response: broken,
@@ -173,30 +194,30 @@ const waitingStep = stepResult({
   },
 });
 
-const outcomes: readonly TurnOutcome[] = [
-  { type: "assistant_message", text: "Sunny." },
-  { type: "final_value", value: { celsius: 21 } },
-  { type: "tool_value", toolName: "finish", value: [1, 2] },
-  { type: "empty" },
-  { type: "incomplete" },
-  { type: "filtered" },
-  { type: "other" },
-  { type: "handoff", target: "billing", task: "refund", initialMessages: [user("Refund me.")] },
-  { type: "ask_user", toolCallId: "call_1", question: "Which Rome?" },
-  { type: "manual_tool_calls" },
-  { type: "approval" },
-  { type: "outcome_unknown" },
-  { type: "halted", reason: "enough", toolCallId: "call_1", value: null },
-  { type: "max_turns", maxTurns: 8 },
-  { type: "halt_when" },
-  { type: "budget", budget: "no_progress" },
-  { type: "stop_after" },
-  { type: "cancelled", evidence: { requestId: "c1", origin: "user", reason: "changed my mind" } },
-  { type: "tool_error", toolName: "weather", toolCallId: "call_1", failure: toolFailure },
-  { type: "submitted_error", value: "gave up" },
-  { type: "provider_error", failure: adapterFailure },
-  { type: "runtime_error", failure: engineFailure },
-];
+const outcomes: { readonly [Type in TurnOutcome["type"]]: Extract<TurnOutcome, { readonly type: Type }> } = {
+  assistant_message: { type: "assistant_message", text: "Sunny." },
+  final_value: { type: "final_value", value: { celsius: 21 } },
+  tool_value: { type: "tool_value", toolName: "finish", value: [1, 2] },
+  empty: { type: "empty" },
+  incomplete: { type: "incomplete" },
+  filtered: { type: "filtered" },
+  other: { type: "other" },
+  handoff: { type: "handoff", target: "billing", task: "refund", initialMessages: [user("Refund me.")] },
+  ask_user: { type: "ask_user", toolCallId: "call_1", question: "Which Rome?" },
+  manual_tool_calls: { type: "manual_tool_calls" },
+  approval: { type: "approval" },
+  outcome_unknown: { type: "outcome_unknown" },
+  halted: { type: "halted", reason: "enough", toolCallId: "call_1", value: null },
+  max_turns: { type: "max_turns", maxTurns: 8 },
+  halt_when: { type: "halt_when" },
+  budget: { type: "budget", budget: "no_progress" },
+  stop_after: { type: "stop_after" },
+  cancelled: { type: "cancelled", evidence: { requestId: "c1", origin: "user", reason: "changed my mind" } },
+  tool_error: { type: "tool_error", toolName: "weather", toolCallId: "call_1", failure: toolFailure },
+  submitted_error: { type: "submitted_error", value: "gave up" },
+  provider_error: { type: "provider_error", failure: adapterFailure },
+  runtime_error: { type: "runtime_error", failure: engineFailure },
+};
 
 const asking = chatResult(
   { type: "ask_user", toolCallId: "call_1", question: "Which Rome?" },
@@ -205,6 +226,8 @@ const asking = chatResult(
     finalResponse: answer,
     pendingQuestion: "Which Rome?",
     pendingToolCallId: "call_1",
+    partial: assistant("It is"),
+    usage: spent,
     steps: [step, waitingStep],
     metadata: {
       manualTurnIndex: 0,
@@ -217,71 +240,168 @@ const asking = chatResult(
   },
 );
 
+const asks = toolCall({ id: "call_3", name: "book", arguments: { hotel: "Roma" } });
+const pays = toolCall({ id: "call_4", name: "pay", arguments: { amount: 90 } });
+const sends = toolCall({ id: "call_5", name: "send", arguments: {} });
+const signs = toolCall({ id: "call_6", name: "sign", arguments: {} });
+const open = assistant("", { toolCalls: [asks, pays, sends, signs], finishReason: "tool_calls" });
+const pendingCalls = [
+  {
+    ...asks,
+    reason: "question",
+    question: "Which Rome?",
+    answerAs: "tool_result",
+    opts: { choices: ["Italy", "Georgia"] },
+    idempotencyKey: "t1/3/0",
+  },
+  { ...pays, reason: "approval", decision: { type: "approve", arguments: { amount: 80 }, by: "Ada" } },
+  { ...sends, reason: "outcome_unknown", decision: { type: "deny", reason: "not twice", by: null } },
+  { ...signs, cellId: "cell_1", path: ["t2", "call_1"] },
+] as const;
+const cell: SuspendedCell = {
+  id: "cell_1",
+  language: "javascript",
+  code: "await sign()",
+  executor: { name: "quickjs", version: "1" },
+  environment: {
+    instructions: "Be brief.",
+    model: "claude",
+    tools: [weather],
+    providerTools: [{ provider: "anthropic", name: "web_search", options: { max_uses: 2 } }],
+    params: { temperature: 0 },
+  },
+  calls: [
+    { call, answer: { type: "success", value: 21, control: null } },
+    { call: signs, answer: null },
+  ],
+};
 const waiting = session({
   id: "s1",
-  thread,
+  thread: addMessage(thread, open),
   status: "awaiting_user",
   pendingQuestion: "Which Rome?",
-  pendingToolCallId: "call_1",
-  pendingToolCalls: [
-    { ...call, reason: "question", question: "Which Rome?", options: { choices: ["Italy", "Georgia"] } },
-    { ...garbled, reason: "approval", decision: { type: "approve", arguments: { city: "Rome" } } },
-    { ...garbled, id: "call_3", reason: "outcome_unknown", decision: { type: "deny", reason: "no" } },
-    { ...garbled, id: "call_4" },
-  ],
+  pendingToolCallId: "call_3",
+  pendingToolCalls: pendingCalls,
+  suspendedCell: cell,
   context: { userId: 42 },
   usage: orThrow(addUsage(spent, spent)),
   lastRun: {
-    haltedReason: "cancelled",
-    outcome: { type: "cancelled", evidence: { requestId: "c1", origin: null, reason: null } },
+    turnId: "t1",
+    haltedReason: "ask_user",
+    outcome: { type: "ask_user", toolCallId: "call_3", question: "Which Rome?" },
     steps: 2,
     usage: spent,
+    budget: null,
     metadata: {},
+    partial: null,
+  },
+});
+const cancelledSession = session({
+  thread: fromMessages([user("What is the weather?")]),
+  lastRun: {
+    turnId: null,
+    haltedReason: "cancelled",
+    outcome: outcomes.cancelled,
+    steps: 0,
+    usage: spent,
+    budget: "tokens",
+    metadata: { cancellation: { requestId: "c1", origin: null, reason: null } },
     partial: assistant("It is"),
   },
 });
 const failedSession = session({ status: "error", metadata: { error: adapterFailure } });
 
-const events: readonly TurnEvent[] = [
-  { type: "turn_started", turnId: "t1", sessionId: "s1" },
-  { type: "message_started", message: assistant("") },
-  { type: "reasoning_delta", id: "r1", delta: "A ci" },
-  { type: "reasoning_completed", id: "r1", text: "A city.", redacted: false, provider: replay },
-  { type: "text_delta", id: null, delta: "Sun" },
-  { type: "text_completed", id: null, text: "Sunny." },
-  { type: "tool_call_started", id: "call_1", name: "weather" },
-  { type: "tool_call_delta", id: "call_1", argumentsDelta: '{"city"' },
-  { type: "tool_call_completed", ...call },
-  { type: "usage", usage: spent },
-  {
+const attempt = { effectId: "t1/1/model", attempt: { epoch: 4, n: 2 } } as const;
+const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { readonly type: Type }> } = {
+  turn_started: { type: "turn_started", turnId: "t1", sessionId: "s1" },
+  message_started: { type: "message_started", message: assistant("") },
+  reasoning_delta: { type: "reasoning_delta", id: "r1", delta: "A ci" },
+  reasoning_completed: { type: "reasoning_completed", id: "r1", text: "A city.", redacted: false, provider: replay },
+  text_delta: { type: "text_delta", id: null, delta: "Sun" },
+  text_completed: { type: "text_completed", id: null, text: "Sunny.", phase: "final_answer", provider: replay },
+  tool_call_started: { type: "tool_call_started", id: "call_1", name: "weather", providerExecuted: false },
+  tool_call_delta: { type: "tool_call_delta", id: "call_1", argumentsDelta: '{"city"' },
+  tool_call_completed: { type: "tool_call_completed", ...call, providerExecuted: false },
+  usage: { type: "usage", usage: spent },
+  message_completed: {
     type: "message_completed",
     message: asked,
     finishReason: "tool_calls",
     rawFinishReason: "tool_use",
     responseId: "resp_1",
     model: "claude-1",
+    route: { provider: "anthropic", endpoint: "messages", model: "claude" },
+    output: { value: null },
     metadata: {},
   },
-  { type: "raw_chunk", chunk: { type: "ping" } },
-  { type: "error", error: adapterFailure },
-  { type: "retry_scheduled", attempt: 1, maxAttempts: 3, delayMs: 500, error: adapterFailure },
-  { type: "step_reset", attempt: 2, reason: "retry" },
-  { type: "input_accepted", checkpoint: "after_work", inputs: [{ id: "i1", message: user("And tomorrow?") }] },
-  { type: "tool_execution_started", id: "call_1", name: "weather", arguments: { city: "Rome" } },
-  { type: "tool_progress", id: "call_1", name: "weather", progress: 0.5 },
-  {
+  raw_chunk: { type: "raw_chunk", chunk: { type: "ping" } },
+  error: { type: "error", error: adapterFailure },
+  retry_scheduled: { type: "retry_scheduled", ...attempt, maxAttempts: 3, delayMs: 500, error: adapterFailure },
+  step_reset: { type: "step_reset", ...attempt, reason: "restart", withdrawn: ["m_2"] },
+  input_accepted: {
+    type: "input_accepted",
+    turnId: "t1",
+    checkpoint: "after_work",
+    inputs: [{ id: "i1", message: user("And tomorrow?") }],
+  },
+  tool_execution_started: {
+    type: "tool_execution_started",
+    ...attempt,
+    id: "call_1",
+    name: "weather",
+    arguments: { city: "Rome" },
+  },
+  tool_progress: { type: "tool_progress", effectId: null, attempt: null, id: "call_1", name: "weather", progress: 0.5 },
+  tool_execution_completed: {
     type: "tool_execution_completed",
     id: "call_1",
     name: "weather",
     result: { type: "success", value: "21 °C", control: null },
+    durationMs: 12.5,
   },
-  { type: "tool_result_encoded", id: "call_1", content: "21 °C" },
-  { type: "ask_user_requested", toolCallId: "call_1", toolName: "weather", question: "Which Rome?", opts: {} },
-  { type: "approval_requested", toolCallId: "call_1", toolName: "weather", arguments: { city: "Rome" }, opts: {} },
-  { type: "tool_halt", toolCallId: "call_1", reason: "enough", result: null, content: "null" },
-  { type: "step_completed", response: answer, thread, mode: "auto", manualToolCalls: [] },
-  { type: "chat_completed", result: asking },
-];
+  tool_result_encoded: {
+    type: "tool_result_encoded",
+    id: "call_1",
+    content: "21 °C",
+    status: "success",
+    code: null,
+    ranArguments: { city: "Rome, Italy" },
+  },
+  ask_user_requested: {
+    type: "ask_user_requested",
+    toolCallId: "call_1",
+    toolName: "weather",
+    question: "Which Rome?",
+    opts: { choices: ["Italy", "Georgia"] },
+  },
+  approval_requested: {
+    type: "approval_requested",
+    toolCallId: "call_1",
+    toolName: "weather",
+    arguments: { city: "Rome" },
+    opts: {},
+  },
+  tool_halt: {
+    type: "tool_halt",
+    toolCallId: "call_1",
+    reason: "enough",
+    result: null,
+    content: "null",
+    status: "success",
+    code: null,
+    ranArguments: null,
+  },
+  step_completed: {
+    type: "step_completed",
+    response: answer,
+    thread,
+    mode: "auto",
+    manualToolCalls: [],
+    pendingToolCalls: waiting.pendingToolCalls,
+    usage: spent,
+  },
+  chat_completed: { type: "chat_completed", result: asking },
+};
 
 const chart = orThrow(
   encodeToolValue({
@@ -296,7 +416,10 @@ const known = modelRef({
   capabilities: {
     tools: true,
     jsonNative: true,
+    parallelTools: true,
+    reasoning: null,
     vision: null,
+    files: null,
     imagesEnabled: false,
     supportedImageOperations: ["generate", "edit"],
   },
@@ -316,13 +439,14 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
     { type: "success", value: null, control: { type: "handoff", target: "billing", task: null, initialMessages: [] } },
     { type: "failure", failure: toolFailure },
     { type: "cancelled", message: "the user left", raw: null },
-    { type: "ask_user", question: "Which Rome?", options: { choices: ["Italy", "Georgia"] } },
+    { type: "ask_user", question: "Which Rome?", opts: { choices: ["Italy", "Georgia"] } },
     { type: "halt", reason: "enough", value: { n: 1 } },
   ],
   request: [
     request(thread.messages, {
       model: known,
       tools: [weather],
+      providerTools: [{ provider: "openai", name: "web_search", options: {} }],
       toolChoice: { type: "tool", name: "weather" },
       parallelToolCalls: false,
       temperature: 0.5,
@@ -346,12 +470,14 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
   model_ref: [known, modelRef({})],
   thread: [thread],
   step_result: [step, waitingStep],
-  chat_result: [asking, ...outcomes.map((outcome) => chatResult(outcome))],
-  outcome: outcomes,
-  session: [waiting, failedSession, session()].map(stored),
+  chat_result: [asking, ...Object.values(outcomes).map((outcome) => chatResult(outcome))],
+  outcome: Object.values(outcomes),
+  session: [waiting, failedSession, cancelledSession, session()].map(stored),
   pending_tool_call: waiting.pendingToolCalls,
-  event: events,
-  failure: failures,
+  event: Object.values(events),
+  failure: Object.values(failures),
+  environment: [cell.environment],
+  suspended_cell: [cell],
   image: [
     imageFromFile("map.png"),
     imageFromUrl("https://example.com/map.png"),
@@ -374,6 +500,11 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
   ],
   image_usage: [imageUsage({ images: 2, size: "auto", inputTokens: 50, totalCost: 0.08 })],
 };
+
+/** Every closed list of words that stored values are made of, by the name it is exported under. */
+export const words: { readonly [name: string]: readonly string[] } = Object.fromEntries(
+  Object.entries(model).flatMap(([name, value]) => (Array.isArray(value) ? [[name, value]] : [])),
+);
 
 function stored(value: Session): Session<JsonObject> {
   return orThrow(parse("session", value));

@@ -1,15 +1,28 @@
-// Writes today's exhibits into the folder of the current version. Refuses to touch what is there.
+// Writes today's exhibits into the folder of the current version. What is there is left alone: a new type is added to the
+// folder, a change of an old one needs a new version. A folder that was never committed may be deleted and written again.
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { storedTypes, storedVersion, toTagged } from "everturn/model";
 
-import { exhibits } from "./exhibits.ts";
+import { exhibits, words } from "./exhibits.ts";
 
 const folder = join(import.meta.dirname, `v${storedVersion}`);
 await mkdir(folder, { recursive: true });
 for (const type of storedTypes) {
-  const written = exhibits[type].map((value) => toTagged(type, value));
-  await writeFile(join(folder, `${type}.json`), `${JSON.stringify(written, null, 1)}\n`, { flag: "wx" });
+  await add(
+    `${type}.json`,
+    exhibits[type].map((value) => toTagged(type, value)),
+  );
+}
+await add("words.json", words);
+
+async function add(name: string, content: unknown): Promise<void> {
+  try {
+    await writeFile(join(folder, name), `${JSON.stringify(content, null, 1)}\n`, { flag: "wx" });
+    console.log(`v${storedVersion}/${name} written`);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
 }

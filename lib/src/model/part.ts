@@ -164,21 +164,21 @@ export const filePartShape: Shape<FilePart> = object<FilePart>({
   ...prunable,
 });
 
-export const reasoningPartShape: Shape<ReasoningPart> = object<ReasoningPart>({
+const reasoningPartShape: Shape<ReasoningPart> = object<ReasoningPart>({
   type: required(oneOf(["reasoning"])),
   text: required(string),
   redacted: fallback(boolean, false),
   ...shared,
 });
 
-export const toolCallPartShape: Shape<ToolCallPart> = object<ToolCallPart>({
+const toolCallPartShape: Shape<ToolCallPart> = object<ToolCallPart>({
   type: required(oneOf(["tool_call"])),
   toolCallId: required(string),
   providerExecuted: fallback(nullable(toolCallShape), null),
   metadata: fallback(settings, emptyObject),
 });
 
-export const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
+const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
   type: required(oneOf(["tool_result"])),
   toolCallId: required(string),
   content: required(json),
@@ -186,7 +186,7 @@ export const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>
   ...prunable,
 });
 
-export const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
+const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
   type: required(oneOf(["opaque"])),
   kind: required(string),
   provider: required(providerReplayShape),

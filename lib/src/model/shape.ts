@@ -22,7 +22,7 @@ const invalid: unique symbol = Symbol("invalid");
 export type Shape<T> = (input: unknown, reading: Reading) => T | typeof invalid;
 
 /** Deepest nesting that is read. Far beyond any honest conversation, far below a stack overflow. */
-export const maxDepth = 256;
+const maxDepth = 256;
 /** Most values (objects, array items, leaves) that are read in one go. */
 const maxNodes = 10_000_000;
 /** Most issues reported; reading stops there. */

@@ -175,7 +175,8 @@ export {
   ToolError,
   ValidationError,
 } from "./errors.ts";
-export { checkpointKinds, eventTypes, isEvent, stepResetReasons, toolModes } from "./event.ts";
+export { eventTypes, isEvent } from "./event-shape.ts";
+export { checkpointKinds, stepResetReasons, toolModes } from "./event.ts";
 export {
   adapterErrorReasons,
   engineErrorReasons,

@@ -23,7 +23,7 @@ import type { ToolOutcome } from "./tool-outcome.ts";
 import type { Usage } from "./usage.ts";
 
 import { ValidationError } from "./errors.ts";
-import { eventShape } from "./event.ts";
+import { eventShape } from "./event-shape.ts";
 import { environmentShape, suspendedCellShape } from "./environment.ts";
 import { failureShape } from "./failure.ts";
 import { imageRequestShape, imageResponseShape, imageUsageShape } from "./image-request.ts";

@@ -1,0 +1,254 @@
+// How events are read, and the list of them.
+
+import type {
+  AcceptedInput,
+  ApprovalRequested,
+  AskUserRequested,
+  Attempt,
+  ChatCompleted,
+  ErrorReported,
+  InputAccepted,
+  MessageCompleted,
+  MessageStarted,
+  RawChunk,
+  ReasoningCompleted,
+  ReasoningDelta,
+  RetryScheduled,
+  StepCompleted,
+  StepReset,
+  TextCompleted,
+  TextDelta,
+  ToolCallCompleted,
+  ToolCallDelta,
+  ToolCallStarted,
+  ToolExecutionCompleted,
+  ToolExecutionStarted,
+  ToolHalt,
+  ToolProgress,
+  ToolResultEncoded,
+  TurnEvent,
+  TurnStarted,
+  UsageReported,
+} from "./event.ts";
+import type { Shape } from "./shape.ts";
+
+import { checkpointKinds, stepResetReasons, toolModes } from "./event.ts";
+import { failureShape } from "./failure.ts";
+import { finishReasons } from "./finish-reason.ts";
+import { emptyObject } from "./json.ts";
+import { assistantMessageShape, messageShape, toolAnswerFields } from "./message.ts";
+import { textPhases } from "./part.ts";
+import { pendingToolCallShape } from "./pending.ts";
+import { providerReplayShape, providerRouteShape } from "./provider-replay.ts";
+import { replyShape, structuredOutputShape } from "./reply.ts";
+import { chatResultShape } from "./results.ts";
+import {
+  array,
+  boolean,
+  count,
+  fallback,
+  json,
+  jsonObject,
+  nullable,
+  number,
+  object,
+  oneOf,
+  read,
+  required,
+  settings,
+  string,
+  variant,
+} from "./shape.ts";
+import { threadShape } from "./thread.ts";
+import { toolCallShape } from "./tool.ts";
+import { toolOutcomeShape } from "./tool-outcome.ts";
+import { toolValueShape } from "./tool-value.ts";
+import { noUsage, usageShape } from "./usage.ts";
+
+const name = <const T extends string>(type: T) => required(oneOf([type]));
+const blockId = fallback(nullable(string), null);
+const opts = fallback(settings, emptyObject);
+const replay = fallback(nullable(providerReplayShape), null);
+const ofAttempt = {
+  effectId: fallback(nullable(string), null),
+  attempt: fallback(nullable(object<Attempt>({ epoch: required(count), n: required(count) })), null),
+};
+
+export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
+  message_started: object<MessageStarted>({ type: name("message_started"), message: required(assistantMessageShape) }),
+  text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: required(string) }),
+  text_completed: object<TextCompleted>({
+    type: name("text_completed"),
+    id: blockId,
+    text: required(string),
+    phase: fallback(nullable(oneOf(textPhases)), null),
+    provider: replay,
+  }),
+  reasoning_delta: object<ReasoningDelta>({ type: name("reasoning_delta"), id: blockId, delta: required(string) }),
+  reasoning_completed: object<ReasoningCompleted>({
+    type: name("reasoning_completed"),
+    id: blockId,
+    text: required(string),
+    redacted: fallback(boolean, false),
+    provider: replay,
+  }),
+  tool_call_started: object<ToolCallStarted>({
+    type: name("tool_call_started"),
+    id: required(string),
+    name: required(string),
+    providerExecuted: fallback(boolean, false),
+  }),
+  tool_call_delta: object<ToolCallDelta>({
+    type: name("tool_call_delta"),
+    id: required(string),
+    argumentsDelta: required(string),
+  }),
+  tool_call_completed: object<ToolCallCompleted>({
+    type: name("tool_call_completed"),
+    id: required(string),
+    name: required(string),
+    arguments: required(nullable(jsonObject)),
+    rawArguments: fallback(nullable(string), null),
+    providerExecuted: fallback(boolean, false),
+    provider: replay,
+    metadata: opts,
+  }),
+  usage: object<UsageReported>({ type: name("usage"), usage: required(usageShape) }),
+  message_completed: object<MessageCompleted>({
+    type: name("message_completed"),
+    message: required(assistantMessageShape),
+    finishReason: fallback(nullable(oneOf(finishReasons)), null),
+    rawFinishReason: fallback(nullable(string), null),
+    responseId: fallback(nullable(string), null),
+    model: fallback(nullable(string), null),
+    route: fallback(nullable(providerRouteShape), null),
+    output: fallback(nullable(structuredOutputShape), null),
+    metadata: opts,
+  }),
+  raw_chunk: object<RawChunk>({ type: name("raw_chunk"), chunk: required(json) }),
+  error: object<ErrorReported>({ type: name("error"), error: required(failureShape) }),
+  tool_execution_started: object<ToolExecutionStarted>({
+    type: name("tool_execution_started"),
+    id: required(string),
+    name: required(string),
+    arguments: required(jsonObject),
+    ...ofAttempt,
+  }),
+  tool_progress: object<ToolProgress>({
+    type: name("tool_progress"),
+    id: required(string),
+    name: required(string),
+    progress: required(json),
+    ...ofAttempt,
+  }),
+  tool_execution_completed: object<ToolExecutionCompleted>({
+    type: name("tool_execution_completed"),
+    id: required(string),
+    name: required(string),
+    result: required(toolOutcomeShape),
+    durationMs: fallback(nullable(number), null),
+  }),
+  tool_result_encoded: object<ToolResultEncoded>({
+    type: name("tool_result_encoded"),
+    id: required(string),
+    ...toolAnswerFields,
+  }),
+  ask_user_requested: object<AskUserRequested>({
+    type: name("ask_user_requested"),
+    toolCallId: required(string),
+    toolName: required(string),
+    question: required(string),
+    opts,
+  }),
+  approval_requested: object<ApprovalRequested>({
+    type: name("approval_requested"),
+    toolCallId: required(string),
+    toolName: required(string),
+    arguments: required(jsonObject),
+    opts,
+  }),
+  tool_halt: object<ToolHalt>({
+    type: name("tool_halt"),
+    toolCallId: required(string),
+    reason: required(string),
+    result: fallback(toolValueShape, null),
+    ...toolAnswerFields,
+  }),
+  turn_started: object<TurnStarted>({
+    type: name("turn_started"),
+    turnId: required(string),
+    sessionId: fallback(nullable(string), null),
+  }),
+  input_accepted: object<InputAccepted>({
+    type: name("input_accepted"),
+    turnId: fallback(nullable(string), null),
+    checkpoint: fallback(nullable(oneOf(checkpointKinds)), null),
+    inputs: required(
+      array(object<AcceptedInput>({ id: fallback(nullable(string), null), message: required(messageShape) })),
+    ),
+  }),
+  retry_scheduled: object<RetryScheduled>({
+    type: name("retry_scheduled"),
+    ...ofAttempt,
+    maxAttempts: fallback(nullable(count), null),
+    delayMs: required(count),
+    error: required(failureShape),
+  }),
+  step_reset: object<StepReset>({
+    type: name("step_reset"),
+    ...ofAttempt,
+    reason: required(oneOf(stepResetReasons)),
+    withdrawn: fallback(array(string), []),
+  }),
+  step_completed: object<StepCompleted>({
+    type: name("step_completed"),
+    response: required(replyShape),
+    thread: required(threadShape),
+    mode: fallback(oneOf(toolModes), "auto"),
+    manualToolCalls: fallback(array(toolCallShape), []),
+    pendingToolCalls: fallback(array(pendingToolCallShape), []),
+    usage: fallback(usageShape, noUsage),
+  }),
+  chat_completed: object<ChatCompleted>({ type: name("chat_completed"), result: required(chatResultShape) }),
+});
+
+// A record, so that an event that is left out does not compile.
+const eventNames: { readonly [Type in TurnEvent["type"]]: true } = {
+  turn_started: true,
+  input_accepted: true,
+  retry_scheduled: true,
+  step_reset: true,
+  message_started: true,
+  reasoning_delta: true,
+  reasoning_completed: true,
+  text_delta: true,
+  text_completed: true,
+  tool_call_started: true,
+  tool_call_delta: true,
+  tool_call_completed: true,
+  usage: true,
+  message_completed: true,
+  raw_chunk: true,
+  error: true,
+  tool_execution_started: true,
+  tool_progress: true,
+  tool_execution_completed: true,
+  tool_result_encoded: true,
+  ask_user_requested: true,
+  approval_requested: true,
+  tool_halt: true,
+  step_completed: true,
+  chat_completed: true,
+};
+
+/** Every event there is, in the order a run can say them. */
+export const eventTypes: readonly TurnEvent["type"][] = Object.keys(eventNames).filter(isEventType);
+
+function isEventType(name: string): name is TurnEvent["type"] {
+  return Object.hasOwn(eventNames, name);
+}
+
+/** Can this be read as an event? `parse("event", value)` also hands it out, or says why not. */
+export function isEvent(value: unknown): boolean {
+  return "value" in read(eventShape, value);
+}

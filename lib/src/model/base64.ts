@@ -69,5 +69,5 @@ export function fromBase64(text: string): Uint8Array | null {
   }
   const wholeGroups =
     paddingCount === 0 ? digitCount % 4 !== 1 : (digitCount + paddingCount) % 4 === 0 && paddingCount <= 2;
-  return wholeGroups ? bytes.subarray(0, length) : null;
+  return wholeGroups ? bytes.slice(0, length) : null;
 }

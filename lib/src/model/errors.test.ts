@@ -2,6 +2,8 @@
 
 import type { EverturnError, Failure } from "everturn/model";
 
+import { runInNewContext } from "node:vm";
+
 import {
   AdapterError,
   adapterErrorReasons,
@@ -136,6 +138,33 @@ describe("[allm 17] every reason of every error class", () => {
   });
 });
 
+describe("a failure can always be stored, whatever went into it", () => {
+  test("waits and statuses are whole numbers or nothing", () => {
+    const failure = new AdapterError("rate_limited", { retryAfterMs: 1500.5, status: Number.NaN }).failure;
+    expect(failure).toMatchObject({ retryAfterMs: 1501, status: null });
+    expect(() => toJson("failure", failure)).not.toThrow();
+  });
+
+  test("details that cannot be stored, keys among them, are left out", () => {
+    const metadata = { apiKey: "sk-1", when: new Date(0), city: "Rome" };
+    const failure = new EngineError("missing_key", { metadata: Object(metadata) }).failure;
+    expect(failure.metadata).toEqual({ city: "Rome" });
+  });
+
+  test("[lash 20] a long answer of a provider is cut in the middle, and says by how much", () => {
+    const raw = `${"a".repeat(3000)}${"b".repeat(3000)}`;
+    const kept = new AdapterError("unknown", { raw: `  ${raw}\n` }).failure.raw;
+    expect(kept).toBe(`${"a".repeat(2000)}\n\n... (2000 chars omitted) ...\n\n${"b".repeat(2000)}`);
+    expect(new AdapterError("unknown", { raw: "a".repeat(4000) }).failure.raw).toHaveLength(4000);
+  });
+
+  test("a long chain of causes is cut", () => {
+    let cause: unknown = null;
+    for (let level = 0; level < 300; level += 1) cause = { name: "Error", message: "m", cause };
+    expect(() => toJson("failure", new EngineError("missing_key", { cause }).failure)).not.toThrow();
+  });
+});
+
 describe("causes", () => {
   test("the live cause stays on the error, what can be stored of it on the failure", () => {
     const root = new TypeError("no such host");
@@ -158,6 +187,8 @@ describe("causes", () => {
         throw new Error("no");
       },
     };
+    const foreign: unknown = runInNewContext("new TypeError('boom')");
+    expect(toCause(foreign)).toEqual({ name: "TypeError", message: "boom", cause: null });
     const circular = new Error("round");
     circular.cause = circular;
     expect(toCause(undefined)).toBeNull();

@@ -27,6 +27,7 @@ import type {
   ValidationFailure,
 } from "./failure.ts";
 import type { Issue } from "./issue.ts";
+import type { JsonObject } from "./json.ts";
 import type { Result } from "./result.ts";
 
 import {
@@ -40,9 +41,11 @@ import {
   validationErrorReasons,
 } from "./failure.ts";
 import { renderIssue } from "./issue.ts";
-import { describe, emptyObject, isPlainObject } from "./json.ts";
+import { describe, emptyObject } from "./json.ts";
 import { MisuseError } from "./misuse.ts";
+import { read, settings } from "./shape.ts";
 
+// Shared by all copies of the package in a process.
 const brand = Symbol.for("everturn.error");
 
 /** What every failure of this library is when it is thrown. `catch` it and look at `failure`. */
@@ -77,7 +80,7 @@ export class EngineError extends EverturnError<EngineFailure> {
         message: details.message ?? `engine error: ${reason}`,
         provider: details.provider ?? null,
         cause: toCause(details.cause),
-        metadata: details.metadata ?? emptyObject,
+        metadata: storable(details.metadata),
       },
       details.cause,
     );
@@ -118,7 +121,7 @@ export class StreamError extends EverturnError<StreamFailure> {
         type: "stream_error",
         reason,
         ...providerFields("stream error", reason, details),
-        eventIndex: details.eventIndex ?? null,
+        eventIndex: wholeOrNull(details.eventIndex),
       },
       details.cause,
     );
@@ -145,7 +148,7 @@ export class ToolError extends EverturnError<ToolFailure> {
         toolCallId: details.toolCallId ?? null,
         raw: details.raw ?? null,
         cause: toCause(details.cause),
-        metadata: details.metadata ?? emptyObject,
+        metadata: storable(details.metadata),
       },
       details.cause,
     );
@@ -164,7 +167,7 @@ export class SessionError extends EverturnError<SessionFailure> {
         reason,
         message: details.message ?? `session error: ${reason}`,
         cause: toCause(details.cause),
-        metadata: details.metadata ?? emptyObject,
+        metadata: storable(details.metadata),
       },
       details.cause,
     );
@@ -185,7 +188,7 @@ export class ValidationError extends EverturnError<ValidationFailure> {
         message: details.message ?? validationMessage(reason, issues),
         issues,
         cause: toCause(details.cause),
-        metadata: details.metadata ?? emptyObject,
+        metadata: storable(details.metadata),
       },
       details.cause,
     );
@@ -205,7 +208,7 @@ export class RuntimeError extends EverturnError<RuntimeFailure> {
         message: details.message ?? `runtime error: ${reason}`,
         paths: details.paths ?? [],
         cause: toCause(details.cause),
-        metadata: details.metadata ?? emptyObject,
+        metadata: storable(details.metadata),
       },
       details.cause,
     );
@@ -214,7 +217,7 @@ export class RuntimeError extends EverturnError<RuntimeFailure> {
 
 /** Is this one of the error classes above, of this copy of the package or of another? */
 export function isEverturnError(value: unknown): value is EverturnError {
-  return value instanceof Error && Reflect.get(value, brand) === true;
+  return typeof value === "object" && value !== null && Reflect.get(value, brand) === true;
 }
 
 /** The error that says what a stored failure says. */
@@ -257,24 +260,15 @@ export function toCause(thrown: unknown): FailureCause | null {
 
 function causeOf(thrown: unknown, depth: number): FailureCause | null {
   if (thrown === undefined || thrown === null) return null;
-  if (thrown instanceof Error) {
-    const inner = depth < 8 ? causeOf(thrown.cause, depth + 1) : null;
-    return { name: String(thrown.name), message: String(thrown.message), cause: inner };
+  const message = typeof thrown === "object" ? Reflect.get(thrown, "message") : undefined;
+  if (typeof thrown === "object" && typeof message === "string") {
+    // By its looks and not by its class: errors come from other realms, and failures from storage.
+    const name: unknown = Reflect.get(thrown, "name");
+    const inner = depth < 8 ? causeOf(Reflect.get(thrown, "cause"), depth + 1) : null;
+    return { name: typeof name === "string" ? name : "object", message, cause: inner };
   }
-  if (isCause(thrown)) return thrown;
-  const message = typeof thrown === "string" ? thrown : `${describe(thrown)} was thrown`;
-  return { name: typeof thrown, message, cause: null };
-}
-
-function isCause(value: unknown): value is FailureCause {
-  if (!isPlainObject(value)) return false;
-  const { name, message, cause, ...others } = value;
-  return (
-    typeof name === "string" &&
-    typeof message === "string" &&
-    (cause === null || isCause(cause)) &&
-    Object.keys(others).length === 0
-  );
+  const words = typeof thrown === "string" ? thrown : `${describe(thrown)} was thrown`;
+  return { name: typeof thrown, message: words, cause: null };
 }
 
 function checkReason(name: string, reason: string, reasons: readonly string[]): void {
@@ -298,16 +292,37 @@ function providerFields(
   return {
     message: details.message ?? `${what}${provider === null ? "" : ` (${provider})`}: ${reason}`,
     provider,
-    status: details.status ?? null,
-    retryAfterMs: details.retryAfterMs ?? null,
+    status: wholeOrNull(details.status),
+    retryAfterMs: wholeOrNull(details.retryAfterMs),
     requestId: details.requestId ?? null,
     retryable: details.retryable ?? providerReasons[reason].retryable,
     kind: details.kind ?? providerReasons[reason].kind,
     code: details.code ?? null,
-    raw: details.raw ?? null,
+    raw: typeof details.raw === "string" ? cutText(details.raw) : null,
     cause: toCause(details.cause),
-    metadata: details.metadata ?? emptyObject,
+    metadata: storable(details.metadata),
   };
+}
+
+/** Waits are computed and headers are read: what is nearly a whole number is made one, what is none is left out. */
+function wholeOrNull(value: number | null | undefined): number | null {
+  return typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : null;
+}
+
+/** The settings that can be stored; a failure has to be reported even if a detail of it cannot. */
+function storable(details: JsonObject | undefined): JsonObject {
+  if (details === undefined) return emptyObject;
+  const whole = read(settings, details);
+  if ("value" in whole) return whole.value;
+  const kept = Object.entries(details).filter(([key, value]) => "value" in read(settings, { [key]: value }));
+  return Object.fromEntries(kept);
+}
+
+/** Head and tail of a long text, and how much was left out between them. */
+function cutText(text: string): string {
+  const trimmed = text.trim();
+  if (trimmed.length <= 4000) return trimmed;
+  return `${trimmed.slice(0, 2000)}\n\n... (${trimmed.length - 4000} chars omitted) ...\n\n${trimmed.slice(-2000)}`;
 }
 
 type ProviderReason = AdapterErrorReason | ImageAdapterErrorReason | StreamErrorReason;

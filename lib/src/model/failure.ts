@@ -99,7 +99,7 @@ export type ToolFailure = {
   readonly retry: RetryDisposition;
   readonly toolName: string | null;
   readonly toolCallId: string | null;
-  /** Details for the program; attachments in it reach the model. */
+  /** Details for the program; the model never sees them. */
   readonly raw: Json;
   readonly cause: FailureCause | null;
   readonly metadata: JsonObject;
@@ -295,7 +295,10 @@ export const toolFailureSources = ["runtime", "tool", "plugin", "policy", "cance
 
 // Shapes
 
-export const causeShape: Shape<FailureCause> = (input, reading) => causeFields(input, reading);
+export const causeShape: Shape<FailureCause> = (input, reading) =>
+  typeof input === "object" && input !== null
+    ? reading.inside(input, () => causeFields(input, reading))
+    : causeFields(input, reading);
 
 const causeFields = object<FailureCause>({
   name: required(string),

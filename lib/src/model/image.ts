@@ -63,6 +63,8 @@ const mimeTypes: ReadonlyMap<string, string> = new Map([
 
 /** An image from its bytes, which are kept as base64: stored data is JSON. */
 export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageContent {
+  if (!(bytes instanceof Uint8Array))
+    throw new MisuseError("invalid_argument", "imageFromBinary: must be a Uint8Array");
   return imageFromBase64(toBase64(bytes), mimeType);
 }
 

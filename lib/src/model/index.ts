@@ -83,6 +83,7 @@ export type {
   EventMessage,
   Message,
   MessageInput,
+  PartInput,
   Role,
   SystemMessage,
   ToolMessage,
@@ -135,7 +136,7 @@ export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFina
 export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./serialize.ts";
 export type { SessionStatus } from "./session-status.ts";
 export type { CallerContext, LastRun, Session, SessionFields } from "./session.ts";
-export type { Thread } from "./thread.ts";
+export type { Thread, ThreadInput } from "./thread.ts";
 export type {
   FailControl,
   FinishControl,
@@ -220,7 +221,6 @@ export {
   roles,
   system,
   toolMessageStatuses,
-  toolResult,
   user,
 } from "./message.ts";
 export { MisuseError, misuseReasons } from "./misuse.ts";
@@ -259,6 +259,7 @@ export {
   lastMessage,
   thread,
 } from "./thread.ts";
+export { toolResult } from "./tool-result.ts";
 export { toolOutcomeParts, toolOutcomeStatus } from "./tool-outcome.ts";
 export {
   attachment,

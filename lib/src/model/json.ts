@@ -41,5 +41,6 @@ function describeInstance(value: object): string {
   const prototype: unknown = Object.getPrototypeOf(value);
   const constructor: unknown =
     typeof prototype === "object" && prototype !== null ? Reflect.get(prototype, "constructor") : undefined;
-  return typeof constructor === "function" && constructor.name !== "" ? `a ${constructor.name}` : "an instance";
+  const name: unknown = typeof constructor === "function" ? Reflect.get(constructor, "name") : "";
+  return typeof name === "string" && /^\w{1,64}$/.test(name) ? `a ${name}` : "an instance";
 }

@@ -11,7 +11,7 @@ export type ContentSource = Base64Source | UrlSource | FileSource | ProviderFile
 export type Base64Source = { readonly type: "base64"; readonly data: string };
 /** Somewhere on the web; never fetched by us. */
 export type UrlSource = { readonly type: "url"; readonly url: string };
-/** On the disk of whoever sends the message. */
+/** On the disk of whoever sends the message. A door that is open to strangers has to refuse it. */
 export type FileSource = { readonly type: "file"; readonly path: string };
 /** Uploaded to a provider before, known there by its id. */
 export type ProviderFileSource = { readonly type: "provider_file"; readonly provider: string; readonly id: string };

@@ -2,6 +2,7 @@ import type { Part } from "everturn/model";
 
 import {
   assistant,
+  attachment,
   eventMessage,
   fromJson,
   imageFromUrl,
@@ -15,7 +16,9 @@ import {
   parse,
   reasoningPart,
   replayFor,
+  request,
   roles,
+  session,
   system,
   textPart,
   toJson,
@@ -108,11 +111,39 @@ test("[allm 4] an image is looked at with detail auto unless said otherwise", ()
   expect(textPart("hi")).toMatchObject({ text: "hi", kind: "text", phase: null, metadata: {} });
 });
 
-test("the answer to a call is text, parts, or data as JSON", () => {
-  expect(toolResult("c1", "sunny").content).toBe("sunny");
-  expect(toolResult("c1", { celsius: 21 }).content).toBe('{"celsius":21}');
-  expect(toolResult("c1", [textPart("a")]).content).toEqual([textPart("a")]);
-  expect(toolResult("c1", "", { status: "failure", code: "timeout" })).toMatchObject({ status: "failure" });
+describe("the answer to a call", () => {
+  const chart = attachment({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
+
+  test("is text, parts, or a value as JSON", () => {
+    expect(toolResult("c1", "sunny").content).toBe("sunny");
+    expect(toolResult("c1", { celsius: 21 }).content).toBe('{"celsius":21}');
+    expect(toolResult("c1", [{ celsius: 21 }]).content).toBe('[{"celsius":21}]');
+    expect(toolResult("c1", []).content).toBe("[]");
+    expect(toolResult("c1", [{ type: "text", text: "a" }]).content).toEqual([textPart("a")]);
+    expect(toolResult("c1", "", { status: "failure", code: "timeout" })).toMatchObject({ status: "failure" });
+  });
+
+  test("shows attachments as what they are", () => {
+    const content = toolResult("c1", { chart }).content;
+    expect(typeof content === "string" ? [] : content.map((part) => part.type)).toEqual(["text", "image", "text"]);
+  });
+
+  test("cannot be something that JSON would mangle", () => {
+    const circular: { me?: unknown } = {};
+    circular.me = circular;
+    for (const value of [circular, { n: Number.NaN }, { seen: new Map() }, 1n]) {
+      expect(() => toolResult("c1", Object(value))).toThrow(MisuseError);
+    }
+  });
+});
+
+test("what is written by hand compiles and is filled in", () => {
+  const cat = { type: "image", image: { source: { type: "url", url: "https://example.com/cat.png" } } } as const;
+  expect(user([{ type: "text", text: "Who is this?" }, cat]).content).toHaveLength(2);
+  expect(assistant("", { toolCalls: [{ id: "c1", name: "weather", arguments: {} }] }).toolCalls).toHaveLength(1);
+  expect(request([{ role: "user", content: [cat] }]).messages).toHaveLength(1);
+  const held = session({ thread: { messages: [{ role: "user", content: "hi" }] }, usage: { inputTokens: 5 } });
+  expect(held.usage.inputTokens).toBe(5);
 });
 
 describe("[lash 49] what is left of a part that was pruned", () => {

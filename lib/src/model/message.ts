@@ -1,6 +1,7 @@
 // Messages: one line of a conversation each. Five roles, told apart by `role`; what a role may contain is in its type.
 
 import type { FinishReason } from "./finish-reason.ts";
+import type { ImageInput } from "./image.ts";
 import type { JsonObject } from "./json.ts";
 import type { MessageOrigin } from "./origin.ts";
 import type { FilePart, ImagePart, OpaquePart, Part, TextPart } from "./part.ts";
@@ -109,7 +110,7 @@ const textOrParts: Shape<never> = (_, reading) => reading.report("invalid_type",
 
 const textOnlyShape = variant<TextPart, "type">("type", { text: textPartShape });
 
-const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
+export const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
   text: textPartShape,
   image: imagePartShape,
   file: filePartShape,
@@ -166,11 +167,15 @@ export const messageShape: Shape<Message> = variant<Message, "role">("role", {
 
 // Constructors
 
-/** A part of which only what has no default has to be there. */
-type PartInput<P> = P extends Part ? Pick<P, NeededKey<P>> & Partial<Omit<P, NeededKey<P>>> : never;
+/** A part as people write one by hand: what has a default may be left out. */
+export type PartInput<P extends Part = Part> = P extends ImagePart
+  ? { readonly type: "image"; readonly image: ImageInput } & Partial<Omit<P, "type" | "image">>
+  : P extends Part
+    ? Pick<P, NeededKey<P>> & Partial<Omit<P, NeededKey<P>>>
+    : never;
 type NeededKey<P extends Part> = Extract<
   keyof P,
-  P extends OpaquePart ? "type" | "kind" | "provider" : "type" | "text" | "image" | "source" | "toolCallId" | "content"
+  P extends OpaquePart ? "type" | "kind" | "provider" : "type" | "text" | "source" | "toolCallId" | "content"
 >;
 type LooseContent<P extends Part> = string | readonly PartInput<P>[];
 type LooseMessage<M extends Message, P extends Part> = Partial<
@@ -200,47 +205,28 @@ export function message(fields: MessageInput): Message {
   return construct("message", messageShape, fields);
 }
 
-type Rest<M extends Message, Given extends keyof M> = Partial<Omit<M, "role" | Given>>;
+type Rest<M extends Message> = Partial<Omit<M, "role" | "content" | "toolCalls">>;
 
 /** Something the user says. */
-export function user(content: UserMessage["content"], rest: Rest<UserMessage, "content"> = {}): UserMessage {
+export function user(content: LooseContent<UserPart>, rest: Rest<UserMessage> = {}): UserMessage {
   return construct("user", userMessageShape, { ...rest, role: "user", content });
 }
 
 /** Instructions for the model. */
-export function system(content: SystemMessage["content"], rest: Rest<SystemMessage, "content"> = {}): SystemMessage {
+export function system(content: LooseContent<TextPart>, rest: Rest<SystemMessage> = {}): SystemMessage {
   return construct("system", systemMessageShape, { ...rest, role: "system", content });
 }
 
 /** Something the model said. */
 export function assistant(
-  content: AssistantMessage["content"],
-  rest: Rest<AssistantMessage, "content"> = {},
+  content: LooseContent<AssistantPart>,
+  rest: Rest<AssistantMessage> & { readonly toolCalls?: readonly ToolCallInput[] } = {},
 ): AssistantMessage {
   return construct("assistant", assistantMessageShape, { ...rest, role: "assistant", content });
 }
 
-/**
- * The answer to a call. Anything that is not text or a list of parts goes to the model as JSON.
- *
- * @example
- * ```ts
- * import { toolResult } from "everturn/model";
- *
- * toolResult("call_1", { celsius: 21 }).content; // => '{"celsius":21}'
- * ```
- */
-export function toolResult(
-  toolCallId: string,
-  content: ToolMessage["content"] | JsonObject,
-  rest: Rest<ToolMessage, "toolCallId" | "content"> = {},
-): ToolMessage {
-  const shown = typeof content === "string" || Array.isArray(content) ? content : JSON.stringify(content);
-  return construct("toolResult", toolMessageShape, { ...rest, role: "tool", toolCallId, content: shown });
-}
-
 /** Something that happened outside the conversation. */
-export function eventMessage(content: EventMessage["content"], rest: Rest<EventMessage, "content"> = {}): EventMessage {
+export function eventMessage(content: LooseContent<TextPart>, rest: Rest<EventMessage> = {}): EventMessage {
   return construct("eventMessage", eventMessageShape, { ...rest, role: "event", content });
 }
 

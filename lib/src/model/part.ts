@@ -1,7 +1,7 @@
 // The parts a message is made of. Every part may carry what its provider needs back, opaque and stamped with where it came
 // from (W4), so that it returns there byte for byte and nowhere else.
 
-import type { ImageContent } from "./image.ts";
+import type { ImageContent, ImageInput } from "./image.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { ContentSource } from "./media.ts";
 import type { Shape } from "./shape.ts";
@@ -221,7 +221,7 @@ export function textPart(text: string, rest: Rest<TextPart, "text"> = {}): TextP
   return construct("textPart", textPartShape, { ...rest, type: "text", text });
 }
 
-export function imagePart(image: ImageContent, rest: Rest<ImagePart, "image"> = {}): ImagePart {
+export function imagePart(image: ImageInput, rest: Rest<ImagePart, "image"> = {}): ImagePart {
   return construct("imagePart", imagePartShape, { ...rest, type: "image", image });
 }
 

@@ -1,7 +1,7 @@
 // One model call, as asked for: what no provider's wire format has touched yet.
 
 import type { JsonObject } from "./json.ts";
-import type { Message } from "./message.ts";
+import type { Message, MessageInput } from "./message.ts";
 import type { ModelName } from "./model-ref.ts";
 import type { Shape } from "./shape.ts";
 import type { ProviderTool, ToolChoice, ToolSpec } from "./tool.ts";
@@ -169,7 +169,7 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
  * ```
  */
 export function request(
-  messages: readonly Message[],
+  messages: readonly MessageInput[],
   rest: Partial<Omit<ModelRequest, "messages">> = {},
 ): ModelRequest {
   return construct("request", requestShape, { ...rest, messages });

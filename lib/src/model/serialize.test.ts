@@ -1,6 +1,7 @@
 import type { Failure, IssueCode, Path, Result, StoredType } from "everturn/model";
 
 import {
+  append,
   fromJson,
   fromMessages,
   fromTagged,
@@ -170,6 +171,8 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
     ],
     ["a key with its owner's name", { metadata: { OPENAI_API_KEY: "sk-1" } }, ["metadata", "OPENAI_API_KEY"]],
     ["a token", { metadata: { list: [{ access_token: "sk-1" }] } }, ["metadata", "list", 0, "access_token"]],
+    ["a header as a list", { context: { "Set-Cookie": ["sk-1"] } }, ["context", "Set-Cookie"]],
+    ["a bearer token under any name", { context: { auth: "Bearer sk-1" } }, ["context", "auth"]],
     ["an authorization header", { context: { authorization: "Bearer x" } }, ["context", "authorization"]],
   ];
 
@@ -206,7 +209,76 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
   });
 });
 
+describe("what is read is nobody else's", () => {
+  test("a parsed value shares nothing with its input", () => {
+    const input = { metadata: { tags: ["a"] } };
+    const parsed = orThrow(parse("thread", input));
+    input.metadata.tags.push("b");
+    expect(parsed.metadata).toEqual({ tags: ["a"] });
+  });
+
+  test("a list with ideas of its own about JSON is a list", () => {
+    class Disguise extends Array<number> {
+      toJSON(): unknown {
+        return { apiKey: "sk-1" };
+      }
+    }
+    expect(toJson("thread", { messages: [], metadata: { list: Disguise.from([1]) } })).toContain('{"list":[1]}');
+  });
+
+  test("a getter is asked once", () => {
+    let asked = 0;
+    const sly = Object.defineProperty({}, "apiKey", { enumerable: true, get: () => (asked++ === 0 ? 1 : "sk-1") });
+    expect(toJson("thread", { messages: [], metadata: Object(sly) })).toContain('{"apiKey":1}');
+  });
+
+  test("a default cannot be changed under those who share it", () => {
+    const shared: unknown[] = [session().thread.messages, request([]).tools, chatMessages()];
+    for (const list of shared) expect(() => Array.isArray(list) && list.push("leak")).toThrow(TypeError);
+    expect(session().thread.messages).toEqual([]);
+  });
+});
+
+function chatMessages(): unknown {
+  const said = message({ role: "assistant", content: "" });
+  return said.role === "assistant" ? said.toolCalls : null;
+}
+
+describe("what is accepted can be stored", () => {
+  test("the deepest message fits into a session, and the deepest call into an event", () => {
+    let deep: unknown = 1;
+    for (let level = 0; level < 127; level += 1) deep = [deep];
+    const posted = orThrow(parse("message", { role: "user", content: "hi", metadata: { deep } }));
+    expect(() => toJson("session", append(session(), posted))).not.toThrow();
+    expect(parse("message", { role: "user", content: "hi", metadata: { deep: [deep] } }).ok).toBe(false);
+  });
+
+  test("what is left out counts like what is there", () => {
+    const many = { messages: Array.from({ length: 400_000 }, () => ({ role: "user", content: "" })) };
+    expect(issuesOf(parse("thread", many)).at(0)?.[1]).toBe("too_large");
+  });
+
+  test("more text than is read back is not written", () => {
+    const long = thread({ metadata: { text: Array.from({ length: 40 }, () => "x".repeat(2 ** 20)) } });
+    expect(() => toJson("thread", long)).toThrow(/takes \d+ characters; at most 33554432 are read back/);
+  });
+});
+
 describe("hostile input", () => {
+  test("a text of ten million little objects is refused before they are made", () => {
+    const crowd = `{"metadata":{"a":[${"{},".repeat(10_000_000)}{}]}}`;
+    expect(issuesOf(fromJson(crowd, { as: "thread" }))).toEqual([[["json"], "too_large"]]);
+  });
+
+  test("a long key does not make a long failure", () => {
+    const key = "k".repeat(1_000_000);
+    const text = JSON.stringify({ metadata: { [key]: Array.from({ length: 100 }, () => ({ apiKey: "s" })) } });
+    expect(JSON.stringify(fromJson(text, { as: "thread" })).length).toBeLessThan(50_000);
+    expect(
+      JSON.stringify(fromJson(JSON.stringify({ everturn: key, version: 1, data: {} }), { as: "thread" })).length,
+    ).toBeLessThan(1000);
+  });
+
   test("__proto__ and constructor are keys like any other and pollute nothing", () => {
     const text = '{"metadata":{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}}';
     const restored = orThrow(fromJson(text, { as: "thread" }));

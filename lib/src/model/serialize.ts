@@ -18,13 +18,13 @@ import { isPlainObject, ownValue } from "./json.ts";
 import { MisuseError } from "./misuse.ts";
 import { isStoredType, parse } from "./parse.ts";
 import { failed, ok } from "./result.ts";
-import { json, read } from "./shape.ts";
+import { json, maxNodes, read } from "./shape.ts";
 
 /** The version this release writes. */
 export const storedVersion = 1;
 
-/** The longest text that is parsed, in UTF-16 units. */
-export const maxTextLength = 256 * 1024 * 1024;
+/** The longest text that is read or written, in UTF-16 units. */
+export const maxTextLength = 32 * 1024 * 1024;
 
 /** A value in its envelope. */
 export type Tagged = { readonly everturn: string; readonly version: number; readonly data: Json };
@@ -76,7 +76,20 @@ export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K])
  * ```
  */
 export function toJson<K extends StoredType>(type: K, value: StorableTypes[K]): string {
-  return JSON.stringify(toTagged(type, value));
+  const tagged = toTagged(type, value);
+  const text = stringify(tagged);
+  if (text !== null && text.length <= maxTextLength) return text;
+  const length = text === null ? "more characters than a string can have" : `${text.length} characters`;
+  throw new MisuseError("not_serializable", `this ${type} takes ${length}; at most ${maxTextLength} are read back`);
+}
+
+/** The text, or `null` when it is longer than strings can be. */
+function stringify(tagged: Tagged): string | null {
+  try {
+    return JSON.stringify(tagged);
+  } catch {
+    return null;
+  }
 }
 
 /** Reads tagged JSON text. With `as`, anything but that type is a failure, and untagged JSON is read as that type. */
@@ -113,7 +126,11 @@ export function fromTagged<K extends StoredType>(
   if (!envelope.ok) return envelope;
   const { everturn: tag, version, data } = envelope.value;
   if (options !== undefined && tag !== options.as) {
-    return refuse(["format"], "unknown_type_tag", `this is tagged ${JSON.stringify(tag)}, not "${options.as}"`);
+    return refuse(
+      ["format"],
+      "unknown_type_tag",
+      `this is tagged ${JSON.stringify(tag.slice(0, 64))}, not "${options.as}"`,
+    );
   }
   if (options !== undefined && version > storedVersion) {
     return refuse(
@@ -162,12 +179,14 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
   if (text.length > maxTextLength) {
     return refuse(["json"], "too_large", `${text.length} characters; at most ${maxTextLength} are read`);
   }
+  // Many small values take far more memory than their text, and JSON.parse builds them all before anyone can count.
+  if (isCrowded(text)) return refuse(["json"], "too_large", `more than ${maxNodes} values`);
   try {
     const value: unknown = JSON.parse(text);
     return ok(value);
   } catch (thrown) {
     // Only the position: the engine's own message quotes the text, and the text may hold anything.
-    const position = thrown instanceof Error ? /position (\d+)/.exec(thrown.message)?.[1] : undefined;
+    const position = thrown instanceof Error ? /in JSON at position (\d+)/.exec(thrown.message)?.[1] : undefined;
     return refuse(
       ["json"],
       "malformed",
@@ -175,6 +194,20 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
     );
   }
 }
+
+/** Are there, by the look of the text, many more values in it than will be read? Text with commas in it counts a little, too. */
+function isCrowded(text: string): boolean {
+  let marks = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    if (code === comma || code === brace || code === bracket) marks += 1;
+  }
+  return marks > 4 * maxNodes;
+}
+
+const comma = ",".charCodeAt(0);
+const brace = "{".charCodeAt(0);
+const bracket = "[".charCodeAt(0);
 
 function refuse(path: Path, code: IssueCode, message: string) {
   return failed(new ValidationError("invalid_data", { issues: [{ path, code, message }] }).failure);

@@ -4,19 +4,20 @@
 import type { SuspendedCell } from "./environment.ts";
 import type { Failure } from "./failure.ts";
 import type { JsonObject } from "./json.ts";
-import type { AssistantMessage, Message, ToolMessage } from "./message.ts";
+import type { AssistantMessage, Message } from "./message.ts";
 import type { Budget, HaltedReason, TurnOutcome } from "./outcome.ts";
 import type { PendingToolCall, PendingToolCallInput } from "./pending.ts";
 import type { ChatMetadata } from "./results.ts";
 import type { SessionStatus } from "./session-status.ts";
 import type { Shape } from "./shape.ts";
-import type { Thread } from "./thread.ts";
+import type { Thread, ThreadInput } from "./thread.ts";
+import type { ProgramValue } from "./tool-value.ts";
 import type { Usage } from "./usage.ts";
 
 import { suspendedCellShape } from "./environment.ts";
 import { failureShape } from "./failure.ts";
 import { emptyObject, isPlainObject, ownValue } from "./json.ts";
-import { assistantMessageShape, toolResult, user } from "./message.ts";
+import { assistantMessageShape, user } from "./message.ts";
 import { budgets, outcomeShape } from "./outcome.ts";
 import { pendingToolCallShape } from "./pending.ts";
 import { chatMetadataShape } from "./results.ts";
@@ -35,6 +36,7 @@ import {
   string,
 } from "./shape.ts";
 import { addMessage, thread, threadShape } from "./thread.ts";
+import { toolResult } from "./tool-result.ts";
 import { noUsage, usageShape } from "./usage.ts";
 
 /** The type parameter is what is known about the context: anything while in memory, JSON once it has been stored. */
@@ -119,7 +121,10 @@ const liveSessionShape: Shape<Session> = object<Session>({
 
 // Constructors
 
-export type SessionFields = Partial<Omit<Session, "pendingToolCalls">> & {
+/** The fields of a session as people write them by hand. */
+export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage">> & {
+  readonly thread?: ThreadInput;
+  readonly usage?: Partial<Usage>;
   readonly pendingToolCalls?: readonly PendingToolCallInput[];
 };
 
@@ -139,19 +144,19 @@ export function session(fields: SessionFields = {}): Session {
 
 // Helpers. They touch the thread alone: status and pending calls belong to the verbs that drive a session.
 
-export function append(to: Session, added: Message): Session {
+export function append<Context extends CallerContext>(to: Session<Context>, added: Message): Session<Context> {
   return { ...to, thread: addMessage(to.thread, added) };
 }
 
-export function appendUser(to: Session, text: string): Session {
+export function appendUser<Context extends CallerContext>(to: Session<Context>, text: string): Session<Context> {
   return append(to, user(text));
 }
 
-export function appendToolResult(
-  to: Session,
+export function appendToolResult<Context extends CallerContext>(
+  to: Session<Context>,
   toolCallId: string,
-  content: ToolMessage["content"] | JsonObject,
-): Session {
+  content: ProgramValue,
+): Session<Context> {
   return append(to, toolResult(toolCallId, content));
 }
 

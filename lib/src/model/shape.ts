@@ -21,12 +21,16 @@ const invalid: unique symbol = Symbol("invalid");
 /** Reads one kind of value. */
 export type Shape<T> = (input: unknown, reading: Reading) => T | typeof invalid;
 
-/** Deepest nesting that is read. Far beyond any honest conversation, far below a stack overflow. */
+/** Deepest nesting of open JSON, counted from where it starts: what fits in a message also fits in the session that holds it. */
+export const maxJsonDepth = 128;
+/** Deepest nesting of anything. Our own types stay far below what is left above open JSON. */
 const maxDepth = 256;
-/** Most values (objects, array items, leaves) that are read in one go. */
-const maxNodes = 10_000_000;
+/** Most values (fields, items, leaves) that are read in one go. */
+export const maxNodes = 2_000_000;
 /** Most issues reported; reading stops there. */
-const maxIssues = 100;
+export const maxIssues = 100;
+/** Longest key that a path repeats in full. */
+const maxKeyLength = 100;
 
 /** One read under way: where it is, what it has found, how much it has seen. */
 class Reading {
@@ -42,7 +46,7 @@ class Reading {
   }
 
   report(code: IssueCode, message: string): typeof invalid {
-    if (this.issues.length < maxIssues) this.issues.push({ path: [...this.#path], code, message });
+    if (this.issues.length < maxIssues) this.issues.push({ path: this.#path.map(shortened), code, message });
     if (this.issues.length >= maxIssues) this.#stopped = true;
     return invalid;
   }
@@ -51,33 +55,44 @@ class Reading {
   at<T>(key: string | number, shape: Shape<T>, input: unknown): T | typeof invalid {
     if (this.#stopped) return invalid;
     this.#path.push(key);
-    const value = this.#counted() ? shape(input, this) : invalid;
+    const value = this.#fits() ? shape(input, this) : invalid;
     this.#path.pop();
     return value;
   }
 
-  /** Reads the inside of a container; one that contains itself is reported instead of followed for ever. */
+  /** Reads the inside of a container that may hold others of its kind, without following it too deep or in a circle. */
   inside<T>(container: object, read: () => T): T | typeof invalid {
     if (this.#ancestors.includes(container)) return this.report("cycle", "the value contains itself");
+    if (this.#ancestors.length >= maxJsonDepth) {
+      return this.report("too_deep", `nested more than ${maxJsonDepth} levels deep`);
+    }
     this.#ancestors.push(container);
     const value = read();
     this.#ancestors.pop();
     return value;
   }
 
-  #counted(): boolean {
+  /** Counts one more value; false when there have been too many. */
+  count(): boolean {
     this.#nodes += 1;
-    if (this.#nodes > maxNodes) {
-      this.report("too_large", `more than ${maxNodes} values`);
-      this.#stopped = true;
-      return false;
-    }
+    if (this.#nodes <= maxNodes) return true;
+    if (!this.#stopped) this.report("too_large", `more than ${maxNodes} values`);
+    this.#stopped = true;
+    return false;
+  }
+
+  #fits(): boolean {
+    if (!this.count()) return false;
     if (this.#path.length > maxDepth) {
       this.report("too_deep", `nested more than ${maxDepth} levels deep`);
       return false;
     }
     return true;
   }
+}
+
+function shortened(key: string | number): string | number {
+  return typeof key === "string" && key.length > maxKeyLength ? `${key.slice(0, maxKeyLength)}…` : key;
 }
 
 // Leaves
@@ -112,7 +127,7 @@ export function oneOfOr<const T extends string>(words: readonly T[], fallback: T
 }
 
 /** Any JSON: tool arguments, schemas, values, a provider's own data. */
-export const json: Shape<Json> = (input, reading) => (isJson(input, reading, false) ? input : invalid);
+export const json: Shape<Json> = (input, reading) => readJson(input, reading, false);
 
 export const jsonObject: Shape<JsonObject> = (input, reading) => openMap(input, reading, false);
 
@@ -154,7 +169,14 @@ export function required<T>(shape: Shape<T>): PresentField<T> {
 
 /** A field that is `value` when absent. */
 export function fallback<T>(shape: Shape<T>, value: NoInfer<T>): PresentField<T> {
-  return { shape, absent: { type: "filled", value } };
+  return { shape, absent: { type: "filled", value: frozen(value) } };
+}
+
+/** Defaults are shared by all values that have them, so nobody may change one. */
+function frozen<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) frozen(inner);
+  return Object.freeze(value);
 }
 
 /** A key that is there or is not. */
@@ -203,7 +225,7 @@ const omitted = Symbol("omitted");
 function absentValue(field: PresentField<unknown> | OptionalField<unknown>, key: string, reading: Reading): unknown {
   switch (field.absent.type) {
     case "filled":
-      return field.absent.value;
+      return reading.count() ? field.absent.value : invalid;
     case "omitted":
       return omitted;
     case "refused":
@@ -229,68 +251,95 @@ export function variant<T extends { readonly [K in Key]: string }, Key extends s
   };
 }
 
-// Open JSON
+// Open JSON. Read by copying: what comes out is plain data that nobody else holds, whatever tricks the input had in it.
 
 function openMap(input: unknown, reading: Reading, refuseCredentials: boolean): JsonObject | typeof invalid {
   if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
-  return isJsonMap(input, reading, refuseCredentials) ? input : invalid;
+  return readMap(input, reading, refuseCredentials);
 }
 
-function isJson(input: unknown, reading: Reading, refuseCredentials: boolean): input is Json {
-  if (input === null || typeof input === "string" || typeof input === "boolean") return true;
-  if (typeof input === "number" && Number.isFinite(input)) return true;
-  if (Array.isArray(input)) return isJsonList(input, reading, refuseCredentials);
-  if (isPlainObject(input)) return isJsonMap(input, reading, refuseCredentials);
-  reading.report("not_json", `${describe(input)} cannot be stored as JSON`);
-  return false;
+function readJson(input: unknown, reading: Reading, refuseCredentials: boolean): Json | typeof invalid {
+  if (input === null || typeof input === "string" || typeof input === "boolean") return input;
+  if (typeof input === "number" && Number.isFinite(input)) return input;
+  if (Array.isArray(input)) return readList(input, reading, refuseCredentials);
+  if (isPlainObject(input)) return readMap(input, reading, refuseCredentials);
+  return reading.report("not_json", `${describe(input)} cannot be stored as JSON`);
 }
 
-function isJsonList(input: readonly unknown[], reading: Reading, refuseCredentials: boolean): boolean {
-  const whole = reading.inside(input, () => {
-    let good = true;
+function readList(
+  input: readonly unknown[],
+  reading: Reading,
+  refuseCredentials: boolean,
+): readonly Json[] | typeof invalid {
+  return reading.inside(input, () => {
+    const items: Json[] = [];
+    let whole = true;
     for (let index = 0; index < input.length && !reading.stopped; index += 1) {
-      const item = reading.at(index, (value, here) => isJson(value, here, refuseCredentials), input[index]);
-      if (item !== true) good = false;
+      const item = reading.at(index, refuseCredentials ? openSettings : json, input[index]);
+      if (item === invalid) whole = false;
+      else items.push(item);
     }
-    return good && !reading.stopped;
+    return whole && !reading.stopped ? items : invalid;
   });
-  return whole === true;
 }
 
-function isJsonMap(
+function readMap(
   input: { readonly [key: string]: unknown },
   reading: Reading,
   refuseCredentials: boolean,
-): input is JsonObject {
-  const whole = reading.inside(input, () => {
-    let good = true;
+): JsonObject | typeof invalid {
+  return reading.inside(input, () => {
+    const entries: { [key: string]: Json } = {};
+    let whole = true;
     for (const key of Object.keys(input)) {
-      if (reading.stopped) return false;
-      const item = reading.at(
-        key,
-        (value, here) => {
-          if (refuseCredentials && isCredential(key, value)) {
-            return here.report("credential", "looks like a key; keys are resolved when a call is made, never stored");
-          }
-          return isJson(value, here, refuseCredentials);
-        },
-        input[key],
-      );
-      if (item !== true) good = false;
+      if (reading.stopped) return invalid;
+      const given = input[key];
+      const item =
+        refuseCredentials && isCredential(key, given)
+          ? credential(key, reading)
+          : reading.at(key, refuseCredentials ? openSettings : json, given);
+      if (item === invalid) whole = false;
+      else define(entries, key, item);
     }
-    return good && !reading.stopped;
+    return whole && !reading.stopped ? entries : invalid;
   });
-  return whole === true;
 }
 
-/** By its name alone, in any spelling: `apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`. Text that merely mentions one is text. */
+const openSettings: Shape<Json> = (input, reading) => readJson(input, reading, true);
+
+/** Sets a key as data, also one called `__proto__`. */
+function define(entries: { [key: string]: Json }, key: string, value: Json): void {
+  if (key === "__proto__")
+    Object.defineProperty(entries, key, { value, enumerable: true, configurable: true, writable: true });
+  else entries[key] = value;
+}
+
+function credential(key: string, reading: Reading): typeof invalid {
+  const why = "looks like a key; keys are resolved when a call is made, never stored";
+  return reading.at(key, (_, here) => here.report("credential", why), undefined);
+}
+
+/** By its name, in any spelling (`apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`), or by being a bearer token. */
 function isCredential(key: string, value: unknown): boolean {
-  if (typeof value !== "string") return false;
+  // A header may come as a list of its values.
+  const text: unknown = Array.isArray(value) ? value[0] : value;
+  if (typeof text !== "string") return false;
   const name = key.toLowerCase().replaceAll(/[^a-z]/g, "");
-  return credentialNames.some((ending) => name.endsWith(ending));
+  return /^bearer \S/i.test(text) || credentialNames.some((ending) => name.endsWith(ending));
 }
 
-const credentialNames = ["apikey", "secretkey", "accesskey", "accesstoken", "clientsecret", "authorization"] as const;
+const credentialNames = [
+  "apikey",
+  "secretkey",
+  "accesskey",
+  "privatekey",
+  "accesstoken",
+  "authtoken",
+  "secret",
+  "password",
+  "authorization",
+  "cookie",
+] as const;
 
 // Doors built on shapes
 

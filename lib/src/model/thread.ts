@@ -18,9 +18,10 @@ export const threadShape: Shape<Thread> = object<Thread>({
   metadata: fallback(settings, emptyObject),
 });
 
-export function thread(
-  fields: { readonly messages?: readonly MessageInput[]; readonly metadata?: JsonObject } = {},
-): Thread {
+/** A thread as people write one by hand. */
+export type ThreadInput = { readonly messages?: readonly MessageInput[]; readonly metadata?: JsonObject };
+
+export function thread(fields: ThreadInput = {}): Thread {
   return construct("thread", threadShape, fields);
 }
 

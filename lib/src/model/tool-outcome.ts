@@ -12,8 +12,7 @@ import { emptyObject } from "./json.ts";
 import { awaitingUserContent, messageShape } from "./message.ts";
 import { textPart } from "./part.ts";
 import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "./shape.ts";
-import { decodeToolValue, isAttachment, attachmentPart, toolValueParts, toolValueShape } from "./tool-value.ts";
-import type { ProgramValue } from "./tool-value.ts";
+import { toolValueParts, toolValueShape } from "./tool-value.ts";
 
 export type ToolOutcome = ToolSuccess | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
 
@@ -91,9 +90,9 @@ export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
     case "halt":
       return toolValueParts(outcome.value);
     case "failure":
-      return notice("[Tool execution failed]", outcome.failure.message, outcome.failure.raw);
+      return notice("[Tool execution failed]", outcome.failure.message);
     case "cancelled":
-      return notice("[Tool execution cancelled]", outcome.message, outcome.raw);
+      return notice("[Tool execution cancelled]", outcome.message);
     case "ask_user":
       return [textPart(awaitingUserContent)];
   }
@@ -114,15 +113,7 @@ export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
   }
 }
 
-/** A line that says what happened, why if known, and the attachments that came with it. */
-function notice(head: string, message: string, raw: Json): readonly UserPart[] {
-  const text = textPart(message === "" ? head : `${head}\n${message}`);
-  const decoded = decodeToolValue(raw);
-  return decoded.ok ? [text, ...attachmentsIn(decoded.value)] : [text];
-}
-
-function attachmentsIn(value: ProgramValue): readonly UserPart[] {
-  if (isAttachment(value)) return [attachmentPart(value)];
-  if (value === null || typeof value !== "object") return [];
-  return Object.values(value).flatMap((item: ProgramValue) => attachmentsIn(item));
+/** A line that says what happened, and why if known. Details in `raw` are for the program: nobody has vouched for them. */
+function notice(head: string, message: string): readonly UserPart[] {
+  return [textPart(message === "" ? head : `${head}\n${message}`)];
 }

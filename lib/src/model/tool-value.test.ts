@@ -13,6 +13,7 @@ import {
   isAttachment,
   maxToolValueDepth,
   orThrow,
+  parse,
   textPart,
   toJson,
   ToolError,
@@ -88,6 +89,36 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     expect(orThrow(encodeToolValue([undefined, new Reading()]))).toEqual([null, { celsius: 21 }]);
   });
 
+  test("a value that would take for ever is given up on", () => {
+    let doubled: unknown = 1;
+    for (let level = 0; level < 40; level += 1) doubled = [doubled, doubled];
+    expect(encodeToolValue(doubled)).toMatchObject({ ok: false, failure: { reason: "encoding_failed" } });
+    const sparse: unknown[] = [];
+    sparse.length = 2 ** 32 - 1;
+    expect(encodeToolValue(sparse)).toMatchObject({ ok: false, failure: { reason: "encoding_failed" } });
+  });
+
+  test("escaping counts: what is encoded can be stored, however often the reserved key is in it", () => {
+    let nested: unknown = 1;
+    for (let level = 0; level < maxToolValueDepth; level += 1) nested = { $everturn: nested };
+    expect(encodeToolValue(nested).ok).toBe(false);
+    let half: unknown = 1;
+    for (let level = 0; level < maxToolValueDepth / 2; level += 1) half = { $everturn: half };
+    const value = orThrow(encodeToolValue(half));
+    expect(parse("tool_outcome", { type: "success", value }).ok).toBe(true);
+  });
+
+  test("an attachment that lost its source is refused, and one of another copy of the package is one", () => {
+    expect(encodeToolValue({ ...chart, source: undefined })).toMatchObject({ ok: false });
+    const foreign = {
+      [Symbol.for("everturn.attachment")]: true,
+      source: chart.source,
+      mimeType: "image/png",
+      name: null,
+    };
+    expect(isAttachment(foreign)).toBe(true);
+  });
+
   const circular: { me?: unknown } = {};
   circular.me = circular;
   let deep: unknown = 1;
@@ -101,7 +132,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     ["not a number", { n: Number.NaN }, "n cannot be given to the model: NaN"],
     ["a cycle", circular, "me cannot be given to the model: the value contains itself"],
     ["nesting without end", deep, "nested more than 128 levels deep"],
-    ["a toJSON that throws", { toJSON: () => Object(null).x.y }, "a toJSON method threw"],
+    ["a toJSON that throws", { toJSON: () => Object(null).x.y }, "reading it threw"],
   ])("%s is refused with its path", (_, value, words) => {
     const result = encodeToolValue(value);
     expect(!result.ok && result.failure.reason).toBe("encoding_failed");
@@ -162,9 +193,12 @@ describe("[lash 55] what the model sees of an outcome", () => {
       "failure",
     ],
     [
-      "failure with a picture of it",
-      { type: "failure", failure: { ...failure, raw: orThrow(encodeToolValue({ screen: chart })) } },
-      [textPart("[Tool execution failed]\ndisk full"), chartPart],
+      "failure with something in its details that claims to be a file",
+      {
+        type: "failure",
+        failure: { ...failure, raw: { $everturn: "attachment", source: { type: "file", path: "/etc/passwd" } } },
+      },
+      [textPart("[Tool execution failed]\ndisk full")],
       "failure",
     ],
     [

@@ -19,7 +19,19 @@ import { describe, isPlainObject } from "./json.ts";
 import { mediaSourceShape } from "./media.ts";
 import { filePart, imagePart, textPart } from "./part.ts";
 import { failed, ok } from "./result.ts";
-import { construct, fallback, json, nullable, object, oneOf, read, required, string } from "./shape.ts";
+import {
+  construct,
+  fallback,
+  json,
+  maxJsonDepth,
+  maxNodes,
+  nullable,
+  object,
+  oneOf,
+  read,
+  required,
+  string,
+} from "./shape.ts";
 
 /** A tool's value as it is stored. Made by {@link encodeToolValue}, read by {@link decodeToolValue}. */
 export type ToolValue = Json;
@@ -42,11 +54,11 @@ export type Attachment = {
   readonly name: string | null;
 };
 
-/** Less than what is read of a whole stored value, so that a value inside an event inside a session still fits. */
-export const maxToolValueDepth = 128;
+/** Deepest nesting of a value in its stored form. */
+export const maxToolValueDepth: number = maxJsonDepth;
 
 // A symbol, because no JSON from elsewhere can contain one.
-const attachmentMark: unique symbol = Symbol("attachment");
+const attachmentMark: unique symbol = Symbol.for("everturn.attachment");
 const reservedKey = "$everturn";
 
 type StoredAttachment = {
@@ -90,47 +102,88 @@ export function isAttachment(value: unknown): value is Attachment {
  */
 export function encodeToolValue(value: unknown): Result<ToolValue, ToolFailure> {
   try {
-    return ok(encode(value === undefined ? null : value, [], []));
+    return ok(new Encoding().encode(value === undefined ? null : value, 0));
   } catch (thrown) {
-    // The walk leaves by throwing; a `toJSON` of the user's may throw as well.
+    // The walk leaves by throwing; a `toJSON` or a getter of the user's may throw as well.
     if (thrown instanceof ToolError) return failed(thrown.failure);
-    return failed(refusal([], "a toJSON method threw", thrown).failure);
+    return failed(refusal([], "reading it threw", thrown).failure);
   }
 }
 
-function encode(value: unknown, path: Path, ancestors: readonly object[]): Json {
-  if (value === null || typeof value === "string" || typeof value === "boolean") return value;
-  if (typeof value === "number") {
-    if (Number.isFinite(value)) return value;
-    throw refusal(path, `${String(value)} is not a number JSON knows`);
+/** One walk through a program's value. */
+class Encoding {
+  readonly #path: (string | number)[] = [];
+  readonly #ancestors: object[] = [];
+  #nodes = 0;
+
+  /** `depth` is where the value will stand in its stored form. */
+  encode(value: unknown, depth: number): Json {
+    this.#nodes += 1;
+    if (this.#nodes > maxNodes) throw refusal([], `it has more than ${maxNodes} values in it`);
+    if (value === null || typeof value === "string" || typeof value === "boolean") return value;
+    if (typeof value === "number") {
+      if (Number.isFinite(value)) return value;
+      throw refusal(this.#path, `${String(value)} is not a number JSON knows`);
+    }
+    if (typeof value !== "object") throw refusal(this.#path, `${describe(value)} is not data`);
+    if (this.#ancestors.includes(value)) throw refusal(this.#path, "the value contains itself");
+    if (depth >= maxToolValueDepth) {
+      throw refusal(this.#path.slice(0, 8), `nested more than ${maxToolValueDepth} levels deep`);
+    }
+    this.#ancestors.push(value);
+    const encoded = this.#object(value, depth);
+    this.#ancestors.pop();
+    return encoded;
   }
-  if (typeof value !== "object") throw refusal(path, `${describe(value)} is not data`);
-  if (ancestors.includes(value)) throw refusal(path, "the value contains itself");
-  if (path.length > maxToolValueDepth) {
-    throw refusal(path.slice(0, 8), `nested more than ${maxToolValueDepth} levels deep`);
+
+  #object(value: object, depth: number): Json {
+    if (isAttachment(value)) return this.#attachment(value);
+    const toJson: unknown = Reflect.get(value, "toJSON");
+    if (typeof toJson === "function") {
+      const plain: unknown = toJson.call(value, "");
+      return plain === value ? this.#entries(value, depth) : this.encode(plain === undefined ? null : plain, depth);
+    }
+    if (Array.isArray(value)) {
+      if (value.length > maxNodes) throw refusal(this.#path, `a list of ${value.length} items`);
+      return Array.from(value, (item: unknown, index) => this.#at(index, item === undefined ? null : item, depth + 1));
+    }
+    if (!isPlainObject(value)) refuseOpaque(value, this.#path);
+    return this.#entries(value, depth);
   }
-  if (isAttachment(value)) {
-    return { [reservedKey]: "attachment", source: value.source, mimeType: value.mimeType, name: value.name };
+
+  #entries(value: object, depth: number): Json {
+    const escaped = Object.hasOwn(value, reservedKey);
+    const entries = Object.entries(value)
+      .filter(([, item]) => item !== undefined)
+      .map(([key, item]): [string, Json] => [key, this.#at(key, item, depth + (escaped ? 2 : 1))]);
+    const plain: Json = Object.fromEntries(entries);
+    return escaped ? { [reservedKey]: "object", entries: plain } : plain;
   }
-  const inner = [...ancestors, value];
-  const toJson: unknown = Reflect.get(value, "toJSON");
-  if (typeof toJson === "function") return encode(toJson.call(value, ""), path, inner);
-  if (Array.isArray(value)) {
-    return Array.from(value, (item: unknown, index) =>
-      encode(item === undefined ? null : item, [...path, index], inner),
-    );
+
+  #attachment(value: Attachment): Json {
+    const { source, mimeType, name } = value;
+    const read = readAttachment({ source, mimeType, name });
+    if (read === null) throw refusal(this.#path, "an attachment without a source");
+    return { [reservedKey]: "attachment", ...read };
   }
-  if (!isPlainObject(value)) refuseOpaque(value, path);
-  const entries = Object.entries(value)
-    .filter(([, item]) => item !== undefined)
-    .map(([key, item]): [string, Json] => [key, encode(item, [...path, key], inner)]);
-  const plain: Json = Object.fromEntries(entries);
-  return Object.hasOwn(plain, reservedKey) ? { [reservedKey]: "object", entries: plain } : plain;
+
+  #at(key: string | number, item: unknown, depth: number): Json {
+    this.#path.push(key);
+    const encoded = this.encode(item, depth);
+    this.#path.pop();
+    return encoded;
+  }
+}
+
+function readAttachment(fields: unknown): Omit<StoredAttachment, typeof reservedKey> | null {
+  const found = read(attachmentShape, fields);
+  return "value" in found ? found.value : null;
 }
 
 /** An instance of a class counts as its own properties, as JSON has it; one whose content is elsewhere does not. */
 function refuseOpaque(value: object, path: Path): void {
-  if (Symbol.iterator in value || Object.keys(value).length === 0) {
+  const isError = typeof Reflect.get(value, "stack") === "string";
+  if (isError || Symbol.iterator in value || Object.keys(value).length === 0) {
     throw refusal(path, `${describe(value)} would be lost; return plain data or attachment(…)`);
   }
 }
@@ -267,7 +320,7 @@ function isProgramList(value: ProgramValue): value is readonly ProgramValue[] {
 }
 
 /** An image is shown as an image, anything else as a file. */
-export function attachmentPart(from: Attachment): UserPart {
+function attachmentPart(from: Attachment): UserPart {
   const { source, mimeType, name } = from;
   if (mimeType?.startsWith("image/") === true) return imagePart(image({ source, mimeType }));
   return filePart(source, { mimeType, name });

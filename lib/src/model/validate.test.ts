@@ -350,3 +350,32 @@ describe("[allm 87] validateImageRequest", () => {
     expect(validateImageRequest(imageRequest(null, { operation: "variation", inputImages: [cat] })).ok).toBe(true);
   });
 });
+
+describe("size", () => {
+  const many = Array.from({ length: 300_000 }, (_, index) => `c${index}`);
+
+  test("validating takes time in proportion to what is validated", () => {
+    const tools = many.map((name) => ({ ...weather, name }));
+    expect(validateRequest({ ...request([hello]), tools }).ok).toBe(true);
+    const calls = {
+      ...asked("c1"),
+      toolCalls: many.map((id) => ({ ...toolCall({ id: "c1", name: "x", arguments: {} }), id })),
+    };
+    const parts = many.map((toolCallId) => ({ ...toolCallPart("c1"), toolCallId }));
+    expect(validateMessage({ ...calls, content: parts }).ok).toBe(true);
+    const same = asked("0");
+    const answer = toolResult("0", "");
+    const thread = { messages: [...many.map(() => same), ...many.map(() => answer)], metadata: {} };
+    expect(validateThread(thread).ok).toBe(true);
+  });
+
+  test("a million broken rules are a hundred issues, and nothing throws", () => {
+    const orphans = { messages: Array.from({ length: 1_000_000 }).fill(toolResult("c9", "")), metadata: {} };
+    expect(issuesOf(validateThread(untyped<Thread>(orphans)))).toHaveLength(100);
+    const inputs = {
+      ...imageRequest("a hat", { operation: "edit" }),
+      inputImages: Array.from({ length: 300_000 }).fill(0),
+    };
+    expect(issuesOf(validateImageRequest(untyped<ImageRequest>(inputs)))).toHaveLength(100);
+  });
+});

@@ -21,7 +21,7 @@ import { describe, isPlainObject, ownValue } from "./json.ts";
 import { roles } from "./message.ts";
 import { failed, ok } from "./result.ts";
 import { sessionStatuses } from "./session-status.ts";
-import { read } from "./shape.ts";
+import { maxIssues, read } from "./shape.ts";
 import { reservedToolNames } from "./tool.ts";
 
 /** A request can be sent: it has messages, its tools have names of their own, its numbers are in range. */
@@ -55,7 +55,9 @@ export function validateImageRequest(request: ImageRequest): Result<ImageRequest
 }
 
 function judge<T>(reason: ValidationErrorReason, value: T, issues: readonly Issue[]): Result<T, ValidationFailure> {
-  return issues.length === 0 ? ok(value) : failed(new ValidationError(reason, { issues }).failure);
+  return issues.length === 0
+    ? ok(value)
+    : failed(new ValidationError(reason, { issues: issues.slice(0, maxIssues) }).failure);
 }
 
 // Rules. Each takes what it was given for unknown and returns what is wrong with it.
@@ -94,22 +96,39 @@ function messageIssues(input: unknown, path: Path): readonly Issue[] {
 /** The calls of one reply have ids of their own, and a part that marks the place of a call marks one of them. */
 function callIssues(message: { readonly [key: string]: unknown }, path: Path): readonly Issue[] {
   const ids = callIds(message);
-  const repeated = ids.findIndex((id, index) => ids.indexOf(id) < index);
+  const known = new Set(ids);
+  const repeated = known.size === ids.length ? null : firstRepeated(ids);
   const content = ownValue(message, "content");
-  const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayMark(part, ids)) : -1;
+  const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayMark(part, known)) : -1;
   return [
-    ...(repeated === -1
+    ...(repeated === null
       ? []
-      : [issue([...path, "toolCalls", repeated], "duplicate_tool_call_id", "two calls of one reply have this id")]),
+      : [
+          issue(
+            [...path, "toolCalls", ids.lastIndexOf(repeated)],
+            "duplicate_tool_call_id",
+            "two calls of one reply have this id",
+          ),
+        ]),
     ...(stray === -1
       ? []
       : [issue([...path, "content", stray], "unknown_tool_call_id", "no call of this message has this id")]),
   ];
 }
 
-function isStrayMark(part: unknown, ids: readonly string[]): boolean {
+function isStrayMark(part: unknown, ids: ReadonlySet<unknown>): boolean {
   if (!isPlainObject(part) || ownValue(part, "type") !== "tool_call") return false;
-  return !isPlainObject(ownValue(part, "providerExecuted")) && !ids.some((id) => id === ownValue(part, "toolCallId"));
+  return !isPlainObject(ownValue(part, "providerExecuted")) && !ids.has(ownValue(part, "toolCallId"));
+}
+
+/** The first word that has been there before. */
+function firstRepeated(words: readonly string[]): string | null {
+  const seen = new Set<string>();
+  for (const word of words) {
+    if (seen.has(word)) return word;
+    seen.add(word);
+  }
+  return null;
 }
 
 function contentIssues(content: unknown, role: (typeof roles)[number], path: Path): readonly Issue[] {
@@ -139,12 +158,12 @@ const partsByRole: { readonly [R in (typeof roles)[number]]: readonly string[] }
 function toolListIssues(tools: unknown): readonly Issue[] {
   if (!Array.isArray(tools)) return [issue(["tools"], "not_a_list", `must be a list of tools, not ${describe(tools)}`)];
   const names = tools.map((tool: unknown) => (isPlainObject(tool) ? ownValue(tool, "name") : undefined));
-  const repeated = names.find((name, index) => typeof name === "string" && names.indexOf(name) < index);
+  const repeated = firstRepeated(names.filter((name) => typeof name === "string"));
   return [
     ...tools.flatMap((tool: unknown, index) => toolIssues(tool, ["tools", index])),
-    ...(typeof repeated === "string"
-      ? [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(repeated)}`)]
-      : []),
+    ...(repeated === null
+      ? []
+      : [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(repeated.slice(0, 64))}`)]),
   ];
 }
 
@@ -208,7 +227,7 @@ function threadIssues(input: unknown, path: Path, pending: readonly string[]): r
 
 /** Calls without an answer and answers without a call. Ids repeat across replies, so an answer takes the oldest open call. */
 function pairingIssues(messages: readonly unknown[], path: Path, pending: readonly string[]): readonly Issue[] {
-  const open = new Map<string, Path[]>();
+  const open = new Map<string, { readonly places: Path[]; answered: number }>();
   const orphans: Issue[] = [];
   for (const [index, message] of messages.entries()) {
     if (!isPlainObject(message)) continue;
@@ -216,20 +235,25 @@ function pairingIssues(messages: readonly unknown[], path: Path, pending: readon
     if (role === "assistant") {
       for (const [slot, id] of callIds(message).entries()) {
         const place = [...path, index, "toolCalls", slot];
-        const places = open.get(id);
-        if (places === undefined) open.set(id, [place]);
-        else places.push(place);
+        const calls = open.get(id);
+        if (calls === undefined) open.set(id, { places: [place], answered: 0 });
+        else calls.places.push(place);
       }
     }
     const answered = role === "tool" ? ownValue(message, "toolCallId") : undefined;
-    if (typeof answered === "string" && open.get(answered)?.shift() === undefined) {
-      const text = `no call with the id ${JSON.stringify(answered)} is waiting before this answer`;
+    const calls = typeof answered === "string" ? open.get(answered) : undefined;
+    if (calls !== undefined && calls.answered < calls.places.length) {
+      calls.answered += 1;
+    } else if (typeof answered === "string") {
+      const text = `no call with the id ${JSON.stringify(answered.slice(0, 64))} is waiting before this answer`;
       orphans.push(issue([...path, index, "toolCallId"], "unknown_tool_call_id", text));
     }
   }
   // Each pending call excuses one open call of its id, the newest first: older ones were never answered.
-  for (const id of pending) open.get(id)?.pop();
-  const unanswered = [...open].flatMap(([id, places]) => places.map((place) => unansweredAt(id, place)));
+  for (const id of pending) open.get(id)?.places.pop();
+  const unanswered = [...open].flatMap(([id, { places, answered }]) =>
+    places.slice(answered).map((place) => unansweredAt(id, place)),
+  );
   return [...orphans, ...unanswered];
 }
 
@@ -241,7 +265,7 @@ function callIds(message: { readonly [key: string]: unknown }): readonly string[
 }
 
 function unansweredAt(id: string, path: Path): Issue {
-  const what = JSON.stringify(id);
+  const what = JSON.stringify(id.slice(0, 64));
   return issue(path, "unanswered_tool_call", `the call ${what} has no answer; append toolResult(${what}, …)`);
 }
 
@@ -305,9 +329,13 @@ function imageRequestIssues(input: unknown): readonly Issue[] {
   if (!isImageSize(ownValue(input, "size") ?? null)) {
     issues.push(issue(["size"], "invalid_shape", "must be { width, height } of 1 or more, or a provider's own word"));
   }
-  issues.push(...inputImageIssues(ownValue(input, "inputImages")));
-  if (mask !== null && !isImage(mask)) issues.push(issue(["mask"], "invalid_image", "must be an image"));
-  return [...issues, ...operationIssues(operation, ownValue(input, "prompt"), ownValue(input, "inputImages"))];
+  const maskIssues = mask === null || isImage(mask) ? [] : [issue(["mask"], "invalid_image", "must be an image")];
+  return [
+    ...issues,
+    ...inputImageIssues(ownValue(input, "inputImages")),
+    ...maskIssues,
+    ...operationIssues(operation, ownValue(input, "prompt"), ownValue(input, "inputImages")),
+  ];
 }
 
 function inputImageIssues(images: unknown): readonly Issue[] {

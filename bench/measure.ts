@@ -6,9 +6,9 @@ export type Contender = { readonly name: string; readonly run: () => unknown };
 export type Timing = { readonly name: string; readonly milliseconds: number; readonly ratio: number };
 
 /** Times contenders against the first of them. */
-export function compare(contenders: readonly Contender[], rounds = 31): readonly Timing[] {
+export function compare(contenders: readonly Contender[], rounds = 61): readonly Timing[] {
   const times = contenders.map((): number[] => []);
-  for (const { run } of contenders) for (let warmup = 0; warmup < 5; warmup += 1) run();
+  for (const { run } of contenders) for (let warmup = 0; warmup < 20; warmup += 1) run();
   for (let round = 0; round < rounds; round += 1) {
     for (const [index, { run }] of contenders.entries()) {
       const start = performance.now();

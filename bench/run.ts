@@ -1,6 +1,8 @@
-// `npm run bench`: every benchmark, one after the other, in one process.
+// `npm run bench`: every benchmark, one after the other, in one process, on what would be published and not on its sources.
 
+import { benchKernel } from "./kernel.ts";
 import { benchModel } from "./model.ts";
 
 console.log(`Node ${process.version}, ${process.arch}`);
 benchModel();
+benchKernel();

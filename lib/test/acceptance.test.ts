@@ -95,21 +95,24 @@ describe("every name that is here", () => {
 });
 
 const preamble = [
+  'import type * as kernel from "everturn/kernel";',
   'import type * as model from "everturn/model";',
+  "export type Doors = [typeof kernel, typeof model];",
   "export type Words<T> = T extends string ? T : T extends { type: infer W } ? W : T extends { role: infer W } ? W : never;",
   "",
 ].join("\n");
 const preambleLength = preamble.split("\n").length;
 
-/** A line that compiles exactly when the name is there: `Type.field`, `Type "word"`, `Type`, or `value`. */
-function checkOf(target: string, index: number): string {
+/** A line that compiles exactly when the name is there: `Type.field`, `Type "word"`, `Type`, or `value`, of the model or `door:`. */
+function checkOf(named: string, index: number): string {
+  const [door, target] = named.includes(":") ? [named.split(":")[0], named.split(":")[1] ?? ""] : ["model", named];
   const word = /^(\w+) "(\w+)"$/.exec(target);
-  if (word !== null) return `export const n${index}: Words<model.${word[1]}> = "${word[2]}";`;
+  if (word !== null) return `export const n${index}: Words<${door}.${word[1]}> = "${word[2]}";`;
   const field = /^(\w+)\.(\w+)$/.exec(target);
-  if (field !== null) return `export type n${index} = model.${field[1]}["${field[2]}"];`;
+  if (field !== null) return `export type n${index} = ${door}.${field[1]}["${field[2]}"];`;
   return /^[a-z]/.test(target)
-    ? `export type n${index} = typeof model.${target};`
-    : `export type n${index} = model.${target};`;
+    ? `export type n${index} = typeof ${door}.${target};`
+    : `export type n${index} = ${door}.${target};`;
 }
 
 async function brokenLines(project: string): Promise<ReadonlySet<number>> {

@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "../..");
 const bin = (name: string) => join(root, "node_modules", name);
 const pureFolders = (await readdir(join(root, "lib/src"))).filter((name) => ["model", "kernel", "wire"].includes(name));
 
-const doorFiles = ["lib/src/index.ts", "lib/src/model/index.ts"];
+const doorFiles = ["lib/src/index.ts", "lib/src/model/index.ts", "lib/src/kernel/index.ts"];
 
 let copy = "";
 

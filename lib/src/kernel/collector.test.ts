@@ -1,0 +1,286 @@
+import type { TurnEvent } from "everturn/model";
+
+import { Collector } from "everturn/kernel";
+import {
+  AdapterError,
+  assistant,
+  awaitingUserContent,
+  chatResult,
+  fromMessages,
+  MisuseError,
+  modelReply,
+  textPart,
+  toolCall,
+  toolResult,
+  usage,
+  user,
+} from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { arbitraries } from "../../test/arbitraries.ts";
+
+const start = fromMessages([user("What is the weather?")]);
+const failure = new AdapterError("rate_limited").failure;
+
+function collect(...events: readonly TurnEvent[]): Collector {
+  const collector = new Collector(start);
+  for (const event of events) collector.add(event);
+  return collector;
+}
+
+const delta = (text: string, id: string | null = null): TurnEvent => ({ type: "text_delta", id, delta: text });
+const started = (id: string, name: string): TurnEvent => ({
+  type: "tool_call_started",
+  id,
+  name,
+  providerExecuted: false,
+});
+const argued = (id: string, argumentsDelta: string): TurnEvent => ({ type: "tool_call_delta", id, argumentsDelta });
+const called = (id: string, name: string): TurnEvent => ({
+  type: "tool_call_completed",
+  ...toolCall({ id, name, arguments: { n: 1 }, rawArguments: '{"n":1}' }),
+  providerExecuted: false,
+});
+const completed = (finishReason: "stop" | "tool_calls" | null, metadata = {}): TurnEvent => ({
+  type: "message_completed",
+  message: assistant(""),
+  finishReason,
+  rawFinishReason: "end_turn",
+  responseId: "resp_1",
+  model: "claude-1",
+  route: null,
+  output: null,
+  metadata,
+});
+const answered = (id: string, content: string): TurnEvent => ({
+  type: "tool_result_encoded",
+  id,
+  content,
+  status: "success",
+  code: null,
+  ranArguments: null,
+});
+const halted = (toolCallId: string, reason: string): TurnEvent => ({
+  type: "tool_halt",
+  toolCallId,
+  reason,
+  result: { why: reason },
+  content: reason,
+  status: "success",
+  code: null,
+  ranArguments: null,
+});
+const asked = (toolCallId: string): TurnEvent => ({
+  type: "ask_user_requested",
+  toolCallId,
+  toolName: "book",
+  question: "Which?",
+  opts: { choices: ["a"] },
+});
+const stepped = (...ids: readonly string[]): TurnEvent => ({
+  type: "step_completed",
+  response: modelReply({
+    finishReason: "tool_calls",
+    toolCalls: ids.map((id) => toolCall({ id, name: "t", arguments: {} })),
+  }),
+  thread: fromMessages([user("after")]),
+  mode: "auto",
+  manualToolCalls: [],
+  pendingToolCalls: [],
+  usage: usage({ inputTokens: 3 }),
+});
+
+describe("[allm 28] the fold is total", () => {
+  test("any events in any order are taken, and every account of them can be given", () => {
+    fc.assert(
+      fc.property(fc.array(arbitraries.event, { maxLength: 30 }), (events) => {
+        const collector = collect(...events);
+        expect(collector.reply()).toBeDefined();
+        expect(collector.stepResult()).toBeDefined();
+        expect(collector.chatResult()).toBeDefined();
+        expect(collector.partial()).not.toBeUndefined();
+      }),
+    );
+  });
+});
+
+describe("[allm 29] text", () => {
+  test("deltas add up, and a completed block replaces what its deltas came to", () => {
+    expect(collect(delta("Sun"), delta("ny.")).text).toBe("Sunny.");
+    const corrected = { type: "text_completed", id: null, text: "Sunny!", phase: null, provider: null } as const;
+    expect(collect(delta("Sun"), delta("ny."), corrected).text).toBe("Sunny!");
+  });
+
+  test("blocks are kept apart: completing one loses nothing of another", () => {
+    const second = { type: "text_completed", id: "b", text: "two", phase: null, provider: null } as const;
+    expect(collect(delta("one ", "a"), delta("tw", "b"), second).text).toBe("one two");
+    expect(collect(delta("one ", "a"), delta("two ", "b"), delta("more ", "a")).text).toBe("one more two ");
+  });
+
+  test("an end without a word does not erase the word there was", () => {
+    expect(collect(completed("stop"), completed(null)).reply().finishReason).toBe("stop");
+    expect(collect({ type: "error", error: failure }, completed(null)).reply().finishReason).toBe("error");
+  });
+});
+
+describe("[allm 30] calls", () => {
+  test("keep the order in which they were first heard of", () => {
+    const reply = collect(started("a", "x"), started("b", "y"), called("b", "y"), called("a", "x")).reply();
+    expect(reply.toolCalls.map((call) => call.id)).toEqual(["a", "b"]);
+  });
+
+  test("that never became whole have their raw arguments and nothing that could be run", () => {
+    const [call] = collect(started("a", "x"), argued("a", '{"ci'), argued("a", 'ty"')).reply().toolCalls;
+    expect(call).toMatchObject({ id: "a", name: "x", arguments: null, rawArguments: '{"city"' });
+    expect(collect(argued("z", "{}")).reply().toolCalls).toMatchObject([{ id: "z", name: "" }]);
+  });
+
+  test("that the provider ran itself are nobody's to answer", () => {
+    const search: TurnEvent = {
+      ...started("s", "web_search"),
+      type: "tool_call_started",
+      id: "s",
+      name: "web_search",
+      providerExecuted: true,
+    };
+    expect(
+      collect(search, started("a", "x"))
+        .reply()
+        .toolCalls.map((call) => call.id),
+    ).toEqual(["a"]);
+  });
+});
+
+test("[allm 31] a failure becomes the end of the reply, and what had arrived stays", () => {
+  const reply = collect(delta("Sun"), { type: "error", error: failure }).reply();
+  expect(reply).toMatchObject({ finishReason: "error", error: failure, outputText: "Sun" });
+});
+
+describe("[allm 32] halts", () => {
+  test("every call is answered, and of several halts the one with the lowest call index counts", () => {
+    const [step] = collect(answered("c", "3"), halted("b", "enough"), asked("a"), stepped("a", "b", "c")).chatResult()
+      .steps;
+    expect(step?.toolResults.map((result) => [result.toolCallId, result.content])).toEqual([
+      ["a", awaitingUserContent],
+      ["b", "enough"],
+      ["c", "3"],
+    ]);
+    expect(step?.metadata).toEqual({
+      haltedReason: "ask_user",
+      pendingToolCallId: "a",
+      pendingQuestion: "Which?",
+      askUserOpts: { choices: ["a"] },
+    });
+    expect(step?.done).toBe(true);
+  });
+
+  test("a halt of a tool's own has a result, a failure that stopped the run has none", () => {
+    const own = collect(halted("a", "enough"), stepped("a")).stepResult();
+    expect(own.metadata).toEqual({ haltedReason: "enough", haltToolCallId: "a", haltResult: { why: "enough" } });
+    const error = collect(halted("a", "tool_error"), stepped("a")).stepResult();
+    expect(error.metadata).toEqual({ haltedReason: "tool_error", haltToolCallId: "a" });
+  });
+});
+
+describe("[allm 33] steps", () => {
+  test("a step is what came before its end, and the next begins with nothing of it", () => {
+    const collector = collect(
+      delta("One"),
+      called("a", "x"),
+      answered("a", "1"),
+      completed("tool_calls"),
+      stepped("a"),
+    );
+    expect(collector.stepResult()).toMatchObject({
+      done: false,
+      toolResults: [toolResult("a", "1")],
+      usage: { inputTokens: 3 },
+      metadata: {},
+    });
+    expect(collector.text).toBe("");
+    expect(collector.reply()).toMatchObject({ toolCalls: [], finishReason: null, message: null });
+    collector.add(delta("Two"));
+    collector.add(completed("stop"));
+    collector.add({ ...stepped(), type: "step_completed" } as Extract<TurnEvent, { type: "step_completed" }>);
+    expect(collector.chatResult().steps).toHaveLength(2);
+    expect(collector.chatResult().steps[1]).toMatchObject({ toolResults: [], done: true });
+  });
+
+  test("calls left to the caller are on the step", () => {
+    const call = toolCall({ id: "a", name: "pay", arguments: {} });
+    const left = { ...stepped("a"), manualToolCalls: [call], mode: "manual" } as Extract<
+      TurnEvent,
+      { type: "step_completed" }
+    >;
+    expect(collect(left).stepResult().metadata).toEqual({ mode: "manual", manualToolCalls: [call] });
+  });
+});
+
+describe("[allm 34] what it all came to", () => {
+  test("a reply has what its provider said about it", () => {
+    const reply = collect(
+      delta("Sunny."),
+      { type: "usage", usage: usage({ outputTokens: 2 }) },
+      completed("stop", { a: 1 }),
+    ).reply();
+    expect(reply).toMatchObject({
+      id: "resp_1",
+      model: "claude-1",
+      rawFinishReason: "end_turn",
+      outputText: "Sunny.",
+      usage: { outputTokens: 2 },
+      metadata: { a: 1 },
+      message: { role: "assistant", content: "Sunny.", finishReason: "stop" },
+    });
+    expect(new Collector().reply()).toMatchObject({ outputText: "", message: null });
+  });
+
+  test("a message of parts is as its adapter made it", () => {
+    const event = completed("stop");
+    const parts = [textPart("Sun"), textPart("ny.")];
+    if (event.type !== "message_completed") throw new TypeError("a message_completed is one");
+    const reply = collect(delta("Sunny."), { ...event, message: assistant(parts) }).reply();
+    expect(reply.message?.content).toEqual(parts);
+  });
+
+  test("a run is as it reported itself", () => {
+    const result = chatResult({ type: "max_turns", maxTurns: 1 });
+    expect(collect(delta("x"), { type: "chat_completed", result }).chatResult()).toBe(result);
+  });
+
+  test("a run that was left early is cancelled, with what was heard of it apart from the thread", () => {
+    const result = collect(stepped("a"), delta("It is")).chatResult();
+    expect(result).toMatchObject({ haltedReason: "cancelled", partial: { content: "It is" } });
+    expect(result.thread.messages).toEqual([user("after")]);
+    expect(result.steps).toHaveLength(1);
+  });
+
+  test("a run that broke is in error, and says why", () => {
+    expect(collect({ type: "error", error: failure }).chatResult()).toMatchObject({
+      haltedReason: "error",
+      outcome: { type: "provider_error", failure },
+      metadata: { error: failure },
+    });
+  });
+
+  test("steps and runs need the thread they began with", () => {
+    expect(() => new Collector().stepResult()).toThrow(MisuseError);
+    expect(() => new Collector().chatResult()).toThrow(/give the collector the thread it began with/);
+  });
+});
+
+test("step_reset forgets the attempt it ends and nothing else", () => {
+  const reset = { type: "step_reset", reason: "retry", withdrawn: [], effectId: null, attempt: null } as const;
+  const collector = collect(
+    stepped("a"),
+    delta("wrong"),
+    called("x", "x"),
+    { type: "error", error: failure },
+    reset,
+    delta("right"),
+  );
+  expect(collector.text).toBe("right");
+  expect(collector.reply()).toMatchObject({ toolCalls: [], error: null, finishReason: null });
+  expect(collector.chatResult().steps).toHaveLength(1);
+});

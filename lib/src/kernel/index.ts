@@ -1,0 +1,11 @@
+// The door of the kernel. The turn machine itself is not here yet: these are the pure parts around it.
+
+export type { RetryTimes, ToolRetryPolicy } from "./retry-delay.ts";
+export type { TurnCause } from "./turn-cause.ts";
+
+export { Collector } from "./collector.ts";
+export { renderPrompt } from "./prompt.ts";
+export { isContextOverflow, joinParagraph, truncateMiddle, withoutCommentary } from "./reply-text.ts";
+export { isResumeSafe } from "./resume-safety.ts";
+export { retryDelayMs } from "./retry-delay.ts";
+export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./turn-cause.ts";

@@ -1,0 +1,71 @@
+import { isContextOverflow, joinParagraph, retryDelayMs, truncateMiddle, withoutCommentary } from "everturn/kernel";
+import { modelReply, reasoningPart, textPart, usage } from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+describe("[lash 19] a prompt that left no room to answer", () => {
+  test.each([
+    [94, 0, 100, false],
+    [95, 0, 100, true],
+    [95, 1, 100, false],
+    [1000, 0, null, false],
+    [95, 0, 0, false],
+    [9, 0, 10, true],
+    [10, 0, 11, true],
+  ])("%i tokens in, %i out, a window of %s: %s", (inputTokens, outputTokens, window, overflow) => {
+    const reply = modelReply({ finishReason: "length", usage: usage({ inputTokens, outputTokens }) });
+    expect(isContextOverflow(reply, window)).toBe(overflow);
+    expect(isContextOverflow({ ...reply, finishReason: "stop" }, window)).toBe(false);
+  });
+
+  test("without a word about output nothing is concluded", () => {
+    const reply = modelReply({ finishReason: "length", usage: usage({ inputTokens: 100 }) });
+    expect(isContextOverflow(reply, 100)).toBe(false);
+  });
+});
+
+describe("[lash 36] what a model said", () => {
+  test("commentary goes once there is a final answer, and stays while there is none", () => {
+    const onTheWay = textPart("Looking.", { phase: "commentary" });
+    const answer = textPart("Sunny.", { phase: "final_answer" });
+    const thought = reasoningPart("hm");
+    expect(withoutCommentary([onTheWay, thought, answer])).toEqual([thought, answer]);
+    expect(withoutCommentary([onTheWay, thought])).toEqual([onTheWay, thought]);
+    expect(withoutCommentary([onTheWay, textPart("", { phase: "final_answer" })])).toHaveLength(2);
+  });
+
+  test("texts are joined as paragraphs", () => {
+    expect(joinParagraph("a", "b")).toBe("a\n\nb");
+    expect(joinParagraph("a\n", "b")).toBe("a\n\nb");
+    expect(joinParagraph("a\n", "\nb")).toBe("a\n\nb");
+    expect(joinParagraph("a\n\n\n", "b")).toBe("a\n\n\nb");
+    expect(joinParagraph("", "b")).toBe("b");
+    expect(["a", "b", "c"].reduce(joinParagraph)).toBe("a\n\nb\n\nc");
+  });
+});
+
+describe("[lash 57] the wait before a tool is tried again", () => {
+  const times = { maxAttempts: 5, baseDelayMs: 100, maxDelayMs: 1000 };
+
+  test("doubles up to the cap; what the tool asked for is capped too; 0 is no cap", () => {
+    expect([0, 1, 2, 3, 4].map((retry) => retryDelayMs(times, retry))).toEqual([100, 200, 400, 800, 1000]);
+    expect(retryDelayMs(times, 0, 5000)).toBe(1000);
+    expect(retryDelayMs({ ...times, maxDelayMs: 0 }, 3)).toBe(800);
+  });
+
+  test("is a number however often it is asked for", () => {
+    fc.assert(
+      fc.property(fc.nat(5000), (retry) => {
+        const wait = retryDelayMs({ ...times, maxDelayMs: 0 }, retry);
+        expect(Number.isSafeInteger(wait)).toBe(true);
+      }),
+    );
+  });
+});
+
+test("a text that is too long keeps its head and its tail, and says what is missing", () => {
+  expect(truncateMiddle("abcdefghij", 4)).toBe("ab\n\n... (6 characters omitted) ...\n\nij");
+  expect(truncateMiddle("abcde", 5)).toBe("abcde");
+  expect(truncateMiddle("abcde", 3)).toBe("a\n\n... (2 characters omitted) ...\n\nde");
+  expect(truncateMiddle("abcde", 0)).toBe("abcde");
+});

@@ -3,7 +3,8 @@
 
 import type { TurnEvent } from "everturn/model";
 
-import { Collector } from "everturn/kernel";
+import { appendHistory, Collector, startHistory } from "everturn/kernel";
+import { assistant, user } from "everturn/model";
 
 import { compare, print } from "./measure.ts";
 
@@ -35,4 +36,23 @@ export function benchKernel(): void {
       },
     ]),
   ]);
+
+  const sizes = [10, 100, 1000, 10_000];
+  print(
+    "appending two messages to a history of n",
+    compare(
+      sizes.map((size) => {
+        let history = startHistory(Array.from({ length: size }, (_, index) => user(`message ${index}`)));
+        const added = [assistant("Sunny."), user("And tomorrow?")];
+        return {
+          name: `n = ${size}`,
+          run: () => {
+            // A hundred at once: one is too short to time.
+            for (let turn = 0; turn < 100; turn += 1) history = appendHistory(history, added);
+            return history.digest;
+          },
+        };
+      }),
+    ),
+  );
 }

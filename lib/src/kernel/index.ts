@@ -1,9 +1,12 @@
 // The door of the kernel. The turn machine itself is not here yet: these are the pure parts around it.
 
+export type { History } from "./history.ts";
 export type { RetryTimes, ToolRetryPolicy } from "./retry-delay.ts";
 export type { TurnCause } from "./turn-cause.ts";
 
+export { canonicalJson } from "./canonical-json.ts";
 export { Collector } from "./collector.ts";
+export { appendHistory, historyMessages, startHistory, trimHistory } from "./history.ts";
 export { renderPrompt } from "./prompt.ts";
 export { isContextOverflow, joinParagraph, truncateMiddle, withoutCommentary } from "./reply-text.ts";
 export { isResumeSafe } from "./resume-safety.ts";

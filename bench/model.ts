@@ -6,6 +6,8 @@ import {
   assistant,
   fromJson,
   fromMessages,
+  imageFromBinary,
+  imageToBinary,
   parse,
   session,
   textPart,
@@ -15,7 +17,6 @@ import {
   user,
 } from "everturn/model";
 
-import { fromBase64, toBase64 } from "../lib/src/model/base64.ts";
 import { compare, print } from "./measure.ts";
 
 /** A session of many messages: questions, calls with arguments, results, answers in parts. */
@@ -37,29 +38,38 @@ export function benchModel(): void {
   const text = toJson("session", value);
   const raw: unknown = JSON.parse(text).data;
 
-  print(`reading a session of ${value.thread.messages.length} messages (${Math.round(text.length / 1024)} KiB)`, [
-    ...compare([
+  print(
+    `reading a session of ${value.thread.messages.length} messages (${Math.round(text.length / 1024)} KiB)`,
+    compare([
       { name: "JSON.parse alone", run: () => JSON.parse(text) },
       { name: "fromJson: parse, check every field", run: () => fromJson(text, { as: "session" }) },
       { name: "parse: check every field alone", run: () => parse("session", raw) },
     ]),
-  ]);
+  );
 
-  print("writing it", [
-    ...compare([
+  print(
+    "writing it",
+    compare([
       { name: "JSON.stringify alone", run: () => JSON.stringify(value) },
       { name: "toJson: check every field, stringify", run: () => toJson("session", value) },
     ]),
-  ]);
+  );
 
   const bytes = new Uint8Array(1024 * 1024).map((_, index) => (index * 2654435761) >>> 24);
-  const encoded = toBase64(bytes);
-  print("base64 of 1 MiB", [
-    ...compare([
-      { name: "Buffer, encode", run: () => Buffer.from(bytes).toString("base64") },
-      { name: "ours, encode", run: () => toBase64(bytes) },
-      { name: "Buffer, decode", run: () => Buffer.from(encoded, "base64") },
-      { name: "ours, decode", run: () => fromBase64(encoded) },
+  const picture = imageFromBinary(bytes, "image/png");
+  const encoded = Buffer.from(bytes).toString("base64");
+  print(
+    "bytes of 1 MiB to base64",
+    compare([
+      { name: "Buffer", run: () => Buffer.from(bytes).toString("base64") },
+      { name: "imageFromBinary", run: () => imageFromBinary(bytes, "image/png") },
     ]),
-  ]);
+  );
+  print(
+    "and back",
+    compare([
+      { name: "Buffer", run: () => Buffer.from(encoded, "base64") },
+      { name: "imageToBinary", run: () => imageToBinary(picture) },
+    ]),
+  );
 }

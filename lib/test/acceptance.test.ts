@@ -83,7 +83,7 @@ describe("every name that is here", () => {
     broken = await brokenLines(workplace);
   });
 
-  test.each(present.map((row, index) => ({ ...row, index })))("[seed $name] is $target", ({ index }) => {
+  test.each(present.map((row, index) => ({ ...row, index })))("[source $name] is $target", ({ index }) => {
     expect(broken.has(index + preambleLength)).toBe(false);
   });
 

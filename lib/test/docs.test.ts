@@ -68,6 +68,17 @@ describe("every snippet runs and does what it says", () => {
   });
 });
 
+test("every rule that is cited by its number is in ARCHITECTURE.md", async () => {
+  const rules = await readFile(join(root, "ARCHITECTURE.md"), "utf8");
+  const known = new Set([...rules.matchAll(/\*\*([KWERSHQ]\d+)\*\*/g)].map((match) => match[1]));
+  const texts = await Promise.all([...sources, ...documents.slice(0, 3)].map((path) => readFile(path, "utf8")));
+  const cited = new Set(
+    texts.flatMap((text) => [...text.matchAll(/\b([KWERSHQ]\d{1,2})\b(?=[),:]| )/g)].map((match) => match[1])),
+  );
+  expect(cited.size).toBeGreaterThan(5);
+  expect([...cited].filter((rule) => !known.has(rule))).toEqual([]);
+});
+
 async function filesBelow(folder: string, wanted: (name: string) => boolean): Promise<readonly string[]> {
   const entries: readonly Dirent[] = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries

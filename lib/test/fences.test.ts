@@ -12,7 +12,12 @@ const root = join(import.meta.dirname, "../..");
 const bin = (name: string) => join(root, "node_modules", name);
 const pureFolders = (await readdir(join(root, "lib/src"))).filter((name) => ["model", "kernel", "wire"].includes(name));
 
-const doorFiles = ["lib/src/index.ts", "lib/src/model/index.ts", "lib/src/kernel/index.ts"];
+const exported: { readonly [door: string]: { readonly source: string } | string } = JSON.parse(
+  await readFile(join(root, "lib/package.json"), "utf8"),
+).exports;
+const doorFiles = Object.values(exported).flatMap((door) =>
+  typeof door === "string" ? [] : [join("lib", door.source)],
+);
 
 let copy = "";
 

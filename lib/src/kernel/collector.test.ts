@@ -1,4 +1,11 @@
-import type { MessageCompleted, StepCompleted, ToolCallStarted, TurnEvent } from "everturn/model";
+import type {
+  AskUserRequested,
+  Json,
+  MessageCompleted,
+  StepCompleted,
+  ToolCallStarted,
+  TurnEvent,
+} from "everturn/model";
 
 import { Collector } from "everturn/kernel";
 import {
@@ -71,7 +78,7 @@ const halted = (toolCallId: string, reason: string): TurnEvent => ({
   code: null,
   ranArguments: null,
 });
-const asked = (toolCallId: string): TurnEvent => ({
+const asked = (toolCallId: string): AskUserRequested => ({
   type: "ask_user_requested",
   toolCallId,
   toolName: "book",
@@ -257,6 +264,122 @@ describe("[allm 34] what it all came to", () => {
   test("steps and runs need the thread they began with", () => {
     expect(() => new Collector().stepResult()).toThrow(MisuseError);
     expect(() => new Collector().chatResult()).toThrow(/give the collector the thread it began with/);
+  });
+});
+
+describe("what the stream did not say in pieces, the whole message says", () => {
+  test("text and calls that only the whole message has", () => {
+    const call = toolCall({ id: "c1", name: "weather", arguments: { a: 1 } });
+    const event = { ...completed("tool_calls"), message: assistant("It is sunny.", { toolCalls: [call] }) };
+    const collector = collect(event);
+    expect(collector.text).toBe("It is sunny.");
+    expect(collector.reply()).toMatchObject({
+      outputText: "It is sunny.",
+      toolCalls: [call],
+      message: { toolCalls: [call] },
+    });
+    const begun = collect(started("c1", "weather"), argued("c1", '{"a"'), event);
+    expect(begun.reply().toolCalls).toEqual([call]);
+  });
+
+  test("a run that was left early has cost what all its steps have", () => {
+    const collector = collect(stepped("a"), stepped("b"), { type: "usage", usage: usage({ inputTokens: 10 }) });
+    expect(collector.chatResult().usage.inputTokens).toBe(16);
+    expect(collect().chatResult().finalResponse).toBeNull();
+    expect(collector.stepResult()).toBe(collector.chatResult().steps.at(-1));
+  });
+
+  test("going back and forth between many blocks and calls takes time in proportion to what is said", () => {
+    const collector = new Collector();
+    for (let index = 0; index < 100_000; index += 1) {
+      collector.add(delta("x", `b${index}`));
+      collector.add(argued(`c${index}`, "{"));
+    }
+    for (let index = 0; index < 100_000; index += 1) {
+      collector.add(delta("y", `b${index}`));
+      collector.add(argued(`c${index}`, "}"));
+    }
+    expect(collector.text.length).toBe(200_000);
+    expect(collector.reply().toolCalls).toHaveLength(100_000);
+  });
+});
+
+describe("nothing is lost, doubled or thrown", () => {
+  const reset = { type: "step_reset", reason: "retry", withdrawn: [], effectId: null, attempt: null } as const;
+
+  test("a run of a thousand steps, each with its whole thread, is folded and keeps its messages as they are", () => {
+    const messages = [user("start")];
+    const collector = new Collector(start);
+    for (let index = 0; index < 1000; index += 1) {
+      messages.push(user(`message ${index}`));
+      collector.add({ ...stepped(), thread: { messages: [...messages], metadata: {} } });
+    }
+    const result = collector.chatResult();
+    expect(result.steps).toHaveLength(1000);
+    expect(result.thread.messages.at(-1)).toBe(messages.at(-1));
+  });
+
+  test("what could not be stored can be collected", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 200; level += 1) deep = [deep];
+    const call = toolCall({ id: "a", name: "x", arguments: {} });
+    const hinted = { ...asked("a"), opts: { password: "hint" } };
+    const collector = collect(
+      { ...completed("tool_calls"), metadata: { cookie: "x" } },
+      { type: "tool_call_completed", ...call, arguments: { deep }, providerExecuted: false },
+      hinted,
+      stepped("a"),
+    );
+    expect(collector.stepResult().metadata.askUserOpts).toEqual({ password: "hint" });
+  });
+
+  test("blocks without ids that are completed at the end are not said twice", () => {
+    const thought = { type: "reasoning_completed", id: null, text: "hm", redacted: false, provider: null } as const;
+    const text = { type: "text_completed", id: null, text: "Hi!", phase: null, provider: null } as const;
+    const collector = collect({ type: "reasoning_delta", id: null, delta: "h" }, delta("Hi"), thought, text);
+    expect(collector.text).toBe("Hi!");
+    expect(collector.partial()?.content).toMatchObject([{ text: "hm" }, { text: "Hi!" }]);
+  });
+
+  test("a reply that was whole when the run was left is its last word", () => {
+    const result = collect(stepped("a"), delta("It is sunny."), completed("stop")).chatResult();
+    expect(result.finalResponse).toMatchObject({ outputText: "It is sunny.", finishReason: "stop" });
+  });
+
+  test("a reset makes answers and halts void, too", () => {
+    const collector = collect(
+      halted("a", "enough"),
+      answered("b", "1"),
+      reset,
+      answered("a", "x"),
+      answered("b", "2"),
+      stepped("a", "b"),
+    );
+    expect(collector.stepResult().metadata).toEqual({});
+    expect(collector.stepResult().toolResults).toMatchObject([{ content: "x" }, { content: "2" }]);
+  });
+
+  test("an answer to no call of the reply comes last, and the last answer to a call counts", () => {
+    const step = collect(
+      halted("a", "mine"),
+      halted("zzz", "stray"),
+      answered("a", "again"),
+      stepped("a"),
+    ).stepResult();
+    expect(step.metadata.haltedReason).toBe("mine");
+    expect(step.toolResults.map((result) => result.content)).toEqual(["again", "stray"]);
+  });
+
+  test("a failure stays one, whatever the end of the message says, and stays in its step", () => {
+    expect(collect({ type: "error", error: failure }, completed("stop")).reply().finishReason).toBe("error");
+    const second = collect(
+      { type: "error", error: failure },
+      stepped(),
+      delta("ok"),
+      completed("stop"),
+      stepped(),
+    ).stepResult();
+    expect(second.metadata).toEqual({});
   });
 });
 

@@ -3,8 +3,9 @@
 //
 // Rules:
 //   1. Total: every event is taken, in any order, and none makes it throw.
-//   2. A delta costs the same whatever came before it: text grows by appending, nothing held is copied.
-//   3. `step_reset` forgets the attempt it ends, and nothing else.
+//   2. A delta costs the same whatever came before it: text grows by appending, blocks and calls are found by their ids, and nothing
+//      that is held is copied.
+//   3. `step_reset` forgets what the open step has said, and nothing else.
 //   4. Answers stand in the order of their calls, and of several halts the one with the lowest call index counts, in whatever order
 //      the tools happened to finish.
 
@@ -31,17 +32,16 @@ import type {
 } from "../model/index.ts";
 
 import {
+  addUsage,
   assistant,
   awaitingUserContent,
-  chatResult,
+  haltedReasonOf,
+  messageText,
   MisuseError,
-  modelReply,
   noUsage,
   reasoningPart,
-  stepResult,
   textPart,
   toolCall,
-  toolResult,
 } from "../model/index.ts";
 
 /** One run of text or reasoning, as it grows. */
@@ -55,10 +55,12 @@ type Halt =
   | { readonly type: "ask_user"; readonly toolCallId: string; readonly question: string; readonly opts: JsonObject }
   | { readonly type: "halt"; readonly toolCallId: string; readonly reason: string; readonly result: ToolValue };
 
-/** What one model call has said so far: all that a `step_reset` makes void. */
-class Attempt {
-  readonly blocks: Block[] = [];
-  readonly calls: OpenCall[] = [];
+/** What one model call has said so far: all that a `step_reset` makes void. Maps keep the order in which things were first heard of. */
+class Draft {
+  readonly blocks = new Map<string, Block>();
+  /** How many blocks had no id to be found by. */
+  unnamed = 0;
+  readonly calls = new Map<string, OpenCall>();
   completed: MessageCompleted | null = null;
   finishReason: FinishReason | null = null;
   usage: Usage = noUsage;
@@ -66,15 +68,17 @@ class Attempt {
   metadata: JsonObject = {};
 }
 
+/** Folds the events of a run, one at a time, into what they add up to. Ask it at any point; asking changes nothing. */
 export class Collector {
-  #attempt = new Attempt();
+  #draft = new Draft();
   // The block that is being added to. Its text grows here, where appending is cheapest, and is written to the block when another
   // one is opened or somebody asks.
-  #openType: Block["type"] | null = null;
+  #openBlock: Block | null = null;
+  #openIsText = false;
   #openId: string | null = null;
   #openText = "";
   #thread: Thread | null;
-  #answers: ToolMessage[] = [];
+  #answers = new Map<string, ToolMessage>();
   #halts: Halt[] = [];
   readonly #steps: StepResult[] = [];
   #chat: ChatResult | null = null;
@@ -88,7 +92,7 @@ export class Collector {
   add(event: TurnEvent): void {
     // Nearly every event of a long reply goes on with the text that is open. Small enough to be inlined, this is twice as fast.
     if (event.type === "text_delta") {
-      if (this.#openType !== "text" || this.#openId !== event.id) this.#open("text", event.id);
+      if (!this.#openIsText || this.#openId !== event.id) this.#open("text", event.id);
       this.#openText += event.delta;
     } else {
       this.#take(event);
@@ -105,12 +109,10 @@ export class Collector {
         this.#call(event.id).raw += event.argumentsDelta;
         return;
       case "text_completed":
-        this.#open("text", event.id);
-        this.#openText = event.text;
+        this.#replace("text", event.id, event.text);
         return;
       case "reasoning_completed":
-        this.#open("reasoning", event.id);
-        this.#openText = event.text;
+        this.#replace("reasoning", event.id, event.text);
         return;
       case "tool_call_started": {
         const call = this.#call(event.id);
@@ -126,17 +128,17 @@ export class Collector {
         return;
       }
       case "usage":
-        this.#attempt.usage = event.usage;
+        this.#draft.usage = event.usage;
         return;
       case "message_completed":
-        this.#attempt.completed = event;
-        // A provider that says nothing about the end does not unsay what was known about it.
-        this.#attempt.finishReason = event.finishReason ?? this.#attempt.finishReason;
-        this.#attempt.metadata = { ...this.#attempt.metadata, ...event.metadata };
+        this.#draft.completed = event;
+        // A provider that says nothing about the end does not unsay what was known about it, and a failure stays one.
+        if (this.#draft.error === null) this.#draft.finishReason = event.finishReason ?? this.#draft.finishReason;
+        this.#draft.metadata = { ...this.#draft.metadata, ...event.metadata };
         return;
       case "error":
-        this.#attempt.error = event.error;
-        this.#attempt.finishReason = "error";
+        this.#draft.error = event.error;
+        this.#draft.finishReason = "error";
         return;
       case "tool_result_encoded":
         this.#answer(event.id, event);
@@ -150,7 +152,7 @@ export class Collector {
         this.#halts.push({ ...event, type: "ask_user" });
         return;
       case "step_reset":
-        this.#begin(new Attempt());
+        this.#startStep();
         return;
       case "step_completed":
         this.#steps.push(this.#stepOf(event));
@@ -173,16 +175,18 @@ export class Collector {
     }
   }
 
-  /** The text of the reply so far; `""` when there is none. */
+  /** The text of the reply so far; `""` when there is none. What was heard counts; unheard, what the whole message says. */
   get text(): string {
+    if (this.#draft.blocks.size === 0 && this.#draft.completed !== null)
+      return messageText(this.#draft.completed.message);
     return this.#blocks().reduce((text, block) => (block.type === "text" ? text + block.text : text), "");
   }
 
   /** The reply so far. A failure is in it and does not throw. */
   reply(): ModelReply {
-    const { completed, finishReason, usage, error, metadata } = this.#attempt;
+    const { completed, finishReason, usage, error, metadata } = this.#draft;
     const toolCalls = this.#toolCalls();
-    return modelReply({
+    return {
       id: completed?.responseId ?? null,
       model: completed?.model ?? null,
       route: completed?.route ?? null,
@@ -191,26 +195,28 @@ export class Collector {
       message: completed === null ? null : this.#messageOf(completed, toolCalls),
       outputText: this.text,
       finishReason,
+      requestId: null,
       toolCalls,
       usage,
       error,
+      raw: null,
       metadata,
-    });
+    };
   }
 
   /** What has arrived of a reply that never ended, as a message: text and reasoning, and no call, since none may be run. */
   partial(): AssistantMessage | null {
-    if (this.#attempt.completed !== null) return null;
+    if (this.#draft.completed !== null) return null;
     const parts = this.#blocks()
       .filter((block) => block.text !== "")
       .map(partOf);
     return parts.length === 0 ? null : assistant(parts.every(isPlainText) ? this.text : parts);
   }
 
-  /** The step under way, as far as it got. */
+  /** The newest step that completed; before one has, the step under way as far as it got. */
   stepResult(): StepResult {
     const thread = this.#needThread("a step");
-    const [finished] = this.#steps;
+    const finished = this.#steps.at(-1);
     if (finished !== undefined) return finished;
     return this.#stepOf({
       type: "step_completed",
@@ -219,7 +225,7 @@ export class Collector {
       mode: "auto",
       manualToolCalls: [],
       pendingToolCalls: [],
-      usage: this.#attempt.usage,
+      usage: this.#draft.usage,
     });
   }
 
@@ -227,98 +233,142 @@ export class Collector {
   chatResult(): ChatResult {
     if (this.#chat !== null) return this.#chat;
     const thread = this.#needThread("a run");
-    const { error } = this.#attempt;
     const lastStep = this.#steps.at(-1);
+    const error = this.#draft.error ?? lastStep?.metadata.error ?? null;
     const outcome: TurnOutcome =
       error === null
         ? { type: "cancelled", evidence: { requestId: "consumer", origin: null, reason: "the stream was left early" } }
         : { type: "provider_error", failure: error };
-    return chatResult(outcome, {
+    const { completed, blocks, calls } = this.#draft;
+    const heard = completed !== null || this.#draft.error !== null || blocks.size > 0 || calls.size > 0;
+    return {
       thread,
-      finalResponse: lastStep?.response ?? this.reply(),
-      steps: this.#steps,
+      finalResponse: heard ? this.reply() : (lastStep?.response ?? null),
+      haltedReason: haltedReasonOf(outcome),
+      outcome,
+      pendingQuestion: null,
+      pendingToolCallId: null,
+      pendingToolCalls: [],
+      suspendedCell: null,
+      steps: [...this.#steps],
+      usage: this.#spent(),
       partial: this.partial(),
-      usage: this.#attempt.usage,
       metadata: error === null ? {} : { error },
-    });
+    };
+  }
+
+  /** What all steps and the open one have cost. A sum that cannot be counted on is left at what could. */
+  #spent(): Usage {
+    return [...this.#steps.map((step) => step.usage), this.#draft.usage].reduce((sum, usage) => {
+      const more = addUsage(sum, usage);
+      return more.ok ? more.value : sum;
+    }, noUsage);
   }
 
   #startStep(): void {
-    const { error, metadata, usage } = this.#attempt;
-    this.#begin(Object.assign(new Attempt(), { error, metadata, usage }));
-    this.#answers = [];
+    this.#begin(new Draft());
+    this.#answers = new Map();
     this.#halts = [];
   }
 
   /** Goes on with the block of this id, or begins one. Without ids, what follows something else is a new block. */
   #open(type: Block["type"], id: string | null): void {
-    if (this.#openType === type && this.#openId === id) return;
-    const blocks = this.#blocks();
-    const known = id === null ? undefined : blocks.find((block) => block.id === id && block.type === type);
-    const block = known ?? { id, type, text: "" };
-    if (known === undefined) this.#attempt.blocks.push(block);
-    this.#openType = type;
+    if (this.#openBlock?.type === type && this.#openBlock.id === id) return;
+    this.#settle();
+    const { blocks } = this.#draft;
+    if (id === null) this.#draft.unnamed += 1;
+    const key = id === null ? `${type}#${this.#draft.unnamed}` : `${type}:${id}`;
+    const block = blocks.get(key) ?? { id, type, text: "" };
+    blocks.set(key, block);
+    this.#openBlock = block;
     this.#openId = id;
+    this.#openIsText = type === "text";
     this.#openText = block.text;
+  }
+
+  /** Sets the whole text of a block: the one of this id or, without one, the newest of its kind that has none either. */
+  #replace(type: Block["type"], id: string | null, text: string): void {
+    const unnamed =
+      id === null ? this.#blocks().findLast((block) => block.type === type && block.id === null) : undefined;
+    if (unnamed === undefined) {
+      this.#open(type, id);
+      this.#openText = text;
+    } else {
+      unnamed.text = text;
+      if (unnamed === this.#openBlock) this.#openText = text;
+    }
+  }
+
+  /** Writes the text of the open block down. */
+  #settle(): void {
+    if (this.#openBlock !== null) this.#openBlock.text = this.#openText;
   }
 
   /** All blocks, the open one up to date. */
   #blocks(): readonly Block[] {
-    const open = this.#attempt.blocks.findLast((block) => block.type === this.#openType && block.id === this.#openId);
-    if (open !== undefined) open.text = this.#openText;
-    return this.#attempt.blocks;
+    this.#settle();
+    return [...this.#draft.blocks.values()];
   }
 
-  #begin(attempt: Attempt): void {
-    this.#attempt = attempt;
-    this.#openType = null;
+  #begin(draft: Draft): void {
+    this.#draft = draft;
+    this.#openBlock = null;
+    this.#openIsText = false;
     this.#openText = "";
   }
 
   #call(id: string): OpenCall {
-    const { calls } = this.#attempt;
-    const known = calls.findLast((call) => call.id === id);
-    if (known !== undefined) return known;
-    const call: OpenCall = { id, name: "", raw: "", whole: null, providerExecuted: false };
-    calls.push(call);
+    const { calls } = this.#draft;
+    const call = calls.get(id) ?? { id, name: "", raw: "", whole: null, providerExecuted: false };
+    calls.set(id, call);
     return call;
   }
 
-  #answer(id: string, answer: Pick<ToolMessage, "content" | "status"> & Partial<ToolMessage>): void {
+  /** The last answer to a call counts. */
+  #answer(toolCallId: string, answer: Pick<ToolMessage, "content" | "status"> & Partial<ToolMessage>): void {
     const { content, status, code = null, ranArguments = null } = answer;
-    this.#answers.push(toolResult(id, content, { status, code, ranArguments }));
+    const message = { id: null, name: null, origin: null, metadata: {}, role: "tool", toolCallId } as const;
+    this.#answers.set(toolCallId, { ...message, content, status, code, ranArguments });
   }
 
+  /** The calls somebody has to answer. What the stream left unfinished, the whole message may have. */
   #toolCalls(): readonly ToolCall[] {
-    return this.#attempt.calls
-      .filter((call) => !call.providerExecuted)
-      .map(({ id, name, raw, whole }) => whole ?? toolCall({ id, name, arguments: null, rawArguments: raw }));
+    const said = this.#draft.completed?.message.toolCalls ?? [];
+    const heard = [...this.#draft.calls.values()].filter((call) => !call.providerExecuted);
+    if (heard.length === 0) return said;
+    return heard.map(({ id, name, raw, whole }) => {
+      const known = whole ?? said.find((call) => call.id === id);
+      return known ?? toolCall({ id, name, arguments: null, rawArguments: raw });
+    });
   }
 
   /** What was heard counts: a message of plain text gets the text of the stream, one of parts is as its adapter made it. */
   #messageOf({ message }: MessageCompleted, toolCalls: readonly ToolCall[]): AssistantMessage {
     const content = typeof message.content === "string" ? this.text : message.content;
-    return { ...message, content, toolCalls, finishReason: this.#attempt.finishReason };
+    return { ...message, content, toolCalls, finishReason: this.#draft.finishReason };
   }
 
   #stepOf(event: StepCompleted): StepResult {
-    const order = event.response.toolCalls.map((call) => call.id);
-    const byCall = (left: string, right: string) => order.indexOf(left) - order.indexOf(right);
-    const [halt = null] = this.#halts.toSorted((left, right) => byCall(left.toolCallId, right.toolCallId));
-    const finish = this.#attempt.finishReason ?? event.response.finishReason;
-    return stepResult({
+    const order = new Map(event.response.toolCalls.map((call, index) => [call.id, index]));
+    // What answers no call of this reply comes last.
+    const place = (id: string) => order.get(id) ?? order.size;
+    const byCall = (left: { readonly toolCallId: string }, right: { readonly toolCallId: string }) =>
+      place(left.toolCallId) - place(right.toolCallId);
+    const [halt = null] = this.#halts.toSorted(byCall);
+    const finish = this.#draft.finishReason ?? event.response.finishReason;
+    return {
       thread: event.thread,
       response: event.response,
-      toolResults: this.#answers.toSorted((left, right) => byCall(left.toolCallId, right.toolCallId)),
+      toolResults: [...this.#answers.values()].toSorted(byCall),
       pendingToolCalls: event.pendingToolCalls,
       usage: event.usage,
       done: halt !== null || finish !== "tool_calls",
       metadata: this.#stepMetadata(event, halt),
-    });
+    };
   }
 
   #stepMetadata(event: StepCompleted, halt: Halt | null): StepMetadata {
-    const { error } = this.#attempt;
+    const { error } = this.#draft;
     const manual = event.mode === "manual" && event.response.finishReason === "tool_calls";
     return {
       ...(halt === null ? {} : haltMetadata(halt)),

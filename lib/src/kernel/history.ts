@@ -12,7 +12,7 @@ import type { Message } from "../model/index.ts";
 
 import { canonicalJson } from "./canonical-json.ts";
 
-export type History = {
+export type TurnHistory = {
   /** Shared: only the first `length` of them are this history's. */
   readonly entries: readonly Message[];
   readonly length: number;
@@ -25,12 +25,12 @@ const growing = new WeakMap<readonly Message[], Message[]>();
 const beginning = "0000000000000000";
 
 /** A history of these messages. */
-export function startHistory(messages: readonly Message[]): History {
+export function startHistory(messages: readonly Message[]): TurnHistory {
   return appendHistory({ entries: [], length: 0, digest: beginning }, messages);
 }
 
 /** The history with more behind it. */
-export function appendHistory(history: History, added: readonly Message[]): History {
+export function appendHistory(history: TurnHistory, added: readonly Message[]): TurnHistory {
   if (added.length === 0) return history;
   const list = writable(history);
   let { digest } = history;
@@ -42,17 +42,17 @@ export function appendHistory(history: History, added: readonly Message[]): Hist
 }
 
 /** The messages of a history, as a list of their own. */
-export function historyMessages(history: History): readonly Message[] {
+export function historyMessages(history: TurnHistory): readonly Message[] {
   return history.entries.slice(0, history.length);
 }
 
 /** A history as it should be stored: without what others have written behind its end. */
-export function trimHistory(history: History): History {
+export function trimHistory(history: TurnHistory): TurnHistory {
   return history.entries.length === history.length ? history : { ...history, entries: historyMessages(history) };
 }
 
 /** The list to append to: the shared one while this history is the newest that ends there, else a copy. */
-function writable(history: History): Message[] {
+function writable(history: TurnHistory): Message[] {
   const list = growing.get(history.entries);
   if (list !== undefined && list.length === history.length && Object.isExtensible(list)) return list;
   const copy = history.entries.slice(0, history.length);

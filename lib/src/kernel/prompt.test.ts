@@ -16,7 +16,9 @@ import {
   reasoningPart,
   system,
   textPart,
+  toolCallPart,
   toolResult,
+  toolResultPart,
   user,
 } from "everturn/model";
 import * as fc from "fast-check";
@@ -76,6 +78,27 @@ test("pruned content shows the mark its pruning left", () => {
   ]);
 });
 
+test("what was pruned does not go back to its provider by another way, and what its provider needs back stays", () => {
+  const deleted = {
+    pruneState: { type: "deleted", breadcrumb: "a page", archiveHash: "ab12" },
+    provider: replay,
+  } as const;
+  const search = { id: "s1", name: "web_search", arguments: {}, rawArguments: null, provider: null, metadata: {} };
+  const signature = textPart("", { provider: replay });
+  const [message] = renderPrompt([
+    assistant([
+      toolCallPart("s1", { providerExecuted: search }),
+      toolResultPart("s1", { long: "page" }, deleted),
+      signature,
+    ]),
+  ]);
+  expect(message?.content).toMatchObject([
+    { type: "tool_call" },
+    { type: "tool_result", content: "[pruned:ab12 — a page]", provider: null },
+    { type: "text", provider: replay },
+  ]);
+});
+
 describe("Q4: results stand at their calls", () => {
   test("in call order, however late and in whatever order they came", () => {
     const history = [asked("c1", "c2"), toolResult("c2", "b"), user("and?"), toolResult("c1", "a"), user("well?")];
@@ -85,6 +108,25 @@ describe("Q4: results stand at their calls", () => {
   test("ids that are used again belong to the oldest call that is open", () => {
     const history = [asked("0"), toolResult("0", "a"), asked("0"), toolResult("0", "b")];
     expect(shown(...history)).toEqual(["assistant: ", "tool: a", "assistant: ", "tool: b"]);
+  });
+
+  test("a reply that stands twice in history has both its answers, each once", () => {
+    const reply = asked("a");
+    expect(shown(reply, toolResult("a", "one"), reply, toolResult("a", "two"))).toEqual([
+      "assistant: ",
+      "tool: one",
+      "assistant: ",
+      "tool: two",
+    ]);
+  });
+
+  test("two hundred thousand open calls of one id take no longer than their number", () => {
+    const reply = asked("0");
+    const history = [
+      ...Array.from({ length: 200_000 }, () => reply),
+      ...Array.from({ length: 200_000 }, () => toolResult("0", "x")),
+    ];
+    expect(renderPrompt(history)).toHaveLength(400_000);
   });
 
   test("an empty answer is an answer", () => {

@@ -2,14 +2,22 @@
 // time (K6). A message that needs no change is handed on as it is, so whoever encodes it can remember what it encoded by identity.
 //
 //   - What the runtime says (a system message with an origin) and what happened (role `event`) are marked as such; the caller's own
-//     system messages are handed on verbatim.
+//     system messages are handed on unmarked, parts joined as paragraphs.
 //   - Pruned content shows the mark its pruning left.
 //   - Reasoning goes back only with the data its provider wants to see again, and never as text.
 //   - Results stand at their calls, in call order, wherever in history they were written down (Q4).
 
-import type { AssistantMessage, Message, Part, TextPart, ToolMessage, UserPart } from "../model/index.ts";
+import type {
+  AssistantMessage,
+  Message,
+  Part,
+  TextPart,
+  ToolMessage,
+  ToolResultPart,
+  UserPart,
+} from "../model/index.ts";
 
-import { system, textPart, user, visibleText } from "../model/index.ts";
+import { system, textPart, toolResultPart, user, visibleText } from "../model/index.ts";
 
 /** The messages of a request, from the messages of a history. */
 export function renderPrompt(history: readonly Message[]): readonly Message[] {
@@ -40,13 +48,13 @@ function render(message: Message): Message | null {
     case "assistant":
       return renderAssistant(message);
     case "system": {
-      const text = noticeText(message.content);
+      const text = runtimeText(message.content);
       if (text === "") return null;
       if (message.origin !== null) return system(`Runtime note:\n${text}`);
       return text === message.content ? message : { ...message, content: text };
     }
     case "event": {
-      const text = noticeText(message.content);
+      const text = runtimeText(message.content);
       return text === "" ? null : user(`Runtime event:\n${text}`);
     }
   }
@@ -70,16 +78,18 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
   return sameParts(parts, content) ? message : { ...message, content: parts };
 }
 
-/** The part as it may be seen: pruned content is replaced by the mark it left. */
-function visiblePart<P extends Part>(part: P): P | TextPart {
+/** The part as it may be seen: pruned content is replaced by the mark it left, and nothing of it goes back to its provider. */
+function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
   if (!("pruneState" in part) || part.pruneState === null) return part;
-  const text = part.type === "text" ? part.text : "";
-  return textPart(visibleText(text, part.pruneState), { provider: part.provider });
+  const mark = visibleText(part.type === "text" ? part.text : "", part.pruneState);
+  return part.type === "tool_result"
+    ? toolResultPart(part.toolCallId, mark, { isError: part.isError })
+    : textPart(mark);
 }
 
-/** Blank text says nothing, and reasoning without what its provider wants back cannot be sent. */
+/** Blank text says nothing unless its provider wants it back, and reasoning without what its provider wants back cannot be sent. */
 function isVisible(part: Part): boolean {
-  if (part.type === "text") return part.text.trim() !== "";
+  if (part.type === "text") return part.text.trim() !== "" || part.provider !== null;
   return part.type !== "reasoning" || part.provider !== null;
 }
 
@@ -88,7 +98,7 @@ function sameParts(left: readonly Part[], right: readonly Part[]): boolean {
 }
 
 /** Notices are one text, with output and errors in tags of their own. */
-function noticeText(content: string | readonly TextPart[]): string {
+function runtimeText(content: string | readonly TextPart[]): string {
   if (typeof content === "string") return content.trim() === "" ? "" : content;
   return content
     .map(({ text, kind, pruneState }) => tagged(visibleText(text, pruneState), kind))
@@ -103,30 +113,30 @@ function tagged(text: string, kind: TextPart["kind"]): string {
 
 /** Moves every result to its call. Ids repeat across replies, so a result belongs to the oldest open call of its id. */
 function placeResults(history: readonly Message[]): readonly Message[] {
-  const answers = new Map<AssistantMessage, (ToolMessage | null)[]>();
-  const open = new Map<string, { readonly asked: AssistantMessage; readonly slot: number }[]>();
-  const placed = new Set<ToolMessage>();
-  for (const message of history) {
+  const open = new Map<string, { readonly places: (readonly [reply: number, slot: number])[]; next: number }>();
+  const answers = new Map<number, (ToolMessage | null)[]>();
+  const moved = new Set<number>();
+  for (const [index, message] of history.entries()) {
     if (message.role === "assistant" && message.toolCalls.length > 0) {
-      answers.set(
-        message,
-        message.toolCalls.map(() => null),
-      );
+      const slots: (ToolMessage | null)[] = [];
       for (const [slot, { id }] of message.toolCalls.entries()) {
-        const calls = open.get(id);
-        if (calls === undefined) open.set(id, [{ asked: message, slot }]);
-        else calls.push({ asked: message, slot });
+        slots.push(null);
+        const calls = open.get(id) ?? { places: [], next: 0 };
+        calls.places.push([index, slot]);
+        open.set(id, calls);
       }
+      answers.set(index, slots);
     }
-    const call = message.role === "tool" ? open.get(message.toolCallId)?.shift() : undefined;
-    if (message.role !== "tool" || call === undefined) continue;
-    answers.get(call.asked)?.splice(call.slot, 1, message);
-    placed.add(message);
+    const calls = message.role === "tool" ? open.get(message.toolCallId) : undefined;
+    const place = calls?.places[calls.next];
+    if (message.role !== "tool" || calls === undefined || place === undefined) continue;
+    calls.next += 1;
+    answers.get(place[0])?.splice(place[1], 1, message);
+    moved.add(index);
   }
-  if (placed.size === 0) return history;
-  return history.flatMap((message): readonly Message[] => {
-    if (message.role === "tool") return placed.has(message) ? [] : [message];
-    const results = message.role === "assistant" ? answers.get(message) : undefined;
-    return results === undefined ? [message] : [message, ...results.filter((result) => result !== null)];
+  if (moved.size === 0) return history;
+  return history.flatMap((message, index): readonly Message[] => {
+    if (moved.has(index)) return [];
+    return [message, ...(answers.get(index) ?? []).filter((result) => result !== null)];
   });
 }

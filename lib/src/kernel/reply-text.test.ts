@@ -1,5 +1,5 @@
-import { isContextOverflow, joinParagraph, retryDelayMs, truncateMiddle, withoutCommentary } from "everturn/kernel";
-import { modelReply, reasoningPart, textPart, usage } from "everturn/model";
+import { isContextOverflow, joinParagraph, retryDelayMs, withoutCommentary } from "everturn/kernel";
+import { modelReply, reasoningPart, textPart, truncateMiddle, usage } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
@@ -21,6 +21,8 @@ describe("[lash 19] a prompt that left no room to answer", () => {
   test("without a word about output nothing is concluded", () => {
     const reply = modelReply({ finishReason: "length", usage: usage({ inputTokens: 100 }) });
     expect(isContextOverflow(reply, 100)).toBe(false);
+    const unknown = modelReply({ finishReason: "length", usage: usage({ outputTokens: 0 }) });
+    expect(isContextOverflow(unknown, 1)).toBe(false);
   });
 });
 
@@ -40,7 +42,9 @@ describe("[lash 36] what a model said", () => {
     expect(joinParagraph("a\n", "\nb")).toBe("a\n\nb");
     expect(joinParagraph("a\n\n\n", "b")).toBe("a\n\n\nb");
     expect(joinParagraph("", "b")).toBe("b");
-    expect(["a", "b", "c"].reduce(joinParagraph)).toBe("a\n\nb\n\nc");
+    expect(["a", "b", "c"].reduce((left, right) => joinParagraph(left, right))).toBe("a\n\nb\n\nc");
+    const breaks = "\n".repeat(1_000_000);
+    expect(joinParagraph(`${breaks}x`, `y${breaks}`)).toHaveLength(2_000_004);
   });
 });
 
@@ -53,11 +57,19 @@ describe("[lash 57] the wait before a tool is tried again", () => {
     expect(retryDelayMs({ ...times, maxDelayMs: 0 }, 3)).toBe(800);
   });
 
+  test("is a whole number that a timer can wait for, whatever it is asked with", () => {
+    for (const after of [-5, Number.NaN, Infinity, 0.6]) {
+      const wait = retryDelayMs({ ...times, maxDelayMs: 0 }, 0, after);
+      expect(Number.isSafeInteger(wait) && wait >= 0 && wait < 2 ** 31).toBe(true);
+    }
+    expect(retryDelayMs({ ...times, baseDelayMs: 0, maxDelayMs: 0 }, 2000)).toBe(0);
+  });
+
   test("is a number however often it is asked for", () => {
     fc.assert(
       fc.property(fc.nat(5000), (retry) => {
         const wait = retryDelayMs({ ...times, maxDelayMs: 0 }, retry);
-        expect(Number.isSafeInteger(wait)).toBe(true);
+        expect(Number.isSafeInteger(wait) && wait >= 0).toBe(true);
       }),
     );
   });
@@ -67,5 +79,7 @@ test("a text that is too long keeps its head and its tail, and says what is miss
   expect(truncateMiddle("abcdefghij", 4)).toBe("ab\n\n... (6 characters omitted) ...\n\nij");
   expect(truncateMiddle("abcde", 5)).toBe("abcde");
   expect(truncateMiddle("abcde", 3)).toBe("a\n\n... (2 characters omitted) ...\n\nde");
-  expect(truncateMiddle("abcde", 0)).toBe("abcde");
+  for (const none of [0, -4, Number.NaN]) expect(truncateMiddle("abcde", none)).toBe("abcde");
+  const cut = truncateMiddle("😀".repeat(5), 5);
+  expect(cut).toBe("😀\n\n... (6 characters omitted) ...\n\n😀");
 });

@@ -1,8 +1,9 @@
 import type { Message } from "../model/index.ts";
 
 /**
- * May history end here? Every call has an id and an answer, every answer has its call: a model that is asked to go on from such a
- * history is not shown a call it never gets an answer to. What is written down in the middle of a turn is written down only then.
+ * May history end here? Every call has an id and an answer, every answer its call, and no two calls are open under one id: a model that
+ * is asked to go on from such a history is not shown a call it never gets an answer to. A turn stores its history midway only at such
+ * points.
  */
 export function isResumeSafe(history: readonly Message[]): boolean {
   const open = new Set<string>();

@@ -41,7 +41,7 @@ import { textPhases } from "./part.ts";
 import { pendingToolCallShape } from "./pending.ts";
 import { providerReplayShape, providerRouteShape } from "./provider-replay.ts";
 import { replyShape, structuredOutputShape } from "./reply.ts";
-import { chatResultShape } from "./results.ts";
+import { chatResultShape } from "./run-results.ts";
 import {
   array,
   boolean,
@@ -60,9 +60,9 @@ import {
   variant,
 } from "./shape.ts";
 import { threadShape } from "./thread.ts";
-import { toolCallShape } from "./tool.ts";
 import { toolOutcomeShape } from "./tool-outcome.ts";
 import { toolValueShape } from "./tool-value.ts";
+import { toolCallShape } from "./tool.ts";
 import { noUsage, usageShape } from "./usage.ts";
 
 const name = <const T extends string>(type: T) => required(oneOf([type]));
@@ -74,7 +74,7 @@ const ofAttempt = {
   attempt: fallback(nullable(object<Attempt>({ epoch: required(count), n: required(count) })), null),
 };
 
-export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
+const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEvent, { readonly type: Type }>> } = {
   message_started: object<MessageStarted>({ type: name("message_started"), message: required(assistantMessageShape) }),
   text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: required(string) }),
   text_completed: object<TextCompleted>({
@@ -210,45 +210,21 @@ export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", {
     usage: fallback(usageShape, noUsage),
   }),
   chat_completed: object<ChatCompleted>({ type: name("chat_completed"), result: required(chatResultShape) }),
-});
-
-// A record, so that an event that is left out does not compile.
-const eventNames: { readonly [Type in TurnEvent["type"]]: true } = {
-  turn_started: true,
-  input_accepted: true,
-  retry_scheduled: true,
-  step_reset: true,
-  message_started: true,
-  reasoning_delta: true,
-  reasoning_completed: true,
-  text_delta: true,
-  text_completed: true,
-  tool_call_started: true,
-  tool_call_delta: true,
-  tool_call_completed: true,
-  usage: true,
-  message_completed: true,
-  raw_chunk: true,
-  error: true,
-  tool_execution_started: true,
-  tool_progress: true,
-  tool_execution_completed: true,
-  tool_result_encoded: true,
-  ask_user_requested: true,
-  approval_requested: true,
-  tool_halt: true,
-  step_completed: true,
-  chat_completed: true,
 };
 
-/** Every event there is, in the order a run can say them. */
-export const eventTypes: readonly TurnEvent["type"][] = Object.keys(eventNames).filter(isEventType);
+export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", eventShapes);
+
+/** Every event there is. */
+export const eventTypes: readonly TurnEvent["type"][] = Object.keys(eventShapes).filter(isEventType);
 
 function isEventType(name: string): name is TurnEvent["type"] {
-  return Object.hasOwn(eventNames, name);
+  return Object.hasOwn(eventShapes, name);
 }
 
-/** Can this be read as an event? `parse("event", value)` also hands it out, or says why not. */
+/**
+ * Could this be read as an event? Not a type guard: fields may still lack their defaults. `parse("event", value)` fills them in, or says
+ * what is wrong.
+ */
 export function isEvent(value: unknown): boolean {
   return "value" in read(eventShape, value);
 }

@@ -10,11 +10,11 @@ import type { TextPhase } from "./part.ts";
 import type { PendingToolCall } from "./pending.ts";
 import type { ProviderReplay, ProviderRoute } from "./provider-replay.ts";
 import type { ModelReply, StructuredOutput } from "./reply.ts";
-import type { ChatResult } from "./results.ts";
+import type { ChatResult } from "./run-results.ts";
 import type { Thread } from "./thread.ts";
-import type { ToolCall } from "./tool.ts";
 import type { ToolOutcome } from "./tool-outcome.ts";
 import type { ToolValue } from "./tool-value.ts";
+import type { ToolCall } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
 /** Anything a run can say. */

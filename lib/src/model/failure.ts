@@ -82,7 +82,7 @@ export type ProviderFields = {
 export type StreamFailure = ProviderFields & {
   readonly type: "stream_error";
   readonly reason: StreamErrorReason;
-  /** How many events had been delivered. */
+  /** The index of the event that did not arrive: this many had been delivered. */
   readonly eventIndex: number | null;
 };
 
@@ -264,7 +264,7 @@ export const runtimeErrorReasons = [
   "storage_failed",
 ] as const;
 
-/** Where in the way of a call it failed. A word of a later release reads as `unknown`. */
+/** Which part of the call failed. A word of a later release reads as `unknown`. */
 export type ProviderFailureKind = (typeof providerFailureKinds)[number];
 export const providerFailureKinds = [
   "transport",
@@ -292,8 +292,6 @@ export const toolFailureClasses = [
 
 export type ToolFailureSource = (typeof toolFailureSources)[number];
 export const toolFailureSources = ["runtime", "tool", "plugin", "policy", "cancellation"] as const;
-
-// Shapes
 
 export const causeShape: Shape<FailureCause> = (input, reading) =>
   typeof input === "object" && input !== null

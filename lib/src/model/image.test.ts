@@ -53,27 +53,32 @@ describe("[allm 6] the bytes of an image", () => {
   const uploaded = image({ source: { type: "provider_file", provider: "openai", id: "file-1" } });
 
   test("to binary", () => {
-    expect(imageToBinary(imageFromBinary(bytes, "image/png"))).toEqual({ ok: true, bytes });
-    expect(imageToBinary(imageFromBase64("a", "image/png"))).toMatchObject({ ok: false, problem: "invalid_base64" });
-    expect(imageToBinary(imageFromUrl("https://example.com"))).toMatchObject({ problem: "remote_source" });
-    expect(imageToBinary(uploaded)).toMatchObject({ problem: "remote_source" });
-    expect(imageToBinary(file, readFile)).toEqual({ ok: true, bytes });
-    expect(imageToBinary(file)).toMatchObject({ problem: "file_source" });
-    expect(imageToBinary(file, missing)).toMatchObject({ problem: "unreadable_file", cause: { code: "ENOENT" } });
+    expect(imageToBinary(imageFromBinary(bytes, "image/png"))).toEqual({ ok: true, value: bytes });
+    expect(imageToBinary(imageFromBase64("a", "image/png"))).toMatchObject({
+      ok: false,
+      failure: { reason: "invalid_base64" },
+    });
+    expect(imageToBinary(imageFromUrl("https://example.com"))).toMatchObject({ failure: { reason: "remote_source" } });
+    expect(imageToBinary(uploaded)).toMatchObject({ failure: { reason: "remote_source" } });
+    expect(imageToBinary(file, readFile)).toEqual({ ok: true, value: bytes });
+    expect(imageToBinary(file)).toMatchObject({ failure: { reason: "file_source" } });
+    expect(imageToBinary(file, missing)).toMatchObject({
+      failure: { reason: "unreadable_file", cause: { code: "ENOENT" } },
+    });
   });
 
   test("to a data URI", () => {
     expect(imageToDataUri(imageFromBinary(bytes, "image/png"))).toEqual({
       ok: true,
-      uri: "data:image/png;base64,aGk=",
+      value: "data:image/png;base64,aGk=",
     });
     expect(imageToDataUri(imageFromBase64("as it is", "image/png"))).toMatchObject({
-      uri: "data:image/png;base64,as it is",
+      value: "data:image/png;base64,as it is",
     });
-    expect(imageToDataUri(file, readFile)).toMatchObject({ uri: "data:image/png;base64,aGk=" });
-    expect(imageToDataUri(file, missing)).toMatchObject({ problem: "unreadable_file" });
-    expect(imageToDataUri(untypedFile, readFile)).toMatchObject({ problem: "missing_mime_type" });
-    expect(imageToDataUri(imageFromUrl("https://example.com"))).toMatchObject({ problem: "remote_source" });
+    expect(imageToDataUri(file, readFile)).toMatchObject({ value: "data:image/png;base64,aGk=" });
+    expect(imageToDataUri(file, missing)).toMatchObject({ failure: { reason: "unreadable_file" } });
+    expect(imageToDataUri(untypedFile, readFile)).toMatchObject({ failure: { reason: "missing_mime_type" } });
+    expect(imageToDataUri(imageFromUrl("https://example.com"))).toMatchObject({ failure: { reason: "remote_source" } });
   });
 });
 

@@ -1,13 +1,15 @@
 // An image: where its bytes are, and what is known about it.
 
+import type { ContentSource } from "./content-source.ts";
 import type { JsonObject } from "./json.ts";
-import type { ContentSource } from "./media.ts";
+import type { Result } from "./result.ts";
 import type { Shape } from "./shape.ts";
 
 import { fromBase64, toBase64 } from "./base64.ts";
+import { contentSourceShape } from "./content-source.ts";
 import { emptyObject } from "./json.ts";
-import { mediaSourceShape } from "./media.ts";
 import { MisuseError } from "./misuse.ts";
+import { failed, ok } from "./result.ts";
 import { construct, count, fallback, nullable, object, required, settings, string } from "./shape.ts";
 
 export type ImageContent = {
@@ -22,7 +24,7 @@ export type ImageContent = {
 };
 
 export const imageShape: Shape<ImageContent> = object<ImageContent>({
-  source: required(mediaSourceShape),
+  source: required(contentSourceShape),
   mimeType: fallback(nullable(string), null),
   width: fallback(nullable(count), null),
   height: fallback(nullable(count), null),
@@ -64,7 +66,7 @@ const mimeTypes: ReadonlyMap<string, string> = new Map([
 /** An image from its bytes, which are kept as base64: stored data is JSON. */
 export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageContent {
   if (!(bytes instanceof Uint8Array))
-    throw new MisuseError("invalid_argument", "imageFromBinary: must be a Uint8Array");
+    throw new MisuseError("invalid_argument", "imageFromBinary: bytes must be a Uint8Array");
   return imageFromBase64(toBase64(bytes), mimeType);
 }
 
@@ -76,32 +78,28 @@ export function imageFromBase64(data: string, mimeType: string): ImageContent {
   return image({ source: { type: "base64", data }, mimeType });
 }
 
-/** An image on the web. Never fetched by us. */
-export function imageFromUrl(url: string): ImageContent {
-  return image({ source: { type: "url", url } });
+/** An image on the web. Never fetched by us, so its type is known only if you say it. */
+export function imageFromUrl(url: string, mimeType: string | null = null): ImageContent {
+  return image({ source: { type: "url", url }, mimeType });
 }
 
 /** Why an image has no bytes to give. `remote_source`: they are elsewhere; `file_source`: pass `readFile`. */
-export type ImageProblem = "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
-
-export type ImageBytes =
-  | { readonly ok: true; readonly bytes: Uint8Array }
-  | { readonly ok: false; readonly problem: ImageProblem; readonly cause: unknown };
-
-export type ImageDataUri =
-  | { readonly ok: true; readonly uri: string }
-  | { readonly ok: false; readonly problem: ImageProblem; readonly cause: unknown };
+export type ImageProblem = {
+  readonly reason: "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
+  /** What reading the file threw; else `null`. */
+  readonly cause: unknown;
+};
 
 /** How to read a file; the model itself reads none. On Node: `readFileSync` of `node:fs`. */
 export type ReadFile = (path: string) => Uint8Array;
 
 /** The bytes of an image, where they can be had without the network. */
-export function imageToBinary(from: ImageContent, readFile?: ReadFile): ImageBytes {
-  const { source } = from;
+export function imageToBinary(image: ImageContent, readFile?: ReadFile): Result<Uint8Array, ImageProblem> {
+  const { source } = image;
   switch (source.type) {
     case "base64": {
       const bytes = fromBase64(source.data);
-      return bytes === null ? problem("invalid_base64") : { ok: true, bytes };
+      return bytes === null ? problem("invalid_base64") : ok(bytes);
     }
     case "file":
       return readBytes(source.path, readFile);
@@ -112,24 +110,27 @@ export function imageToBinary(from: ImageContent, readFile?: ReadFile): ImageByt
 }
 
 /** The image as a `data:` URI. Base64 text goes in as it is. */
-export function imageToDataUri(from: ImageContent, readFile?: ReadFile): ImageDataUri {
-  const { source, mimeType } = from;
+export function imageToDataUri(image: ImageContent, readFile?: ReadFile): Result<string, ImageProblem> {
+  const { source, mimeType } = image;
   if (source.type === "url" || source.type === "provider_file") return problem("remote_source");
   if (mimeType === null) return problem("missing_mime_type");
-  if (source.type === "base64") return { ok: true, uri: `data:${mimeType};base64,${source.data}` };
+  if (source.type === "base64") return ok(`data:${mimeType};base64,${source.data}`);
   const read = readBytes(source.path, readFile);
-  return read.ok ? { ok: true, uri: `data:${mimeType};base64,${toBase64(read.bytes)}` } : read;
+  return read.ok ? ok(`data:${mimeType};base64,${toBase64(read.value)}`) : read;
 }
 
-function readBytes(path: string, readFile: ReadFile | undefined): ImageBytes {
+function readBytes(path: string, readFile: ReadFile | undefined): Result<Uint8Array, ImageProblem> {
   if (readFile === undefined) return problem("file_source");
   try {
-    return { ok: true, bytes: readFile(path) };
+    return ok(readFile(path));
   } catch (cause) {
     return problem("unreadable_file", cause);
   }
 }
 
-function problem(what: ImageProblem, cause: unknown = null) {
-  return { ok: false, problem: what, cause } as const;
+function problem(
+  reason: ImageProblem["reason"],
+  cause: unknown = null,
+): { readonly ok: false; readonly failure: ImageProblem } {
+  return failed({ reason, cause });
 }

@@ -1,6 +1,6 @@
 // The door of layer A: plain, readonly data, and the ways in and out of it. What is not named here can change today.
 
-export type { Base64Source, ContentSource, FileSource, ProviderFileSource, UrlSource } from "./media.ts";
+export type { Base64Source, ContentSource, FileSource, ProviderFileSource, UrlSource } from "./content-source.ts";
 export type {
   AcceptedInput,
   ApprovalRequested,
@@ -63,6 +63,7 @@ export type {
   ValidationFailure,
 } from "./failure.ts";
 export type { CellCall, Environment, SuspendedCell } from "./environment.ts";
+export type { FailureDetails } from "./failures.ts";
 export type { FinishReason } from "./finish-reason.ts";
 export type { ImageOperation } from "./image-operation.ts";
 export type {
@@ -74,7 +75,7 @@ export type {
   ImageStyle,
   ImageUsage,
 } from "./image-request.ts";
-export type { ImageBytes, ImageContent, ImageDataUri, ImageInput, ImageProblem, ReadFile } from "./image.ts";
+export type { ImageContent, ImageInput, ImageProblem, ReadFile } from "./image.ts";
 export type { Issue, IssueCode, Path } from "./issue.ts";
 export type { Json, JsonObject } from "./json.ts";
 export type {
@@ -111,7 +112,7 @@ export type {
   ToolResultPart,
 } from "./part.ts";
 export type {
-  AnswerAs,
+  AnswerForm,
   AnswerKind,
   Decision,
   PendingReason,
@@ -132,7 +133,7 @@ export type {
   TextFormat,
 } from "./request.ts";
 export type { Result } from "./result.ts";
-export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFinalizeDetails } from "./results.ts";
+export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFinalizeDetails } from "./run-results.ts";
 export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./serialize.ts";
 export type { SessionStatus } from "./session-status.ts";
 export type { CallerContext, LastRun, Session, SessionFields } from "./session.ts";
@@ -147,7 +148,7 @@ export type {
   ToolFailed,
   ToolHalted,
   ToolOutcome,
-  ToolSuccess,
+  ToolSucceeded,
 } from "./tool-outcome.ts";
 export type { Attachment, ProgramValue, ToolValue } from "./tool-value.ts";
 export type {
@@ -172,10 +173,10 @@ export {
   RuntimeError,
   SessionError,
   StreamError,
-  toCause,
   ToolError,
   ValidationError,
 } from "./errors.ts";
+export { truncateMiddle } from "./cut-text.ts";
 export { eventTypes, isEvent } from "./event-shape.ts";
 export { checkpointKinds, stepResetReasons, toolModes } from "./event.ts";
 export {
@@ -191,6 +192,17 @@ export {
   toolFailureSources,
   validationErrorReasons,
 } from "./failure.ts";
+export {
+  adapterFailure,
+  engineFailure,
+  imageAdapterFailure,
+  runtimeFailure,
+  sessionFailure,
+  streamFailure,
+  toCause,
+  toolFailure,
+  validationFailure,
+} from "./failures.ts";
 export { finishReasons } from "./finish-reason.ts";
 export { imageOperations } from "./image-operation.ts";
 export {
@@ -245,7 +257,7 @@ export { answerForms, answersByReason, pendingReasons } from "./pending.ts";
 export { replayFor } from "./provider-replay.ts";
 export { modelReply, replyText } from "./reply.ts";
 export { cacheRetentions, jsonSchema, request } from "./request.ts";
-export { chatResult, isHalted, stepResult } from "./results.ts";
+export { chatResult, isHalted, stepResult } from "./run-results.ts";
 export { fromJson, fromTagged, maxTextLength, storedVersion, toJson, toTagged } from "./serialize.ts";
 export { sessionStatuses } from "./session-status.ts";
 export { append, appendToolResult, appendUser, messages, pendingToolCalls, session, sessionError } from "./session.ts";

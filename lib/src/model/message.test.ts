@@ -128,6 +128,16 @@ describe("the answer to a call", () => {
     expect(typeof content === "string" ? [] : content.map((part) => part.type)).toEqual(["text", "image", "text"]);
   });
 
+  test("does not turn a part with a slip in it into text", () => {
+    const slip = [{ type: "text", text: "hi", metadata: { apiKey: "sk-1" } }];
+    expect(() => toolResult("c1", slip)).toThrow(MisuseError);
+    interface Weather {
+      readonly celsius: number;
+    }
+    const weather: Weather = { celsius: 21 };
+    expect(toolResult("c1", weather).content).toBe('{"celsius":21}');
+  });
+
   test("cannot be something that JSON would mangle", () => {
     const circular: { me?: unknown } = {};
     circular.me = circular;

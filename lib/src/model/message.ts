@@ -90,8 +90,6 @@ export const toolMessageStatuses = ["success", "failure", "cancelled", "not_run"
 /** The content of a tool message while a person has not answered yet. */
 export const awaitingUserContent = "<awaiting user response>";
 
-// Shapes
-
 const shared = {
   id: fallback(nullable(string), null),
   name: fallback(nullable(string), null),
@@ -103,14 +101,17 @@ const isText = (input: unknown): boolean => typeof input === "string";
 
 /** Text, or a list of parts of the kinds a role may contain. */
 function content<P extends Part>(part: Shape<P>): PresentField<string | readonly P[]> {
-  return required(either<string, readonly P[]>(isText, string, either(Array.isArray, array(part), textOrParts)));
+  return required(
+    either<string, readonly P[]>(isText, string, either(Array.isArray, array(part), neitherTextNorParts)),
+  );
 }
 
-const textOrParts: Shape<never> = (_, reading) => reading.report("invalid_type", "must be a string or a list of parts");
+const neitherTextNorParts: Shape<never> = (_, reading) =>
+  reading.report("invalid_type", "must be a string or a list of parts");
 
 const textOnlyShape = variant<TextPart, "type">("type", { text: textPartShape });
 
-export const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
+const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
   text: textPartShape,
   image: imagePartShape,
   file: filePartShape,
@@ -164,8 +165,6 @@ export const messageShape: Shape<Message> = variant<Message, "role">("role", {
   tool: toolMessageShape,
   event: eventMessageShape,
 });
-
-// Constructors
 
 /** A part as people write one by hand: what has a default may be left out. */
 export type PartInput<P extends Part = Part> = P extends ImagePart
@@ -230,16 +229,14 @@ export function eventMessage(content: LooseContent<TextPart>, rest: Rest<EventMe
   return construct("eventMessage", eventMessageShape, { ...rest, role: "event", content });
 }
 
-// Helpers
-
 /** Content as a list of parts: a string is one text part. */
 export function normalizeContent<P extends Part>(content: string | readonly P[]): readonly (P | TextPart)[] {
   return typeof content === "string" ? [textPart(content)] : content;
 }
 
 /** The text of a message, without its reasoning, images and calls. Parts follow each other as they are, unseparated. */
-export function messageText(of: Message): string {
-  if (typeof of.content === "string") return of.content;
-  const parts: readonly Part[] = of.content;
+export function messageText(message: Message): string {
+  if (typeof message.content === "string") return message.content;
+  const parts: readonly Part[] = message.content;
   return parts.reduce((text, part) => (part.type === "text" ? text + part.text : text), "");
 }

@@ -1,7 +1,7 @@
 // A model by name, with what a catalog knows about it. Without a catalog a model is just a string and passes through.
 
-import type { JsonObject } from "./json.ts";
 import type { ImageOperation } from "./image-operation.ts";
+import type { JsonObject } from "./json.ts";
 import type { Shape } from "./shape.ts";
 
 import { imageOperations } from "./image-operation.ts";

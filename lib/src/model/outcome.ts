@@ -1,26 +1,6 @@
-// How a turn ended. Three words for one ending, from fine to coarse, and the one place they are mapped:
-//
-//   outcome                        haltedReason          session status
-//   ----------------------------   -------------------   ------------------------------------------------
-//   assistant_message, final_value completed             completed
-//   tool_value, empty, other       completed             completed
-//   incomplete, filtered           completed             completed
-//   handoff                        handoff               completed
-//   ask_user                       ask_user              awaiting_user
-//   manual_tool_calls              manual_tool_calls     awaiting_tools
-//   approval                       approval              awaiting_tools
-//   outcome_unknown                outcome_unknown       awaiting_tools
-//   halted                         (the tool's own word) completed
-//   max_turns                      max_turns             completed
-//   halt_when                      halt_when             completed
-//   budget                         budget                completed
-//   stop_after                     stop_after            idle; completed when the step was the last one anyway
-//   cancelled                      cancelled             idle
-//   tool_error, submitted_error    tool_error            error
-//   provider_error, runtime_error  error                 error
-//
-// Where calls still wait, `completed` and `idle` become `awaiting_tools`. A turn that waits for several things at once is named after
-// the first of: a question, calls of the caller's, approvals, unknown outcomes.
+// How a turn ended, in three words from fine to coarse: its outcome, the halted reason of the run, the status of the session. The one
+// place they are mapped is the table below. Where calls still wait, a session that would rest awaits tools instead. A turn that waits
+// for several things at once is named after the first of: a question, calls of the caller's, approvals, unknown outcomes.
 
 import type { Failure, ToolFailure } from "./failure.ts";
 import type { Json } from "./json.ts";
@@ -98,6 +78,7 @@ export type Budget = (typeof budgets)[number];
 export const budgets = ["steps", "tokens", "cost", "time", "no_progress"] as const;
 
 /** Why a run stopped: one of ours, or the word of a tool that stopped it. */
+// The intersection keeps the known words in an editor's completions.
 export type HaltedReason = KnownHaltedReason | (string & NonNullable<unknown>);
 
 export type KnownHaltedReason = (typeof knownHaltedReasons)[number];
@@ -119,81 +100,48 @@ export const knownHaltedReasons = [
   "error",
 ] as const;
 
+/** `null` as a halted reason: the tool that stopped the turn has a word of its own. */
+type EndingWords = { readonly haltedReason: KnownHaltedReason | null; readonly status: SessionStatus };
+
+const endings: { readonly [Type in TurnOutcome["type"]]: EndingWords } = {
+  assistant_message: { haltedReason: "completed", status: "completed" },
+  final_value: { haltedReason: "completed", status: "completed" },
+  tool_value: { haltedReason: "completed", status: "completed" },
+  empty: { haltedReason: "completed", status: "completed" },
+  incomplete: { haltedReason: "completed", status: "completed" },
+  filtered: { haltedReason: "completed", status: "completed" },
+  other: { haltedReason: "completed", status: "completed" },
+  handoff: { haltedReason: "handoff", status: "completed" },
+  halted: { haltedReason: null, status: "completed" },
+  max_turns: { haltedReason: "max_turns", status: "completed" },
+  halt_when: { haltedReason: "halt_when", status: "completed" },
+  budget: { haltedReason: "budget", status: "completed" },
+  ask_user: { haltedReason: "ask_user", status: "awaiting_user" },
+  manual_tool_calls: { haltedReason: "manual_tool_calls", status: "awaiting_tools" },
+  approval: { haltedReason: "approval", status: "awaiting_tools" },
+  outcome_unknown: { haltedReason: "outcome_unknown", status: "awaiting_tools" },
+  stop_after: { haltedReason: "stop_after", status: "idle" },
+  cancelled: { haltedReason: "cancelled", status: "idle" },
+  tool_error: { haltedReason: "tool_error", status: "error" },
+  submitted_error: { haltedReason: "tool_error", status: "error" },
+  provider_error: { haltedReason: "error", status: "error" },
+  runtime_error: { haltedReason: "error", status: "error" },
+};
+
+/** The one word for why a run with this outcome stopped. */
 export function haltedReasonOf(outcome: TurnOutcome): HaltedReason {
-  switch (outcome.type) {
-    case "assistant_message":
-    case "final_value":
-    case "tool_value":
-    case "empty":
-    case "incomplete":
-    case "filtered":
-    case "other":
-      return "completed";
-    case "handoff":
-    case "ask_user":
-    case "manual_tool_calls":
-    case "approval":
-    case "outcome_unknown":
-    case "max_turns":
-    case "halt_when":
-    case "budget":
-    case "stop_after":
-    case "cancelled":
-    case "tool_error":
-      return outcome.type;
-    case "halted":
-      return outcome.reason;
-    case "submitted_error":
-      return "tool_error";
-    case "provider_error":
-    case "runtime_error":
-      return "error";
-  }
+  return outcome.type === "halted" ? outcome.reason : (endings[outcome.type].haltedReason ?? "completed");
 }
 
 /** What besides the outcome decides the status. Calls wait when nobody has answered or decided them. */
 export type StatusFacts = { readonly callsWait?: boolean; readonly lastStepDone?: boolean };
 
-/** The status of a session after this outcome. Calls that still wait keep a turn that went well from being the end of it. */
+/** The status of a session after this outcome. A single step that would have been the last one anyway completes it. */
 export function sessionStatusOf(outcome: TurnOutcome, facts: StatusFacts = {}): SessionStatus {
-  const status = statusAlone(outcome, facts.lastStepDone ?? false);
-  return facts.callsWait === true && (status === "completed" || status === "idle") ? "awaiting_tools" : status;
+  const { status } = endings[outcome.type];
+  if (facts.callsWait === true && (status === "completed" || status === "idle")) return "awaiting_tools";
+  return outcome.type === "stop_after" && facts.lastStepDone === true ? "completed" : status;
 }
-
-function statusAlone(outcome: TurnOutcome, lastStepDone: boolean): SessionStatus {
-  switch (outcome.type) {
-    case "assistant_message":
-    case "final_value":
-    case "tool_value":
-    case "empty":
-    case "incomplete":
-    case "filtered":
-    case "other":
-    case "handoff":
-    case "halted":
-    case "max_turns":
-    case "halt_when":
-    case "budget":
-      return "completed";
-    case "ask_user":
-      return "awaiting_user";
-    case "manual_tool_calls":
-    case "approval":
-    case "outcome_unknown":
-      return "awaiting_tools";
-    case "stop_after":
-      return lastStepDone ? "completed" : "idle";
-    case "cancelled":
-      return "idle";
-    case "tool_error":
-    case "submitted_error":
-    case "provider_error":
-    case "runtime_error":
-      return "error";
-  }
-}
-
-// Shapes
 
 type Of<Type extends TurnOutcome["type"]> = Extract<TurnOutcome, { readonly type: Type }>;
 

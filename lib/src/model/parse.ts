@@ -3,8 +3,8 @@
 import type { Environment, SuspendedCell } from "./environment.ts";
 import type { TurnEvent } from "./event.ts";
 import type { Failure, ValidationFailure } from "./failure.ts";
-import type { ImageContent } from "./image.ts";
 import type { ImageRequest, ImageResponse, ImageUsage } from "./image-request.ts";
+import type { ImageContent } from "./image.ts";
 import type { JsonObject } from "./json.ts";
 import type { Message } from "./message.ts";
 import type { ModelRef } from "./model-ref.ts";
@@ -14,18 +14,18 @@ import type { PendingToolCall } from "./pending.ts";
 import type { ModelReply } from "./reply.ts";
 import type { ModelRequest } from "./request.ts";
 import type { Result } from "./result.ts";
-import type { ChatResult, StepResult } from "./results.ts";
+import type { ChatResult, StepResult } from "./run-results.ts";
 import type { Session } from "./session.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread } from "./thread.ts";
-import type { ToolSpec, ToolCall } from "./tool.ts";
 import type { ToolOutcome } from "./tool-outcome.ts";
+import type { ToolSpec, ToolCall } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
-import { ValidationError } from "./errors.ts";
-import { eventShape } from "./event-shape.ts";
 import { environmentShape, suspendedCellShape } from "./environment.ts";
+import { eventShape } from "./event-shape.ts";
 import { failureShape } from "./failure.ts";
+import { validationFailure } from "./failures.ts";
 import { imageRequestShape, imageResponseShape, imageUsageShape } from "./image-request.ts";
 import { imageShape } from "./image.ts";
 import { messageShape } from "./message.ts";
@@ -36,7 +36,7 @@ import { pendingToolCallShape } from "./pending.ts";
 import { replyShape } from "./reply.ts";
 import { requestShape } from "./request.ts";
 import { failed, ok } from "./result.ts";
-import { chatResultShape, stepResultShape } from "./results.ts";
+import { chatResultShape, stepResultShape } from "./run-results.ts";
 import { sessionShape } from "./session.ts";
 import { read } from "./shape.ts";
 import { threadShape } from "./thread.ts";
@@ -125,11 +125,9 @@ export const storedTypes: readonly StoredType[] = Object.keys(shapes).filter(isS
 export function parse<K extends StoredType>(type: K, input: unknown): Result<StoredTypes[K], ValidationFailure> {
   if (!isStoredType(type)) {
     const message = `no type has this name; known are ${storedTypes.join(", ")}`;
-    return failed(
-      new ValidationError("invalid_data", { issues: [{ path: [], code: "unknown_type_tag", message }] }).failure,
-    );
+    return failed(validationFailure("invalid_data", { issues: [{ path: [], code: "unknown_type_tag", message }] }));
   }
   const outcome = read(shapes[type], input);
   if ("value" in outcome) return ok(outcome.value);
-  return failed(new ValidationError("invalid_data", { issues: outcome.issues, metadata: { type } }).failure);
+  return failed(validationFailure("invalid_data", { issues: outcome.issues, metadata: { type } }));
 }

@@ -1,15 +1,16 @@
 // The parts a message is made of. Every part may carry what its provider needs back, opaque and stamped with where it came
 // from (W4), so that it returns there byte for byte and nowhere else.
 
+import type { ContentSource } from "./content-source.ts";
 import type { ImageContent, ImageInput } from "./image.ts";
 import type { Json, JsonObject } from "./json.ts";
-import type { ContentSource } from "./media.ts";
+import type { ProviderReplay } from "./provider-replay.ts";
 import type { Shape } from "./shape.ts";
 import type { ToolCall } from "./tool.ts";
 
+import { contentSourceShape } from "./content-source.ts";
 import { imageShape } from "./image.ts";
 import { emptyObject } from "./json.ts";
-import { mediaSourceShape } from "./media.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 import {
   boolean,
@@ -25,7 +26,6 @@ import {
   variant,
 } from "./shape.ts";
 import { toolCallShape } from "./tool.ts";
-import type { ProviderReplay } from "./provider-replay.ts";
 
 export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart | OpaquePart;
 
@@ -119,8 +119,6 @@ export type PruneState =
   | { readonly type: "deleted"; readonly breadcrumb: string; readonly archiveHash: string }
   | { readonly type: "summarized"; readonly summary: string; readonly archiveHash: string };
 
-// Shapes
-
 const pruneStateShape: Shape<PruneState> = variant<PruneState, "type">("type", {
   cleared: object<Extract<PruneState, { type: "cleared" }>>({ type: required(oneOf(["cleared"])) }),
   deleted: object<Extract<PruneState, { type: "deleted" }>>({
@@ -158,7 +156,7 @@ export const imagePartShape: Shape<ImagePart> = object<ImagePart>({
 
 export const filePartShape: Shape<FilePart> = object<FilePart>({
   type: required(oneOf(["file"])),
-  source: required(mediaSourceShape),
+  source: required(contentSourceShape),
   mimeType: fallback(nullable(string), null),
   name: fallback(nullable(string), null),
   ...prunable,
@@ -202,8 +200,6 @@ export const partShape: Shape<Part> = variant<Part, "type">("type", {
   tool_result: toolResultPartShape,
   opaque: opaquePartShape,
 });
-
-// Constructors
 
 type Rest<T, Given extends keyof T> = Partial<Omit<T, "type" | Given>>;
 

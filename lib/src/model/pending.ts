@@ -14,12 +14,12 @@ export type PendingToolCall = ToolCall & {
   /** What a tool asked, when the reason is `question`. */
   readonly question: string | null;
   /** How the answer to a question reaches the model. */
-  readonly answerAs: AnswerAs;
+  readonly answerAs: AnswerForm;
   /** Hints for whoever shows the question or the approval. */
   readonly opts: JsonObject;
   /** What was decided, until the result of that is in the thread. */
   readonly decision: Decision | null;
-  /** Names the call beyond its reply, and the work it stands for: the same on every try. */
+  /** The same on every try, so that whoever does the work can tell a repeat; unique beyond the reply. */
   readonly idempotencyKey: string | null;
   /** The cell of code that made the call; the answer goes to it and not into the thread. */
   readonly cellId: string | null;
@@ -31,7 +31,7 @@ export type PendingReason = (typeof pendingReasons)[number];
 export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
 
 /** As something the user said, or as the result of the call that asked. */
-export type AnswerAs = (typeof answerForms)[number];
+export type AnswerForm = (typeof answerForms)[number];
 export const answerForms = ["user_message", "tool_result"] as const;
 
 /** What somebody may say to a pending call. */

@@ -69,7 +69,7 @@ export function modelReply(fields: Partial<ModelReply> = {}): ModelReply {
 }
 
 /** The text of a reply: `outputText` if there is one, else the text of its message, else `null`. */
-export function replyText(of: ModelReply): string | null {
-  if (of.outputText !== null) return of.outputText;
-  return of.message === null ? null : messageText(of.message);
+export function replyText(reply: ModelReply): string | null {
+  if (reply.outputText !== null) return reply.outputText;
+  return reply.message === null ? null : messageText(reply.message);
 }

@@ -97,15 +97,17 @@ const toolChoiceShape: Shape<ToolChoice> = either(
   }),
 );
 
+const jsonSchemaFormatShape: Shape<JsonSchemaFormat> = object<JsonSchemaFormat>({
+  type: required(oneOf(["json_schema"])),
+  name: required(string),
+  schema: required(jsonObject),
+  strict: fallback(boolean, true),
+});
+
 const responseFormatShape: Shape<ResponseFormat> = variant<ResponseFormat, "type">("type", {
   text: object<TextFormat>({ type: required(oneOf(["text"])) }),
   json_object: object<JsonObjectFormat>({ type: required(oneOf(["json_object"])) }),
-  json_schema: object<JsonSchemaFormat>({
-    type: required(oneOf(["json_schema"])),
-    name: required(string),
-    schema: required(jsonObject),
-    strict: fallback(boolean, true),
-  }),
+  json_schema: jsonSchemaFormatShape,
 });
 
 export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
@@ -181,5 +183,5 @@ export function jsonSchema(
   schema: JsonObject,
   options: { readonly strict?: boolean } = {},
 ): JsonSchemaFormat {
-  return { type: "json_schema", name, schema, strict: options.strict ?? true };
+  return construct("jsonSchema", jsonSchemaFormatShape, { ...options, type: "json_schema", name, schema });
 }

@@ -172,7 +172,7 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
     ["a key with its owner's name", { metadata: { OPENAI_API_KEY: "sk-1" } }, ["metadata", "OPENAI_API_KEY"]],
     ["a token", { metadata: { list: [{ access_token: "sk-1" }] } }, ["metadata", "list", 0, "access_token"]],
     ["a header as a list", { context: { "Set-Cookie": ["sk-1"] } }, ["context", "Set-Cookie"]],
-    ["a bearer token under any name", { context: { auth: "Bearer sk-1" } }, ["context", "auth"]],
+    ["a bearer token under any name", { context: { auth: "Bearer sk-12345678" } }, ["context", "auth"]],
     ["an authorization header", { context: { authorization: "Bearer x" } }, ["context", "authorization"]],
   ];
 
@@ -268,6 +268,11 @@ describe("hostile input", () => {
   test("a text of ten million little objects is refused before they are made", () => {
     const crowd = `{"metadata":{"a":[${"{},".repeat(10_000_000)}{}]}}`;
     expect(issuesOf(fromJson(crowd, { as: "thread" }))).toEqual([[["json"], "too_large"]]);
+  });
+
+  test("text full of commas and brackets is text, and can be read back", () => {
+    const text = toJson("thread", fromMessages([user(',[{\\"'.repeat(2_000_000))]));
+    expect(fromJson(text, { as: "thread" }).ok).toBe(true);
   });
 
   test("a long key does not make a long failure", () => {

@@ -12,7 +12,8 @@ import type { StoredType, StoredTypes } from "./parse.ts";
 import type { Result } from "./result.ts";
 import type { Session } from "./session.ts";
 
-import { ValidationError } from "./errors.ts";
+import { textHead } from "./cut-text.ts";
+import { validationFailure } from "./failures.ts";
 import { renderIssue } from "./issue.ts";
 import { isPlainObject, ownValue } from "./json.ts";
 import { MisuseError } from "./misuse.ts";
@@ -129,7 +130,7 @@ export function fromTagged<K extends StoredType>(
     return refuse(
       ["format"],
       "unknown_type_tag",
-      `this is tagged ${JSON.stringify(tag.slice(0, 64))}, not "${options.as}"`,
+      `this is tagged ${JSON.stringify(textHead(tag, 64))}, not "${options.as}"`,
     );
   }
   if (options !== undefined && version > storedVersion) {
@@ -157,7 +158,7 @@ function restore<K extends StoredType>(type: K, data: unknown): Result<AnyOf<K>,
 function keepAsData(type: string, version: number, data: unknown): Result<Unrecognised, ValidationFailure> {
   const found = read(json, data);
   if ("value" in found) return ok({ known: false, type, version, data: found.value });
-  return failed(new ValidationError("invalid_data", { issues: found.issues }).failure);
+  return failed(validationFailure("invalid_data", { issues: found.issues }));
 }
 
 /** The envelope; `null` when there is none. */
@@ -180,7 +181,7 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
     return refuse(["json"], "too_large", `${text.length} characters; at most ${maxTextLength} are read`);
   }
   // Many small values take far more memory than their text, and JSON.parse builds them all before anyone can count.
-  if (isCrowded(text)) return refuse(["json"], "too_large", `more than ${maxNodes} values`);
+  if (isCrowded(text)) return refuse(["json"], "too_large", `far more than ${maxNodes} values`);
   try {
     const value: unknown = JSON.parse(text);
     return ok(value);
@@ -195,20 +196,25 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
   }
 }
 
-/** Are there, by the look of the text, many more values in it than will be read? Text with commas in it counts a little, too. */
+/** A cheap look before JSON.parse: more values than will be read? Every value but the first stands behind one of three marks. */
 function isCrowded(text: string): boolean {
   let marks = 0;
+  let quoted = false;
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index);
-    if (code === comma || code === brace || code === bracket) marks += 1;
+    if (code === quote) quoted = !quoted;
+    else if (quoted && code === backslash) index += 1;
+    else if (!quoted && (code === comma || code === brace || code === bracket)) marks += 1;
   }
-  return marks > 4 * maxNodes;
+  return marks > 2 * maxNodes;
 }
 
+const quote = '"'.charCodeAt(0);
+const backslash = "\\".charCodeAt(0);
 const comma = ",".charCodeAt(0);
 const brace = "{".charCodeAt(0);
 const bracket = "[".charCodeAt(0);
 
 function refuse(path: Path, code: IssueCode, message: string) {
-  return failed(new ValidationError("invalid_data", { issues: [{ path, code, message }] }).failure);
+  return failed(validationFailure("invalid_data", { issues: [{ path, code, message }] }));
 }

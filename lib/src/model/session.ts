@@ -4,23 +4,23 @@
 import type { SuspendedCell } from "./environment.ts";
 import type { Failure } from "./failure.ts";
 import type { JsonObject } from "./json.ts";
-import type { AssistantMessage, Message } from "./message.ts";
+import type { AssistantMessage, Message, MessageInput } from "./message.ts";
 import type { Budget, HaltedReason, TurnOutcome } from "./outcome.ts";
 import type { PendingToolCall, PendingToolCallInput } from "./pending.ts";
-import type { ChatMetadata } from "./results.ts";
+import type { ChatMetadata } from "./run-results.ts";
 import type { SessionStatus } from "./session-status.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread, ThreadInput } from "./thread.ts";
-import type { ProgramValue } from "./tool-value.ts";
 import type { Usage } from "./usage.ts";
 
 import { suspendedCellShape } from "./environment.ts";
 import { failureShape } from "./failure.ts";
-import { emptyObject, isPlainObject, ownValue } from "./json.ts";
+import { emptyObject, ownValue } from "./json.ts";
 import { assistantMessageShape, user } from "./message.ts";
+import { MisuseError } from "./misuse.ts";
 import { budgets, outcomeShape } from "./outcome.ts";
 import { pendingToolCallShape } from "./pending.ts";
-import { chatMetadataShape } from "./results.ts";
+import { chatMetadataShape } from "./run-results.ts";
 import { sessionStatuses } from "./session-status.ts";
 import {
   array,
@@ -44,7 +44,7 @@ export type Session<Context extends CallerContext = CallerContext> = {
   readonly id: string | null;
   readonly thread: Thread;
   readonly status: SessionStatus;
-  /** Calls of the thread that nobody has answered yet (S2). */
+  /** Calls that wait for somebody, as the verbs that drive a session record them: with the answers, they cover the thread (S2). */
   readonly pendingToolCalls: readonly PendingToolCall[];
   readonly pendingQuestion: string | null;
   /** The call that asked the pending question. */
@@ -62,7 +62,7 @@ export type Session<Context extends CallerContext = CallerContext> = {
 };
 
 /** Whatever the caller wants its tool handlers to have: a user id, a database handle. Never looked into. */
-export type CallerContext = { readonly [key: string]: unknown };
+export type CallerContext = object;
 
 /** The newest run in short. */
 export type LastRun = {
@@ -78,8 +78,6 @@ export type LastRun = {
   /** What had arrived of a reply that was cancelled and is in no thread. */
   readonly partial: AssistantMessage | null;
 };
-
-// Shapes
 
 const lastRunShape: Shape<LastRun> = object<LastRun>({
   turnId: fallback(nullable(string), null),
@@ -111,18 +109,10 @@ export const sessionShape: Shape<Session<JsonObject>> = object<Session<JsonObjec
   context: fallback(settings, emptyObject),
 });
 
-const liveContext: Shape<CallerContext> = (input, reading) =>
-  isPlainObject(input) ? input : reading.report("invalid_type", "must be an object");
-
-const liveSessionShape: Shape<Session> = object<Session>({
-  ...sharedFields,
-  context: fallback<CallerContext>(liveContext, emptyObject),
-});
-
-// Constructors
+const liveFields = object<Omit<Session, "context">>(sharedFields);
 
 /** The fields of a session as people write them by hand. */
-export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage">> & {
+export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage" | "context">> & {
   readonly thread?: ThreadInput;
   readonly usage?: Partial<Usage>;
   readonly pendingToolCalls?: readonly PendingToolCallInput[];
@@ -138,38 +128,53 @@ export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" 
  * session({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
  * ```
  */
-export function session(fields: SessionFields = {}): Session {
-  return construct("session", liveSessionShape, fields);
+export function session<Context extends CallerContext>(
+  fields: SessionFields & { readonly context: Context },
+): Session<Context>;
+export function session(fields?: SessionFields): Session<JsonObject>;
+export function session(fields: SessionFields & { readonly context?: CallerContext } = {}): Session {
+  const { context = emptyObject, ...rest } = fields;
+  if (typeof context !== "object") throw new MisuseError("invalid_argument", "session: context must be an object");
+  return { ...construct("session", liveFields, rest), context };
 }
 
 // Helpers. They touch the thread alone: status and pending calls belong to the verbs that drive a session.
 
-export function append<Context extends CallerContext>(to: Session<Context>, added: Message): Session<Context> {
-  return { ...to, thread: addMessage(to.thread, added) };
-}
-
-export function appendUser<Context extends CallerContext>(to: Session<Context>, text: string): Session<Context> {
-  return append(to, user(text));
-}
-
-export function appendToolResult<Context extends CallerContext>(
-  to: Session<Context>,
-  toolCallId: string,
-  content: ProgramValue,
+/**
+ * Adds a message to the thread and touches nothing else: status and pending calls are not updated, so after a message with calls the
+ * session is not valid until each of them is answered.
+ */
+export function append<Context extends CallerContext>(
+  session: Session<Context>,
+  added: MessageInput,
 ): Session<Context> {
-  return append(to, toolResult(toolCallId, content));
+  return { ...session, thread: addMessage(session.thread, added) };
 }
 
-export function messages(of: Session): readonly Message[] {
-  return of.thread.messages;
+/** Adds something the user says to the thread, and touches nothing else. */
+export function appendUser<Context extends CallerContext>(session: Session<Context>, text: string): Session<Context> {
+  return append(session, user(text));
 }
 
-export function pendingToolCalls(of: Session): readonly PendingToolCall[] {
-  return of.pendingToolCalls;
+/** Adds the answer to a call to the thread, and touches nothing else. Whether there is such a call, `validateSession` says. */
+export function appendToolResult<Context extends CallerContext>(
+  session: Session<Context>,
+  toolCallId: string,
+  content: unknown,
+): Session<Context> {
+  return append(session, toolResult(toolCallId, content));
+}
+
+export function messages(session: Session): readonly Message[] {
+  return session.thread.messages;
+}
+
+export function pendingToolCalls(session: Session): readonly PendingToolCall[] {
+  return session.pendingToolCalls;
 }
 
 /** Why the session is in `error`, or `null`. */
-export function sessionError(of: Session): Failure | null {
-  const found = read(failureShape, ownValue(of.metadata, "error"));
+export function sessionError(session: Session): Failure | null {
+  const found = read(failureShape, ownValue(session.metadata, "error"));
   return "value" in found ? found.value : null;
 }

@@ -11,6 +11,7 @@
 import type { Issue, IssueCode } from "./issue.ts";
 import type { Json, JsonObject } from "./json.ts";
 
+import { textHead } from "./cut-text.ts";
 import { renderIssue } from "./issue.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 import { MisuseError } from "./misuse.ts";
@@ -92,10 +93,8 @@ class Reading {
 }
 
 function shortened(key: string | number): string | number {
-  return typeof key === "string" && key.length > maxKeyLength ? `${key.slice(0, maxKeyLength)}…` : key;
+  return typeof key === "string" && key.length > maxKeyLength ? `${textHead(key, maxKeyLength)}…` : key;
 }
-
-// Leaves
 
 export const string: Shape<string> = (input, reading) =>
   typeof input === "string" ? input : reading.report("invalid_type", `must be a string, not ${describe(input)}`);
@@ -136,8 +135,6 @@ export const jsonObject: Shape<JsonObject> = (input, reading) => openMap(input, 
  * resolved when a call is made and are never part of what is stored.
  */
 export const settings: Shape<JsonObject> = (input, reading) => openMap(input, reading, true);
-
-// Combinators
 
 export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (input, reading) => (input === null ? null : shape(input, reading));
@@ -325,7 +322,7 @@ function isCredential(key: string, value: unknown): boolean {
   const text: unknown = Array.isArray(value) ? value[0] : value;
   if (typeof text !== "string") return false;
   const name = key.toLowerCase().replaceAll(/[^a-z]/g, "");
-  return /^bearer \S/i.test(text) || credentialNames.some((ending) => name.endsWith(ending));
+  return /^bearer [\w.~+/=-]{8,}$/i.test(text) || credentialNames.some((ending) => name.endsWith(ending));
 }
 
 const credentialNames = [
@@ -341,9 +338,7 @@ const credentialNames = [
   "cookie",
 ] as const;
 
-// Doors built on shapes
-
-/** Reads `input`; the issues are empty exactly when there is a value. */
+/** Reads input whole: its value, or at least one issue that says why there is none. */
 export function read<T>(
   shape: Shape<T>,
   input: unknown,

@@ -7,7 +7,7 @@
 import type { FailureCause } from "./failure.ts";
 import type { Json } from "./json.ts";
 import type { StoredType, StoredTypes } from "./parse.ts";
-import type { ChatMetadata, StepMetadata } from "./results.ts";
+import type { ChatMetadata, StepMetadata } from "./run-results.ts";
 
 type NotJson = { [K in StoredType]: StoredTypes[K] extends Json ? never : K }[StoredType];
 

@@ -5,7 +5,7 @@ import type { Message, MessageInput } from "./message.ts";
 import type { Shape } from "./shape.ts";
 
 import { emptyObject } from "./json.ts";
-import { assistant, messageShape, system, user } from "./message.ts";
+import { assistant, message, messageShape, system, user } from "./message.ts";
 import { array, construct, fallback, object, settings } from "./shape.ts";
 
 export type Thread = {
@@ -30,7 +30,7 @@ export function thread(fields: ThreadInput = {}): Thread {
  *
  * @example
  * ```ts
- * import { addUser, fromMessages, lastMessage, messageText } from "everturn/model";
+ * import { addUser, fromMessages } from "everturn/model";
  *
  * const thread = fromMessages([{ role: "system", content: "Be brief." }]);
  * const longer = addUser(thread, "Why is the sky blue?");
@@ -42,27 +42,29 @@ export function fromMessages(messages: readonly MessageInput[]): Thread {
   return thread({ messages });
 }
 
-export function addMessage(to: Thread, added: Message): Thread {
-  return { ...to, messages: [...to.messages, added] };
+/** The thread with one more message. The given thread is unchanged. */
+export function addMessage(thread: Thread, added: MessageInput): Thread {
+  return addMessages(thread, [added]);
 }
 
-export function addMessages(to: Thread, added: readonly Message[]): Thread {
-  return { ...to, messages: [...to.messages, ...added] };
+/** The thread with more messages. Adding many at once costs one copy of the list, adding them one by one a copy each. */
+export function addMessages(thread: Thread, added: readonly MessageInput[]): Thread {
+  return { ...thread, messages: [...thread.messages, ...added.map(message)] };
 }
 
-export function addSystem(to: Thread, text: string): Thread {
-  return addMessage(to, system(text));
+export function addSystem(thread: Thread, text: string): Thread {
+  return addMessage(thread, system(text));
 }
 
-export function addUser(to: Thread, text: string): Thread {
-  return addMessage(to, user(text));
+export function addUser(thread: Thread, text: string): Thread {
+  return addMessage(thread, user(text));
 }
 
-export function addAssistant(to: Thread, text: string): Thread {
-  return addMessage(to, assistant(text));
+export function addAssistant(thread: Thread, text: string): Thread {
+  return addMessage(thread, assistant(text));
 }
 
 /** The newest message; `null` when there is none. */
-export function lastMessage(of: Thread): Message | null {
-  return of.messages.at(-1) ?? null;
+export function lastMessage(thread: Thread): Message | null {
+  return thread.messages.at(-1) ?? null;
 }

@@ -14,9 +14,9 @@ import { textPart } from "./part.ts";
 import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "./shape.ts";
 import { toolValueParts, toolValueShape } from "./tool-value.ts";
 
-export type ToolOutcome = ToolSuccess | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
+export type ToolOutcome = ToolSucceeded | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
 
-export type ToolSuccess = {
+export type ToolSucceeded = {
   readonly type: "success";
   readonly value: ToolValue;
   /** What the tool wants done with the turn; `null`: go on. */
@@ -60,7 +60,7 @@ const controlShape: Shape<ToolControl> = variant<ToolControl, "type">("type", {
 });
 
 export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">("type", {
-  success: object<ToolSuccess>({
+  success: object<ToolSucceeded>({
     type: required(oneOf(["success"])),
     value: required(toolValueShape),
     control: fallback(nullable(controlShape), null),

@@ -1,11 +1,11 @@
 // The answer to a call, from whatever there is to answer with.
 
 import type { PartInput, ToolMessage, UserPart } from "./message.ts";
-import type { ProgramValue } from "./tool-value.ts";
 
-import { toolMessageShape, userPartShape } from "./message.ts";
+import { isPlainObject, ownValue } from "./json.ts";
+import { toolMessageShape } from "./message.ts";
 import { MisuseError } from "./misuse.ts";
-import { construct, read } from "./shape.ts";
+import { construct } from "./shape.ts";
 import { encodeToolValue, toolValueParts } from "./tool-value.ts";
 
 /**
@@ -23,16 +23,20 @@ import { encodeToolValue, toolValueParts } from "./tool-value.ts";
  */
 export function toolResult(
   toolCallId: string,
-  content: ProgramValue | readonly PartInput<UserPart>[],
-  rest: Partial<Omit<ToolMessage, "role" | "toolCallId" | "content">> = {},
-): ToolMessage {
+  content: string | readonly PartInput<UserPart>[],
+  rest?: ToolResultRest,
+): ToolMessage;
+export function toolResult(toolCallId: string, value: unknown, rest?: ToolResultRest): ToolMessage;
+export function toolResult(toolCallId: string, content: unknown, rest: ToolResultRest = {}): ToolMessage {
   return construct("toolResult", toolMessageShape, { ...rest, role: "tool", toolCallId, content: contentOf(content) });
 }
 
-function contentOf(value: unknown): ToolMessage["content"] {
-  if (typeof value === "string") return value;
-  const parts = Array.isArray(value) && value.length > 0 ? value.flatMap(asPart) : [];
-  if (Array.isArray(value) && parts.length > 0 && parts.length === value.length) return parts;
+type ToolResultRest = Partial<Omit<ToolMessage, "role" | "toolCallId" | "content">>;
+
+function contentOf(value: unknown): unknown {
+  // What looks like parts has to be parts: a slip in one must not send its insides to the model as JSON.
+  if (typeof value === "string" || (Array.isArray(value) && value.length > 0 && value.every(looksLikePart)))
+    return value;
   const encoded = encodeToolValue(value);
   if (!encoded.ok) throw new MisuseError("invalid_argument", `toolResult: ${encoded.failure.message}`);
   const shown = toolValueParts(encoded.value);
@@ -40,7 +44,12 @@ function contentOf(value: unknown): ToolMessage["content"] {
   return shown.length === 1 && only?.type === "text" ? only.text : shown;
 }
 
-function asPart(value: unknown): readonly UserPart[] {
-  const found = read(userPartShape, value);
-  return "value" in found ? [found.value] : [];
+function looksLikePart(value: unknown): boolean {
+  if (!isPlainObject(value)) return false;
+  const type = ownValue(value, "type");
+  return (
+    (type === "text" && Object.hasOwn(value, "text")) ||
+    (type === "image" && Object.hasOwn(value, "image")) ||
+    (type === "file" && Object.hasOwn(value, "source"))
+  );
 }

@@ -4,19 +4,19 @@
 // that merely has a key of that name (a tool may return anything it found on the web) is stored wrapped, as
 // `{ "$everturn": "object", "entries": … }`, so data can never pass itself off as an attachment.
 
+import type { ContentSource } from "./content-source.ts";
 import type { ToolFailure } from "./failure.ts";
 import type { Path } from "./issue.ts";
 import type { Json } from "./json.ts";
-import type { ContentSource } from "./media.ts";
 import type { UserPart } from "./message.ts";
 import type { Result } from "./result.ts";
 import type { Shape } from "./shape.ts";
 
+import { contentSourceShape } from "./content-source.ts";
 import { ToolError } from "./errors.ts";
 import { image } from "./image.ts";
 import { renderPath } from "./issue.ts";
 import { describe, isPlainObject } from "./json.ts";
-import { mediaSourceShape } from "./media.ts";
 import { filePart, imagePart, textPart } from "./part.ts";
 import { failed, ok } from "./result.ts";
 import {
@@ -69,7 +69,7 @@ type StoredAttachment = {
 };
 
 const attachmentFields = {
-  source: required(mediaSourceShape),
+  source: required(contentSourceShape),
   mimeType: fallback(nullable(string), null),
   name: fallback(nullable(string), null),
 };
@@ -81,20 +81,31 @@ const storedAttachmentShape: Shape<StoredAttachment> = object<StoredAttachment>(
   ...attachmentFields,
 });
 
-/** A file or image to return from a tool, alone or anywhere inside an object. The model gets it as what it is. */
-export function attachment(fields: {
+/**
+ * A file or image to return from a tool, alone or anywhere inside an object. The model gets it as what it is.
+ *
+ * @example
+ * ```ts
+ * import { attachment, imageFromUrl, toolResult } from "everturn/model";
+ *
+ * const chart = attachment(imageFromUrl("https://example.com/chart.png", "image/png"));
+ * const { content } = toolResult("call_1", { chart, trend: "up" });
+ * typeof content === "string" ? [] : content.map((part) => part.type); // => ["text", "image", "text"]
+ * ```
+ */
+export function attachment(from: {
   readonly source: ContentSource;
   readonly mimeType?: string | null;
   readonly name?: string | null;
 }): Attachment {
-  return { [attachmentMark]: true, ...construct("attachment", attachmentShape, fields) };
+  const { source, mimeType = null, name = null } = from;
+  return { [attachmentMark]: true, ...construct("attachment", attachmentShape, { source, mimeType, name }) };
 }
 
+/** Was this made by `attachment()`? Data that merely looks like one was not. */
 export function isAttachment(value: unknown): value is Attachment {
   return typeof value === "object" && value !== null && attachmentMark in value;
 }
-
-// Encoding
 
 /**
  * What a tool returned, made storable. What JSON would write is taken (`toJSON` is honoured, so dates become text; keys that
@@ -127,22 +138,23 @@ class Encoding {
     }
     if (typeof value !== "object") throw refusal(this.#path, `${describe(value)} is not data`);
     if (this.#ancestors.includes(value)) throw refusal(this.#path, "the value contains itself");
-    if (depth >= maxToolValueDepth) {
-      throw refusal(this.#path.slice(0, 8), `nested more than ${maxToolValueDepth} levels deep`);
-    }
+    this.#needRoom(depth);
     this.#ancestors.push(value);
     const encoded = this.#object(value, depth);
     this.#ancestors.pop();
     return encoded;
   }
 
+  #needRoom(depth: number): void {
+    if (depth < maxToolValueDepth) return;
+    throw refusal(this.#path.slice(0, 8), `nested more than ${maxToolValueDepth} levels deep`);
+  }
+
   #object(value: object, depth: number): Json {
-    if (isAttachment(value)) return this.#attachment(value);
+    if (isAttachment(value)) return this.#attachment(value, depth);
     const toJson: unknown = Reflect.get(value, "toJSON");
-    if (typeof toJson === "function") {
-      const plain: unknown = toJson.call(value, "");
-      return plain === value ? this.#entries(value, depth) : this.encode(plain === undefined ? null : plain, depth);
-    }
+    const plain: unknown = typeof toJson === "function" ? toJson.call(value, "") : value;
+    if (plain !== value) return this.encode(plain === undefined ? null : plain, depth);
     if (Array.isArray(value)) {
       if (value.length > maxNodes) throw refusal(this.#path, `a list of ${value.length} items`);
       return Array.from(value, (item: unknown, index) => this.#at(index, item === undefined ? null : item, depth + 1));
@@ -153,6 +165,7 @@ class Encoding {
 
   #entries(value: object, depth: number): Json {
     const escaped = Object.hasOwn(value, reservedKey);
+    if (escaped) this.#needRoom(depth + 1);
     const entries = Object.entries(value)
       .filter(([, item]) => item !== undefined)
       .map(([key, item]): [string, Json] => [key, this.#at(key, item, depth + (escaped ? 2 : 1))]);
@@ -160,7 +173,8 @@ class Encoding {
     return escaped ? { [reservedKey]: "object", entries: plain } : plain;
   }
 
-  #attachment(value: Attachment): Json {
+  #attachment(value: Attachment, depth: number): Json {
+    this.#needRoom(depth + 1);
     const { source, mimeType, name } = value;
     const read = readAttachment({ source, mimeType, name });
     if (read === null) throw refusal(this.#path, "an attachment without a source");
@@ -197,8 +211,6 @@ function refusal(path: Path, why: string, cause?: unknown): ToolError {
   });
 }
 
-// Decoding
-
 /** The program's value from its stored form. Malformed marks are a failure: nobody but us writes them. */
 export function decodeToolValue(value: ToolValue): Result<ProgramValue, ToolFailure> {
   try {
@@ -221,8 +233,8 @@ function decode(value: Json, path: Path): ProgramValue {
     const { source, mimeType, name } = stored.value;
     return { [attachmentMark]: true, source, mimeType, name };
   }
-  const entries = mark === "object" && Object.keys(value).length === 2 ? value["entries"] : undefined;
   if (mark === "object") {
+    const entries = Object.keys(value).length === 2 ? value["entries"] : undefined;
     if (!isPlainObject(entries)) throw malformed(path, "malformed escaped object");
     return decodeEntries(entries, path);
   }
@@ -246,15 +258,13 @@ function malformed(path: Path, why: string): ToolError {
   });
 }
 
-// What the model sees
-
 /**
  * A tool's value as the model sees it: text stays text, anything else is compact JSON, and attachments stand where they
- * stood, the text around them cut in two. Always at least one part, and never one without a word in it.
+ * stood, the text around them cut in two. Always at least one part, and never an empty one.
  *
  * @example
  * ```ts
- * import { encodeToolValue, orThrow, toolValueParts } from "everturn/model";
+ * import { toolValueParts } from "everturn/model";
  *
  * toolValueParts("sunny").map((part) => part.type === "text" && part.text); // => ["sunny"]
  * toolValueParts({ celsius: 21 }).map((part) => part.type === "text" && part.text); // => ['{"celsius":21}']

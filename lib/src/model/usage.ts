@@ -1,12 +1,12 @@
 // What calls cost. Unknown is `null`, never 0: a provider that says nothing about caching has not said "none".
 
 import type { ValidationFailure } from "./failure.ts";
-import type { Issue } from "./issue.ts";
+import type { Issue, Path } from "./issue.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Result } from "./result.ts";
 import type { Shape } from "./shape.ts";
 
-import { ValidationError } from "./errors.ts";
+import { validationFailure } from "./failures.ts";
 import { emptyObject } from "./json.ts";
 import { failed, ok } from "./result.ts";
 import { construct, count, fallback, jsonObject, nullable, number, object } from "./shape.ts";
@@ -66,20 +66,20 @@ export const noUsage: Usage = Object.freeze(usage());
  * totalTokens(usage({ inputTokens: 12 })); // => null
  * ```
  */
-export function totalTokens(of: Usage): number | null {
-  if (of.totalTokens !== null) return of.totalTokens;
-  return of.inputTokens === null || of.outputTokens === null ? null : of.inputTokens + of.outputTokens;
+export function totalTokens(usage: Usage): number | null {
+  if (usage.totalTokens !== null) return usage.totalTokens;
+  return usage.inputTokens === null || usage.outputTokens === null ? null : usage.inputTokens + usage.outputTokens;
 }
 
 /** Tokens of the prompt that no cache saved: what the full price is paid for. `null` when the prompt is unknown. */
-export function uncachedInputTokens(of: Usage): number | null {
-  if (of.inputTokens === null) return null;
-  return Math.max(0, of.inputTokens - (of.cachedInputTokens ?? 0) - (of.cacheWriteInputTokens ?? 0));
+export function uncachedInputTokens(usage: Usage): number | null {
+  if (usage.inputTokens === null) return null;
+  return Math.max(0, usage.inputTokens - (usage.cachedInputTokens ?? 0) - (usage.cacheWriteInputTokens ?? 0));
 }
 
 /**
  * The sum of two usages. Where one side does not know a number the other side's stands, so a sum is what is known to have
- * been spent. Token counts that leave the range of exact integers are a failure (`overflow`), not a rounded number.
+ * been spent. A sum that leaves the range of exact integers, or of numbers, is a failure (`overflow`) and not a rounded one.
  *
  * @example
  * ```ts
@@ -93,32 +93,43 @@ export function uncachedInputTokens(of: Usage): number | null {
  */
 export function addUsage(left: Usage, right: Usage): Result<Usage, ValidationFailure> {
   const tokens = addTokens(left, right);
-  const issues = tokenFields.flatMap((field): Issue[] => {
-    const value = tokens[field];
-    if (value === null || Number.isSafeInteger(value)) return [];
-    return [{ path: [field], code: "overflow", message: `the sum is beyond ${Number.MAX_SAFE_INTEGER}` }];
-  });
-  if (issues.length > 0) return failed(new ValidationError("invalid_usage", { issues }).failure);
-  return ok({
-    ...tokens,
+  const costs = {
     inputCost: addKnown(left.inputCost, right.inputCost),
     outputCost: addKnown(left.outputCost, right.outputCost),
     totalCost: addKnown(left.totalCost, right.totalCost),
-    toolUsage: addNumbers(left.toolUsage, right.toolUsage),
-    extra: addNumbers(left.extra, right.extra),
-  });
+  };
+  const counts = { toolUsage: addNumbers(left.toolUsage, right.toolUsage), extra: addNumbers(left.extra, right.extra) };
+  const issues = [
+    ...overflows(tokens, [], Number.isSafeInteger),
+    ...overflows(costs, [], Number.isFinite),
+    ...overflows(counts.toolUsage, ["toolUsage"], Number.isFinite),
+    ...overflows(counts.extra, ["extra"], Number.isFinite),
+  ];
+  if (issues.length > 0) return failed(validationFailure("invalid_usage", { issues }));
+  return ok({ ...tokens, ...costs, ...counts });
 }
 
-const tokenFields = [
-  "inputTokens",
-  "outputTokens",
-  "cachedInputTokens",
-  "cacheWriteInputTokens",
-  "reasoningTokens",
-  "totalTokens",
-] as const;
+/** The sums that are no number one can go on counting with. */
+function overflows(
+  sums: { readonly [key: string]: Json },
+  path: Path,
+  fits: (sum: number) => boolean,
+): readonly Issue[] {
+  return Object.entries(sums)
+    .filter(([, sum]) => typeof sum === "number" && !fits(sum))
+    .map(([key]) => ({
+      path: [...path, key],
+      code: "overflow",
+      message: "the sum is beyond what can be counted exactly",
+    }));
+}
 
-function addTokens(left: Usage, right: Usage): Pick<Usage, (typeof tokenFields)[number]> {
+type TokenCounts = Pick<
+  Usage,
+  "inputTokens" | "outputTokens" | "cachedInputTokens" | "cacheWriteInputTokens" | "reasoningTokens" | "totalTokens"
+>;
+
+function addTokens(left: Usage, right: Usage): TokenCounts {
   return {
     inputTokens: addKnown(left.inputTokens, right.inputTokens),
     outputTokens: addKnown(left.outputTokens, right.outputTokens),
@@ -131,8 +142,8 @@ function addTokens(left: Usage, right: Usage): Pick<Usage, (typeof tokenFields)[
 }
 
 /** The total as far as it is known: half of one is more than nothing, where `totalTokens` would rather say nothing. */
-function knownTokens(of: Usage): number | null {
-  return of.totalTokens ?? addKnown(of.inputTokens, of.outputTokens);
+function knownTokens(usage: Usage): number | null {
+  return usage.totalTokens ?? addKnown(usage.inputTokens, usage.outputTokens);
 }
 
 function addKnown(left: number | null, right: number | null): number | null {

@@ -136,6 +136,10 @@ describe("[allm 86] validateMessage", () => {
 
   test("two calls of one reply with one id, and a mark for a call that is not there", () => {
     expect(issuesOf(validateMessage(asked("c1", "c2", "c1")))).toEqual([[["toolCalls", 2], "duplicate_tool_call_id"]]);
+    const nameless = { role: "assistant", content: "", toolCalls: [{}, { id: "a" }, { id: "a" }] };
+    expect(issuesOf(validateMessage(untyped<Message>(nameless)))).toEqual([
+      [["toolCalls", 2], "duplicate_tool_call_id"],
+    ]);
     expect(issuesOf(validateMessage(assistant([toolCallPart("c9")])))).toEqual([
       [["content", 0], "unknown_tool_call_id"],
     ]);

@@ -2,6 +2,7 @@
 // Every broken rule is reported, in a fixed order, with its path. Nothing is changed and nothing throws, also when a caller
 // without a compiler passes something that is not of the type it should be.
 
+import type { ValidationErrorReason, ValidationFailure } from "./failure.ts";
 import type { ImageRequest } from "./image-request.ts";
 import type { Issue, IssueCode, Path } from "./issue.ts";
 import type { Message } from "./message.ts";
@@ -10,10 +11,10 @@ import type { Result } from "./result.ts";
 import type { Session } from "./session.ts";
 import type { Thread } from "./thread.ts";
 import type { ToolSpec } from "./tool.ts";
-import type { ValidationErrorReason, ValidationFailure } from "./failure.ts";
 
-import { ValidationError } from "./errors.ts";
+import { textHead } from "./cut-text.ts";
 import { failureShape } from "./failure.ts";
+import { validationFailure } from "./failures.ts";
 import { imageOperations } from "./image-operation.ts";
 import { imageFormats } from "./image-request.ts";
 import { imageShape } from "./image.ts";
@@ -29,10 +30,12 @@ export function validateRequest(request: ModelRequest): Result<ModelRequest, Val
   return judge("invalid_request", request, requestIssues(request));
 }
 
+/** Role, content and calls agree: only parts its role may contain, and an id of its own for every call. */
 export function validateMessage(message: Message): Result<Message, ValidationFailure> {
   return judge("invalid_message", message, messageIssues(message, []));
 }
 
+/** A usable name, a description, a schema that is an object. */
 export function validateTool(tool: ToolSpec): Result<ToolSpec, ValidationFailure> {
   return judge("invalid_tool", tool, toolIssues(tool, []));
 }
@@ -50,17 +53,16 @@ export function validateSession(session: Session): Result<Session, ValidationFai
   return judge("invalid_session", session, sessionIssues(session));
 }
 
+/** Prompt and input images are what the operation needs; count and size are positive. */
 export function validateImageRequest(request: ImageRequest): Result<ImageRequest, ValidationFailure> {
   return judge("invalid_image_request", request, imageRequestIssues(request));
 }
 
 function judge<T>(reason: ValidationErrorReason, value: T, issues: readonly Issue[]): Result<T, ValidationFailure> {
-  return issues.length === 0
-    ? ok(value)
-    : failed(new ValidationError(reason, { issues: issues.slice(0, maxIssues) }).failure);
+  return issues.length === 0 ? ok(value) : failed(validationFailure(reason, { issues: issues.slice(0, maxIssues) }));
 }
 
-// Rules. Each takes what it was given for unknown and returns what is wrong with it.
+// Rules. Each treats its input as unknown and returns what is wrong with it.
 
 function requestIssues(input: unknown): readonly Issue[] {
   if (!isPlainObject(input)) return [notAnObject([], input)];
@@ -95,20 +97,16 @@ function messageIssues(input: unknown, path: Path): readonly Issue[] {
 
 /** The calls of one reply have ids of their own, and a part that marks the place of a call marks one of them. */
 function callIssues(message: { readonly [key: string]: unknown }, path: Path): readonly Issue[] {
-  const ids = callIds(message);
-  const known = new Set(ids);
-  const repeated = known.size === ids.length ? null : firstRepeated(ids);
+  const calls = callIds(message);
+  const known = new Set<unknown>();
+  const repeated = calls.find(({ id }) => known.has(id) || !known.add(id));
   const content = ownValue(message, "content");
   const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayMark(part, known)) : -1;
   return [
-    ...(repeated === null
+    ...(repeated === undefined
       ? []
       : [
-          issue(
-            [...path, "toolCalls", ids.lastIndexOf(repeated)],
-            "duplicate_tool_call_id",
-            "two calls of one reply have this id",
-          ),
+          issue([...path, "toolCalls", repeated.slot], "duplicate_tool_call_id", "two calls of one reply have this id"),
         ]),
     ...(stray === -1
       ? []
@@ -163,7 +161,7 @@ function toolListIssues(tools: unknown): readonly Issue[] {
     ...tools.flatMap((tool: unknown, index) => toolIssues(tool, ["tools", index])),
     ...(repeated === null
       ? []
-      : [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(repeated.slice(0, 64))}`)]),
+      : [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(textHead(repeated, 64))}`)]),
   ];
 }
 
@@ -233,7 +231,7 @@ function pairingIssues(messages: readonly unknown[], path: Path, pending: readon
     if (!isPlainObject(message)) continue;
     const role = ownValue(message, "role");
     if (role === "assistant") {
-      for (const [slot, id] of callIds(message).entries()) {
+      for (const { id, slot } of callIds(message)) {
         const place = [...path, index, "toolCalls", slot];
         const calls = open.get(id);
         if (calls === undefined) open.set(id, { places: [place], answered: 0 });
@@ -245,7 +243,7 @@ function pairingIssues(messages: readonly unknown[], path: Path, pending: readon
     if (calls !== undefined && calls.answered < calls.places.length) {
       calls.answered += 1;
     } else if (typeof answered === "string") {
-      const text = `no call with the id ${JSON.stringify(answered.slice(0, 64))} is waiting before this answer`;
+      const text = `no call with the id ${JSON.stringify(textHead(answered, 64))} is waiting before this answer`;
       orphans.push(issue([...path, index, "toolCallId"], "unknown_tool_call_id", text));
     }
   }
@@ -257,15 +255,19 @@ function pairingIssues(messages: readonly unknown[], path: Path, pending: readon
   return [...orphans, ...unanswered];
 }
 
-function callIds(message: { readonly [key: string]: unknown }): readonly string[] {
+function callIds(message: {
+  readonly [key: string]: unknown;
+}): readonly { readonly id: string; readonly slot: number }[] {
   const calls = ownValue(message, "toolCalls");
   if (!Array.isArray(calls)) return [];
-  const ids = calls.map((call: unknown) => (isPlainObject(call) ? ownValue(call, "id") : undefined));
-  return ids.filter((id) => typeof id === "string");
+  return calls.flatMap((call: unknown, slot) => {
+    const id = isPlainObject(call) ? ownValue(call, "id") : undefined;
+    return typeof id === "string" ? [{ id, slot }] : [];
+  });
 }
 
 function unansweredAt(id: string, path: Path): Issue {
-  const what = JSON.stringify(id.slice(0, 64));
+  const what = JSON.stringify(textHead(id, 64));
   return issue(path, "unanswered_tool_call", `the call ${what} has no answer; append toolResult(${what}, …)`);
 }
 
@@ -288,7 +290,14 @@ function sessionIssues(input: unknown): readonly Issue[] {
     issues.push(issue(["metadata"], "error_required_for_status", "a session in error has a failure in metadata.error"));
   }
   if (status === "idle" || status === "completed") issues.push(...restIssues(status, input));
-  return [...issues, ...threadIssues(ownValue(input, "thread"), ["thread"], callIds({ toolCalls: waiting }))];
+  return [
+    ...issues,
+    ...threadIssues(
+      ownValue(input, "thread"),
+      ["thread"],
+      callIds({ toolCalls: waiting }).map(({ id }) => id),
+    ),
+  ];
 }
 
 /** Nothing is open in a session that waits for the next message: no question, and no call that nobody has decided. */

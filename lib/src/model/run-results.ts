@@ -9,8 +9,8 @@ import type { PendingToolCall } from "./pending.ts";
 import type { ModelReply } from "./reply.ts";
 import type { Shape } from "./shape.ts";
 import type { Thread } from "./thread.ts";
-import type { ToolCall } from "./tool.ts";
 import type { ToolValue } from "./tool-value.ts";
+import type { ToolCall } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
 import { suspendedCellShape } from "./environment.ts";
@@ -34,8 +34,8 @@ import {
   string,
 } from "./shape.ts";
 import { thread, threadShape } from "./thread.ts";
-import { toolCallShape } from "./tool.ts";
 import { toolValueShape } from "./tool-value.ts";
+import { toolCallShape } from "./tool.ts";
 import { noUsage, usageShape } from "./usage.ts";
 
 /** One model reply and the tools it asked for. */

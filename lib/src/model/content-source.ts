@@ -16,7 +16,7 @@ export type FileSource = { readonly type: "file"; readonly path: string };
 /** Uploaded to a provider before, known there by its id. */
 export type ProviderFileSource = { readonly type: "provider_file"; readonly provider: string; readonly id: string };
 
-export const mediaSourceShape: Shape<ContentSource> = variant<ContentSource, "type">("type", {
+export const contentSourceShape: Shape<ContentSource> = variant<ContentSource, "type">("type", {
   base64: object<Base64Source>({ type: required(oneOf(["base64"])), data: required(string) }),
   url: object<UrlSource>({ type: required(oneOf(["url"])), url: required(string) }),
   file: object<FileSource>({ type: required(oneOf(["file"])), path: required(string) }),

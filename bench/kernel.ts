@@ -1,10 +1,11 @@
 // What the fold from events to a reply costs beside a bare loop that appends the same strings. Both end by reading the text, so
 // that both have to have built it. And what appending to a history costs, however long it is.
 
+import type { EffectResponse, Turn } from "everturn/kernel";
 import type { TurnEvent } from "everturn/model";
 
-import { appendHistory, Collector, startHistory } from "everturn/kernel";
-import { assistant, user } from "everturn/model";
+import { advance, appendHistory, Collector, startHistory, startTurn, turnConfig, turnInput } from "everturn/kernel";
+import { assistant, modelReply, toolCall, toolSpec, user } from "everturn/model";
 
 import { compare, print } from "./measure.ts";
 
@@ -56,4 +57,44 @@ export function benchKernel(): void {
       }),
     ),
   );
+
+  print(
+    "a step (reply, tool, checkpoint) and writing down what is new, from step n of a turn on",
+    compare(
+      [10, 100, 1000, 10_000].map((steps) => {
+        let turn = startTurn(settings, turnInput("t", { messages: [user("hi")] })).turn;
+        for (let step = 0; step < steps; step += 1) turn = oneStep(turn);
+        // The turn goes on, a step a round: going back would make the history fork, and a fork is a copy.
+        return { name: `n = ${steps}`, run: () => (turn = oneStep(turn)) };
+      }),
+      201,
+    ),
+  );
+}
+
+const tool = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });
+const settings = turnConfig({ model: "m", toolSpecs: [tool] });
+const call = toolCall({ id: "c1", name: "weather", arguments: { city: "Rome" } });
+const asked = modelReply({
+  message: assistant("", { toolCalls: [call] }),
+  toolCalls: [call],
+  finishReason: "tool_calls",
+});
+
+function oneStep(turn: Turn): Turn {
+  let next = turn;
+  let written = 0;
+  const take = (response: EffectResponse) => {
+    const { turn: after, notices } = advance(settings, next, response);
+    written += JSON.stringify(notices).length;
+    next = after;
+  };
+  const id = (what: string) => `t/${next.step}/${what}`;
+  const outcome = { type: "success", value: "sunny", control: null } as const;
+  take({ type: "model_replied", id: id("model"), reply: asked });
+  take({ type: "tool_returned", id: id("tool/0"), outcome, content: "sunny", ranArguments: null, stops: false });
+  const delivery = { messages: [], transientMessages: [], turnCauses: [] };
+  take({ type: "checkpoint_delivered", id: id("after_work"), delivery, verdict: { type: "go_on" } });
+  if (written === 0 || next.step !== turn.step + 1) throw new Error("the step did not happen");
+  return next;
 }

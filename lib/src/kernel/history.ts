@@ -51,6 +51,11 @@ export function trimHistory(history: TurnHistory): TurnHistory {
   return history.entries.length === history.length ? history : { ...history, entries: historyMessages(history) };
 }
 
+/** The digest of one text. */
+export function digestOf(text: string): string {
+  return roll(beginning, text);
+}
+
 /** The list to append to: the shared one while this history is the newest that ends there, else a copy. */
 function writable(history: TurnHistory): Message[] {
   const list = growing.get(history.entries);

@@ -1,14 +1,68 @@
-// The door of the kernel. The turn machine itself is not here yet: these are the pure parts around it.
+// The door of the kernel: the pure turn machine and the parts around it.
 
+export type { ChatProtocolOptions } from "./chat-protocol.ts";
+export type {
+  AskCheckpoint,
+  CallModel,
+  CallTool,
+  CheckpointDelivered,
+  CheckpointDelivery,
+  CodeCalls,
+  CodeFailed,
+  CodeFinished,
+  Effect,
+  EffectResponse,
+  EnvironmentFailed,
+  EnvironmentSynced,
+  LlmCallError,
+  ModelFailed,
+  ModelReplied,
+  ResponsesByEffect,
+  ResponseTo,
+  RunCode,
+  SyncEnvironment,
+  ToolReturned,
+  ToolWaits,
+  Verdict,
+} from "./effect.ts";
 export type { TurnHistory } from "./history.ts";
+export type { MachineCheckpoint, Polled } from "./machine.ts";
+export type { ContextProjector, DriverAction, ProjectorContext, ProtocolDriver } from "./protocol.ts";
 export type { RetrySchedule, ToolRetryPolicy } from "./retry-delay.ts";
 export type { TurnCause } from "./turn-cause.ts";
+export type {
+  ApprovedCall,
+  AwaitingTools,
+  Cancellation,
+  Cell,
+  CheckpointResumeAction,
+  CompletedToolCall,
+  Ending,
+  LogEvent,
+  Notice,
+  Phase,
+  Progress,
+  ResponseStatus,
+  SlottedCall,
+  StepEnd,
+  Transition,
+  Turn,
+  TurnInput,
+  TurnMachineConfig,
+} from "./turn.ts";
 
 export { canonicalJson } from "./canonical-json.ts";
+export { chatProtocol } from "./chat-protocol.ts";
 export { Collector } from "./collector.ts";
+export { turnConfig, turnInput } from "./configure.ts";
 export { appendHistory, historyMessages, startHistory, trimHistory } from "./history.ts";
+export { TurnMachine } from "./machine.ts";
+export { ChatContextProjector, projectRequest } from "./projector.ts";
 export { renderPrompt } from "./prompt.ts";
+export { DriverContextView } from "./protocol.ts";
+export { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
 export { isContextOverflow, joinParagraph, withoutCommentary } from "./reply-text.ts";
 export { isResumeSafe } from "./resume-safety.ts";
 export { retryDelayMs } from "./retry-delay.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./turn-cause.ts";
+export { kernelRevision, pendingEffects } from "./turn.ts";

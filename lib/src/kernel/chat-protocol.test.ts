@@ -1,0 +1,448 @@
+// The chat protocol as stories: what happened, and the turn as lines.
+
+import type { TurnMachineConfig } from "everturn/kernel";
+
+import {
+  cancelTurn,
+  failTurn,
+  historyMessages,
+  pendingEffects,
+  projectRequest,
+  startTurn,
+  TurnMachine,
+} from "everturn/kernel";
+import {
+  adapterFailure,
+  jsonSchema,
+  messageText,
+  noUsage,
+  runtimeFailure,
+  system,
+  toolCall,
+  toolFailure,
+  usage,
+  user,
+  validateThread,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../test/turns.ts";
+
+const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
+const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
+  historyMessages(turn.history).map((message) => message.role);
+
+describe("an answer", () => {
+  test("[lash 25] [lash 26] is in history before the turn completes, and completes it at a checkpoint", () => {
+    expect(
+      lines(config(), input(), [replied("t/0/model", says("Hello.")), delivered("t/0/before_completion")]),
+    ).toEqual([
+      "! progress 0: user",
+      "> 0/model",
+      "< model_replied 0/model",
+      "! progress 0: assistant | step",
+      "> 0/before_completion",
+      "< checkpoint_delivered 0/before_completion",
+      "= assistant_message",
+    ]);
+  });
+
+  test("[lash 27] that is followed by more input is kept, and the turn goes on", () => {
+    const story = [
+      replied("t/0/model", says("Hello.")),
+      delivered("t/0/before_completion", user("one more")),
+      replied("t/1/model", says("Yes?")),
+      delivered("t/1/before_completion"),
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hello.", "one more", "Yes?"]);
+  });
+
+  test.each([
+    ["length", "incomplete"],
+    ["content_filter", "filtered"],
+    ["other", "other"],
+    [null, "other"],
+  ] as const)(
+    "[lash 18] that ended as %s completes as %s, and its calls are answered and not run",
+    (finishReason, outcome) => {
+      const cut = { ...calls("weather"), finishReason };
+      const { lines: told, turn } = transcript(config(), input(), [
+        replied("t/0/model", cut),
+        delivered("t/0/before_completion"),
+      ]);
+      expect(told.at(-1)).toBe(`= ${outcome}`);
+      expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "tool", status: "not_run" });
+    },
+  );
+
+  test("[lash 34] without a word completes as empty, or is an error where that was asked for", () => {
+    expect(lines(config(), input(), [replied("t/0/model", says("")), delivered("t/0/before_completion")]).at(-1)).toBe(
+      "= empty",
+    );
+    const strict = lines(config({ onEmptyReply: "error" }), input(), [replied("t/0/model", says("  "))]);
+    expect(strict.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
+  });
+});
+
+describe("tools", () => {
+  const twoTools = [
+    replied("t/0/model", calls("weather", "clock")),
+    result("t/0/tool/1", "noon"),
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+    replied("t/1/model", says("Sunny at noon.")),
+    delivered("t/1/before_completion"),
+  ];
+
+  test("[lash 28] run side by side, and their results go back in the order asked", () => {
+    const { lines: told, turn } = transcript(config(), input(), twoTools);
+    expect(told).toEqual([
+      "! progress 0: user",
+      "> 0/model",
+      "< model_replied 0/model",
+      "! progress 0: assistant",
+      "> 0/tool/0, 0/tool/1",
+      "< tool_returned 0/tool/1",
+      "> 0/tool/0",
+      "< tool_returned 0/tool/0",
+      "! progress 1: tool tool | step",
+      "> 1/after_work",
+      "< checkpoint_delivered 1/after_work",
+      "> 1/model",
+      "< model_replied 1/model",
+      "! progress 1: assistant | step",
+      "> 1/before_completion",
+      "< checkpoint_delivered 1/before_completion",
+      "= assistant_message",
+    ]);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "", "sunny", "noon", "Sunny at noon."]);
+  });
+
+  const failure = toolFailure("handler_failed");
+  const control = { type: "success", value: null } as const;
+  const rows: readonly (readonly [string, Parameters<typeof returned>[1], boolean, string])[] = [
+    ["a question", { type: "ask_user", question: "Sure?", opts: {} }, false, "= ask_user"],
+    ["a failure that stops", { type: "failure", failure }, true, "= tool_error"],
+    ["a halt of its own", { type: "halt", reason: "enough", value: null }, false, "= enough"],
+    ["finish", { ...control, control: { type: "finish", value: 42 } }, false, "= tool_value"],
+    ["fail", { ...control, control: { type: "fail", failure } }, false, "= tool_error"],
+    [
+      "a handoff",
+      { ...control, control: { type: "handoff", target: "b", task: "go", initialMessages: [] } },
+      false,
+      "= handoff",
+    ],
+  ];
+  test.each(rows)("[lash 37] %s ends the turn without a checkpoint", (_, outcome, stops, last) => {
+    const told = lines(config(), input(), [
+      replied("t/0/model", calls("weather")),
+      returned("t/0/tool/0", outcome, stops),
+    ]);
+    expect(told.at(-1)).toBe(last);
+  });
+
+  test("a failure that does not stop, and a handoff to nobody, go on", () => {
+    for (const outcome of [
+      { type: "failure", failure } as const,
+      { ...control, control: { type: "handoff", target: " ", task: null, initialMessages: [] } } as const,
+    ]) {
+      const told = lines(config(), input(), [replied("t/0/model", calls("weather")), returned("t/0/tool/0", outcome)]);
+      expect(told.at(-1)).toBe("> 1/after_work");
+    }
+  });
+
+  test("of several halts the one with the lowest call index counts, and every sibling is answered", () => {
+    const { lines: told, turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather", "clock", "weather")),
+      returned("t/0/tool/2", { type: "halt", reason: "later", value: null }),
+      result("t/0/tool/0", "sunny"),
+      returned("t/0/tool/1", { type: "ask_user", question: "Which clock?", opts: {} }),
+    ]);
+    expect(told.at(-1)).toBe("= ask_user");
+    expect(roles(turn)).toEqual(["user", "assistant", "tool", "tool", "tool", "assistant"]);
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({
+      content: "Which clock?",
+      metadata: { askUser: true },
+    });
+  });
+
+  test("that are the caller's to run wait, while the others have run", () => {
+    const story = [replied("t/0/model", calls("weather", "pay")), result("t/0/tool/0", "sunny")];
+    expect(lines(config(), input(), story).at(-1)).toBe("= manual_tool_calls +c1");
+    expect(lines(config(), input(), [replied("t/0/model", calls("pay"))]).at(-1)).toBe("= manual_tool_calls +c0");
+    expect(lines(config({ mode: "manual" }), input(), [replied("t/0/model", calls("weather", "unknown"))]).at(-1)).toBe(
+      "= manual_tool_calls +c0 +c1",
+    );
+  });
+
+  test("a question beside calls that wait leaves both", () => {
+    const asked = returned("t/0/tool/0", { type: "ask_user", question: "Sure?", opts: {} });
+    expect(lines(config(), input(), [replied("t/0/model", calls("weather", "pay")), asked]).at(-1)).toBe(
+      "= ask_user +c1",
+    );
+  });
+
+  test("that need somebody's consent wait for it, and run first in the turn that brings it", () => {
+    const waits = { type: "tool_waits", id: "t/0/tool/0", reason: "approval", opts: {} } as const;
+    expect(lines(config(), input(), [replied("t/0/model", calls("weather")), waits]).at(-1)).toBe("= approval +c0");
+    const call = toolCall({ id: "c0", name: "weather", arguments: {} });
+    const decision = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
+    const again = input({ messages: [], approved: [{ call, decision }] });
+    expect(pendingEffects(startTurn(config(), again).turn)).toEqual([
+      { type: "call_tool", id: "t/0/tool/0", call, decision },
+    ]);
+    expect(lines(config(), again, [result("t/0/tool/0", "sunny"), delivered("t/1/after_work")]).at(-1)).toBe(
+      "> 1/model",
+    );
+  });
+
+  test("that nobody knows end the turn with every call answered, or are answered and the turn goes on", () => {
+    const unknown = replied("t/0/model", calls("weather", "teleport"));
+    const { lines: told, turn } = transcript(config(), input(), [unknown]);
+    expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant tool tool | step", "= runtime_error"]);
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ status: "not_run" }, { code: "not_found" }]);
+    const lenient = transcript(config({ onUnknownTool: "answer" }), input(), [unknown, result("t/0/tool/0", "sunny")]);
+    expect(lenient.lines.at(-1)).toBe("> 1/after_work");
+    expect(validateThread({ messages: historyMessages(lenient.turn.history), metadata: {} }).ok).toBe(true);
+  });
+});
+
+describe("limits", () => {
+  const toolStep = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
+
+  test("maxTurns ends the turn after the tools have run, once the host has had its word", () => {
+    const limited = config({}, { maxTurns: 1 });
+    const { lines: told, turn } = transcript(limited, input(), [
+      ...toolStep,
+      delivered("t/1/after_work", user("too late")),
+    ]);
+    expect(told.at(-1)).toBe("= max_turns");
+    expect(roles(turn)).toEqual(["user", "assistant", "tool"]);
+    const halt = { ...delivered("t/1/after_work"), verdict: { type: "halt_when" } } as const;
+    expect(lines(limited, input(), [...toolStep, Object.assign(delivered("t/1/after_work"), halt)]).at(-1)).toBe(
+      "= halt_when",
+    );
+  });
+
+  test("with a message for it, the model's history says so", () => {
+    const told = config({}, { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached." });
+    const { turn } = transcript(told, input(), [...toolStep, delivered("t/1/after_work")]);
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", origin: { pluginId: "turn_limit" } });
+  });
+
+  test("[lash 44] input at the end of a turn that is at its limit gets one more call, and no second one", () => {
+    const limited = config({}, { maxTurns: 1, turnLimitFinalMessage: "Last one." });
+    const story = [
+      replied("t/0/model", says("A")),
+      delivered("t/0/before_completion", user("x1")),
+      replied("t/1/model", says("B")),
+      delivered("t/1/before_completion", user("x2")),
+    ];
+    const { lines: told, turn } = transcript(limited, input(), story);
+    expect(told.at(-1)).toBe("= max_turns");
+    expect(historyMessages(turn.history).map((message) => message.role)).toEqual([
+      "user",
+      "assistant",
+      "user",
+      "system",
+      "assistant",
+      "user",
+    ]);
+  });
+
+  test("a budget ends the turn at the checkpoint that says so", () => {
+    const spent = Object.assign(delivered("t/1/after_work"), {
+      verdict: { type: "budget", budget: "tokens" } as const,
+    });
+    expect(lines(config(), input(), [...toolStep, spent]).at(-1)).toBe("= budget");
+  });
+
+  test("a single step stops after its tools, a single reply before them", () => {
+    expect(lines(config({ stopAfter: "step" }), input(), toolStep).at(-1)).toBe("= stop_after");
+    expect(lines(config({ stopAfter: "reply" }), input(), toolStep.slice(0, 1)).at(-1)).toBe("= stop_after +c0");
+  });
+});
+
+describe("checkpoints", () => {
+  const answer = replied("t/0/model", says("A"));
+
+  test("[lash 40] what may not be delivered is left out, and if nothing is left nothing was delivered", () => {
+    const story = [answer, delivered("t/0/before_completion", Object.assign(user("x"), { role: "assistant" }))];
+    expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
+  });
+
+  test("[lash 38] [lash 42] transient messages are shown in this turn and not kept; a cause is told once and shown last", () => {
+    const origin = {
+      type: "process",
+      processId: "p1",
+      eventType: "process.wake",
+      sequence: 7,
+      wakeId: "w1",
+      causedBy: null,
+    } as const;
+    const cause = { id: "w1", eventType: "process.wake", origin, text: " woke " };
+    const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
+    const delivery = { messages: [], transientMessages: [note], turnCauses: [cause, cause] };
+    const story = [
+      answer,
+      { type: "checkpoint_delivered", id: "t/0/before_completion", delivery, verdict: { type: "go_on" } } as const,
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(roles(turn)).toEqual(["user", "assistant", "event"]);
+    expect(
+      projectRequest(config(), turn).messages.map((message) => `${message.role}: ${messageText(message)}`),
+    ).toEqual([
+      "system: Be brief.",
+      "user: hi",
+      "assistant: A",
+      "system: Runtime note:\nnote",
+      "user: === TURN EVENTS ===\n\n--- event[0] · process.wake · w1 ---\nOrigin: process p1 process.wake #7 (w1)\n\nwoke",
+    ]);
+  });
+});
+
+describe("what goes wrong", () => {
+  test("[lash 15] [lash 23] a failed call is one error, the end of the turn, and counted", () => {
+    const failure = adapterFailure("rate_limited");
+    const failed = {
+      type: "model_failed",
+      id: "t/0/model",
+      error: { failure, cancelled: false, partial: says("Hel") },
+    } as const;
+    const { lines: told, turn } = transcript(config(), input(), [failed]);
+    expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant | step", "= provider_error"]);
+    expect(turn.usage.inputTokens).toBe(10);
+  });
+
+  test("[lash 16] a call that was given up is a cancelled turn without an error", () => {
+    const failure = adapterFailure("unknown", { message: "aborted" });
+    const told = lines(config(), input(), [
+      { type: "model_failed", id: "t/0/model", error: { failure, cancelled: true, partial: null } },
+    ]);
+    expect(told.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
+  });
+
+  test("a prompt that left no room is an error of its own", () => {
+    const full = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) } as const;
+    const { turn } = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "context_length_exceeded" } } } });
+  });
+
+  test("usage beyond counting ends the turn", () => {
+    const most = says("x", { usage: usage({ inputTokens: Number.MAX_SAFE_INTEGER }) });
+    const story = [
+      replied("t/0/model", most),
+      delivered("t/0/before_completion", user("more")),
+      replied("t/1/model", most),
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "token_usage_overflow" } } } });
+  });
+
+  test("[lash 8] [lash 9] an environment that cannot be synced ends the turn; one that is replaced is used from then on", () => {
+    const syncing = config({}, { syncEnvironment: true });
+    const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
+    expect(lines(syncing, input(), [failed]).slice(-2)).toEqual(["! error", "= runtime_error"]);
+    const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: { temperature: 0 } };
+    const { turn } = transcript(syncing, input(), [{ type: "environment_synced", id: "t/0/environment", environment }]);
+    expect(projectRequest(syncing, turn)).toMatchObject({ model: "m2", temperature: 0, tools: [] });
+  });
+
+  test.each([
+    ["nothing", []],
+    [
+      "two things",
+      [
+        { type: "start_llm", useTools: true, overrides: {}, driverState: null },
+        { type: "start_tools", calls: [], driverState: null },
+      ],
+    ],
+  ] as const)("[lash 14] a protocol that wants %s fails the turn instead of stalling it", (_, actions) => {
+    const broken: TurnMachineConfig = config();
+    const driver = { ...broken.protocolDriver, prepareProtocolIteration: () => actions };
+    const { turn } = startTurn({ ...broken, protocolDriver: driver }, input());
+    expect(turn.phase).toMatchObject({
+      type: "ended",
+      ending: { outcome: { failure: { reason: "invalid_actions" } } },
+    });
+  });
+});
+
+describe("cancelling", () => {
+  const cancellation = {
+    evidence: { requestId: "r1", origin: "user", reason: "enough" },
+    received: null,
+    usage: noUsage,
+  };
+
+  test("answers open calls with what there is, and leaves a thread that can be continued", () => {
+    const { turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather", "clock", "pay")),
+      result("t/0/tool/1", "noon"),
+    ]);
+    const ended = cancelTurn(config(), turn, cancellation);
+    expect(ended.turn.phase).toMatchObject({
+      ending: { outcome: { type: "cancelled", evidence: cancellation.evidence } },
+    });
+    const messages = historyMessages(ended.turn.history);
+    expect(messages.slice(-3).map(messageText)).toEqual([
+      "[Tool execution cancelled]\nenough",
+      "noon",
+      "[Tool execution cancelled]\nenough",
+    ]);
+    expect(validateThread({ messages, metadata: {} }).ok).toBe(true);
+    expect(cancelTurn(config(), ended.turn, cancellation).status).toBe("stale");
+    expect(failTurn(config(), ended.turn, runtimeFailure("lease_lost")).status).toBe("stale");
+  });
+});
+
+describe("an answer in a schema", () => {
+  const format = jsonSchema("sky", { type: "object" });
+  const finalizing = config({}, { structuredFinalize: { format, nudge: "Now in JSON." } });
+  const pass1 = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
+
+  test("is asked for after the loop, without tools, and enters history with what asked for it", () => {
+    const asking = transcript(finalizing, input(), pass1);
+    expect(asking.lines.at(-1)).toBe("> 0/finalize");
+    const request = projectRequest(finalizing, asking.turn);
+    expect(request).toMatchObject({ tools: [], toolChoice: "none", responseFormat: format });
+    expect(request.messages.map(messageText).at(-1)).toBe("Now in JSON.");
+    const { turn } = transcript(finalizing, input(), [...pass1, replied("t/0/finalize", says('{"sky":"clear"}'))]);
+    expect(historyMessages(turn.history).map(messageText).slice(-2)).toEqual(["Now in JSON.", '{"sky":"clear"}']);
+    expect(turn.phase).toMatchObject({ ending: { pass1: { type: "assistant_message" }, pass2Error: null } });
+  });
+
+  test("that fails leaves what the loop came to", () => {
+    const failure = adapterFailure("timeout");
+    const failed = {
+      type: "model_failed",
+      id: "t/0/finalize",
+      error: { failure, cancelled: false, partial: null },
+    } as const;
+    const { turn } = transcript(finalizing, input(), [...pass1, failed]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { type: "assistant_message" }, pass2Error: failure } });
+    expect(roles(turn)).toEqual(["user", "assistant"]);
+  });
+
+  test("is not asked for when the turn waits", () => {
+    const asked = returned("t/0/tool/0", { type: "ask_user", question: "Sure?", opts: {} });
+    const { turn } = transcript(finalizing, input(), [replied("t/0/model", calls("weather")), asked]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { type: "ask_user" }, pass1: { type: "ask_user" } } });
+  });
+});
+
+describe("the machine", () => {
+  test("[lash 63] hands out notices, then effects with their requests, and after a restore the open effects again", () => {
+    const machine = TurnMachine.start(config(), input());
+    expect(machine.pollEffect()).toMatchObject({ type: "progress" });
+    expect(machine.pollEffect()).toMatchObject({ type: "call_model", request: { model: "test-model" } });
+    expect(machine.pollEffect()).toBeNull();
+    const restored = TurnMachine.restore(config(), JSON.parse(JSON.stringify(machine.checkpoint())));
+    expect(restored.handleResponse(delivered("t/9/after_work"))).toBe("stale");
+    expect(restored.pollEffect()).toMatchObject({ type: "call_model", id: "t/0/model" });
+    expect(restored.handleResponse(delivered("t/0/model"))).toBe("wrong_kind");
+    expect(restored.handleResponse(replied("t/0/model", says("Hello.")))).toBe("accepted");
+    expect(restored.isDone).toBe(false);
+  });
+});

@@ -1,0 +1,30 @@
+// How turns end, in small.
+
+import type { ModelReply, TurnOutcome } from "../model/index.ts";
+import type { Ending, TurnMachineConfig } from "./turn.ts";
+
+/** An ending with nothing left open. */
+export function ending(outcome: TurnOutcome): Ending {
+  return { outcome, pendingToolCalls: [], pass1: null, pass2Error: null };
+}
+
+export function maxTurnsEnding(config: TurnMachineConfig): Ending {
+  return ending({ type: "max_turns", maxTurns: config.maxTurns ?? 0 });
+}
+
+/** How a reply that is all text ends a turn. */
+export function outcomeOfText(reply: ModelReply, text: string): TurnOutcome {
+  switch (reply.finishReason) {
+    case "length":
+      return { type: "incomplete" };
+    case "content_filter":
+      return { type: "filtered" };
+    case "stop":
+      return text.trim() === "" ? { type: "empty" } : { type: "assistant_message", text };
+    case "tool_calls":
+    case "other":
+    case "error":
+    case null:
+      return { type: "other" };
+  }
+}

@@ -1,0 +1,73 @@
+// History to request.
+
+import type { Message, ModelRequest } from "../model/index.ts";
+import type { ContextProjector, ProjectorContext } from "./protocol.ts";
+import type { Turn, TurnMachineConfig } from "./turn.ts";
+
+import { MisuseError, request, system, user } from "../model/index.ts";
+import { renderPrompt } from "./prompt.ts";
+import { renderTurnCausesPrompt } from "./turn-cause.ts";
+
+/**
+ * The request a conversation makes: instructions first, then history as a model reads it, what made the turn happen last. Causes
+ * that are told there are not told a second time where history has them.
+ */
+export const ChatContextProjector: ContextProjector = {
+  project({ config, turn, useTools, overrides }: ProjectorContext): ModelRequest {
+    const { environment } = turn;
+    const active = new Set(turn.turnCauses.map((cause) => cause.id));
+    const history = shownMessages(turn).filter(
+      (message) => message.role !== "event" || message.id === null || !active.has(message.id),
+    );
+    const causes = renderTurnCausesPrompt(turn.turnCauses);
+    const instructions = environment.instructions ?? "";
+    const nudge = turn.finalize?.nudge ?? null;
+    const messages: readonly Message[] = [
+      ...(instructions.trim() === "" ? [] : [system(instructions)]),
+      ...renderPrompt(history),
+      ...(causes === null ? [] : [user(causes)]),
+      ...(nudge === null ? [] : [nudge]),
+    ];
+    const base = request([], {
+      ...environment.params,
+      ...overrides,
+      model: environment.model,
+      tools: useTools ? environment.tools : [],
+      providerTools: useTools ? environment.providerTools : [],
+      toolChoice: useTools ? "auto" : "none",
+      ...(config.modelVariant === null
+        ? {}
+        : { reasoning: { effort: config.modelVariant, budgetTokens: null, summary: null } }),
+      scope: {
+        sessionId: config.sessionId,
+        frameId: null,
+        requestId: `${turn.turnId}/${turn.step}/${turn.finalize === null ? "model" : "finalize"}`,
+      },
+    });
+    // Not through the constructor: messages keep their identity, so that whoever encodes them can remember what it encoded.
+    return { ...base, messages };
+  },
+};
+
+/** The request of the model call a turn is waiting for. */
+export function projectRequest(config: TurnMachineConfig, turn: Turn): ModelRequest {
+  if (turn.phase.type !== "awaiting_model") {
+    throw new MisuseError(
+      "invalid_argument",
+      `projectRequest: the turn is ${turn.phase.type}, not waiting for a model`,
+    );
+  }
+  const { useTools, overrides } = turn.phase;
+  return config.projector.project({ config, turn, useTools, overrides });
+}
+
+/** History with what is shown in this turn only in its place. */
+function shownMessages(turn: Turn): readonly Message[] {
+  const messages = turn.history.entries.slice(0, turn.history.length);
+  if (turn.transient.length === 0) return messages;
+  return messages.flatMap((message, index) => [...at(turn, index), message]).concat(at(turn, messages.length));
+}
+
+function at(turn: Turn, index: number): readonly Message[] {
+  return turn.transient.filter((entry) => entry.at === index).map((entry) => entry.message);
+}

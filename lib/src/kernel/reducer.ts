@@ -1,0 +1,531 @@
+// The turn machine: one function from a turn and what happened to the next turn and what the host should know. It never waits, reads
+// a clock, invents an id or calls anybody but the protocol and the projector it was given (K1). Whatever comes in, it answers: a
+// response nobody awaits changes nothing and says so (K4), and a turn ends exactly once (K5).
+
+import type {
+  AssistantMessage,
+  Environment,
+  Failure,
+  Json,
+  Message,
+  ModelReply,
+  TurnOutcome,
+  Usage,
+} from "../model/index.ts";
+import type { CheckpointDelivered, CodeFailed, CodeFinished, Effect, EffectResponse, LlmCallError } from "./effect.ts";
+import type { DriverAction } from "./protocol.ts";
+import type {
+  Cancellation,
+  Cell,
+  CompletedToolCall,
+  Ending,
+  Notice,
+  StepEnd,
+  Transition,
+  Turn,
+  TurnInput,
+  TurnMachineConfig,
+} from "./turn.ts";
+
+import {
+  adapterFailure,
+  addUsage,
+  assistant,
+  haltedReasonOf,
+  isTransient,
+  modelReply,
+  noUsage,
+  replyText,
+  runtimeFailure,
+  system,
+  textPart,
+  user,
+} from "../model/index.ts";
+import { canonicalJson } from "./canonical-json.ts";
+import { effectOfResponse } from "./effect.ts";
+import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
+import { appendHistory, digestOf, startHistory } from "./history.ts";
+import { DriverContextView, turnLimitDue } from "./protocol.ts";
+import { isContextOverflow } from "./reply-text.ts";
+import { answerOf, cancelledAnswer } from "./tool-answer.ts";
+import { toEventMessage } from "./turn-cause.ts";
+import { kernelRevision, pendingEffects } from "./turn.ts";
+
+/** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
+export function startTurn(config: TurnMachineConfig, input: TurnInput): Transition {
+  const environment: Environment = {
+    instructions: config.systemPrompt,
+    model: config.model,
+    tools: config.toolSpecs,
+    providerTools: [],
+    params: config.generation,
+  };
+  const before = startHistory(input.history);
+  const work = new Work(config, {
+    revision: kernelRevision,
+    turnId: input.turnId,
+    history: before,
+    reported: before.length,
+    transient: [],
+    events: [],
+    reportedEvents: 0,
+    turnCauses: [],
+    step: input.runOffset,
+    runOffset: input.runOffset,
+    environment,
+    environmentDigest: digestOf(canonicalJson(environment)),
+    syncedStep: null,
+    approved: input.approved,
+    usage: noUsage,
+    openReply: null,
+    graceTurn: false,
+    finalize: null,
+    phase: { type: "awaiting_environment", update: false },
+  });
+  work.append(input.messages.map((message, index) => named(message, `${input.turnId}/input/${index}`)));
+  work.addCauses(input.turnCauses);
+  if (!config.syncEnvironment) work.prepare();
+  return work.transition();
+}
+
+/** Takes one response in. */
+export function advance(config: TurnMachineConfig, turn: Turn, response: EffectResponse): Transition {
+  const effect = pendingEffects(turn).find(({ id }) => id === response.id);
+  if (effect === undefined) return { turn, notices: [], status: "stale" };
+  if (effectOfResponse[response.type] !== effect.type) return { turn, notices: [], status: "wrong_kind" };
+  const work = new Work(config, turn);
+  work.take(effect, response);
+  return work.transition();
+}
+
+/** Ends a turn because somebody asked for it. What was received stays, and open calls are answered. */
+export function cancelTurn(
+  config: TurnMachineConfig,
+  turn: Turn,
+  { evidence, received, usage }: Cancellation,
+): Transition {
+  if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
+  const work = new Work(config, turn);
+  if (!work.spend(usage)) return work.transition();
+  if (received !== null && turn.phase.type === "awaiting_model" && turn.finalize === null) work.append([received]);
+  work.answerOpenCalls(evidence.reason ?? "the turn was cancelled");
+  work.end({ ...ending({ type: "cancelled", evidence }), pass1: turn.finalize?.pass1.outcome ?? null });
+  return work.transition();
+}
+
+/** Ends a turn because something on the host's side broke. */
+export function failTurn(config: TurnMachineConfig, turn: Turn, failure: Failure): Transition {
+  if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
+  const work = new Work(config, turn);
+  work.fail({ type: "runtime_error", failure });
+  return work.transition();
+}
+
+function named<M extends Message>(message: M, id: string): M {
+  return message.id === null ? { ...message, id } : message;
+}
+
+/** One transition being worked out. Lives no longer than the call that made it. */
+class Work {
+  readonly #config: TurnMachineConfig;
+  readonly #notices: Notice[] = [];
+  #turn: Turn;
+  #stepEnded: StepEnd | null = null;
+
+  constructor(config: TurnMachineConfig, turn: Turn) {
+    this.#config = config;
+    this.#turn = turn;
+  }
+
+  transition(): Transition {
+    this.#tellProgress();
+    return { turn: this.#turn, notices: this.#notices, status: "accepted" };
+  }
+
+  take(effect: Effect, response: EffectResponse): void {
+    switch (response.type) {
+      case "environment_synced":
+        return this.#synced(response.environment);
+      case "environment_failed": {
+        const message = `Failed to refresh execution environment: ${response.message}`;
+        return this.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
+      }
+      case "model_replied":
+        return this.#replied(response.reply);
+      case "model_failed":
+        return this.#modelFailed(response.error);
+      case "tool_returned":
+      case "tool_waits":
+        return this.#toolAnswered(effect, response);
+      case "code_calls":
+        return this.#codeCalls(response.calls);
+      case "code_finished":
+      case "code_failed":
+        return this.#codeEnded(response);
+      case "checkpoint_delivered":
+        return this.#checkpoint(response);
+    }
+  }
+
+  append(messages: readonly Message[]): void {
+    this.#turn = { ...this.#turn, history: appendHistory(this.#turn.history, messages) };
+  }
+
+  addCauses(causes: TurnInput["turnCauses"]): boolean {
+    const known = new Set(this.#turn.turnCauses.map((cause) => cause.id));
+    const fresh = causes.filter((cause) => !known.has(cause.id) && known.add(cause.id));
+    if (fresh.length === 0) return false;
+    this.append(fresh.map(toEventMessage));
+    this.#turn = { ...this.#turn, turnCauses: [...this.#turn.turnCauses, ...fresh] };
+    return true;
+  }
+
+  /** Gets the next step going: the environment first, then calls somebody consented to, then what the protocol wants. */
+  prepare(): void {
+    const { step, syncedStep, runOffset, approved } = this.#turn;
+    if (this.#config.syncEnvironment && syncedStep !== step) {
+      this.#turn = { ...this.#turn, phase: { type: "awaiting_environment", update: step > runOffset } };
+    } else if (approved.length > 0) {
+      this.#turn = {
+        ...this.#turn,
+        approved: [],
+        phase: {
+          type: "awaiting_tools",
+          calls: approved.map(({ call, decision }, slot) => ({ call, slot, decision })),
+          results: approved.map(() => null),
+          cell: null,
+          driverState: null,
+        },
+      };
+    } else {
+      this.#apply(this.#config.protocolDriver.prepareProtocolIteration(this.#view()));
+    }
+  }
+
+  /** Books what was spent; false when the sum is no longer a number one can count on, which ends the turn. */
+  spend(usage: Usage): boolean {
+    const sum = addUsage(this.#turn.usage, usage);
+    if (sum.ok) {
+      this.#turn = { ...this.#turn, usage: sum.value };
+      return true;
+    }
+    const failure = runtimeFailure("token_usage_overflow", { message: sum.failure.message });
+    this.fail({ type: "runtime_error", failure });
+    return false;
+  }
+
+  /** Answers whatever the newest reply asked for and nobody answered, with what there is. */
+  answerOpenCalls(why: string): void {
+    const { entries, length } = this.#turn.history;
+    const { phase, turnId, step } = this.#turn;
+    const answered = new Map<string, number>();
+    let asked: AssistantMessage | null = null;
+    for (let index = length - 1; index >= 0 && asked === null; index -= 1) {
+      const message = entries[index];
+      if (message?.role === "tool") answered.set(message.toolCallId, (answered.get(message.toolCallId) ?? 0) + 1);
+      if (message?.role === "assistant" && message.toolCalls.length > 0) asked = message;
+    }
+    const answers = asked?.toolCalls.flatMap((call, slot) => {
+      const left = answered.get(call.id) ?? 0;
+      answered.set(call.id, left - 1);
+      if (left > 0) return [];
+      const id = `${turnId}/${step}/answer/${slot}`;
+      const index = phase.type === "awaiting_tools" ? phase.calls.findIndex((known) => known.slot === slot) : -1;
+      const known = phase.type === "awaiting_tools" ? phase.results[index] : undefined;
+      return [known?.type === "tool_returned" ? answerOf(call, known, id) : cancelledAnswer(call, why, id)];
+    });
+    this.append(answers ?? []);
+  }
+
+  fail(outcome: Extract<TurnOutcome, { readonly type: "runtime_error" | "provider_error" }>): void {
+    this.#notices.push({ type: "emit", event: { type: "error", error: outcome.failure } });
+    this.answerOpenCalls("the turn failed");
+    this.end(ending(outcome));
+  }
+
+  /** The turn is over, for good (K5). */
+  end(how: Ending): void {
+    if (this.#turn.phase.type === "ended") return;
+    this.#tellProgress();
+    const { usage, step } = this.#turn;
+    this.#turn = { ...this.#turn, openReply: null, phase: { type: "ended", ending: how } };
+    this.#notices.push({ type: "done", ending: how, usage, messages: [], events: [], step });
+  }
+
+  #view(): DriverContextView {
+    return new DriverContextView(this.#config, this.#turn);
+  }
+
+  #synced(environment: Environment | null): void {
+    if (environment !== null) {
+      this.#turn = { ...this.#turn, environment, environmentDigest: digestOf(canonicalJson(environment)) };
+    }
+    this.#turn = { ...this.#turn, syncedStep: this.#turn.step };
+    this.prepare();
+  }
+
+  #replied(reply: ModelReply): void {
+    if (!this.spend(reply.usage)) return;
+    this.#log(reply);
+    const { phase, finalize } = this.#turn;
+    if (reply.finishReason === "error" || reply.error !== null) {
+      const failure = reply.error ?? adapterFailure("unknown", { message: "the model call ended in an error" });
+      return this.#broken(reply, failure);
+    }
+    if (isContextOverflow(reply, this.#config.maxContextTokens)) {
+      const message = "Model produced no output because the prompt reached the configured context window.";
+      return this.#broken(reply, adapterFailure("context_length_exceeded", { message }));
+    }
+    if (finalize !== null) return this.#finalized(reply, finalize);
+    const driverState = phase.type === "awaiting_model" ? phase.driverState : null;
+    this.#turn = { ...this.#turn, openReply: reply };
+    this.#apply(this.#config.protocolDriver.handleLlmSuccess(this.#view(), reply, driverState));
+  }
+
+  #modelFailed({ failure, cancelled, partial }: LlmCallError): void {
+    if (partial !== null && !this.spend(partial.usage)) return;
+    const reply = modelReply({ ...partial, finishReason: "error", error: failure, toolCalls: [] });
+    if (this.#config.emitLlmTrace) {
+      const { sessionId } = this.#config;
+      this.#notices.push({
+        type: "log",
+        event: { type: "llm_error", sessionId, protocolIteration: this.#turn.step, failure },
+      });
+    }
+    if (!cancelled) return this.#broken(reply, failure);
+    const requestId = `internal:provider-cancelled:${this.#turn.step}`;
+    this.#keepPartial(reply);
+    this.end(ending({ type: "cancelled", evidence: { requestId, origin: "provider", reason: failure.message } }));
+  }
+
+  /** A reply that came to nothing: what was said of it stays, its calls are never run. */
+  #broken(reply: ModelReply, failure: Failure): void {
+    const { finalize } = this.#turn;
+    this.#notices.push({ type: "emit", event: { type: "error", error: failure } });
+    if (finalize !== null) return this.end({ ...finalize.pass1, pass1: finalize.pass1.outcome, pass2Error: failure });
+    this.#keepPartial(reply);
+    this.#stepEnded = stepEndOf({ ...reply, error: failure });
+    this.end(ending({ type: "provider_error", failure }));
+  }
+
+  #keepPartial(reply: ModelReply): void {
+    const text = replyText(reply) ?? "";
+    if (text.trim() === "" || this.#turn.finalize !== null) return;
+    const id = `${this.#turn.turnId}/${this.#turn.step}/reply`;
+    this.append([assistant(text, { id, finishReason: reply.finishReason })]);
+  }
+
+  #toolAnswered(effect: Effect, result: CompletedToolCall["result"]): void {
+    const { phase } = this.#turn;
+    if (phase.type !== "awaiting_tools") return;
+    const index = phase.calls.findIndex(
+      ({ slot }) => effect.id === `${this.#turn.turnId}/${this.#turn.step}/tool/${slot}`,
+    );
+    const results = phase.results.with(index, result);
+    this.#turn = { ...this.#turn, phase: { ...phase, results } };
+    const completed = phase.calls.flatMap(({ call, slot }, at): readonly CompletedToolCall[] => {
+      const known = results[at];
+      return known === null || known === undefined ? [] : [{ call, slot, result: known }];
+    });
+    if (completed.length < phase.calls.length) return;
+    if (phase.cell !== null) {
+      const cell: Cell = { ...phase.cell, answers: [...phase.cell.answers, ...completed] };
+      this.#turn = { ...this.#turn, phase: { type: "awaiting_code", cell, driverState: phase.driverState } };
+      return;
+    }
+    this.#apply(this.#config.protocolDriver.handleToolResults(this.#view(), completed, phase.driverState));
+  }
+
+  #codeCalls(calls: Extract<EffectResponse, { type: "code_calls" }>["calls"]): void {
+    const { phase } = this.#turn;
+    if (phase.type !== "awaiting_code") return;
+    if (calls.length === 0) {
+      const failure = runtimeFailure("code_failed", { message: "the cell asked for calls and named none" });
+      return this.fail({ type: "runtime_error", failure });
+    }
+    this.#turn = {
+      ...this.#turn,
+      phase: {
+        type: "awaiting_tools",
+        calls: calls.map((call, index) => ({ call, slot: phase.cell.answers.length + index, decision: null })),
+        results: calls.map(() => null),
+        cell: phase.cell,
+        driverState: phase.driverState,
+      },
+    };
+  }
+
+  #codeEnded(result: CodeFinished | CodeFailed): void {
+    const { phase } = this.#turn;
+    if (phase.type !== "awaiting_code") return;
+    this.#apply(this.#config.protocolDriver.handleExecResult(this.#view(), result, phase.driverState));
+  }
+
+  #checkpoint({ verdict, delivery }: CheckpointDelivered): void {
+    const { phase } = this.#turn;
+    if (phase.type !== "awaiting_checkpoint") return;
+    if (verdict.type === "halt_when") return this.#finish(ending({ type: "halt_when" }));
+    if (verdict.type === "budget") return this.#finish(ending({ type: "budget", budget: verdict.budget }));
+    const last = phase.checkpoint === "after_work" && phase.onEmpty.type === "finish";
+    if (last || !this.#deliver(delivery)) {
+      return phase.onEmpty.type === "finish" ? this.#finish(phase.onEmpty.ending) : this.prepare();
+    }
+    if (phase.checkpoint === "before_completion") {
+      if (this.#turn.graceTurn) return this.#finish(maxTurnsEnding(this.#config));
+      this.#turn = { ...this.#turn, step: this.#turn.step + 1, openReply: null };
+      if (turnLimitDue(this.#config, this.#turn)) this.#grantGraceTurn();
+    }
+    this.prepare();
+  }
+
+  /** Adds what a host delivered; false when, after what may not be delivered is left out, there was nothing. */
+  #deliver({ messages, transientMessages, turnCauses }: CheckpointDelivered["delivery"]): boolean {
+    const { turnId, step } = this.#turn;
+    const kept = messages.filter((message) => mayBeDelivered(message) && !isTransient(message.origin));
+    const passing = [
+      ...messages.filter((message) => mayBeDelivered(message) && isTransient(message.origin)),
+      ...transientMessages.filter(mayBeDelivered),
+    ];
+    this.append(kept.map((message, index) => named(message, `${turnId}/${step}/checkpoint/${index}`)));
+    const at = this.#turn.history.length;
+    const transient = passing.map((message) => ({ at, message }));
+    this.#turn = { ...this.#turn, transient: [...this.#turn.transient, ...transient] };
+    return this.addCauses(turnCauses) || kept.length > 0 || passing.length > 0;
+  }
+
+  #grantGraceTurn(): void {
+    this.#turn = { ...this.#turn, graceTurn: true };
+    this.#sayTurnLimit();
+  }
+
+  #sayTurnLimit(): void {
+    const text = this.#config.turnLimitFinalMessage;
+    if (text === null) return;
+    const { turnId, step } = this.#turn;
+    const origin = { type: "plugin", pluginId: "turn_limit", transient: false } as const;
+    this.append([system([textPart(text, { kind: "error" })], { id: `${turnId}/${step}/turn_limit`, origin })]);
+  }
+
+  /** Applies what a protocol wants done, in order. Exactly one of its actions says where the turn goes from here. */
+  #apply(actions: readonly DriverAction[]): void {
+    const directions = actions.filter(({ type }) => type.startsWith("start_") || type === "finish");
+    if (directions.length !== 1) {
+      const message = `a protocol has to start one thing or finish; it wanted ${directions.length} of them`;
+      return this.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
+    }
+    for (const action of actions) this.#perform(action);
+  }
+
+  #perform(action: DriverAction): void {
+    const { turnId, step } = this.#turn;
+    switch (action.type) {
+      case "emit":
+        this.#notices.push({ type: "emit", event: action.event });
+        return;
+      case "append_events":
+        this.append(action.messages);
+        if (action.events !== undefined) this.#record(action.events);
+        return;
+      case "end_step": {
+        const { type: _, ...stepEnd } = action;
+        this.#stepEnded = stepEnd;
+        return;
+      }
+      case "advance_protocol_iteration":
+        this.#turn = { ...this.#turn, step: step + 1, openReply: null };
+        return;
+      case "start_llm": {
+        const { useTools, overrides, driverState } = action;
+        this.#turn = { ...this.#turn, phase: { type: "awaiting_model", useTools, overrides, driverState } };
+        return;
+      }
+      case "start_tools": {
+        const { calls, driverState } = action;
+        const results = calls.map(() => null);
+        this.#turn = { ...this.#turn, phase: { type: "awaiting_tools", calls, results, cell: null, driverState } };
+        return;
+      }
+      case "start_exec": {
+        const { language, code, driverState } = action;
+        const cell: Cell = { id: `${turnId}/${step}/cell`, language, code, answers: [] };
+        this.#turn = { ...this.#turn, phase: { type: "awaiting_code", cell, driverState } };
+        return;
+      }
+      case "start_checkpoint": {
+        const { checkpoint, onEmpty } = action;
+        this.#turn = { ...this.#turn, phase: { type: "awaiting_checkpoint", checkpoint, onEmpty } };
+        return;
+      }
+      case "finish":
+        return this.#finish(action.ending);
+    }
+  }
+
+  #record(events: readonly Json[]): void {
+    this.#turn = { ...this.#turn, events: [...this.#turn.events, ...events] };
+  }
+
+  /** The loop is over; a turn that is to answer in a schema makes one more call first. */
+  #finish(how: Ending): void {
+    if (how.outcome.type === "max_turns" && !this.#turn.graceTurn) this.#sayTurnLimit();
+    const wanted = this.#config.structuredFinalize;
+    const reason = haltedReasonOf(how.outcome);
+    const may = reason === "completed" || reason === "max_turns" || reason === "halt_when";
+    if (wanted === null) return this.end(how);
+    if (!may || how.pendingToolCalls.length > 0) return this.end({ ...how, pass1: how.outcome });
+    const { turnId, step } = this.#turn;
+    const nudge = wanted.nudge === "" ? null : user(wanted.nudge, { id: `${turnId}/${step}/nudge` });
+    const { name, schema, strict, type } = wanted.format;
+    this.#turn = {
+      ...this.#turn,
+      finalize: { pass1: how, nudge },
+      phase: {
+        type: "awaiting_model",
+        useTools: false,
+        overrides: { responseFormat: { type, name, schema, strict } },
+        driverState: null,
+      },
+    };
+  }
+
+  /** The structured reply is there: it and the nudge that asked for it enter history together. */
+  #finalized(reply: ModelReply, { pass1, nudge }: NonNullable<Turn["finalize"]>): void {
+    const text = replyText(reply) ?? "";
+    const id = `${this.#turn.turnId}/${this.#turn.step}/structured`;
+    const said = assistant(text, { id, finishReason: reply.finishReason });
+    this.append([...(nudge === null ? [] : [nudge]), said]);
+    this.#stepEnded = stepEndOf(reply);
+    this.end({ ...ending(outcomeOfText(reply, text)), pass1: pass1.outcome });
+  }
+
+  #log(reply: ModelReply): void {
+    if (!this.#config.emitLlmTrace) return;
+    const { sessionId } = this.#config;
+    const { usage } = reply;
+    const responseText = replyText(reply) ?? "";
+    this.#notices.push({
+      type: "log",
+      event: { type: "llm_debug", sessionId, protocolIteration: this.#turn.step, usage, responseText },
+    });
+  }
+
+  /** Tells the host what is new, once for all that one transition added. */
+  #tellProgress(): void {
+    const { history, reported, events, reportedEvents, step } = this.#turn;
+    const messages = history.entries.slice(reported, history.length);
+    const recorded = events.slice(reportedEvents);
+    if (messages.length === 0 && recorded.length === 0 && this.#stepEnded === null) return;
+    this.#notices.push({ type: "progress", messages, events: recorded, step, stepEnded: this.#stepEnded });
+    this.#stepEnded = null;
+    this.#turn = { ...this.#turn, reported: history.length, reportedEvents: events.length };
+  }
+}
+
+/** Hosts speak for users and for the runtime, not for the model. */
+function mayBeDelivered(message: Message): boolean {
+  return message.role === "user" || message.role === "system";
+}
+
+function stepEndOf(reply: ModelReply): StepEnd {
+  return { reply, toolResults: [], pendingToolCalls: [], manualToolCalls: [], mode: "auto" };
+}

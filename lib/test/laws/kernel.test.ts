@@ -1,0 +1,311 @@
+// The laws of the turn machine, over turns that random hosts drive: a model that may say anything, tools that may come to anything, in
+// any order, with every kind of answer that nobody asked for in between.
+
+import type { Effect, EffectResponse, Notice, Turn, TurnMachineConfig } from "everturn/kernel";
+
+import { advance, cancelTurn, historyMessages, pendingEffects, startTurn, trimHistory } from "everturn/kernel";
+import {
+  adapterFailure,
+  jsonSchema,
+  noUsage,
+  session,
+  system,
+  toolFailure,
+  user,
+  validateSession,
+} from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
+
+/** What a host does: which pending effect it answers next, and with what. */
+type Choice = { readonly which: number; readonly what: number };
+
+const choice = fc.record({ which: fc.nat(7), what: fc.nat(1000) });
+const story = fc.array(choice, { maxLength: 40 });
+const settings: fc.Arbitrary<TurnMachineConfig> = fc
+  .record({
+    mode: fc.constantFrom("auto" as const, "auto" as const, "manual" as const),
+    onEmptyReply: fc.constantFrom("complete" as const, "error" as const),
+    onUnknownTool: fc.constantFrom("error" as const, "answer" as const),
+    stopAfter: fc.constantFrom(null, null, null, "reply" as const, "step" as const),
+    maxTurns: fc.constantFrom(null, 1, 2, 3),
+    syncEnvironment: fc.boolean(),
+    emitLlmTrace: fc.boolean(),
+    finalize: fc.boolean(),
+    message: fc.constantFrom(null, "Turn limit reached."),
+  })
+  .map(({ mode, onEmptyReply, onUnknownTool, stopAfter, maxTurns, syncEnvironment, emitLlmTrace, finalize, message }) =>
+    config(
+      { mode, onEmptyReply, onUnknownTool, stopAfter },
+      {
+        maxTurns,
+        syncEnvironment,
+        emitLlmTrace,
+        turnLimitFinalMessage: message,
+        structuredFinalize: finalize ? { format: jsonSchema("sky", {}), nudge: "Now in JSON." } : null,
+      },
+    ),
+  );
+
+const pick = <T>(from: readonly [T, ...T[]], what: number): T => from[what % from.length] ?? from[0];
+
+function answer(effect: Effect, what: number): EffectResponse {
+  const { id } = effect;
+  switch (effect.type) {
+    case "sync_environment": {
+      const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: {} };
+      return pick(
+        [
+          { type: "environment_synced", id, environment: null },
+          { type: "environment_synced", id, environment: null },
+          { type: "environment_synced", id, environment },
+          { type: "environment_failed", id, message: "nope" },
+        ],
+        what,
+      );
+    }
+    case "call_model":
+      return pick(
+        [
+          replied(id, calls("weather", "clock")),
+          replied(id, calls("weather")),
+          replied(id, says("Sunny.")),
+          replied(id, calls("clock", "weather", "clock")),
+          replied(id, calls("pay", "weather")),
+          replied(id, calls("pay")),
+          replied(id, calls("teleport", "weather")),
+          replied(id, says("")),
+          replied(id, { ...calls("weather"), finishReason: "length" }),
+          replied(id, { ...says("cut"), finishReason: "content_filter" }),
+          replied(id, { ...calls("weather"), finishReason: null }),
+          replied(id, { ...calls("weather"), finishReason: "error", error: adapterFailure("timeout") }),
+          {
+            type: "model_failed",
+            id,
+            error: { failure: adapterFailure("timeout"), cancelled: false, partial: says("Hel") },
+          },
+          { type: "model_failed", id, error: { failure: adapterFailure("unknown"), cancelled: true, partial: null } },
+        ],
+        what,
+      );
+    case "call_tool":
+      return pick(
+        [
+          result(id, "sunny"),
+          result(id, ""),
+          returned(id, { type: "failure", failure: toolFailure("timeout") }),
+          returned(id, { type: "failure", failure: toolFailure("timeout") }, true),
+          returned(id, { type: "ask_user", question: "Which?", opts: {} }),
+          returned(id, { type: "halt", reason: "enough", value: null }),
+          returned(id, { type: "cancelled", message: "", raw: null }),
+          returned(id, { type: "success", value: 1, control: { type: "finish", value: 42 } }),
+          { type: "tool_waits", id, reason: "approval", opts: {} },
+          { type: "tool_waits", id, reason: "outcome_unknown", opts: {} },
+        ],
+        what,
+      );
+    case "run_code":
+      return { type: "code_finished", id, observations: [], error: null, finish: null };
+    case "checkpoint": {
+      const note = system("note", { origin: { type: "plugin", pluginId: "p", transient: true } });
+      const origin = { type: "turn_input", turnId: "t", inputId: null } as const;
+      const causes = [{ id: `w${what % 3}`, eventType: "wake", origin, text: "woke" }];
+      const delivery = { messages: [], transientMessages: [note], turnCauses: causes };
+      return pick<EffectResponse>(
+        [
+          delivered(id),
+          delivered(id),
+          delivered(id, user("more")),
+          { type: "checkpoint_delivered", id, delivery, verdict: { type: "go_on" } },
+          { type: "checkpoint_delivered", id, delivery, verdict: { type: "halt_when" } },
+          { type: "checkpoint_delivered", id, delivery, verdict: { type: "budget", budget: "cost" } },
+        ],
+        what,
+      );
+    }
+  }
+}
+
+type Run = { readonly turn: Turn; readonly notices: readonly Notice[]; readonly effects: readonly string[] };
+
+/** Drives a turn by a story, letting `between` do what it likes to the turn before each answer. */
+function drive(settings: TurnMachineConfig, choices: readonly Choice[], between: (turn: Turn) => Turn): Run {
+  const first = startTurn(settings, input());
+  let { turn } = first;
+  const notices = [...first.notices];
+  const effects = pendingEffects(turn).map(({ id }) => id);
+  const answered = new Set<string>();
+  for (const { which, what } of choices) {
+    turn = between(turn);
+    const pending = pendingEffects(turn);
+    const effect = pending[which % pending.length];
+    if (effect === undefined) break;
+    const next = advance(settings, turn, answer(effect, what));
+    expect(next.status).toBe("accepted");
+    turn = next.turn;
+    answered.add(effect.id);
+    notices.push(...next.notices);
+    const waits = pendingEffects(turn).map(({ id }) => id);
+    expect(waits.filter((id) => answered.has(id))).toEqual([]);
+    expect(new Set(waits).size).toBe(waits.length);
+    effects.push(...waits);
+  }
+  return { turn, notices, effects };
+}
+
+const untouched = (turn: Turn): Turn => turn;
+
+function deepFrozen<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) deepFrozen(inner);
+  return Object.freeze(value);
+}
+
+const stored = (turn: Turn): Turn => JSON.parse(JSON.stringify({ ...turn, history: trimHistory(turn.history) }));
+
+describe("[lash 61] [lash 62] K3: forgetting the process changes nothing", () => {
+  test("a JSON round trip before every answer, and a freeze of everything, give the same turn", () => {
+    fc.assert(
+      fc.property(settings, story, (chosen, choices) => {
+        const plain = drive(chosen, choices, untouched);
+        const forgotten = drive(chosen, choices, (turn) => deepFrozen(stored(turn)));
+        expect(stored(forgotten.turn)).toEqual(stored(plain.turn));
+        expect(forgotten.notices).toEqual(plain.notices);
+        expect(forgotten.effects).toEqual(plain.effects);
+      }),
+      { numRuns: 400 },
+    );
+  });
+});
+
+test("[lash 6] [lash 67] K6: the same host gets the same turn, with the same ids, and no id is used for two effects", () => {
+  fc.assert(
+    fc.property(settings, story, (chosen, choices) => {
+      const once = drive(chosen, choices, untouched);
+      const again = drive(chosen, choices, untouched);
+      expect(stored(again.turn)).toEqual(stored(once.turn));
+      expect(again.effects).toEqual(once.effects);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+describe("[lash 5] K4: what nobody awaits changes nothing and says so", () => {
+  test("late, doubled and wrong-kind answers at every point leave the very same turn", () => {
+    fc.assert(
+      fc.property(settings, story, fc.nat(1000), (chosen, choices, what) => {
+        const answered: EffectResponse[] = [];
+        drive(chosen, choices, (turn) => {
+          for (const old of answered)
+            expect(advance(chosen, turn, old)).toEqual({ turn, notices: [], status: "stale" });
+          for (const { id, type } of pendingEffects(turn)) {
+            const wrong = type === "checkpoint" ? replied(id, says("x")) : delivered(id);
+            const { turn: same, notices, status } = advance(chosen, turn, wrong);
+            expect([same === turn, notices.length, status]).toEqual([true, 0, "wrong_kind"]);
+          }
+          const gone = answered.length;
+          if (gone === 0) answered.push(delivered("nobody"), replied("t/99/model", says(`${what}`)));
+          return turn;
+        });
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("an answer that was taken is stale the second time", () => {
+    fc.assert(
+      fc.property(settings, story, (chosen, choices) => {
+        let { turn } = startTurn(chosen, input());
+        for (const { which, what } of choices) {
+          const pending = pendingEffects(turn);
+          const effect = pending[which % pending.length];
+          if (effect === undefined) break;
+          const given = answer(effect, what);
+          turn = advance(chosen, turn, given).turn;
+          const again = advance(chosen, turn, given);
+          expect([again.turn === turn, again.status]).toEqual([true, "stale"]);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("[lash 13] K5: a turn ends once", () => {
+  test("it is done once, waits for nothing then, and takes nothing more", () => {
+    fc.assert(
+      fc.property(settings, story, (chosen, choices) => {
+        const { turn, notices } = drive(chosen, choices, untouched);
+        const ended = turn.phase.type === "ended";
+        expect(notices.filter((notice) => notice.type === "done")).toHaveLength(ended ? 1 : 0);
+        expect(ended ? pendingEffects(turn) : []).toEqual([]);
+        if (ended) expect(notices.at(-1)?.type).toBe("done");
+        else expect(pendingEffects(turn).length).toBeGreaterThan(0);
+      }),
+      { numRuns: 400 },
+    );
+  });
+});
+
+describe("[lash 31] S2: every call is answered or pending", () => {
+  test("when a turn has ended, and when it is cancelled at any point", () => {
+    fc.assert(
+      fc.property(settings, story, (chosen, choices) => {
+        const { turn } = drive(chosen, choices, untouched);
+        const evidence = { requestId: "r", origin: null, reason: null };
+        const over =
+          turn.phase.type === "ended"
+            ? turn
+            : cancelTurn(chosen, turn, { evidence, received: null, usage: noUsage }).turn;
+        if (over.phase.type !== "ended") throw new TypeError("a cancelled turn has ended");
+        const messages = historyMessages(over.history);
+        const pendingToolCalls = over.phase.ending.pendingToolCalls.filter(({ reason }) => reason !== "question");
+        const status = pendingToolCalls.length > 0 ? "awaiting_tools" : "idle";
+        expect(validateSession(session({ thread: { messages }, pendingToolCalls, status }))).toMatchObject({
+          ok: true,
+        });
+      }),
+      { numRuns: 400 },
+    );
+  });
+});
+
+describe("[lash 68] progress is written ahead", () => {
+  test("what the host was told adds up to the history, each message once and in order", () => {
+    fc.assert(
+      fc.property(settings, story, (chosen, choices) => {
+        const { turn, notices } = drive(chosen, choices, untouched);
+        const told = notices.flatMap((notice) => (notice.type === "progress" ? notice.messages : []));
+        expect(told).toEqual(historyMessages(turn.history));
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+test("[lash 29] the order in which tools finish changes nothing", () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(1000), { minLength: 3, maxLength: 3 }), fc.nat(5), (whats, order) => {
+      const orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+      ];
+      const run = (slots: readonly number[]) => {
+        let { turn } = startTurn(config(), input());
+        turn = advance(config(), turn, replied("t/0/model", calls("weather", "clock", "weather"))).turn;
+        for (const slot of slots) {
+          const effect = pendingEffects(turn).find(({ id }) => id === `t/0/tool/${slot}`);
+          if (effect !== undefined) turn = advance(config(), turn, answer(effect, whats[slot] ?? 0)).turn;
+        }
+        return stored(turn);
+      };
+      expect(run(orders[order] ?? [])).toEqual(run([0, 1, 2]));
+    }),
+  );
+});

@@ -1,0 +1,101 @@
+// Small words for turns in tests: a configuration, what a model or a tool may answer, and a turn as lines a person can read.
+
+import type {
+  ChatProtocolOptions,
+  EffectResponse,
+  Notice,
+  Transition,
+  Turn,
+  TurnInput,
+  TurnMachineConfig,
+} from "everturn/kernel";
+import type { Message, ModelReply, ToolCall, ToolOutcome, TurnOutcome } from "everturn/model";
+
+import { advance, chatProtocol, pendingEffects, startTurn, turnConfig, turnInput } from "everturn/kernel";
+import { assistant, encodeToolValue, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
+
+const weather = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });
+const clock = toolSpec({ name: "clock", description: "Tells the time.", schema: { type: "object" } });
+const pay = toolSpec({ name: "pay", description: "Pays.", schema: { type: "object" }, manual: true });
+
+export function config(
+  chat: Partial<ChatProtocolOptions> = {},
+  rest: Partial<TurnMachineConfig> = {},
+): TurnMachineConfig {
+  const named = { sessionId: "s1", model: "test-model", systemPrompt: "Be brief.", toolSpecs: [weather, clock, pay] };
+  return turnConfig({ ...named, protocolDriver: chatProtocol(chat), ...rest });
+}
+
+export function input(rest: Partial<TurnInput> = {}): TurnInput {
+  return turnInput("t", { messages: [user("hi")], ...rest });
+}
+
+/** A reply that says something. */
+export function says(text: string, rest: Partial<ModelReply> = {}): ModelReply {
+  const spent = usage({ inputTokens: 10, outputTokens: 5 });
+  return modelReply({ message: assistant(text), outputText: text, finishReason: "stop", usage: spent, ...rest });
+}
+
+/** A reply that calls tools, each with its place as id. */
+export function calls(...names: readonly string[]): ModelReply {
+  const toolCalls = names.map((name, slot): ToolCall => toolCall({ id: `c${slot}`, name, arguments: {} }));
+  return says("", { toolCalls, message: assistant("", { toolCalls }), finishReason: "tool_calls" });
+}
+
+export const replied = (id: string, reply: ModelReply): EffectResponse => ({ type: "model_replied", id, reply });
+
+export function returned(id: string, outcome: ToolOutcome, stops = false): EffectResponse {
+  const content = outcome.type === "success" && typeof outcome.value === "string" ? outcome.value : outcome.type;
+  return { type: "tool_returned", id, outcome, content, ranArguments: null, stops };
+}
+
+export const result = (id: string, value: string): EffectResponse =>
+  returned(id, { type: "success", value: orThrow(encodeToolValue(value)), control: null });
+
+export function delivered(id: string, ...messages: readonly Message[]): EffectResponse {
+  const delivery = { messages, transientMessages: [], turnCauses: [] };
+  return { type: "checkpoint_delivered", id, delivery, verdict: { type: "go_on" } };
+}
+
+/** A turn as lines: `>` what it waits for, `<` what it was told, `!` what it said, `=` how it ended. */
+export function transcript(
+  settings: TurnMachineConfig,
+  begin: TurnInput,
+  story: readonly EffectResponse[],
+): { readonly lines: readonly string[]; readonly turn: Turn } {
+  const lines: string[] = [];
+  const tell = ({ notices, turn, status }: Transition) => {
+    if (status !== "accepted") lines.push(`! ${status}`);
+    for (const notice of notices) lines.push(...noticeLines(notice));
+    const waits = pendingEffects(turn).map(({ id }) => id.replace(/^t\//, ""));
+    if (waits.length > 0) lines.push(`> ${waits.join(", ")}`);
+    return turn;
+  };
+  let turn = tell(startTurn(settings, begin));
+  for (const response of story) {
+    lines.push(`< ${response.type} ${response.id.replace(/^t\//, "")}`);
+    turn = tell(advance(settings, turn, response));
+  }
+  return { lines, turn };
+}
+
+function noticeLines(notice: Notice): readonly string[] {
+  switch (notice.type) {
+    case "emit":
+      return [`! ${notice.event.type}`];
+    case "log":
+      return [`! log ${notice.event.type}`];
+    case "progress": {
+      const said = notice.messages.map((message) => message.role).join(" ");
+      return [`! progress ${notice.step}: ${said}${notice.stepEnded === null ? "" : " | step"}`];
+    }
+    case "done":
+      return [
+        `= ${outcomeWords(notice.ending.outcome)}${notice.ending.pendingToolCalls.map((call) => ` +${call.id}`).join("")}`,
+      ];
+  }
+}
+
+function outcomeWords(outcome: TurnOutcome): string {
+  return outcome.type === "halted" ? outcome.reason : outcome.type;
+}

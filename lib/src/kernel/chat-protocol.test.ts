@@ -369,6 +369,22 @@ describe("what goes wrong", () => {
   });
 });
 
+test("[lash 12] finish ends the list of actions, after progress has been told", () => {
+  const ending = { outcome: { type: "empty" }, pendingToolCalls: [], pass1: null, pass2Error: null } as const;
+  const driver = {
+    ...config().protocolDriver,
+    prepareProtocolIteration: () =>
+      [
+        { type: "append_events", messages: [user("before")] },
+        { type: "finish", ending },
+        { type: "append_events", messages: [user("after")] },
+      ] as const,
+  };
+  const { turn, notices } = startTurn({ ...config(), protocolDriver: driver }, input());
+  expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "before"]);
+  expect(notices.map(({ type }) => type)).toEqual(["progress", "done"]);
+});
+
 describe("cancelling", () => {
   const cancellation = {
     evidence: { requestId: "r1", origin: "user", reason: "enough" },

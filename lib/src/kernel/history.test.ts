@@ -46,6 +46,12 @@ describe("a history", () => {
     expect(startHistory([user("a"), user("b")]).digest).not.toBe(startHistory([user("b"), user("a")]).digest);
   });
 
+  test("is named the same whatever order the keys of its messages were set in", () => {
+    const plain = user("hi", { metadata: { a: 1, b: 2 } });
+    const turned = { ...plain, metadata: { b: 2, a: 1 } };
+    expect(startHistory([turned]).digest).toBe(startHistory([plain]).digest);
+  });
+
   test("the digests of a hundred thousand conversations are all different", () => {
     const digests = new Set(Array.from({ length: 100_000 }, (_, index) => startHistory([user(`${index}`)]).digest));
     expect(digests.size).toBe(100_000);

@@ -245,7 +245,6 @@ class Work {
 
   /** The turn is over, for good (K5). */
   end(how: Ending): void {
-    if (this.#turn.phase.type === "ended") return;
     this.#tellProgress();
     const { usage, step } = this.#turn;
     this.#turn = { ...this.#turn, openReply: null, phase: { type: "ended", ending: how } };
@@ -413,7 +412,9 @@ class Work {
       const message = `a protocol has to start one thing or finish; it wanted ${directions.length} of them`;
       return this.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
     }
-    for (const action of actions) this.#perform(action);
+    // Whatever a list wants after its end is not done.
+    const end = actions.findIndex(({ type }) => type === "finish");
+    for (const action of end === -1 ? actions : actions.slice(0, end + 1)) this.#perform(action);
   }
 
   #perform(action: DriverAction): void {

@@ -1,8 +1,10 @@
 // The chat protocol as stories: what happened, and the turn as lines.
 
 import type { TurnMachineConfig } from "everturn/kernel";
+import type { Json } from "everturn/model";
 
 import {
+  advance,
   cancelTurn,
   failTurn,
   historyMessages,
@@ -13,6 +15,7 @@ import {
 } from "everturn/kernel";
 import {
   adapterFailure,
+  assistant,
   jsonSchema,
   messageText,
   noUsage,
@@ -20,6 +23,7 @@ import {
   system,
   toolCall,
   toolFailure,
+  toolResult,
   usage,
   user,
   validateThread,
@@ -31,6 +35,11 @@ import { calls, config, delivered, input, replied, result, returned, says, trans
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
   historyMessages(turn.history).map((message) => message.role);
+
+const approve = (id: string) => ({
+  call: toolCall({ id, name: "weather", arguments: {} }),
+  decision: { type: "approve", arguments: null, by: null } as const,
+});
 
 describe("an answer", () => {
   test("[lash 25] [lash 26] is in history before the turn completes, and completes it at a checkpoint", () => {
@@ -240,15 +249,10 @@ describe("limits", () => {
       delivered("t/1/before_completion", user("x2")),
     ];
     const { lines: told, turn } = transcript(limited, input(), story);
-    expect(told.at(-1)).toBe("= max_turns");
-    expect(historyMessages(turn.history).map((message) => message.role)).toEqual([
-      "user",
-      "assistant",
-      "user",
-      "system",
-      "assistant",
-      "user",
-    ]);
+    expect(told.at(-1)).toBe("= assistant_message");
+    expect(roles(turn)).toEqual(["user", "assistant", "user", "system", "assistant"]);
+    const asked = transcript(limited, input(), story.slice(0, 3)).turn;
+    expect(pendingEffects(asked)).toMatchObject([{ type: "checkpoint", last: true }]);
   });
 
   test("a budget ends the turn at the checkpoint that says so", () => {
@@ -345,7 +349,16 @@ describe("what goes wrong", () => {
     const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
     expect(lines(syncing, input(), [failed]).slice(-2)).toEqual(["! error", "= runtime_error"]);
     const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: { temperature: 0 } };
-    const { turn } = transcript(syncing, input(), [{ type: "environment_synced", id: "t/0/environment", environment }]);
+    const first = { type: "environment_synced", id: "t/0/environment", environment } as const;
+    const pinned = transcript(syncing, input(), [first]).turn;
+    expect(projectRequest(syncing, pinned)).toMatchObject({ model: "test-model" });
+    const { turn } = transcript(syncing, input(), [
+      first,
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "sunny"),
+      delivered("t/1/after_work"),
+      { ...first, id: "t/1/environment" },
+    ]);
     expect(projectRequest(syncing, turn)).toMatchObject({ model: "m2", temperature: 0, tools: [] });
   });
 
@@ -383,6 +396,109 @@ test("[lash 12] finish ends the list of actions, after progress has been told", 
   const { turn, notices } = startTurn({ ...config(), protocolDriver: driver }, input());
   expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "before"]);
   expect(notices.map(({ type }) => type)).toEqual(["progress", "done"]);
+});
+
+describe("what nobody should have to find out", () => {
+  const before = [
+    user("go"),
+    assistant("", { toolCalls: ["a", "b", "c"].map((id) => ({ id, name: "weather", arguments: {} })) }),
+    toolResult("a", "A", { name: "weather" }),
+  ];
+  const consented = input({ history: before, messages: [], approved: [approve("b"), approve("c")] });
+
+  test("a call that was consented to keeps its own result when the turn is cancelled", () => {
+    const { turn } = transcript(config(), consented, [result("t/0/tool/2", "C")]);
+    const { turn: ended } = cancelTurn(config(), turn, {
+      evidence: { requestId: "r", origin: null, reason: null },
+      received: null,
+      usage: noUsage,
+    });
+    expect(historyMessages(ended.history).slice(-2)).toMatchObject([
+      { toolCallId: "b", status: "cancelled" },
+      { toolCallId: "c", content: "C" },
+    ]);
+  });
+
+  test("calls that were consented to are not counted against the limit, and a tool that is gone is answered so", () => {
+    const story = [result("t/0/tool/1", "B"), result("t/0/tool/2", "C"), delivered("t/1/after_work")];
+    expect(lines(config({}, { maxTurns: 1 }), consented, story).at(-1)).toBe("> 1/model");
+    const { turn } = transcript(config({}, { toolSpecs: [] }), consented, []);
+    expect(turn.phase.type).toBe("awaiting_model");
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ code: "not_found" }, { code: "not_found" }]);
+  });
+
+  test("input at two checkpoints of one step has names of its own", () => {
+    const { turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "sunny"),
+      delivered("t/1/after_work", user("one")),
+      replied("t/1/model", says("Sunny.")),
+      delivered("t/1/before_completion", user("two")),
+    ]);
+    const ids = historyMessages(turn.history).map((message) => message.id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test("a single step stops after an answer in words, too", () => {
+    expect(lines(config({ stopAfter: "step" }), input(), [replied("t/0/model", says("Hi."))]).at(-1)).toBe(
+      "= assistant_message",
+    );
+  });
+
+  test("answers to tools nobody knows are among the results of the step, in call order, and the step has its own number", () => {
+    const settings = config({ onUnknownTool: "answer" });
+    let { turn } = startTurn(settings, input());
+    turn = advance(settings, turn, replied("t/0/model", calls("teleport", "weather"))).turn;
+    const { notices } = advance(settings, turn, result("t/0/tool/1", "sunny"));
+    expect(notices).toMatchObject([
+      { type: "progress", stepEnded: { step: 0, toolResults: [{ code: "not_found" }, { content: "sunny" }] } },
+    ]);
+  });
+
+  test.each([
+    ["no calls", [{ type: "start_tools", calls: [], driverState: null }]],
+    [
+      "two calls at one place",
+      [
+        {
+          type: "start_tools",
+          calls: [0, 0].map((slot) => ({ call: approve("a").call, slot, decision: null })),
+          driverState: null,
+        },
+      ],
+    ],
+  ] as const)("a protocol that starts %s fails the turn", (_, actions) => {
+    const driver = { ...config().protocolDriver, prepareProtocolIteration: () => actions };
+    const { turn } = startTurn({ ...config(), protocolDriver: driver }, input());
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
+  });
+
+  test("a protocol that orders what has been answered fails the turn", () => {
+    const again = [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }] as const;
+    const settings = { ...config(), protocolDriver: { ...config().protocolDriver, handleLlmSuccess: () => again } };
+    const { turn } = transcript(settings, input(), [replied("t/0/model", says("x"))]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
+  });
+
+  test("arguments nested beyond all reason are told to the model as none, and nothing throws", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 20_000; level += 1) deep = [deep];
+    const reply = calls("weather");
+    const wild = { ...reply, toolCalls: reply.toolCalls.map((call) => ({ ...call, arguments: { deep } })) };
+    const { turn } = transcript(config(), input(), [replied("t/0/model", wild)]);
+    expect(pendingEffects(turn)).toMatchObject([{ call: { arguments: null } }]);
+    expect(() => JSON.stringify(turn)).not.toThrow();
+  });
+
+  test("a deploy changes the next turn and never an open one; settings of a call win over the default", () => {
+    const { turn } = startTurn(config({}, { modelVariant: "low", generation: { toolChoice: "required" } }), input());
+    const after = config({}, { modelVariant: "high", model: "other", systemPrompt: "Other." });
+    expect(projectRequest(after, turn)).toMatchObject({
+      model: "test-model",
+      reasoning: { effort: "low" },
+      toolChoice: "required",
+    });
+  });
 });
 
 describe("cancelling", () => {

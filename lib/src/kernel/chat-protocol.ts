@@ -26,16 +26,10 @@ import type { ToolReturned } from "./effect.ts";
 import type { DriverAction, DriverContextView, ProtocolDriver } from "./protocol.ts";
 import type { CompletedToolCall, Ending, StepEnd } from "./turn.ts";
 
-import {
-  adapterFailure,
-  assistant,
-  engineFailure,
-  normalizeContent,
-  replyText,
-  runtimeFailure,
-} from "../model/index.ts";
+import { adapterFailure, assistant, engineFailure, normalizeContent, runtimeFailure } from "../model/index.ts";
 import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
-import { joinParagraph, withoutCommentary } from "./reply-text.ts";
+import { replyMessage } from "./reply-message.ts";
+import { joinParagraph } from "./reply-text.ts";
 import { answerOf, unrunAnswer } from "./tool-answer.ts";
 
 export type ChatProtocolOptions = {
@@ -69,7 +63,7 @@ export function chatProtocol(options: Partial<ChatProtocolOptions> = {}): Protoc
 }
 
 function onReply(options: ChatProtocolOptions, context: DriverContextView, reply: ModelReply): readonly DriverAction[] {
-  const said = messageOf(context, reply);
+  const said = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/reply`);
   const append: DriverAction = { type: "append_events", messages: [said] };
   if (reply.finishReason === "tool_calls" && said.toolCalls.length > 0) {
     return [append, ...onCalls(options, context, reply, said)];
@@ -79,7 +73,8 @@ function onReply(options: ChatProtocolOptions, context: DriverContextView, reply
   const why = `the reply ended as ${reply.finishReason ?? "unknown"}, so its calls are not run`;
   const unrun = said.toolCalls.map((call, slot) => unrunAnswer(call, "not_run", why, answerId(context, slot)));
   const step = stepEnd(options, reply, unrun);
-  if (outcome.type === "empty" && options.onEmptyReply === "error" && context.lastMessage?.role !== "tool") {
+  const isEmpty = outcome.type === "empty" && said.toolCalls.length === 0;
+  if (isEmpty && options.onEmptyReply === "error" && context.lastMessage?.role !== "tool") {
     const message = "Model returned no assistant text or tool calls.";
     const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
     return [
@@ -88,9 +83,11 @@ function onReply(options: ChatProtocolOptions, context: DriverContextView, reply
       { type: "finish", ending: ending({ type: "provider_error", failure }) },
     ];
   }
+  const kept: DriverAction = { type: "append_events", messages: unrun };
+  if (options.stopAfter !== null) return [append, kept, step, { type: "finish", ending: ending(outcome) }];
   return [
     append,
-    { type: "append_events", messages: unrun },
+    kept,
     step,
     { type: "start_checkpoint", checkpoint: "before_completion", onEmpty: { type: "finish", ending: ending(outcome) } },
   ];
@@ -113,21 +110,11 @@ function onCalls(
   const unknown = calls.find((call) => specOf(context, call) === undefined);
   if (unknown !== undefined && options.onUnknownTool === "error")
     return onUnknown(options, context, reply, calls, unknown);
-  const notFound = calls.flatMap((call, slot) =>
-    specOf(context, call) === undefined
-      ? [unrunAnswer(call, "not_found", `no tool is called ${call.name}`, answerId(context, slot))]
-      : [],
-  );
   const runnable = calls.flatMap((call, slot) =>
     specOf(context, call)?.manual === false ? [{ call, slot, decision: null }] : [],
   );
-  if (runnable.length > 0) {
-    return [
-      { type: "append_events", messages: notFound },
-      { type: "start_tools", calls: runnable, driverState: null },
-    ];
-  }
-  return [{ type: "append_events", messages: notFound }, ...afterTools(options, context, [], notFound)];
+  if (runnable.length > 0) return [{ type: "start_tools", calls: runnable, driverState: null }];
+  return answerAndGoOn(options, context, calls, []);
 }
 
 /** All calls of the reply are answered, and the turn ends: nobody could have run them. */
@@ -160,9 +147,25 @@ function onToolResults(
   context: DriverContextView,
   completed: readonly CompletedToolCall[],
 ): readonly DriverAction[] {
-  const answers = completed.flatMap(({ call, slot, result }) =>
-    result.type === "tool_returned" ? [answerOf(call, result, answerId(context, slot))] : [],
+  return answerAndGoOn(options, context, context.openReply?.toolCalls ?? [], completed);
+}
+
+/** The answers of a step enter history together, in call order: those of tools that ran, and of those nobody knows. */
+function answerAndGoOn(
+  options: ChatProtocolOptions,
+  context: DriverContextView,
+  calls: readonly ToolCall[],
+  completed: readonly CompletedToolCall[],
+): readonly DriverAction[] {
+  const ran = completed.flatMap(({ call, slot, result }) =>
+    result.type === "tool_returned" ? [{ slot, answer: answerOf(call, result, answerId(context, slot)) }] : [],
   );
+  const unknown = calls.flatMap((call, slot) =>
+    specOf(context, call) === undefined
+      ? [{ slot, answer: unrunAnswer(call, "not_found", `no tool is called ${call.name}`, answerId(context, slot)) }]
+      : [],
+  );
+  const answers = [...ran, ...unknown].toSorted((left, right) => left.slot - right.slot).map(({ answer }) => answer);
   return [{ type: "append_events", messages: answers }, ...afterTools(options, context, completed, answers)];
 }
 
@@ -211,10 +214,12 @@ function afterTools(
   if (waits !== null) return [...step, finish(waits)];
   if (options.stopAfter !== null) return [...step, finish({ type: "stop_after" })];
   const { maxTurns } = context;
-  const limit = maxTurns !== null && context.protocolIteration + 1 >= context.protocolRunOffset + maxTurns;
+  // Calls that were consented to come before the first model call of their turn and are not counted.
+  const free = reply === null;
+  const limit = !free && maxTurns !== null && context.protocolIteration + 1 >= context.protocolRunOffset + maxTurns;
   return [
     ...step,
-    { type: "advance_protocol_iteration" },
+    { type: "advance_protocol_iteration", free },
     {
       type: "start_checkpoint",
       checkpoint: "after_work",
@@ -304,15 +309,6 @@ function specOf(context: DriverContextView, call: ToolCall) {
 
 function answerId(context: DriverContextView, slot: number): string {
   return `${context.turnId}/${context.protocolIteration}/answer/${slot}`;
-}
-
-/** The reply as history keeps it. */
-function messageOf(context: DriverContextView, reply: ModelReply): AssistantMessage {
-  const id = `${context.turnId}/${context.protocolIteration}/reply`;
-  const { finishReason, toolCalls } = reply;
-  const message = reply.message ?? assistant(replyText(reply) ?? "");
-  const content = typeof message.content === "string" ? message.content : withoutCommentary(message.content);
-  return { ...message, id, content, toolCalls, finishReason };
 }
 
 /** What a message says aloud: its texts as paragraphs. */

@@ -37,6 +37,7 @@ export type {
   Cell,
   CheckpointResumeAction,
   CompletedToolCall,
+  EndedStep,
   Ending,
   LogEvent,
   Notice,

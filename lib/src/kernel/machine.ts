@@ -4,6 +4,7 @@ import type { ModelRequest } from "../model/index.ts";
 import type { Effect, EffectResponse } from "./effect.ts";
 import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
+import { trimHistory } from "./history.ts";
 import { projectRequest } from "./projector.ts";
 import { advance, cancelTurn, startTurn } from "./reducer.ts";
 import { pendingEffects } from "./turn.ts";
@@ -55,8 +56,10 @@ export class TurnMachine {
     }
     const effect = pendingEffects(this.#turn).find(({ id }) => !this.#handed.has(id));
     if (effect === undefined) return null;
+    const polled: Polled =
+      effect.type === "call_model" ? { ...effect, request: projectRequest(this.#config, this.#turn) } : effect;
     this.#handed.add(effect.id);
-    return effect.type === "call_model" ? { ...effect, request: projectRequest(this.#config, this.#turn) } : effect;
+    return polled;
   }
 
   handleResponse(response: EffectResponse): ResponseStatus {
@@ -68,7 +71,7 @@ export class TurnMachine {
   }
 
   checkpoint(): MachineCheckpoint {
-    return { turn: this.#turn, notices: this.#notices };
+    return { turn: { ...this.#turn, history: trimHistory(this.#turn.history) }, notices: this.#notices };
   }
 
   #take({ turn, notices, status }: Transition): ResponseStatus {

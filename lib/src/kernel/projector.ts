@@ -29,15 +29,13 @@ export const ChatContextProjector: ContextProjector = {
       ...(nudge === null ? [] : [nudge]),
     ];
     const base = request([], {
+      toolChoice: "auto",
       ...environment.params,
       ...overrides,
       model: environment.model,
       tools: useTools ? environment.tools : [],
       providerTools: useTools ? environment.providerTools : [],
-      toolChoice: useTools ? "auto" : "none",
-      ...(config.modelVariant === null
-        ? {}
-        : { reasoning: { effort: config.modelVariant, budgetTokens: null, summary: null } }),
+      ...(useTools ? {} : { toolChoice: "none" }),
       scope: {
         sessionId: config.sessionId,
         frameId: null,

@@ -53,7 +53,8 @@ export type DriverAction =
   | { readonly type: "start_tools"; readonly calls: readonly SlottedCall[]; readonly driverState: Json }
   | { readonly type: "start_exec"; readonly language: string; readonly code: string; readonly driverState: Json }
   | { readonly type: "start_checkpoint"; readonly checkpoint: CheckpointKind; readonly onEmpty: CheckpointResumeAction }
-  | { readonly type: "advance_protocol_iteration" }
+  /** On to the next step; one that asked no model does not count against the limit. */
+  | { readonly type: "advance_protocol_iteration"; readonly free: boolean }
   | { readonly type: "finish"; readonly ending: Ending };
 
 /** What a protocol may look at: the turn as it is before the protocol's own actions apply. */

@@ -2,22 +2,23 @@
 // a clock, invents an id or calls anybody but the protocol and the projector it was given (K1). Whatever comes in, it answers: a
 // response nobody awaits changes nothing and says so (K4), and a turn ends exactly once (K5).
 
+import type { Environment, Failure, Json, Message, ModelReply, ToolCall, TurnOutcome, Usage } from "../model/index.ts";
 import type {
-  AssistantMessage,
-  Environment,
-  Failure,
-  Json,
-  Message,
-  ModelReply,
-  TurnOutcome,
-  Usage,
-} from "../model/index.ts";
-import type { CheckpointDelivered, CodeFailed, CodeFinished, Effect, EffectResponse, LlmCallError } from "./effect.ts";
+  CheckpointDelivered,
+  CheckpointDelivery,
+  CodeFailed,
+  CodeFinished,
+  Effect,
+  EffectResponse,
+  LlmCallError,
+} from "./effect.ts";
+import type { TurnHistory } from "./history.ts";
 import type { DriverAction } from "./protocol.ts";
 import type {
   Cancellation,
   Cell,
   CompletedToolCall,
+  EndedStep,
   Ending,
   Notice,
   StepEnd,
@@ -43,13 +44,14 @@ import {
 } from "../model/index.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { effectOfResponse } from "./effect.ts";
-import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
+import { ending, outcomeOfText } from "./ending.ts";
 import { appendHistory, digestOf, startHistory } from "./history.ts";
 import { DriverContextView, turnLimitDue } from "./protocol.ts";
+import { replyMessage, storableReply } from "./reply-message.ts";
 import { isContextOverflow } from "./reply-text.ts";
-import { answerOf, cancelledAnswer } from "./tool-answer.ts";
+import { answerOf, cancelledAnswer, unrunAnswer } from "./tool-answer.ts";
 import { toEventMessage } from "./turn-cause.ts";
-import { kernelRevision, pendingEffects } from "./turn.ts";
+import { isLastCheckpoint, kernelRevision, pendingEffects } from "./turn.ts";
 
 /** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
 export function startTurn(config: TurnMachineConfig, input: TurnInput): Transition {
@@ -58,7 +60,10 @@ export function startTurn(config: TurnMachineConfig, input: TurnInput): Transiti
     model: config.model,
     tools: config.toolSpecs,
     providerTools: [],
-    params: config.generation,
+    params:
+      config.modelVariant === null
+        ? config.generation
+        : { reasoning: { effort: config.modelVariant }, ...config.generation },
   };
   const before = startHistory(input.history);
   const work = new Work(config, {
@@ -78,11 +83,12 @@ export function startTurn(config: TurnMachineConfig, input: TurnInput): Transiti
     approved: input.approved,
     usage: noUsage,
     openReply: null,
+    answered: [],
     graceTurn: false,
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
   });
-  work.append(input.messages.map((message, index) => named(message, `${input.turnId}/input/${index}`)));
+  work.add(input.messages, "input");
   work.addCauses(input.turnCauses);
   if (!config.syncEnvironment) work.prepare();
   return work.transition();
@@ -93,7 +99,7 @@ export function advance(config: TurnMachineConfig, turn: Turn, response: EffectR
   const effect = pendingEffects(turn).find(({ id }) => id === response.id);
   if (effect === undefined) return { turn, notices: [], status: "stale" };
   if (effectOfResponse[response.type] !== effect.type) return { turn, notices: [], status: "wrong_kind" };
-  const work = new Work(config, turn);
+  const work = new Work(config, { ...turn, answered: [...turn.answered, effect.id].toSorted() });
   work.take(effect, response);
   return work.transition();
 }
@@ -107,9 +113,11 @@ export function cancelTurn(
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
   const work = new Work(config, turn);
   if (!work.spend(usage)) return work.transition();
-  if (received !== null && turn.phase.type === "awaiting_model" && turn.finalize === null) work.append([received]);
+  if (received !== null && turn.phase.type === "awaiting_model" && turn.finalize === null) {
+    work.append([named(received, `${turn.turnId}/${turn.step}/reply`)]);
+  }
   work.answerOpenCalls(evidence.reason ?? "the turn was cancelled");
-  work.end({ ...ending({ type: "cancelled", evidence }), pass1: turn.finalize?.pass1.outcome ?? null });
+  work.end(ending({ type: "cancelled", evidence }));
   return work.transition();
 }
 
@@ -130,7 +138,7 @@ class Work {
   readonly #config: TurnMachineConfig;
   readonly #notices: Notice[] = [];
   #turn: Turn;
-  #stepEnded: StepEnd | null = null;
+  #stepEnded: EndedStep | null = null;
 
   constructor(config: TurnMachineConfig, turn: Turn) {
     this.#config = config;
@@ -151,7 +159,7 @@ class Work {
         return this.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
       }
       case "model_replied":
-        return this.#replied(response.reply);
+        return this.#replied(storableReply(response.reply));
       case "model_failed":
         return this.#modelFailed(response.error);
       case "tool_returned":
@@ -186,20 +194,31 @@ class Work {
     if (this.#config.syncEnvironment && syncedStep !== step) {
       this.#turn = { ...this.#turn, phase: { type: "awaiting_environment", update: step > runOffset } };
     } else if (approved.length > 0) {
-      this.#turn = {
-        ...this.#turn,
-        approved: [],
-        phase: {
-          type: "awaiting_tools",
-          calls: approved.map(({ call, decision }, slot) => ({ call, slot, decision })),
-          results: approved.map(() => null),
-          cell: null,
-          driverState: null,
-        },
-      };
+      this.#startApproved(approved);
     } else {
       this.#apply(this.#config.protocolDriver.prepareProtocolIteration(this.#view()));
     }
+  }
+
+  /** Runs what somebody consented to, each call at its place in the reply that made it. A tool that is gone is answered so. */
+  #startApproved(approved: Turn["approved"]): void {
+    const { turnId, step, environment, history } = this.#turn;
+    const asked = newestCalls(history);
+    const placed = approved.map(({ call, decision }, index) => {
+      const slot = asked.findIndex(({ id, name }) => id === call.id && name === call.name);
+      return { call, decision, slot: slot === -1 ? asked.length + index : slot };
+    });
+    const gone = placed.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));
+    const calls = placed.filter((one) => !gone.includes(one));
+    this.append(
+      gone.map(({ call, slot }) =>
+        unrunAnswer(call, "not_found", `no tool is called ${call.name} any more`, `${turnId}/${step}/answer/${slot}`),
+      ),
+    );
+    this.#turn = { ...this.#turn, approved: [] };
+    if (calls.length === 0) return this.prepare();
+    const results = calls.map(() => null);
+    this.#turn = { ...this.#turn, phase: { type: "awaiting_tools", calls, results, cell: null, driverState: null } };
   }
 
   /** Books what was spent; false when the sum is no longer a number one can count on, which ends the turn. */
@@ -216,25 +235,19 @@ class Work {
 
   /** Answers whatever the newest reply asked for and nobody answered, with what there is. */
   answerOpenCalls(why: string): void {
-    const { entries, length } = this.#turn.history;
-    const { phase, turnId, step } = this.#turn;
-    const answered = new Map<string, number>();
-    let asked: AssistantMessage | null = null;
-    for (let index = length - 1; index >= 0 && asked === null; index -= 1) {
-      const message = entries[index];
-      if (message?.role === "tool") answered.set(message.toolCallId, (answered.get(message.toolCallId) ?? 0) + 1);
-      if (message?.role === "assistant" && message.toolCalls.length > 0) asked = message;
-    }
-    const answers = asked?.toolCalls.flatMap((call, slot) => {
-      const left = answered.get(call.id) ?? 0;
-      answered.set(call.id, left - 1);
+    const { phase, turnId, step, history } = this.#turn;
+    const answered = answersAtEnd(history);
+    const answers = newestCalls(history).flatMap((call, slot) => {
+      const key = `${call.id} ${call.name}`;
+      const left = answered.get(key) ?? 0;
+      answered.set(key, left - 1);
       if (left > 0) return [];
       const id = `${turnId}/${step}/answer/${slot}`;
-      const index = phase.type === "awaiting_tools" ? phase.calls.findIndex((known) => known.slot === slot) : -1;
-      const known = phase.type === "awaiting_tools" ? phase.results[index] : undefined;
+      const running = phase.type === "awaiting_tools" && phase.cell === null ? phase : null;
+      const known = running?.results[running.calls.findIndex((one) => one.slot === slot)];
       return [known?.type === "tool_returned" ? answerOf(call, known, id) : cancelledAnswer(call, why, id)];
     });
-    this.append(answers ?? []);
+    this.append(answers);
   }
 
   fail(outcome: Extract<TurnOutcome, { readonly type: "runtime_error" | "provider_error" }>): void {
@@ -244,10 +257,13 @@ class Work {
   }
 
   /** The turn is over, for good (K5). */
-  end(how: Ending): void {
+  end(given: Ending): void {
     this.#tellProgress();
-    const { usage, step } = this.#turn;
-    this.#turn = { ...this.#turn, openReply: null, phase: { type: "ended", ending: how } };
+    const { usage, step, finalize } = this.#turn;
+    // Where a structured answer was wanted, how the loop ended is told in any case.
+    const wanted = this.#config.structuredFinalize !== null;
+    const how = wanted ? { ...given, pass1: finalize?.pass1.outcome ?? given.outcome } : given;
+    this.#turn = { ...this.#turn, openReply: null, answered: [], phase: { type: "ended", ending: how } };
     this.#notices.push({ type: "done", ending: how, usage, messages: [], events: [], step });
   }
 
@@ -256,7 +272,9 @@ class Work {
   }
 
   #synced(environment: Environment | null): void {
-    if (environment !== null) {
+    const { phase } = this.#turn;
+    // What a turn starts with was pinned at its start: only a later sync may replace it.
+    if (environment !== null && phase.type === "awaiting_environment" && phase.update) {
       this.#turn = { ...this.#turn, environment, environmentDigest: digestOf(canonicalJson(environment)) };
     }
     this.#turn = { ...this.#turn, syncedStep: this.#turn.step };
@@ -301,9 +319,9 @@ class Work {
   #broken(reply: ModelReply, failure: Failure): void {
     const { finalize } = this.#turn;
     this.#notices.push({ type: "emit", event: { type: "error", error: failure } });
-    if (finalize !== null) return this.end({ ...finalize.pass1, pass1: finalize.pass1.outcome, pass2Error: failure });
+    if (finalize !== null) return this.end({ ...finalize.pass1, pass2Error: failure });
     this.#keepPartial(reply);
-    this.#stepEnded = stepEndOf({ ...reply, error: failure });
+    this.#stepEnded = { ...stepEndOf({ ...reply, error: failure }), step: this.#turn.step };
     this.end(ending({ type: "provider_error", failure }));
   }
 
@@ -365,31 +383,44 @@ class Work {
     if (phase.type !== "awaiting_checkpoint") return;
     if (verdict.type === "halt_when") return this.#finish(ending({ type: "halt_when" }));
     if (verdict.type === "budget") return this.#finish(ending({ type: "budget", budget: verdict.budget }));
-    const last = phase.checkpoint === "after_work" && phase.onEmpty.type === "finish";
-    if (last || !this.#deliver(delivery)) {
+    if (isLastCheckpoint(this.#turn) || !this.#deliver(delivery, phase.checkpoint)) {
       return phase.onEmpty.type === "finish" ? this.#finish(phase.onEmpty.ending) : this.prepare();
     }
     if (phase.checkpoint === "before_completion") {
-      if (this.#turn.graceTurn) return this.#finish(maxTurnsEnding(this.#config));
-      this.#turn = { ...this.#turn, step: this.#turn.step + 1, openReply: null };
+      this.#nextStep(0);
       if (turnLimitDue(this.#config, this.#turn)) this.#grantGraceTurn();
     }
     this.prepare();
   }
 
   /** Adds what a host delivered; false when, after what may not be delivered is left out, there was nothing. */
-  #deliver({ messages, transientMessages, turnCauses }: CheckpointDelivered["delivery"]): boolean {
-    const { turnId, step } = this.#turn;
-    const kept = messages.filter((message) => mayBeDelivered(message) && !isTransient(message.origin));
-    const passing = [
-      ...messages.filter((message) => mayBeDelivered(message) && isTransient(message.origin)),
-      ...transientMessages.filter(mayBeDelivered),
-    ];
-    this.append(kept.map((message, index) => named(message, `${turnId}/${step}/checkpoint/${index}`)));
+  #deliver({ messages, transientMessages, turnCauses }: CheckpointDelivery, checkpoint: string): boolean {
+    const allowed = messages.filter(mayBeDelivered);
+    const passing = transientMessages.filter(mayBeDelivered);
+    this.add(allowed, `${this.#turn.step}/${checkpoint}`);
+    this.#show(passing);
+    return this.addCauses(turnCauses) || allowed.length > 0 || passing.length > 0;
+  }
+
+  /** Adds input: to history, or, where it is said to be transient, to what is shown in this turn only. */
+  add(messages: readonly Message[], place: string): void {
+    const kept = messages.filter((message) => !isTransient(message.origin));
+    this.append(kept.map((message, index) => named(message, `${this.#turn.turnId}/${place}/${index}`)));
+    this.#show(messages.filter((message) => isTransient(message.origin)));
+  }
+
+  #show(messages: readonly Message[]): void {
+    if (messages.length === 0) return;
     const at = this.#turn.history.length;
-    const transient = passing.map((message) => ({ at, message }));
-    this.#turn = { ...this.#turn, transient: [...this.#turn.transient, ...transient] };
-    return this.addCauses(turnCauses) || kept.length > 0 || passing.length > 0;
+    this.#turn = {
+      ...this.#turn,
+      transient: [...this.#turn.transient, ...messages.map((message) => ({ at, message }))],
+    };
+  }
+
+  #nextStep(free: number): void {
+    const { step, runOffset } = this.#turn;
+    this.#turn = { ...this.#turn, step: step + 1, runOffset: runOffset + free, openReply: null, answered: [] };
   }
 
   #grantGraceTurn(): void {
@@ -409,12 +440,24 @@ class Work {
   #apply(actions: readonly DriverAction[]): void {
     const directions = actions.filter(({ type }) => type.startsWith("start_") || type === "finish");
     if (directions.length !== 1) {
-      const message = `a protocol has to start one thing or finish; it wanted ${directions.length} of them`;
-      return this.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
+      return this.#refuse(`a protocol has to start one thing or finish; it wanted ${directions.length} of them`);
+    }
+    const [direction] = directions;
+    if (direction?.type === "start_tools") {
+      const slots = new Set(direction.calls.map(({ slot }) => slot));
+      if (slots.size === 0 || slots.size < direction.calls.length) {
+        return this.#refuse("a protocol has to start at least one call, each at a place of its own");
+      }
     }
     // Whatever a list wants after its end is not done.
     const end = actions.findIndex(({ type }) => type === "finish");
     for (const action of end === -1 ? actions : actions.slice(0, end + 1)) this.#perform(action);
+    const again = pendingEffects(this.#turn).find(({ id }) => this.#turn.answered.includes(id));
+    if (again !== undefined) this.#refuse(`a protocol ordered ${again.id}, which has been answered already`);
+  }
+
+  #refuse(message: string): void {
+    this.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
   }
 
   #perform(action: DriverAction): void {
@@ -429,11 +472,11 @@ class Work {
         return;
       case "end_step": {
         const { type: _, ...stepEnd } = action;
-        this.#stepEnded = stepEnd;
+        this.#stepEnded = { ...stepEnd, step };
         return;
       }
       case "advance_protocol_iteration":
-        this.#turn = { ...this.#turn, step: step + 1, openReply: null };
+        this.#nextStep(action.free ? 1 : 0);
         return;
       case "start_llm": {
         const { useTools, overrides, driverState } = action;
@@ -473,7 +516,7 @@ class Work {
     const reason = haltedReasonOf(how.outcome);
     const may = reason === "completed" || reason === "max_turns" || reason === "halt_when";
     if (wanted === null) return this.end(how);
-    if (!may || how.pendingToolCalls.length > 0) return this.end({ ...how, pass1: how.outcome });
+    if (!may || how.pendingToolCalls.length > 0) return this.end(how);
     const { turnId, step } = this.#turn;
     const nudge = wanted.nudge === "" ? null : user(wanted.nudge, { id: `${turnId}/${step}/nudge` });
     const { name, schema, strict, type } = wanted.format;
@@ -490,13 +533,12 @@ class Work {
   }
 
   /** The structured reply is there: it and the nudge that asked for it enter history together. */
-  #finalized(reply: ModelReply, { pass1, nudge }: NonNullable<Turn["finalize"]>): void {
+  #finalized(reply: ModelReply, { nudge }: NonNullable<Turn["finalize"]>): void {
     const text = replyText(reply) ?? "";
-    const id = `${this.#turn.turnId}/${this.#turn.step}/structured`;
-    const said = assistant(text, { id, finishReason: reply.finishReason });
+    const said = replyMessage({ ...reply, toolCalls: [] }, `${this.#turn.turnId}/${this.#turn.step}/structured`);
     this.append([...(nudge === null ? [] : [nudge]), said]);
-    this.#stepEnded = stepEndOf(reply);
-    this.end({ ...ending(outcomeOfText(reply, text)), pass1: pass1.outcome });
+    this.#stepEnded = { ...stepEndOf(reply), step: this.#turn.step };
+    this.end(ending(outcomeOfText(reply, text)));
   }
 
   #log(reply: ModelReply): void {
@@ -520,6 +562,28 @@ class Work {
     this.#stepEnded = null;
     this.#turn = { ...this.#turn, reported: history.length, reportedEvents: events.length };
   }
+}
+
+/** The calls of the newest reply that made any. */
+function newestCalls({ entries, length }: TurnHistory): readonly ToolCall[] {
+  for (let index = length - 1; index >= 0; index -= 1) {
+    const message = entries[index];
+    if (message?.role === "assistant" && message.toolCalls.length > 0) return message.toolCalls;
+  }
+  return [];
+}
+
+/** How often each call of that reply has been answered since, by id and name. */
+function answersAtEnd({ entries, length }: TurnHistory): Map<string, number> {
+  const answered = new Map<string, number>();
+  for (let index = length - 1; index >= 0; index -= 1) {
+    const message = entries[index];
+    if (message?.role === "assistant" && message.toolCalls.length > 0) break;
+    if (message?.role !== "tool") continue;
+    const key = `${message.toolCallId} ${message.name ?? ""}`;
+    answered.set(key, (answered.get(key) ?? 0) + 1);
+  }
+  return answered;
 }
 
 /** Hosts speak for users and for the runtime, not for the model. */

@@ -30,7 +30,10 @@ import type { TurnCause } from "./turn-cause.ts";
 /** Raised when `advance` would order other effects than before for the same responses; a turn goes on under the one it began with. */
 export const kernelRevision = 1;
 
-/** What a turn is run with and is not part of its state: it is supplied again when a turn is restored. */
+/**
+ * What a turn is run with and is not part of its state: it is supplied again when a turn is restored. Model, instructions, tools and settings
+ * are pinned in the environment of a turn when it starts; limits and messages of the runtime are those of the configuration at hand.
+ */
 export type TurnMachineConfig = {
   readonly protocolDriver: ProtocolDriver;
   readonly projector: ContextProjector;
@@ -96,6 +99,8 @@ export type Turn = {
   readonly usage: Usage;
   /** The reply of the step that is open; `null` between steps. */
   readonly openReply: ModelReply | null;
+  /** The effects of this step that have been answered: none of them may be ordered again. */
+  readonly answered: readonly string[];
   /** The one call beyond the limit has been granted. */
   readonly graceTurn: boolean;
   /** The loop has ended like this, and the structured call is under way. */
@@ -172,7 +177,7 @@ export type Ending = {
 export type Notice =
   | { readonly type: "emit"; readonly event: TurnEvent }
   | { readonly type: "log"; readonly event: LogEvent }
-  | ({ readonly type: "progress"; readonly stepEnded: StepEnd | null } & Progress)
+  | ({ readonly type: "progress"; readonly stepEnded: EndedStep | null } & Progress)
   | ({ readonly type: "done"; readonly ending: Ending; readonly usage: Usage } & Progress);
 
 /** What is new since the host was told last. It is told before the effects that depend on it are to be performed. */
@@ -190,6 +195,9 @@ export type StepEnd = {
   readonly manualToolCalls: readonly ToolCall[];
   readonly mode: ToolMode;
 };
+
+/** The same with the number of the step that ended. */
+export type EndedStep = StepEnd & { readonly step: number };
 
 export type LogEvent =
   | {
@@ -256,12 +264,16 @@ export function pendingEffects(turn: Turn): readonly Effect[] {
       return [{ type: "run_code", id: id(what), language, cellId, code, answers: answers.length }];
     }
     case "awaiting_checkpoint":
-      return [{ type: "checkpoint", id: id(phase.checkpoint), checkpoint: phase.checkpoint, last: isLast(phase) }];
+      return [
+        { type: "checkpoint", id: id(phase.checkpoint), checkpoint: phase.checkpoint, last: isLastCheckpoint(turn) },
+      ];
     case "ended":
       return [];
   }
 }
 
-function isLast(phase: Extract<Phase, { type: "awaiting_checkpoint" }>): boolean {
-  return phase.checkpoint === "after_work" && phase.onEmpty.type === "finish";
+/** Will no model call follow this checkpoint, whatever is delivered at it? Then nothing should be. */
+export function isLastCheckpoint({ phase, graceTurn }: Turn): boolean {
+  if (phase.type !== "awaiting_checkpoint" || phase.onEmpty.type !== "finish") return false;
+  return phase.checkpoint === "after_work" || graceTurn;
 }

@@ -1,6 +1,7 @@
 // The door of the kernel: the pure turn machine and the parts around it.
 
 export type { ChatProtocolOptions } from "./chat-protocol.ts";
+export type { CodeProtocolOptions } from "./code-protocol.ts";
 export type {
   AskCheckpoint,
   CallModel,
@@ -54,6 +55,7 @@ export type {
 
 export { canonicalJson } from "./canonical-json.ts";
 export { chatProtocol } from "./chat-protocol.ts";
+export { codeProtocol } from "./code-protocol.ts";
 export { Collector } from "./collector.ts";
 export { turnConfig, turnInput } from "./configure.ts";
 export { appendHistory, historyMessages, startHistory, trimHistory } from "./history.ts";

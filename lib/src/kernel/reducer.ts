@@ -346,6 +346,12 @@ class Work {
     });
     if (completed.length < phase.calls.length) return;
     if (phase.cell !== null) {
+      if (completed.some(({ result: answer }) => answer.type === "tool_waits")) {
+        const failure = runtimeFailure("code_failed", {
+          message: "a call of the cell has to wait, and cells cannot wait yet",
+        });
+        return this.fail({ type: "runtime_error", failure });
+      }
       const cell: Cell = { ...phase.cell, answers: [...phase.cell.answers, ...completed] };
       this.#turn = { ...this.#turn, phase: { type: "awaiting_code", cell, driverState: phase.driverState } };
       return;

@@ -37,6 +37,7 @@ const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
   historyMessages(turn.history).map((message) => message.role);
 
 const approve = (id: string) => ({
+  type: "decision" as const,
   call: toolCall({ id, name: "weather", arguments: {} }),
   decision: { type: "approve", arguments: null, by: null } as const,
 });
@@ -197,7 +198,7 @@ describe("tools", () => {
     expect(lines(config(), input(), [replied("t/0/model", calls("weather")), waits]).at(-1)).toBe("= approval +c0");
     const call = toolCall({ id: "c0", name: "weather", arguments: {} });
     const decision = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
-    const again = input({ messages: [], approved: [{ call, decision }] });
+    const again = input({ messages: [], answers: [{ type: "decision", call, decision }] });
     expect(pendingEffects(startTurn(config(), again).turn)).toEqual([
       { type: "call_tool", id: "t/0/tool/0", call, decision },
     ]);
@@ -404,7 +405,7 @@ describe("what nobody should have to find out", () => {
     assistant("", { toolCalls: ["a", "b", "c"].map((id) => ({ id, name: "weather", arguments: {} })) }),
     toolResult("a", "A", { name: "weather" }),
   ];
-  const consented = input({ history: before, messages: [], approved: [approve("b"), approve("c")] });
+  const consented = input({ history: before, messages: [], answers: [approve("b"), approve("c")] });
 
   test("a call that was consented to keeps its own result when the turn is cancelled", () => {
     const { turn } = transcript(config(), consented, [result("t/0/tool/2", "C")]);
@@ -425,6 +426,26 @@ describe("what nobody should have to find out", () => {
     const { turn } = transcript(config({}, { toolSpecs: [] }), consented, []);
     expect(turn.phase.type).toBe("awaiting_model");
     expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ code: "not_found" }, { code: "not_found" }]);
+  });
+
+  test("Q8: results and refusals are in history before anything else happens, then what was consented to runs, then the model is asked", () => {
+    const [, b] = [approve("a"), approve("b")];
+    const refused = { ...approve("c"), decision: { type: "deny", reason: "too dear", by: "Ada" } as const };
+    const given = {
+      type: "result",
+      call: toolCall({ id: "a", name: "weather", arguments: {} }),
+      content: "A",
+    } as const;
+    const begin = input({ history: before.slice(0, 2), messages: [user("go on")], answers: [given, b, refused] });
+    const { turn, lines: told } = transcript(config(), begin, [result("t/0/tool/1", "B"), delivered("t/1/after_work")]);
+    expect(told.filter((line) => line.startsWith(">"))).toEqual(["> 0/tool/1", "> 1/after_work", "> 1/model"]);
+    expect(historyMessages(turn.history).slice(2)).toMatchObject([
+      { role: "tool", toolCallId: "a", content: "A" },
+      { role: "tool", toolCallId: "c", code: "denied", content: "[Tool execution failed]\ntoo dear" },
+      { role: "user" },
+      { role: "tool", toolCallId: "b", content: "B" },
+    ]);
+    expect(validateThread({ messages: historyMessages(turn.history), metadata: {} }).ok).toBe(true);
   });
 
   test("input at two checkpoints of one step has names of its own", () => {

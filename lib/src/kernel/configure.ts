@@ -30,5 +30,5 @@ export function turnConfig(fields: Partial<TurnMachineConfig> = {}): TurnMachine
 
 /** What a turn begins with; only its name has to be said. */
 export function turnInput(turnId: string, fields: Partial<Omit<TurnInput, "turnId">> = {}): TurnInput {
-  return { turnId, history: [], messages: [], turnCauses: [], approved: [], runOffset: 0, ...fields };
+  return { turnId, history: [], messages: [], turnCauses: [], answers: [], runOffset: 0, ...fields };
 }

@@ -34,6 +34,7 @@ export type { TurnCause } from "./turn-cause.ts";
 export type {
   ApprovedCall,
   AwaitingTools,
+  CallAnswer,
   Cancellation,
   Cell,
   CheckpointResumeAction,

@@ -15,6 +15,7 @@ import type {
 import type { TurnHistory } from "./history.ts";
 import type { DriverAction } from "./protocol.ts";
 import type {
+  CallAnswer,
   Cancellation,
   Cell,
   CompletedToolCall,
@@ -40,6 +41,7 @@ import {
   runtimeFailure,
   system,
   textPart,
+  toolResult,
   user,
 } from "../model/index.ts";
 import { canonicalJson } from "./canonical-json.ts";
@@ -80,7 +82,7 @@ export function startTurn(config: TurnMachineConfig, input: TurnInput): Transiti
     environment,
     environmentDigest: digestOf(canonicalJson(environment)),
     syncedStep: null,
-    approved: input.approved,
+    approved: input.answers.flatMap(approvedCall),
     usage: noUsage,
     openReply: null,
     answered: [],
@@ -88,6 +90,7 @@ export function startTurn(config: TurnMachineConfig, input: TurnInput): Transiti
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
   });
+  work.append(input.answers.flatMap((answer, index) => settledAnswer(answer, `${input.turnId}/settled/${index}`)));
   work.add(input.messages, "input");
   work.addCauses(input.turnCauses);
   if (!config.syncEnvironment) work.prepare();
@@ -127,6 +130,19 @@ export function failTurn(config: TurnMachineConfig, turn: Turn, failure: Failure
   const work = new Work(config, turn);
   work.fail({ type: "runtime_error", failure });
   return work.transition();
+}
+
+function approvedCall(answer: CallAnswer): Turn["approved"] {
+  if (answer.type !== "decision" || answer.decision.type !== "approve") return [];
+  return [{ call: answer.call, decision: answer.decision }];
+}
+
+/** The message of a call that needs no running any more: it has a result, or was refused. */
+function settledAnswer(answer: CallAnswer, id: string): readonly Message[] {
+  const { call } = answer;
+  if (answer.type === "result") return [toolResult(call.id, answer.content, { id, name: call.name })];
+  if (answer.decision.type === "approve") return [];
+  return [unrunAnswer(call, "denied", answer.decision.reason ?? "somebody said no", id)];
 }
 
 function named<M extends Message>(message: M, id: string): M {

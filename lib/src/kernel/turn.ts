@@ -68,12 +68,18 @@ export type TurnInput = {
   /** What is said now; may be empty. */
   readonly messages: readonly Message[];
   readonly turnCauses: readonly TurnCause[];
-  /** Calls that somebody has consented to: the first thing the turn does. */
-  readonly approved: readonly ApprovedCall[];
+  /** What was said to calls that waited. Those somebody consented to are the first thing the turn does. */
+  readonly answers: readonly CallAnswer[];
   /** The number of steps before this turn, where steps are counted on. */
   readonly runOffset: number;
 };
 
+/** What somebody said to a call that waited: its result, the answer to its question, consent, or refusal. */
+export type CallAnswer =
+  | { readonly type: "result"; readonly call: ToolCall; readonly content: ToolMessage["content"] }
+  | { readonly type: "decision"; readonly call: ToolCall; readonly decision: Decision };
+
+/** A call that somebody has consented to. */
 export type ApprovedCall = {
   readonly call: ToolCall;
   readonly decision: Extract<Decision, { readonly type: "approve" }>;

@@ -403,7 +403,7 @@ describe("what nobody should have to find out", () => {
   const before = [
     user("go"),
     assistant("", { toolCalls: ["a", "b", "c"].map((id) => ({ id, name: "weather", arguments: {} })) }),
-    toolResult("a", "A", { name: "weather" }),
+    toolResult("a", "A"),
   ];
   const consented = input({ history: before, messages: [], answers: [approve("b"), approve("c")] });
 

@@ -283,11 +283,5 @@ export {
 } from "./tool-value.ts";
 export { replayPolicies, reservedToolNames, toolCall, toolSpec } from "./tool.ts";
 export { addUsage, noUsage, totalTokens, uncachedInputTokens, usage } from "./usage.ts";
-export {
-  validateImageRequest,
-  validateMessage,
-  validateRequest,
-  validateSession,
-  validateThread,
-  validateTool,
-} from "./validate.ts";
+export { validateImageRequest } from "./validate-image-request.ts";
+export { validateMessage, validateRequest, validateSession, validateThread, validateTool } from "./validate.ts";

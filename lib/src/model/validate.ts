@@ -3,8 +3,7 @@
 // without a compiler passes something that is not of the type it should be.
 
 import type { ValidationErrorReason, ValidationFailure } from "./failure.ts";
-import type { ImageRequest } from "./image-request.ts";
-import type { Issue, IssueCode, Path } from "./issue.ts";
+import type { Issue, Path } from "./issue.ts";
 import type { Message } from "./message.ts";
 import type { ModelRequest } from "./request.ts";
 import type { Result } from "./result.ts";
@@ -15,12 +14,10 @@ import type { ToolSpec } from "./tool.ts";
 import { textHead } from "./cut-text.ts";
 import { failureShape } from "./failure.ts";
 import { validationFailure } from "./failures.ts";
-import { imageOperations } from "./image-operation.ts";
-import { imageFormats } from "./image-request.ts";
-import { imageShape } from "./image.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 import { roles } from "./message.ts";
 import { failed, ok } from "./result.ts";
+import { isPositiveInteger, issue, notAnObject } from "./rule.ts";
 import { sessionStatuses } from "./session-status.ts";
 import { maxIssues, read } from "./shape.ts";
 import { reservedToolNames } from "./tool.ts";
@@ -53,12 +50,11 @@ export function validateSession(session: Session): Result<Session, ValidationFai
   return judge("invalid_session", session, sessionIssues(session));
 }
 
-/** Prompt and input images are what the operation needs; count and size are positive. */
-export function validateImageRequest(request: ImageRequest): Result<ImageRequest, ValidationFailure> {
-  return judge("invalid_image_request", request, imageRequestIssues(request));
-}
-
-function judge<T>(reason: ValidationErrorReason, value: T, issues: readonly Issue[]): Result<T, ValidationFailure> {
+export function judge<T>(
+  reason: ValidationErrorReason,
+  value: T,
+  issues: readonly Issue[],
+): Result<T, ValidationFailure> {
   return issues.length === 0 ? ok(value) : failed(validationFailure(reason, { issues: issues.slice(0, maxIssues) }));
 }
 
@@ -319,86 +315,4 @@ function restIssues(status: string, session: { readonly [key: string]: unknown }
 
 function hasFailure(metadata: unknown): boolean {
   return isPlainObject(metadata) && "value" in read(failureShape, ownValue(metadata, "error"));
-}
-
-function imageRequestIssues(input: unknown): readonly Issue[] {
-  if (!isPlainObject(input)) return [notAnObject([], input)];
-  const operation = ownValue(input, "operation");
-  const mask = ownValue(input, "mask") ?? null;
-  const issues: Issue[] = [];
-  if (!imageOperations.some((word) => word === operation)) {
-    issues.push(issue(["operation"], "unknown", `must be one of ${imageOperations.join(", ")}`));
-  }
-  if (!isPositiveInteger(ownValue(input, "n"))) {
-    issues.push(issue(["n"], "must_be_positive", "must be a whole number of 1 or more"));
-  }
-  if (!imageFormats.some((word) => word === ownValue(input, "responseFormat"))) {
-    issues.push(issue(["responseFormat"], "unknown", `must be one of ${imageFormats.join(", ")}`));
-  }
-  if (!isImageSize(ownValue(input, "size") ?? null)) {
-    issues.push(issue(["size"], "invalid_shape", "must be { width, height } of 1 or more, or a provider's own word"));
-  }
-  const maskIssues = mask === null || isImage(mask) ? [] : [issue(["mask"], "invalid_image", "must be an image")];
-  return [
-    ...issues,
-    ...inputImageIssues(ownValue(input, "inputImages")),
-    ...maskIssues,
-    ...operationIssues(operation, ownValue(input, "prompt"), ownValue(input, "inputImages")),
-  ];
-}
-
-function inputImageIssues(images: unknown): readonly Issue[] {
-  if (!Array.isArray(images)) {
-    return [issue(["inputImages"], "not_a_list", `must be a list of images, not ${describe(images)}`)];
-  }
-  return images.flatMap((item: unknown, index) =>
-    isImage(item) ? [] : [issue(["inputImages", index], "invalid_image", "must be an image")],
-  );
-}
-
-function operationIssues(operation: unknown, prompt: unknown, images: unknown): readonly Issue[] {
-  const inputs = Array.isArray(images) ? images.length : 0;
-  const prompted = typeof prompt === "string" && prompt !== "";
-  const issues: Issue[] = [];
-  if ((operation === "generate" || operation === "edit") && !prompted) {
-    issues.push(issue(["prompt"], "required_for_operation", `${operation} needs a prompt`));
-  }
-  if (operation === "generate" && inputs > 0) {
-    issues.push(
-      issue(["inputImages"], "must_be_empty", "generate starts from nothing; use edit to start from an image"),
-    );
-  }
-  if (operation === "edit" && (inputs < 1 || inputs > 2)) {
-    issues.push(issue(["inputImages"], "invalid_count", `edit takes 1 or 2 images, not ${inputs}`));
-  }
-  if (operation === "variation" && inputs !== 1) {
-    issues.push(issue(["inputImages"], "invalid_count", `variation takes 1 image, not ${inputs}`));
-  }
-  if (operation === "variation" && prompt !== null && prompt !== undefined) {
-    issues.push(issue(["prompt"], "not_allowed_for_operation", "variation takes no prompt"));
-  }
-  return issues;
-}
-
-function isImage(value: unknown): boolean {
-  return "value" in read(imageShape, value);
-}
-
-function isImageSize(size: unknown): boolean {
-  if (size === null || typeof size === "string") return true;
-  return (
-    isPlainObject(size) && isPositiveInteger(ownValue(size, "width")) && isPositiveInteger(ownValue(size, "height"))
-  );
-}
-
-function isPositiveInteger(value: unknown): boolean {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 1;
-}
-
-function notAnObject(path: Path, input: unknown): Issue {
-  return issue(path, "invalid_type", `must be an object, not ${describe(input)}`);
-}
-
-function issue(path: Path, code: IssueCode, message: string): Issue {
-  return { path, code, message };
 }

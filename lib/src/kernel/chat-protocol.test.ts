@@ -511,6 +511,32 @@ describe("what nobody should have to find out", () => {
     expect(() => JSON.stringify(turn)).not.toThrow();
   });
 
+  test("a failed call whose partial reply could not be stored is a failed call, and nothing throws", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 20_000; level += 1) deep = [deep];
+    const unstorable = { ...adapterFailure("timeout"), metadata: { deep } };
+    const wild = { ...says("Hel"), raw: deep, metadata: { deep }, error: unstorable };
+    const error = { failure: adapterFailure("timeout"), cancelled: false, partial: wild };
+    const { lines: told, turn } = transcript(config(), input(), [{ type: "model_failed", id: "t/0/model", error }]);
+    expect(told.at(-1)).toBe("= provider_error");
+    expect(turn.usage.inputTokens).toBe(10);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hel"]);
+  });
+
+  test("the sync after calls that were consented to is a later one, and may replace the environment", () => {
+    const syncing = config({}, { syncEnvironment: true });
+    const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: {} };
+    const { turn } = transcript(syncing, consented, [
+      { type: "environment_synced", id: "t/0/environment", environment: null },
+      result("t/0/tool/1", "B"),
+      result("t/0/tool/2", "C"),
+      delivered("t/1/after_work"),
+    ]);
+    expect(pendingEffects(turn)).toMatchObject([{ type: "sync_environment", updateMachineConfig: true }]);
+    const synced = advance(syncing, turn, { type: "environment_synced", id: "t/1/environment", environment }).turn;
+    expect(projectRequest(syncing, synced).model).toBe("m2");
+  });
+
   test("a deploy changes the next turn and never an open one; settings of a call win over the default", () => {
     const { turn } = startTurn(config({}, { modelVariant: "low", generation: { toolChoice: "required" } }), input());
     const after = config({}, { modelVariant: "high", model: "other", systemPrompt: "Other." });

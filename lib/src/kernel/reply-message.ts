@@ -1,6 +1,6 @@
 import type { AssistantMessage, ModelReply } from "../model/index.ts";
 
-import { assistant, modelReply, parse, replyText } from "../model/index.ts";
+import { adapterFailure, assistant, modelReply, noUsage, parse, replyText } from "../model/index.ts";
 import { withoutCommentary } from "./reply-text.ts";
 
 /**
@@ -9,7 +9,9 @@ import { withoutCommentary } from "./reply-text.ts";
  */
 export function storableReply(reply: ModelReply): ModelReply {
   if (parse("reply", reply).ok) return reply;
-  const { finishReason, rawFinishReason, usage, error } = reply;
+  const { finishReason, rawFinishReason } = reply;
+  const usage = parse("usage", reply.usage).ok ? reply.usage : noUsage;
+  const error = reply.error === null || parse("failure", reply.error).ok ? reply.error : adapterFailure("unknown");
   const toolCalls = reply.toolCalls.map((call) =>
     parse("tool_call", call).ok ? call : { ...call, arguments: null, provider: null, metadata: {} },
   );

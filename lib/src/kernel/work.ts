@@ -106,9 +106,9 @@ export class Work {
 
   /** Gets the next step going: the environment first, then calls somebody consented to, then what the protocol wants. */
   prepare(): void {
-    const { step, syncedStep, runOffset, approved } = this.#turn;
+    const { step, syncedStep, approved } = this.#turn;
     if (this.#config.syncEnvironment && syncedStep !== step) {
-      this.#turn = { ...this.#turn, phase: { type: "awaiting_environment", update: step > runOffset } };
+      this.#turn = { ...this.#turn, phase: { type: "awaiting_environment", update: syncedStep !== null } };
     } else if (approved.length > 0) {
       this.#startApproved(approved);
     } else {
@@ -211,8 +211,9 @@ export class Work {
   }
 
   #modelFailed({ failure, cancelled, partial }: LlmCallError): void {
-    if (partial !== null && !this.spend(partial.usage)) return;
-    const reply = modelReply({ ...partial, finishReason: "error", error: failure, toolCalls: [] });
+    const heard = partial === null ? modelReply() : storableReply(partial);
+    if (!this.spend(heard.usage)) return;
+    const reply: ModelReply = { ...heard, finishReason: "error", error: failure, toolCalls: [] };
     if (this.#config.emitLlmTrace) {
       const { sessionId } = this.#config;
       this.#notices.push({

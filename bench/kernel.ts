@@ -4,7 +4,18 @@
 import type { EffectResponse, Turn } from "everturn/kernel";
 import type { TurnEvent } from "everturn/model";
 
-import { advance, appendHistory, Collector, startHistory, startTurn, turnConfig, turnInput } from "everturn/kernel";
+import {
+  advance,
+  appendHistory,
+  checkpointDelivered,
+  Collector,
+  modelReplied,
+  startHistory,
+  startTurn,
+  toolReturned,
+  turnConfig,
+  turnInput,
+} from "everturn/kernel";
 import { assistant, modelReply, toolCall, toolSpec, user } from "everturn/model";
 
 import { compare, print } from "./measure.ts";
@@ -91,10 +102,9 @@ function oneStep(turn: Turn): Turn {
   };
   const id = (what: string) => `t/${next.step}/${what}`;
   const outcome = { type: "success", value: "sunny", control: null } as const;
-  take({ type: "model_replied", id: id("model"), reply: asked });
-  take({ type: "tool_returned", id: id("tool/0"), outcome, content: "sunny", ranArguments: null, stops: false });
-  const delivery = { messages: [], transientMessages: [], turnCauses: [] };
-  take({ type: "checkpoint_delivered", id: id("after_work"), delivery, verdict: { type: "go_on" } });
+  take(modelReplied(id("model"), asked));
+  take(toolReturned(id("tool/0"), outcome));
+  take(checkpointDelivered(id("after_work")));
   if (written === 0 || next.step !== turn.step + 1) throw new Error("the step did not happen");
   return next;
 }

@@ -370,7 +370,12 @@ const toolOutcome: Arbitrary<ToolOutcome> = fc.oneof(
   record<Extract<ToolOutcome, { type: "success" }>>({ type: is("success"), value: json, control: orNull(control) }),
   record<Extract<ToolOutcome, { type: "failure" }>>({ type: is("failure"), failure: toolFailure }),
   record<Extract<ToolOutcome, { type: "cancelled" }>>({ type: is("cancelled"), message: text, raw: json }),
-  record<Extract<ToolOutcome, { type: "ask_user" }>>({ type: is("ask_user"), question: text, opts: jsonObject }),
+  record<Extract<ToolOutcome, { type: "ask_user" }>>({
+    type: is("ask_user"),
+    question: text,
+    answerAs: word(answerForms),
+    opts: jsonObject,
+  }),
   record<Extract<ToolOutcome, { type: "halt" }>>({ type: is("halt"), reason: text, value: json }),
 );
 

@@ -11,7 +11,17 @@ import type {
 } from "everturn/kernel";
 import type { Message, ModelReply, ToolCall, ToolOutcome, TurnOutcome } from "everturn/model";
 
-import { advance, chatProtocol, pendingEffects, startTurn, turnConfig, turnInput } from "everturn/kernel";
+import {
+  advance,
+  chatProtocol,
+  checkpointDelivered,
+  modelReplied,
+  pendingEffects,
+  startTurn,
+  toolReturned,
+  turnConfig,
+  turnInput,
+} from "everturn/kernel";
 import { assistant, encodeToolValue, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
 
 const weather = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });
@@ -42,19 +52,26 @@ export function calls(...names: readonly string[]): ModelReply {
   return says("", { toolCalls, message: assistant("", { toolCalls }), finishReason: "tool_calls" });
 }
 
-export const replied = (id: string, reply: ModelReply): EffectResponse => ({ type: "model_replied", id, reply });
+export const replied = (id: string, reply: ModelReply): EffectResponse => modelReplied(id, reply);
 
 export function returned(id: string, outcome: ToolOutcome, stops = false): EffectResponse {
   const content = outcome.type === "success" && typeof outcome.value === "string" ? outcome.value : outcome.type;
-  return { type: "tool_returned", id, outcome, content, ranArguments: null, stops };
+  return toolReturned(id, outcome, { content, stops });
 }
+
+/** A tool that asks for something a person says next. */
+export const asks = (question: string): ToolOutcome => ({
+  type: "ask_user",
+  question,
+  answerAs: "user_message",
+  opts: {},
+});
 
 export const result = (id: string, value: string): EffectResponse =>
   returned(id, { type: "success", value: orThrow(encodeToolValue(value)), control: null });
 
 export function delivered(id: string, ...messages: readonly Message[]): EffectResponse {
-  const delivery = { messages, transientMessages: [], turnCauses: [] };
-  return { type: "checkpoint_delivered", id, delivery, verdict: { type: "go_on" } };
+  return checkpointDelivered(id, { messages });
 }
 
 /** A turn as lines: `>` what it waits for, `<` what it was told, `!` what it said, `=` how it ended. */

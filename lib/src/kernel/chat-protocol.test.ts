@@ -5,12 +5,16 @@ import type { Json } from "everturn/model";
 
 import {
   advance,
+  callDecision,
+  callResult,
   cancelTurn,
   failTurn,
   historyMessages,
+  modelFailed,
   pendingEffects,
   projectRequest,
   startTurn,
+  toolWaits,
   TurnMachine,
 } from "everturn/kernel";
 import {
@@ -30,17 +34,25 @@ import {
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../test/turns.ts";
+import {
+  asks,
+  calls,
+  config,
+  delivered,
+  input,
+  replied,
+  result,
+  returned,
+  says,
+  transcript,
+} from "../../test/turns.ts";
 
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
   historyMessages(turn.history).map((message) => message.role);
 
-const approve = (id: string) => ({
-  type: "decision" as const,
-  call: toolCall({ id, name: "weather", arguments: {} }),
-  decision: { type: "approve", arguments: null, by: null } as const,
-});
+const named = (id: string) => toolCall({ id, name: "weather", arguments: {} });
+const approve = (id: string) => callDecision(named(id), { type: "approve", arguments: null, by: null });
 
 describe("an answer", () => {
   test("[lash 25] [lash 26] is in history before the turn completes, and completes it at a checkpoint", () => {
@@ -132,7 +144,7 @@ describe("tools", () => {
   const failure = toolFailure("handler_failed");
   const control = { type: "success", value: null } as const;
   const rows: readonly (readonly [string, Parameters<typeof returned>[1], boolean, string])[] = [
-    ["a question", { type: "ask_user", question: "Sure?", opts: {} }, false, "= ask_user"],
+    ["a question", asks("Sure?"), false, "= ask_user"],
     ["a failure that stops", { type: "failure", failure }, true, "= tool_error"],
     ["a halt of its own", { type: "halt", reason: "enough", value: null }, false, "= enough"],
     ["finish", { ...control, control: { type: "finish", value: 42 } }, false, "= tool_value"],
@@ -167,7 +179,7 @@ describe("tools", () => {
       replied("t/0/model", calls("weather", "clock", "weather")),
       returned("t/0/tool/2", { type: "halt", reason: "later", value: null }),
       result("t/0/tool/0", "sunny"),
-      returned("t/0/tool/1", { type: "ask_user", question: "Which clock?", opts: {} }),
+      returned("t/0/tool/1", asks("Which clock?")),
     ]);
     expect(told.at(-1)).toBe("= ask_user");
     expect(roles(turn)).toEqual(["user", "assistant", "tool", "tool", "tool", "assistant"]);
@@ -187,20 +199,20 @@ describe("tools", () => {
   });
 
   test("a question beside calls that wait leaves both", () => {
-    const asked = returned("t/0/tool/0", { type: "ask_user", question: "Sure?", opts: {} });
+    const asked = returned("t/0/tool/0", asks("Sure?"));
     expect(lines(config(), input(), [replied("t/0/model", calls("weather", "pay")), asked]).at(-1)).toBe(
       "= ask_user +c1",
     );
   });
 
   test("that need somebody's consent wait for it, and run first in the turn that brings it", () => {
-    const waits = { type: "tool_waits", id: "t/0/tool/0", reason: "approval", opts: {} } as const;
+    const waits = toolWaits("t/0/tool/0", "approval");
     expect(lines(config(), input(), [replied("t/0/model", calls("weather")), waits]).at(-1)).toBe("= approval +c0");
     const call = toolCall({ id: "c0", name: "weather", arguments: {} });
     const decision = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
-    const again = input({ messages: [], answers: [{ type: "decision", call, decision }] });
+    const again = input({ messages: [], answers: [callDecision(call, decision)] });
     expect(pendingEffects(startTurn(config(), again).turn)).toEqual([
-      { type: "call_tool", id: "t/0/tool/0", call, decision },
+      { type: "call_tool", id: "t/0/tool/0", call, decision, idempotencyKey: "t/0/tool/0" },
     ]);
     expect(lines(config(), again, [result("t/0/tool/0", "sunny"), delivered("t/1/after_work")]).at(-1)).toBe(
       "> 1/model",
@@ -310,11 +322,7 @@ describe("checkpoints", () => {
 describe("what goes wrong", () => {
   test("[lash 15] [lash 23] a failed call is one error, the end of the turn, and counted", () => {
     const failure = adapterFailure("rate_limited");
-    const failed = {
-      type: "model_failed",
-      id: "t/0/model",
-      error: { failure, cancelled: false, partial: says("Hel") },
-    } as const;
+    const failed = modelFailed("t/0/model", failure, { partial: says("Hel") });
     const { lines: told, turn } = transcript(config(), input(), [failed]);
     expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant | step", "= provider_error"]);
     expect(turn.usage.inputTokens).toBe(10);
@@ -322,9 +330,7 @@ describe("what goes wrong", () => {
 
   test("[lash 16] a call that was given up is a cancelled turn without an error", () => {
     const failure = adapterFailure("unknown", { message: "aborted" });
-    const told = lines(config(), input(), [
-      { type: "model_failed", id: "t/0/model", error: { failure, cancelled: true, partial: null } },
-    ]);
+    const told = lines(config(), input(), [modelFailed("t/0/model", failure, { terminalReason: "cancelled" })]);
     expect(told.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
   });
 
@@ -369,7 +375,7 @@ describe("what goes wrong", () => {
       "two things",
       [
         { type: "start_llm", useTools: true, overrides: {}, driverState: null },
-        { type: "start_tools", calls: [], driverState: null },
+        { type: "start_tools", calls: [] },
       ],
     ],
   ] as const)("[lash 14] a protocol that wants %s fails the turn instead of stalling it", (_, actions) => {
@@ -384,7 +390,13 @@ describe("what goes wrong", () => {
 });
 
 test("[lash 12] finish ends the list of actions, after progress has been told", () => {
-  const ending = { outcome: { type: "empty" }, pendingToolCalls: [], pass1: null, pass2Error: null } as const;
+  const ending = {
+    outcome: { type: "empty" },
+    pendingToolCalls: [],
+    suspendedCell: null,
+    pass1: null,
+    pass2Error: null,
+  } as const;
   const driver = {
     ...config().protocolDriver,
     prepareProtocolIteration: () =>
@@ -430,12 +442,8 @@ describe("what nobody should have to find out", () => {
 
   test("Q8: results and refusals are in history before anything else happens, then what was consented to runs, then the model is asked", () => {
     const [, b] = [approve("a"), approve("b")];
-    const refused = { ...approve("c"), decision: { type: "deny", reason: "too dear", by: "Ada" } as const };
-    const given = {
-      type: "result",
-      call: toolCall({ id: "a", name: "weather", arguments: {} }),
-      content: "A",
-    } as const;
+    const refused = callDecision(named("c"), { type: "deny", reason: "too dear", by: "Ada" });
+    const given = callResult(named("a"), { type: "success", value: "A", control: null });
     const begin = input({ history: before.slice(0, 2), messages: [user("go on")], answers: [given, b, refused] });
     const { turn, lines: told } = transcript(config(), begin, [result("t/0/tool/1", "B"), delivered("t/1/after_work")]);
     expect(told.filter((line) => line.startsWith(">"))).toEqual(["> 0/tool/1", "> 1/after_work", "> 1/model"]);
@@ -477,14 +485,13 @@ describe("what nobody should have to find out", () => {
   });
 
   test.each([
-    ["no calls", [{ type: "start_tools", calls: [], driverState: null }]],
+    ["no calls", [{ type: "start_tools", calls: [] }]],
     [
       "two calls at one place",
       [
         {
           type: "start_tools",
-          calls: [0, 0].map((slot) => ({ call: approve("a").call, slot, decision: null })),
-          driverState: null,
+          calls: [0, 0].map((slot) => ({ call: approve("a").call, slot, decision: null, idempotencyKey: null })),
         },
       ],
     ],
@@ -516,8 +523,8 @@ describe("what nobody should have to find out", () => {
     for (let level = 0; level < 20_000; level += 1) deep = [deep];
     const unstorable = { ...adapterFailure("timeout"), metadata: { deep } };
     const wild = { ...says("Hel"), raw: deep, metadata: { deep }, error: unstorable };
-    const error = { failure: adapterFailure("timeout"), cancelled: false, partial: wild };
-    const { lines: told, turn } = transcript(config(), input(), [{ type: "model_failed", id: "t/0/model", error }]);
+    const failed = modelFailed("t/0/model", adapterFailure("timeout"), { partial: wild });
+    const { lines: told, turn } = transcript(config(), input(), [failed]);
     expect(told.at(-1)).toBe("= provider_error");
     expect(turn.usage.inputTokens).toBe(10);
     expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hel"]);
@@ -594,18 +601,14 @@ describe("an answer in a schema", () => {
 
   test("that fails leaves what the loop came to", () => {
     const failure = adapterFailure("timeout");
-    const failed = {
-      type: "model_failed",
-      id: "t/0/finalize",
-      error: { failure, cancelled: false, partial: null },
-    } as const;
+    const failed = modelFailed("t/0/finalize", failure);
     const { turn } = transcript(finalizing, input(), [...pass1, failed]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { type: "assistant_message" }, pass2Error: failure } });
     expect(roles(turn)).toEqual(["user", "assistant"]);
   });
 
   test("is not asked for when the turn waits", () => {
-    const asked = returned("t/0/tool/0", { type: "ask_user", question: "Sure?", opts: {} });
+    const asked = returned("t/0/tool/0", asks("Sure?"));
     const { turn } = transcript(finalizing, input(), [replied("t/0/model", calls("weather")), asked]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { type: "ask_user" }, pass1: { type: "ask_user" } } });
   });

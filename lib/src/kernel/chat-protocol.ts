@@ -15,22 +15,28 @@ import type {
   AssistantMessage,
   AssistantPart,
   ModelReply,
-  PendingReason,
   PendingToolCall,
   ToolCall,
   ToolMessage,
   ToolMode,
   TurnOutcome,
 } from "../model/index.ts";
-import type { ToolReturned } from "./effect.ts";
-import type { DriverAction, DriverContextView, ProtocolDriver } from "./protocol.ts";
-import type { CompletedToolCall, Ending, StepEnd } from "./turn.ts";
+import type {
+  DriverAction as Action,
+  DriverContextView,
+  ProtocolDriver,
+  TurnProtocol,
+  UnitTurnProtocol,
+} from "./protocol.ts";
+import type { CompletedToolCall, StepEnd } from "./turn.ts";
 
-import { adapterFailure, assistant, engineFailure, normalizeContent, runtimeFailure } from "../model/index.ts";
+import { adapterFailure, engineFailure, normalizeContent, runtimeFailure } from "../model/index.ts";
 import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
+import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { replyMessage } from "./reply-message.ts";
 import { joinParagraph } from "./reply-text.ts";
 import { answerOf, unrunAnswer } from "./tool-answer.ts";
+import { toolEffectId } from "./turn.ts";
 
 export type ChatProtocolOptions = {
   /** Who runs the tools. */
@@ -43,7 +49,14 @@ export type ChatProtocolOptions = {
   readonly stopAfter: "reply" | "step" | null;
 };
 
-export function chatProtocol(options: Partial<ChatProtocolOptions> = {}): ProtocolDriver {
+// What the protocol wants done is the same whatever a protocol built on it keeps for itself.
+type Context = DriverContextView<TurnProtocol>;
+type DriverAction = Action<{ event: never; termination: never; driverState: never }>;
+
+/** The protocol of conversations. One that keeps more than it does can be built on it. */
+export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
+  options: Partial<ChatProtocolOptions> = {},
+): ProtocolDriver<P> {
   const chosen: ChatProtocolOptions = {
     mode: "auto",
     onEmptyReply: "complete",
@@ -62,7 +75,7 @@ export function chatProtocol(options: Partial<ChatProtocolOptions> = {}): Protoc
   };
 }
 
-function onReply(options: ChatProtocolOptions, context: DriverContextView, reply: ModelReply): readonly DriverAction[] {
+function onReply(options: ChatProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
   const said = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/reply`);
   const append: DriverAction = { type: "append_events", messages: [said] };
   if (reply.finishReason === "tool_calls" && said.toolCalls.length > 0) {
@@ -95,12 +108,14 @@ function onReply(options: ChatProtocolOptions, context: DriverContextView, reply
 
 function onCalls(
   options: ChatProtocolOptions,
-  context: DriverContextView,
+  context: Context,
   reply: ModelReply,
   { toolCalls: calls }: AssistantMessage,
 ): readonly DriverAction[] {
   if (options.mode === "manual" || options.stopAfter === "reply") {
-    const pendingToolCalls = calls.map((call) => pending(call, "manual"));
+    const pendingToolCalls = calls.map((call, slot) =>
+      pendingCall(call, "manual", { idempotencyKey: callId(context, slot) }),
+    );
     const type = options.mode === "manual" ? "manual_tool_calls" : "stop_after";
     return [
       stepEnd(options, reply, [], pendingToolCalls),
@@ -111,16 +126,16 @@ function onCalls(
   if (unknown !== undefined && options.onUnknownTool === "error")
     return onUnknown(options, context, reply, calls, unknown);
   const runnable = calls.flatMap((call, slot) =>
-    specOf(context, call)?.manual === false ? [{ call, slot, decision: null }] : [],
+    specOf(context, call)?.manual === false ? [{ call, slot, decision: null, idempotencyKey: null }] : [],
   );
-  if (runnable.length > 0) return [{ type: "start_tools", calls: runnable, driverState: null }];
+  if (runnable.length > 0) return [{ type: "start_tools", calls: runnable }];
   return answerAndGoOn(options, context, calls, []);
 }
 
 /** All calls of the reply are answered, and the turn ends: nobody could have run them. */
 function onUnknown(
   options: ChatProtocolOptions,
-  context: DriverContextView,
+  context: Context,
   reply: ModelReply,
   calls: readonly ToolCall[],
   first: ToolCall,
@@ -144,7 +159,7 @@ function onUnknown(
 
 function onToolResults(
   options: ChatProtocolOptions,
-  context: DriverContextView,
+  context: Context,
   completed: readonly CompletedToolCall[],
 ): readonly DriverAction[] {
   return answerAndGoOn(options, context, context.openReply?.toolCalls ?? [], completed);
@@ -153,12 +168,14 @@ function onToolResults(
 /** The answers of a step enter history together, in call order: those of tools that ran, and of those nobody knows. */
 function answerAndGoOn(
   options: ChatProtocolOptions,
-  context: DriverContextView,
+  context: Context,
   calls: readonly ToolCall[],
   completed: readonly CompletedToolCall[],
 ): readonly DriverAction[] {
   const ran = completed.flatMap(({ call, slot, result }) =>
-    result.type === "tool_returned" ? [{ slot, answer: answerOf(call, result, answerId(context, slot)) }] : [],
+    result.type === "tool_waits" || isOpenQuestion(result)
+      ? []
+      : [{ slot, answer: answerOf(call, result, answerId(context, slot)) }],
   );
   const unknown = calls.flatMap((call, slot) =>
     specOf(context, call) === undefined
@@ -172,124 +189,56 @@ function answerAndGoOn(
 /** Where a step goes once its calls have been answered as far as they will be. */
 function afterTools(
   options: ChatProtocolOptions,
-  context: DriverContextView,
+  context: Context,
   completed: readonly CompletedToolCall[],
   answers: readonly ToolMessage[],
 ): readonly DriverAction[] {
   const reply = context.openReply;
-  const manual = reply?.toolCalls.filter((call) => specOf(context, call)?.manual === true) ?? [];
-  const halts = completed.flatMap(haltsOf);
-  const [halt] = halts;
-  const pendingToolCalls = [
-    ...completed.flatMap(({ call, result }) =>
-      result.type === "tool_waits" ? [{ ...pending(call, result.reason), opts: result.opts }] : [],
-    ),
-    ...manual.map((call) => pending(call, "manual")),
-    ...halts
-      .slice(1)
-      .flatMap(({ outcome, call, opts }) =>
-        outcome.type === "ask_user" ? [{ ...pending(call, "question"), question: outcome.question, opts }] : [],
-      ),
-  ];
+  const manual = reply?.toolCalls.flatMap((call, slot) => (isManual(context, call) ? [{ call, slot }] : [])) ?? [];
+  const waits = completed.flatMap((one) => waitOf(one, { idempotencyKey: callId(context, one.slot), cellId: null }));
+  const left = manual.map(({ call, slot }) => pendingCall(call, "manual", { idempotencyKey: callId(context, slot) }));
+  const asked = waits.find(({ reason }) => reason === "question") ?? null;
+  const halt = completed.map(haltOf).find((outcome) => outcome !== null) ?? null;
+  const outcome = halt === null || halt.type === "ask_user" ? waitingOutcome([...waits, ...left]) : halt;
+  const asks = outcome?.type === "ask_user" ? asked : null;
+  // What is asked first is the outcome of the turn; it is pending too only if its answer is to be the result of its call.
+  const pendingToolCalls = [...waits, ...left].filter((call) => call !== asks || call.answerAs === "tool_result");
   const step: readonly DriverAction[] =
-    reply === null ? [] : [stepEnd(options, reply, answers, pendingToolCalls, manual)];
-  const finish = (outcome: TurnOutcome): DriverAction => {
-    const how: Ending = { ...ending(outcome), pendingToolCalls };
-    return { type: "finish", ending: how };
-  };
-  if (halt !== undefined) {
-    const { outcome } = halt;
-    const question =
-      outcome.type === "ask_user"
-        ? [
-            assistant(outcome.question, {
-              id: `${context.turnId}/${context.protocolIteration}/question`,
-              metadata: { askUser: true, toolCallId: outcome.toolCallId },
-            }),
-          ]
-        : [];
-    return [...step, { type: "append_events", messages: question }, finish(outcome)];
+    reply === null
+      ? []
+      : [
+          stepEnd(
+            options,
+            reply,
+            answers,
+            pendingToolCalls,
+            manual.map(({ call }) => call),
+          ),
+        ];
+  const finish = (outcome: TurnOutcome): DriverAction => ({
+    type: "finish",
+    ending: { ...ending(outcome), pendingToolCalls },
+  });
+  if (outcome !== null) {
+    const id = `${context.turnId}/${context.protocolIteration}/question`;
+    const messages = asks === null ? [] : [questionMessage(asks, id)];
+    return [...step, { type: "append_events", messages }, finish(outcome)];
   }
-  const waits = waitingOutcome(pendingToolCalls);
-  if (waits !== null) return [...step, finish(waits)];
   if (options.stopAfter !== null) return [...step, finish({ type: "stop_after" })];
-  const { maxTurns } = context;
   // Calls that were consented to come before the first model call of their turn and are not counted.
   const free = reply === null;
-  const limit = !free && maxTurns !== null && context.protocolIteration + 1 >= context.protocolRunOffset + maxTurns;
   return [
     ...step,
     { type: "advance_protocol_iteration", free },
     {
       type: "start_checkpoint",
       checkpoint: "after_work",
-      onEmpty: limit ? { type: "finish", ending: maxTurnsEnding(context.config) } : { type: "prepare_iteration" },
+      onEmpty:
+        !free && context.isLastIteration
+          ? { type: "finish", ending: maxTurnsEnding(context.maxTurns) }
+          : { type: "prepare_iteration" },
     },
   ];
-}
-
-type Halt = { readonly call: ToolCall; readonly outcome: TurnOutcome; readonly opts: PendingToolCall["opts"] };
-
-/** What of a result ends the turn, if anything does. */
-function haltsOf({ call, result }: CompletedToolCall): readonly Halt[] {
-  if (result.type !== "tool_returned") return [];
-  const outcome = haltOf(call, result);
-  const opts = result.outcome.type === "ask_user" ? result.outcome.opts : {};
-  return outcome === null ? [] : [{ call, outcome, opts }];
-}
-
-function haltOf(call: ToolCall, { outcome, stops }: ToolReturned): TurnOutcome | null {
-  switch (outcome.type) {
-    case "ask_user":
-      return { type: "ask_user", toolCallId: call.id, question: outcome.question };
-    case "halt":
-      return { type: "halted", reason: outcome.reason, toolCallId: call.id, value: outcome.value };
-    case "failure":
-      return stops ? { type: "tool_error", toolName: call.name, toolCallId: call.id, failure: outcome.failure } : null;
-    case "cancelled":
-      return null;
-    case "success":
-      return outcome.control === null ? null : controlOf(call, outcome.control);
-  }
-}
-
-function controlOf(
-  call: ToolCall,
-  control: NonNullable<Extract<ToolReturned["outcome"], { type: "success" }>["control"]>,
-) {
-  switch (control.type) {
-    case "finish":
-      return { type: "tool_value", toolName: call.name, value: control.value } as const;
-    case "fail":
-      return { type: "tool_error", toolName: call.name, toolCallId: call.id, failure: control.failure } as const;
-    case "handoff": {
-      const { target, task, initialMessages } = control;
-      // Nobody can take over without knowing who and what.
-      if (target.trim() === "" || (task ?? "").trim() === "") return null;
-      return { type: "handoff", target, task, initialMessages } as const;
-    }
-  }
-}
-
-function waitingOutcome(calls: readonly PendingToolCall[]): TurnOutcome | null {
-  const reasons = new Set(calls.map((call) => call.reason));
-  if (reasons.has("manual")) return { type: "manual_tool_calls" };
-  if (reasons.has("approval")) return { type: "approval" };
-  return reasons.size > 0 ? { type: "outcome_unknown" } : null;
-}
-
-function pending(call: ToolCall, reason: PendingReason): PendingToolCall {
-  return {
-    ...call,
-    reason,
-    question: null,
-    answerAs: "user_message",
-    opts: {},
-    decision: null,
-    idempotencyKey: null,
-    cellId: null,
-    path: [],
-  };
 }
 
 function stepEnd(
@@ -303,11 +252,26 @@ function stepEnd(
   return { type: "end_step", ...step };
 }
 
-function specOf(context: DriverContextView, call: ToolCall) {
+/** Did the tool ask for something that is to be the result of its call? Then the call stays open. */
+function isOpenQuestion({
+  outcome,
+}: Extract<CompletedToolCall["result"], { readonly type: "tool_returned" }>): boolean {
+  return outcome.type === "ask_user" && outcome.answerAs === "tool_result";
+}
+
+function isManual(context: Context, call: ToolCall): boolean {
+  return specOf(context, call)?.manual === true;
+}
+
+function specOf(context: Context, call: ToolCall) {
   return context.environment.tools.find((tool) => tool.name === call.name);
 }
 
-function answerId(context: DriverContextView, slot: number): string {
+function callId(context: Context, slot: number): string {
+  return toolEffectId({ turnId: context.turnId, step: context.protocolIteration }, slot);
+}
+
+function answerId(context: Context, slot: number): string {
   return `${context.turnId}/${context.protocolIteration}/answer/${slot}`;
 }
 

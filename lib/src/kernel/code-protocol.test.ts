@@ -1,17 +1,43 @@
 // The code protocol as stories.
 
-import { codeProtocol, historyMessages, pendingEffects, projectRequest } from "everturn/kernel";
-import { messageText, toolCall, user } from "everturn/model";
+import type { Turn } from "everturn/kernel";
+import type { Json } from "everturn/model";
+
+import {
+  advance,
+  callDecision,
+  callResult,
+  cancelTurn,
+  cellCalls,
+  codeCalls,
+  codeFailed,
+  codeFinished,
+  codeProtocol,
+  historyMessages,
+  pendingEffects,
+  projectRequest,
+  toolWaits,
+  startTurn,
+  toolReturned,
+  TurnMachine,
+  turnInput,
+} from "everturn/kernel";
+import { messageText, noUsage, toolCall, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { config, delivered, input, replied, result, says, transcript } from "../../test/turns.ts";
+import { calls, config, delivered, input, replied, result, says, transcript } from "../../test/turns.ts";
 
 const coding = config({}, { protocolDriver: codeProtocol() });
 const cell = (code: string) => says(`Let me see.\n\`\`\`javascript\n${code}\n\`\`\``);
-const finished = (
-  id: string,
-  rest: { observations?: readonly string[]; error?: string | null; finish?: { value: number } | null } = {},
-) => ({ type: "code_finished", id, observations: [], error: null, finish: null, ...rest }) as const;
+const finished = codeFinished;
+const executor = { name: "quickjs", version: "1" };
+/** A cell wants calls made, each with its place as id. */
+const asks = (id: string, ...names: readonly string[]) =>
+  codeCalls(
+    id,
+    names.map((name, index) => toolCall({ id: `k${index}`, name, arguments: { index } })),
+    executor,
+  );
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 
 describe("[lash 46] cells", () => {
@@ -48,17 +74,19 @@ describe("[lash 46] cells", () => {
     expect(projectRequest(coding, turn)).toMatchObject({ tools: [], toolChoice: "none" });
     const running = transcript(coding, input(), [replied("t/0/model", cell("a\n\nb"))]).turn;
     expect(pendingEffects(running)).toEqual([
-      { type: "run_code", id: "t/0/code/0", language: "javascript", cellId: "t/0/cell", code: "a\n\nb", answers: 0 },
+      {
+        type: "run_code",
+        id: "t/0/code/0",
+        language: "javascript",
+        cellId: "t/0/cell",
+        code: "a\n\nb",
+        answers: 0,
+        executor: null,
+      },
     ]);
   });
 
   test("call tools as effects of their own, and run again with the answers", () => {
-    const asks = (id: string, ...names: readonly string[]) =>
-      ({
-        type: "code_calls",
-        id,
-        calls: names.map((name, index) => toolCall({ id: `k${index}`, name, arguments: {} })),
-      }) as const;
     const told = lines(coding, input(), [
       replied("t/0/model", cell("weather()")),
       asks("t/0/code/0", "weather", "clock"),
@@ -66,7 +94,7 @@ describe("[lash 46] cells", () => {
       result("t/0/tool/0", "sunny"),
       asks("t/0/code/2", "weather"),
       result("t/0/tool/2", "rain"),
-      finished("t/0/code/3", { finish: { value: 42 } }),
+      finished("t/0/code/3", { finish: { type: "value", value: 42 } }),
       delivered("t/0/before_completion"),
     ]);
     expect(told.filter((line) => line.startsWith(">") || line.startsWith("="))).toEqual([
@@ -83,10 +111,7 @@ describe("[lash 46] cells", () => {
   });
 
   test("that fail, or print an error, are told to the model", () => {
-    for (const end of [
-      { type: "code_failed", id: "t/0/code/0", message: "boom" } as const,
-      finished("t/0/code/0", { error: "boom" }),
-    ]) {
+    for (const end of [codeFailed("t/0/code/0", "boom"), finished("t/0/code/0", { error: "boom" })]) {
       const { turn } = transcript(coding, input(), [replied("t/0/model", cell("x")), end]);
       expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: [{ text: "boom", kind: "error" }] });
     }
@@ -101,15 +126,177 @@ describe("[lash 46] cells", () => {
     expect(lines(coding, input(), [replied("t/0/model", other)]).at(-1)).toBe("> 0/before_completion");
   });
 
-  test("that wait end the turn with an error that says so: cells cannot wait yet", () => {
-    const waits = { type: "tool_waits", id: "t/0/tool/0", reason: "approval", opts: {} } as const;
-    const asks = {
-      type: "code_calls",
-      id: "t/0/code/0",
-      calls: [toolCall({ id: "k", name: "weather", arguments: {} })],
-    } as const;
-    const { turn } = transcript(coding, input(), [replied("t/0/model", cell("weather()")), asks, waits]);
+  test("see what their calls came to, also of a tool nobody knows", () => {
+    const { turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather", "teleport"),
+      result("t/0/tool/0", "sunny"),
+    ]);
+    expect(pendingEffects(turn)).toMatchObject([{ type: "run_code", id: "t/0/code/2", answers: 2, executor }]);
+    expect(cellCalls(turn)).toMatchObject([
+      { call: { name: "weather" }, answer: { type: "success", value: "sunny" } },
+      { call: { name: "teleport" }, answer: { type: "failure", failure: { reason: "not_found" } } },
+    ]);
+    const machine = TurnMachine.restore(coding, { turn, notices: [] });
+    expect(machine.pollEffect()).toMatchObject({ type: "run_code", calls: [{}, { call: { name: "teleport" } }] });
+  });
+
+  test("end with the turn when a call stops it", () => {
+    const halt = { type: "halt", reason: "enough", value: null } as const;
+    const { lines: told, turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather", "clock"),
+      toolWaits("t/0/tool/1", "approval"),
+      toolReturned("t/0/tool/0", halt),
+    ]);
+    expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= enough"]);
+    expect(turn.phase).toMatchObject({ ending: { suspendedCell: null, pendingToolCalls: [] } });
+  });
+
+  test("are the only ones to call tools: a call by itself is answered so, and the model goes on", () => {
+    const { turn, lines: told } = transcript(coding, input(), [replied("t/0/model", calls("weather"))]);
+    expect(told.at(-1)).toBe("> 1/after_work");
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([
+      { role: "tool", status: "not_run" },
+      { role: "system" },
+    ]);
+  });
+
+  test("that call nobody end the turn with an error", () => {
+    const { turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("x")),
+      codeCalls("t/0/code/0", [], executor),
+    ]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "code_failed" } } } });
+  });
+});
+
+describe("Q5: a cell that waits", () => {
+  const waiting = [
+    replied("t/0/model", cell("pay(weather())")),
+    asks("t/0/code/0", "weather", "clock", "pay"),
+    result("t/0/tool/0", "sunny"),
+  ];
+  const call = (index: number, name: string) => toolCall({ id: `k${index}`, name, arguments: { index } });
+
+  /** The ending of a turn that has ended. */
+  function endingOf(turn: Turn) {
+    if (turn.phase.type !== "ended") throw new TypeError(`the turn is ${turn.phase.type}`);
+    return turn.phase.ending;
+  }
+
+  test("is left as data: its code, its calls, their answers, its surroundings and who ran it", () => {
+    const { lines: told, turn } = transcript(coding, input(), [...waiting, toolWaits("t/0/tool/1", "approval")]);
+    expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= manual_tool_calls +k1 +k2"]);
+    const { suspendedCell, pendingToolCalls } = endingOf(turn);
+    expect(suspendedCell).toMatchObject({
+      id: "t/0/cell",
+      language: "javascript",
+      code: "pay(weather())",
+      executor,
+      environment: { model: "test-model" },
+      calls: [{ answer: { type: "success", value: "sunny" } }, { answer: null }, { answer: null }],
+    });
+    expect(pendingToolCalls).toMatchObject([
+      { id: "k1", reason: "approval", cellId: "t/0/cell", idempotencyKey: "t/0/tool/1" },
+      { id: "k2", reason: "manual", cellId: "t/0/cell", idempotencyKey: "t/0/tool/2" },
+    ]);
+  });
+
+  test("a question in it is always answered as the result of its call, and is an entry of the conversation", () => {
+    const question = { type: "ask_user", question: "Which?", answerAs: "user_message", opts: {} } as const;
+    const { lines: told, turn } = transcript(coding, input(), [...waiting, toolReturned("t/0/tool/1", question)]);
+    expect(told.at(-1)).toBe("= ask_user +k1 +k2");
+    expect(endingOf(turn).pendingToolCalls[0]).toMatchObject({ reason: "question", answerAs: "tool_result" });
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: "Which?", metadata: { askUser: true } });
+  });
+
+  test("goes on in a later turn: what was consented to runs, the cell has the answers, then the model is asked", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/tool/1", "approval")]).turn;
+    const { suspendedCell } = endingOf(before);
+    const deployed = config({}, { protocolDriver: codeProtocol(), model: "new-model" });
+    const begin = turnInput("u", {
+      history: historyMessages(before.history),
+      cell: suspendedCell,
+      answers: [
+        callDecision(call(1, "clock"), { type: "approve", arguments: null, by: "Ada" }, "t/0/tool/1"),
+        callResult(call(2, "pay"), { type: "success", value: "paid", control: null }),
+      ],
+    });
+    const begun = startTurn(deployed, begin).turn;
+    expect(pendingEffects(begun)).toMatchObject([
+      { type: "call_tool", id: "u/0/tool/1", call: { name: "clock" }, idempotencyKey: "t/0/tool/1" },
+    ]);
+    const ran = advance(deployed, begun, result("u/0/tool/1", "noon")).turn;
+    expect(pendingEffects(ran)).toMatchObject([
+      { type: "run_code", id: "u/0/code/3", cellId: "t/0/cell", answers: 3, executor },
+    ]);
+    expect(cellCalls(ran)).toMatchObject([
+      { answer: { value: "sunny" } },
+      { answer: { value: "noon" } },
+      { answer: { value: "paid" } },
+    ]);
+    // Until it ends the cell has the surroundings it was written for; what comes after has the turn's own.
+    expect(ran.environment.model).toBe("test-model");
+    const ended = advance(deployed, ran, finished("u/0/code/3", { observations: ["done"] })).turn;
+    expect(ended.environment.model).toBe("new-model");
+    const { turn, lines: told } = transcript(deployed, { ...begin, turnId: "t" }, [
+      result("t/0/tool/1", "noon"),
+      finished("t/0/code/3", { observations: ["done"] }),
+      delivered("t/1/after_work"),
+    ]);
+    expect(told.at(-1)).toBe("> 1/model");
+    expect(projectRequest(deployed, turn).model).toBe("new-model");
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", content: [{ text: "done" }] });
+  });
+
+  test("may wait again, under the same name and in the same surroundings", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/tool/1", "approval")]).turn;
+    const begin = turnInput("t", {
+      cell: endingOf(before).suspendedCell,
+      answers: [
+        callDecision(call(1, "clock"), { type: "deny", reason: "no", by: null }),
+        callResult(call(2, "pay"), { type: "success", value: "paid", control: null }),
+      ],
+    });
+    const { turn } = transcript(config({}, { protocolDriver: codeProtocol(), model: "other" }), begin, [
+      codeCalls("t/0/code/3", [call(3, "weather")], executor),
+      toolWaits("t/0/tool/3", "outcome_unknown"),
+    ]);
+    expect(endingOf(turn)).toMatchObject({
+      outcome: { type: "outcome_unknown" },
+      suspendedCell: {
+        id: "t/0/cell",
+        environment: { model: "test-model" },
+        calls: [{}, { answer: { failure: { reason: "denied", message: "no" } } }, {}, { answer: null }],
+      },
+    });
+  });
+
+  test("a call nobody said anything about is asked for again", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/tool/1", "approval")]).turn;
+    const { turn } = startTurn(coding, turnInput("u", { cell: endingOf(before).suspendedCell }));
+    expect(pendingEffects(turn)).toMatchObject([{ id: "u/0/tool/1", decision: null }]);
+  });
+
+  test("that goes another way the second time is given up, and the model is told what ran", () => {
+    const { turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather"),
+      result("t/0/tool/0", "sunny"),
+      codeFailed("t/0/code/1", "call 1 was weather, now clock", { reason: "diverged" }),
+    ]);
+    expect(messageText(historyMessages(turn.history).at(-1) ?? user(""))).toBe(
+      "The cell did not go the same way twice and was given up. call 1 was weather, now clock\n" +
+        'What it had called by then:\nweather({"index":0}): success',
+    );
+  });
+
+  test("one turn cancels as any other, and its cell is gone", () => {
+    const { turn } = transcript(coding, input(), waiting.slice(0, 2));
+    const evidence = { requestId: "r", origin: null, reason: null };
+    const ended = cancelTurn(coding, turn, { evidence, received: null, usage: noUsage }).turn;
+    expect(endingOf(ended)).toMatchObject({ outcome: { type: "cancelled" }, suspendedCell: null });
   });
 });
 
@@ -126,5 +313,26 @@ describe("endings", () => {
     expect(lines(coding, input({ messages: [user("hi")] }), [replied("t/0/model", cut)]).at(-1)).toBe(
       "> 0/before_completion",
     );
+  });
+
+  test("a value that is wanted is checked; what is wrong with it goes to the model", () => {
+    const checkFinish = (value: Json) =>
+      typeof value === "number"
+        ? []
+        : [{ path: ["answer"], code: "invalid_type" as const, message: "must be a number" }];
+    const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true, checkFinish }) });
+    const wrong = finished("t/0/code/0", { finish: { type: "value", value: "two" } });
+    const { turn, lines: told } = transcript(strict, input(), [replied("t/0/model", cell("x")), wrong]);
+    expect(told.at(-1)).toBe("> 1/after_work");
+    expect(messageText(historyMessages(turn.history).at(-1) ?? user(""))).toContain("answer: must be a number");
+    const right = finished("t/0/code/0", { finish: { type: "value", value: 2 } });
+    const story = [replied("t/0/model", cell("x")), right, delivered("t/0/before_completion")];
+    expect(lines(strict, input(), story).at(-1)).toBe("= final_value");
+  });
+
+  test("a cell may give up, with a value that says why", () => {
+    const gaveUp = finished("t/0/code/0", { finish: { type: "error", value: "no such city" } });
+    const story = [replied("t/0/model", cell("x")), gaveUp, delivered("t/0/before_completion")];
+    expect(lines(coding, input(), story).at(-1)).toBe("= submitted_error");
   });
 });

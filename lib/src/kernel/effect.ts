@@ -6,14 +6,17 @@ import type {
   Decision,
   Environment,
   Failure,
+  Json,
   JsonObject,
   Message,
   ModelReply,
   PendingReason,
+  SuspendedCell,
   ToolCall,
   ToolMessage,
   ToolOutcome,
 } from "../model/index.ts";
+import type { LlmTerminalReason } from "./terminal-reason.ts";
 import type { TurnCause } from "./turn-cause.ts";
 
 export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheckpoint;
@@ -43,11 +46,19 @@ export type CallTool = {
   readonly type: "call_tool";
   readonly id: string;
   readonly call: ToolCall;
+  /** The same on every try of this call, in this turn and in one that resumes it. */
+  readonly idempotencyKey: string;
   /** Somebody has consented already: the gate is not asked again. */
-  readonly decision: Extract<Decision, { readonly type: "approve" }> | null;
+  readonly decision: Approval | null;
 };
 
-/** Run a cell of code, with the answers to the calls it has made so far. */
+/** Consent to a call, with other arguments if somebody wanted that. */
+export type Approval = Extract<Decision, { readonly type: "approve" }>;
+
+/**
+ * Run a cell of code. It has made so many calls so far; the answers are in the turn (`cellCalls`). Whoever runs it may have the cell
+ * at hand, paused, or begin anew and give it the same answers to the same calls.
+ */
 export type RunCode = {
   readonly type: "run_code";
   readonly id: string;
@@ -55,6 +66,8 @@ export type RunCode = {
   readonly cellId: string;
   readonly code: string;
   readonly answers: number;
+  /** Who began the cell; `null` if nobody has. */
+  readonly executor: SuspendedCell["executor"] | null;
 };
 
 /** A safe boundary: the host may stop the turn here, or add input. */
@@ -76,14 +89,28 @@ export type EnvironmentSynced = {
 };
 export type EnvironmentFailed = { readonly type: "environment_failed"; readonly id: string; readonly message: string };
 
-export type ModelReplied = { readonly type: "model_replied"; readonly id: string; readonly reply: ModelReply };
-export type ModelFailed = { readonly type: "model_failed"; readonly id: string; readonly error: LlmCallError };
+export type ModelReplied = {
+  readonly type: "model_replied";
+  readonly id: string;
+  readonly reply: ModelReply;
+  /** What was sent, when the log is to show it. */
+  readonly requestBody: string | null;
+  readonly durationMs: number;
+};
+export type ModelFailed = {
+  readonly type: "model_failed";
+  readonly id: string;
+  readonly error: LlmCallError;
+  readonly durationMs: number;
+};
 
 /** Why a model call came to nothing. */
 export type LlmCallError = {
   readonly failure: Failure;
-  /** The call was given up on purpose. */
-  readonly cancelled: boolean;
+  /** `cancelled`: the call was given up on purpose, which is no error. */
+  readonly terminalReason: LlmTerminalReason;
+  /** What was sent, when the log is to show it. */
+  readonly requestBody: string | null;
   /** What had arrived: billed, shown, never acted on. */
   readonly partial: ModelReply | null;
 };
@@ -98,27 +125,51 @@ export type ToolReturned = {
   readonly ranArguments: JsonObject | null;
   /** The caller's policy is to stop at this failure. */
   readonly stops: boolean;
+  readonly durationMs: number;
 };
 
-/** The call was not run: somebody has to say something first. */
+/** The call has no result yet: somebody has to say something first. */
 export type ToolWaits = {
   readonly type: "tool_waits";
   readonly id: string;
   readonly reason: PendingReason;
+  /** What is asked, when the reason is `question`. */
+  readonly question: string | null;
   readonly opts: JsonObject;
+  /** For a tool that runs a turn of its own: the ids down to the call in there that really waits. */
+  readonly path: readonly string[];
 };
 
+/** The cell has come to its end. */
 export type CodeFinished = {
   readonly type: "code_finished";
   readonly id: string;
   /** What the cell printed, for the model. */
   readonly observations: readonly string[];
+  /** What the cell threw, for the model. */
   readonly error: string | null;
-  /** The value the cell finished the turn with, if it did. */
-  readonly finish: { readonly value: JsonObject[string] } | null;
+  /** What the cell ended the turn with, if it did: a value, or an error it gave up with. */
+  readonly finish: { readonly type: "value" | "error"; readonly value: Json } | null;
+  readonly durationMs: number;
 };
-export type CodeCalls = { readonly type: "code_calls"; readonly id: string; readonly calls: readonly ToolCall[] };
-export type CodeFailed = { readonly type: "code_failed"; readonly id: string; readonly message: string };
+
+/** The cell wants these calls made before it can go on. */
+export type CodeCalls = {
+  readonly type: "code_calls";
+  readonly id: string;
+  readonly calls: readonly ToolCall[];
+  readonly executor: SuspendedCell["executor"];
+  readonly durationMs: number;
+};
+
+/** The cell could not be run, or not to its end. `diverged`: run again with the same answers, it made other calls. */
+export type CodeFailed = {
+  readonly type: "code_failed";
+  readonly id: string;
+  readonly reason: "failed" | "limit_exceeded" | "diverged";
+  readonly message: string;
+  readonly durationMs: number;
+};
 
 export type CheckpointDelivered = {
   readonly type: "checkpoint_delivered";

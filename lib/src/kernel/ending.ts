@@ -1,15 +1,15 @@
 // How turns end, in small.
 
 import type { ModelReply, TurnOutcome } from "../model/index.ts";
-import type { Ending, TurnMachineConfig } from "./turn.ts";
+import type { Ending } from "./turn.ts";
 
 /** An ending with nothing left open. */
 export function ending(outcome: TurnOutcome): Ending {
-  return { outcome, pendingToolCalls: [], pass1: null, pass2Error: null };
+  return { outcome, pendingToolCalls: [], suspendedCell: null, pass1: null, pass2Error: null };
 }
 
-export function maxTurnsEnding(config: TurnMachineConfig): Ending {
-  return ending({ type: "max_turns", maxTurns: config.maxTurns ?? 0 });
+export function maxTurnsEnding(maxTurns: number | null): Ending {
+  return ending({ type: "max_turns", maxTurns: maxTurns ?? 0 });
 }
 
 /** How a reply that is all text ends a turn. */

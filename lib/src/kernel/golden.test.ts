@@ -4,7 +4,7 @@
 //   - what goes to the model and comes back is not an event of the machine: text, usage and calls are streamed by whoever makes the call;
 //   - progress is told before the effects that depend on it are performed, so that history is written ahead of work.
 
-import { pendingEffects, TurnMachine } from "everturn/kernel";
+import { modelFailed, pendingEffects, TurnMachine } from "everturn/kernel";
 import { adapterFailure, assistant, reasoningPart, textPart, toolCall, toolCallPart, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
@@ -101,11 +101,7 @@ describe("[lash 66] the golden traces", () => {
 
   test("8. a provider that says to come back later is one error and the end: the machine never tries again itself", () => {
     const failure = adapterFailure("rate_limited", { status: 429 });
-    const failed = {
-      type: "model_failed",
-      id: "t/0/model",
-      error: { failure, cancelled: false, partial: null },
-    } as const;
+    const failed = modelFailed("t/0/model", failure);
     const told = lines(config(), input(), [failed]);
     expect(told.filter((line) => line === "! error")).toHaveLength(1);
     expect(told.at(-1)).toBe("= provider_error");

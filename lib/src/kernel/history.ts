@@ -1,68 +1,41 @@
-// What has been said in a conversation, only ever added to. A turn of ten thousand steps appends as fast as one of ten: a history
-// is a length and a digest over a list that later histories share and go on writing to, behind the end of this one.
-//
-// Rules:
-//   1. A history never changes: what stands before `length` stays, what stands behind it belongs to somebody else.
-//   2. Appending costs what is appended. Only the first append to a list that somebody else made (a restored one, a frozen one, one
-//      that another history has already gone on from) copies it.
-//   3. It is plain JSON, and a restored one goes on exactly like the one that was stored (K3).
-//   4. The digest says what the entries are, at constant cost an entry, so that an effect can name a history without holding it (Q6).
+// What has been said in a conversation: a shared list of messages and a digest that says what they are, at constant cost an entry, so
+// that an effect can name a history without holding it (Q6).
 
 import type { Message } from "../model/index.ts";
+import type { SharedList } from "./shared-list.ts";
 
 import { canonicalJson } from "./canonical-json.ts";
+import { append, emptyList, itemsOf, trimmed } from "./shared-list.ts";
 
-export type TurnHistory = {
-  /** Shared: only the first `length` of them are this history's. */
-  readonly entries: readonly Message[];
-  readonly length: number;
-  readonly digest: string;
-};
-
-// Lists this file made and may therefore write to, behind the end of every history that shares them.
-const growing = new WeakMap<readonly Message[], Message[]>();
+export type TurnHistory = SharedList<Message> & { readonly digest: string };
 
 const beginning = "0000000000000000";
 
 /** A history of these messages. */
 export function startHistory(messages: readonly Message[]): TurnHistory {
-  return appendHistory({ entries: [], length: 0, digest: beginning }, messages);
+  return appendHistory({ ...emptyList, digest: beginning }, messages);
 }
 
 /** The history with more behind it. */
 export function appendHistory(history: TurnHistory, added: readonly Message[]): TurnHistory {
   if (added.length === 0) return history;
-  const list = writable(history);
-  let { digest } = history;
-  for (const message of added) {
-    list.push(message);
-    digest = roll(digest, canonicalJson(message));
-  }
-  return { entries: list, length: list.length, digest };
+  const digest = added.reduce((before, message) => roll(before, canonicalJson(message)), history.digest);
+  return { ...append(history, added), digest };
 }
 
 /** The messages of a history, as a list of their own. */
 export function historyMessages(history: TurnHistory): readonly Message[] {
-  return history.entries.slice(0, history.length);
+  return itemsOf(history);
 }
 
 /** A history as it should be stored: without what others have written behind its end. */
 export function trimHistory(history: TurnHistory): TurnHistory {
-  return history.entries.length === history.length ? history : { ...history, entries: historyMessages(history) };
+  return trimmed(history);
 }
 
 /** The digest of one text. */
 export function digestOf(text: string): string {
   return roll(beginning, text);
-}
-
-/** The list to append to: the shared one while this history is the newest that ends there, else a copy. */
-function writable(history: TurnHistory): Message[] {
-  const list = growing.get(history.entries);
-  if (list !== undefined && list.length === history.length && Object.isExtensible(list)) return list;
-  const copy = history.entries.slice(0, history.length);
-  growing.set(copy, copy);
-  return copy;
 }
 
 /**

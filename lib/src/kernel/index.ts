@@ -3,6 +3,7 @@
 export type { ChatProtocolOptions } from "./chat-protocol.ts";
 export type { CodeProtocolOptions } from "./code-protocol.ts";
 export type {
+  Approval,
   AskCheckpoint,
   CallModel,
   CallTool,
@@ -27,9 +28,19 @@ export type {
   Verdict,
 } from "./effect.ts";
 export type { TurnHistory } from "./history.ts";
+export type { ConfigFields } from "./configure.ts";
 export type { MachineCheckpoint, Polled } from "./machine.ts";
-export type { ContextProjector, DriverAction, ProjectorContext, ProtocolDriver } from "./protocol.ts";
+export type {
+  ContextProjector,
+  DriverAction,
+  ProjectorContext,
+  ProtocolDriver,
+  TurnProtocol,
+  UnitTurnProtocol,
+} from "./protocol.ts";
 export type { RetrySchedule, ToolRetryPolicy } from "./retry-delay.ts";
+export type { SharedList } from "./shared-list.ts";
+export type { LlmTerminalReason } from "./terminal-reason.ts";
 export type { TurnCause } from "./turn-cause.ts";
 export type {
   ApprovedCall,
@@ -41,6 +52,8 @@ export type {
   CompletedToolCall,
   EndedStep,
   Ending,
+  LlmDebug,
+  LlmError,
   LogEvent,
   Notice,
   Phase,
@@ -52,13 +65,15 @@ export type {
   Turn,
   TurnInput,
   TurnMachineConfig,
+  TurnPolicy,
+  TurnSettings,
 } from "./turn.ts";
 
 export { canonicalJson } from "./canonical-json.ts";
 export { chatProtocol } from "./chat-protocol.ts";
 export { codeProtocol } from "./code-protocol.ts";
 export { Collector } from "./collector.ts";
-export { turnConfig, turnInput } from "./configure.ts";
+export { protocolConfig, turnConfig, turnInput } from "./configure.ts";
 export { appendHistory, historyMessages, startHistory, trimHistory } from "./history.ts";
 export { TurnMachine } from "./machine.ts";
 export { ChatContextProjector, projectRequest } from "./projector.ts";
@@ -66,7 +81,20 @@ export { renderPrompt } from "./prompt.ts";
 export { DriverContextView } from "./protocol.ts";
 export { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
 export { isContextOverflow, joinParagraph, withoutCommentary } from "./reply-text.ts";
+export {
+  callDecision,
+  callResult,
+  checkpointDelivered,
+  codeCalls,
+  codeFailed,
+  codeFinished,
+  modelFailed,
+  modelReplied,
+  toolReturned,
+  toolWaits,
+} from "./respond.ts";
 export { isResumeSafe } from "./resume-safety.ts";
 export { retryDelayMs } from "./retry-delay.ts";
+export { terminalReasonOf } from "./terminal-reason.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./turn-cause.ts";
-export { kernelRevision, pendingEffects } from "./turn.ts";
+export { cellCalls, kernelRevision, pendingEffects, storableTurn } from "./turn.ts";

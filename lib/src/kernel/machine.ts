@@ -1,45 +1,52 @@
 // The machine with lash's face: poll for what to do, hand in what came of it.
 
-import type { ModelRequest } from "../model/index.ts";
-import type { Effect, EffectResponse } from "./effect.ts";
+import type { CellCall, Failure, ModelRequest } from "../model/index.ts";
+import type { CallModel, Effect, EffectResponse, RunCode } from "./effect.ts";
+import type { TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
-import { trimHistory } from "./history.ts";
 import { projectRequest } from "./projector.ts";
-import { advance, cancelTurn, startTurn } from "./reducer.ts";
-import { pendingEffects } from "./turn.ts";
+import { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
+import { cellCalls, pendingEffects, storableTurn } from "./turn.ts";
 
-/** Something for the host: to be told, or to be done and answered. A model call comes with its request. */
-export type Polled =
-  | Notice
-  | Exclude<Effect, { readonly type: "call_model" }>
-  | (Extract<Effect, { readonly type: "call_model" }> & { readonly request: ModelRequest });
+/** Something for the host: to be told, or to be done and answered. A model call comes with its request, a cell with its calls. */
+export type Polled<P extends TurnProtocol = UnitTurnProtocol> =
+  | Notice<P>
+  | Exclude<Effect, CallModel | RunCode>
+  | (CallModel & { readonly request: ModelRequest })
+  | (RunCode & { readonly calls: readonly CellCall[] });
 
 /** Where a machine can go on from: the turn, and what the host has not been told yet. Plain JSON. */
-export type MachineCheckpoint = { readonly turn: Turn; readonly notices: readonly Notice[] };
+export type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
+  readonly turn: Turn<P>;
+  readonly notices: readonly Notice<P>[];
+};
 
-export class TurnMachine {
-  readonly #config: TurnMachineConfig;
-  #turn: Turn;
-  #notices: readonly Notice[];
+export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
+  readonly #config: TurnMachineConfig<P>;
+  #turn: Turn<P>;
+  #notices: readonly Notice<P>[];
   /** Effects that have been handed out since the machine was made: a restored one hands them out again. */
   readonly #handed = new Set<string>();
 
-  private constructor(config: TurnMachineConfig, { turn, notices }: MachineCheckpoint) {
+  private constructor(config: TurnMachineConfig<P>, { turn, notices }: MachineCheckpoint<P>) {
     this.#config = config;
     this.#turn = turn;
     this.#notices = notices;
   }
 
-  static start(config: TurnMachineConfig, input: TurnInput): TurnMachine {
+  static start<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): TurnMachine<P> {
     return new TurnMachine(config, startTurn(config, input));
   }
 
-  static restore(config: TurnMachineConfig, checkpoint: MachineCheckpoint): TurnMachine {
+  static restore<P extends TurnProtocol>(
+    config: TurnMachineConfig<P>,
+    checkpoint: MachineCheckpoint<P>,
+  ): TurnMachine<P> {
     return new TurnMachine(config, checkpoint);
   }
 
-  get turn(): Turn {
+  get turn(): Turn<P> {
     return this.#turn;
   }
 
@@ -48,7 +55,7 @@ export class TurnMachine {
   }
 
   /** What to do next; `null` while the machine waits for an answer, and when it is done. */
-  pollEffect(): Polled | null {
+  pollEffect(): Polled<P> | null {
     const [notice, ...later] = this.#notices;
     if (notice !== undefined) {
       this.#notices = later;
@@ -56,10 +63,9 @@ export class TurnMachine {
     }
     const effect = pendingEffects(this.#turn).find(({ id }) => !this.#handed.has(id));
     if (effect === undefined) return null;
-    const polled: Polled =
-      effect.type === "call_model" ? { ...effect, request: projectRequest(this.#config, this.#turn) } : effect;
     this.#handed.add(effect.id);
-    return polled;
+    if (effect.type === "call_model") return { ...effect, request: projectRequest(this.#config, this.#turn) };
+    return effect.type === "run_code" ? { ...effect, calls: cellCalls(this.#turn) } : effect;
   }
 
   handleResponse(response: EffectResponse): ResponseStatus {
@@ -70,11 +76,16 @@ export class TurnMachine {
     return this.#take(cancelTurn(this.#config, this.#turn, cancellation));
   }
 
-  checkpoint(): MachineCheckpoint {
-    return { turn: { ...this.#turn, history: trimHistory(this.#turn.history) }, notices: this.#notices };
+  /** Ends the turn because something on the host's side broke. */
+  fail(failure: Failure): ResponseStatus {
+    return this.#take(failTurn(this.#config, this.#turn, failure));
   }
 
-  #take({ turn, notices, status }: Transition): ResponseStatus {
+  checkpoint(): MachineCheckpoint<P> {
+    return { turn: storableTurn(this.#turn), notices: this.#notices };
+  }
+
+  #take({ turn, notices, status }: Transition<P>): ResponseStatus {
     this.#turn = turn;
     this.#notices = [...this.#notices, ...notices];
     return status;

@@ -1,19 +1,20 @@
 // History to request.
 
 import type { Message, ModelRequest } from "../model/index.ts";
-import type { ContextProjector, ProjectorContext } from "./protocol.ts";
+import type { ContextProjector, ProjectorContext, TurnProtocol } from "./protocol.ts";
 import type { Turn, TurnMachineConfig } from "./turn.ts";
 
 import { MisuseError, request, system, user } from "../model/index.ts";
 import { renderPrompt } from "./prompt.ts";
+import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
 
 /**
  * The request a conversation makes: instructions first, then history as a model reads it, what made the turn happen last. Causes
  * that are told there are not told a second time where history has them.
  */
-export const ChatContextProjector: ContextProjector = {
-  project({ config, turn, useTools, overrides }: ProjectorContext): ModelRequest {
+export const ChatContextProjector: ContextProjector<TurnProtocol> = {
+  project({ config, turn, useTools, overrides }: ProjectorContext<TurnProtocol>): ModelRequest {
     const { environment } = turn;
     const active = new Set(turn.turnCauses.map((cause) => cause.id));
     const history = shownMessages(turn).filter(
@@ -48,7 +49,7 @@ export const ChatContextProjector: ContextProjector = {
 };
 
 /** The request of the model call a turn is waiting for. */
-export function projectRequest(config: TurnMachineConfig, turn: Turn): ModelRequest {
+export function projectRequest<P extends TurnProtocol>(config: TurnMachineConfig<P>, turn: Turn<P>): ModelRequest {
   if (turn.phase.type !== "awaiting_model") {
     throw new MisuseError(
       "invalid_argument",
@@ -60,12 +61,15 @@ export function projectRequest(config: TurnMachineConfig, turn: Turn): ModelRequ
 }
 
 /** History with what is shown in this turn only in its place. */
-function shownMessages(turn: Turn): readonly Message[] {
-  const messages = turn.history.entries.slice(0, turn.history.length);
-  if (turn.transient.length === 0) return messages;
-  return messages.flatMap((message, index) => [...at(turn, index), message]).concat(at(turn, messages.length));
-}
-
-function at(turn: Turn, index: number): readonly Message[] {
-  return turn.transient.filter((entry) => entry.at === index).map((entry) => entry.message);
+function shownMessages({ history, transient }: Turn<TurnProtocol>): readonly Message[] {
+  const messages = itemsOf(history);
+  if (transient.length === 0) return messages;
+  const shown = itemsOf(transient);
+  let next = 0;
+  const at = (index: number): readonly Message[] => {
+    const first = next;
+    while (shown[next]?.at === index) next += 1;
+    return shown.slice(first, next).map(({ message }) => message);
+  };
+  return messages.flatMap((message, index) => [...at(index), message]).concat(at(messages.length));
 }

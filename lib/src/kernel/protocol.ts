@@ -1,7 +1,16 @@
 // What a reply means is a protocol's to say: four pure functions that look at a turn and answer with a list of actions. The machine
 // applies them. A list that leads nowhere, or in two directions, fails the turn with a typed error instead of stalling it.
 
-import type { CheckpointKind, Json, JsonObject, Message, ModelReply, ModelRequest, TurnEvent } from "../model/index.ts";
+import type {
+  CellCall,
+  CheckpointKind,
+  Json,
+  JsonObject,
+  Message,
+  ModelReply,
+  ModelRequest,
+  TurnEvent,
+} from "../model/index.ts";
 import type { CodeFailed, CodeFinished } from "./effect.ts";
 import type { TurnCause } from "./turn-cause.ts";
 import type {
@@ -13,57 +22,101 @@ import type {
   StepEnd,
   Turn,
   TurnMachineConfig,
+  TurnSettings,
 } from "./turn.ts";
 
-export type ProtocolDriver = {
+import { itemsOf } from "./shared-list.ts";
+
+/** What a protocol keeps, as types: records of its own, its policy for the end of a turn, what it wants back with an answer. */
+export type TurnProtocol = { readonly event: Json; readonly termination: Json; readonly driverState: Json };
+
+/** A protocol that keeps no records and has no policy: both of ours. */
+export type UnitTurnProtocol = { readonly event: null; readonly termination: null; readonly driverState: Json };
+
+/**
+ * What replies mean, as four functions of the turn and what happened. They have to be pure: a turn is replayed through them.
+ *
+ * @example A protocol that keeps a record of each reply, and lets the model try until it has the word.
+ * ```ts
+ * import type { ProtocolDriver } from "everturn/kernel";
+ * import { chatProtocol, protocolConfig } from "everturn/kernel";
+ *
+ * type Guessing = { event: { guess: string }; termination: { word: string }; driverState: { tries: number } };
+ * const chat = chatProtocol<Guessing>();
+ * const guessing: ProtocolDriver<Guessing> = {
+ *   ...chat,
+ *   handleLlmSuccess: (context, reply, state) => {
+ *     const guess = reply.outputText ?? "";
+ *     if (guess === context.termination.word) return chat.handleLlmSuccess(context, reply, state);
+ *     const driverState = { tries: (state?.tries ?? 0) + 1 };
+ *     return [
+ *       { type: "append_events", messages: [], events: [{ guess }] },
+ *       { type: "advance_protocol_iteration", free: false },
+ *       { type: "start_llm", useTools: false, overrides: {}, driverState },
+ *     ];
+ *   },
+ * };
+ * protocolConfig({ protocolDriver: guessing, termination: { word: "rain" } }).termination.word; // => "rain"
+ * ```
+ */
+export type ProtocolDriver<P extends TurnProtocol = UnitTurnProtocol> = {
   /** A new step may begin. */
-  readonly prepareProtocolIteration: (context: DriverContextView) => readonly DriverAction[];
+  readonly prepareProtocolIteration: (context: DriverContextView<P>) => readonly DriverAction<P>[];
   /** The model answered, and the answer does not end the turn by itself. */
   readonly handleLlmSuccess: (
-    context: DriverContextView,
+    context: DriverContextView<P>,
     reply: ModelReply,
-    driverState: Json,
-  ) => readonly DriverAction[];
+    driverState: P["driverState"] | null,
+  ) => readonly DriverAction<P>[];
   /** All calls of a batch have been answered; once, in call order. */
   readonly handleToolResults: (
-    context: DriverContextView,
+    context: DriverContextView<P>,
     completed: readonly CompletedToolCall[],
-    driverState: Json,
-  ) => readonly DriverAction[];
-  /** A cell of code has come to its end. */
+  ) => readonly DriverAction<P>[];
+  /** A cell of code has come to its end, and these are the calls it made on the way. */
   readonly handleExecResult: (
-    context: DriverContextView,
+    context: DriverContextView<P>,
     result: CodeFinished | CodeFailed,
-    driverState: Json,
-  ) => readonly DriverAction[];
+    calls: readonly CellCall[],
+    driverState: P["driverState"] | null,
+  ) => readonly DriverAction<P>[];
 };
 
-export type DriverAction =
+export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "emit"; readonly event: TurnEvent }
   /** Adds to history, and to the protocol's own records. */
-  | { readonly type: "append_events"; readonly messages: readonly Message[]; readonly events?: readonly Json[] }
+  | { readonly type: "append_events"; readonly messages: readonly Message[]; readonly events?: readonly P["event"][] }
   /** The step is over. */
   | ({ readonly type: "end_step" } & StepEnd)
   | {
       readonly type: "start_llm";
       readonly useTools: boolean;
       readonly overrides: JsonObject;
-      readonly driverState: Json;
+      readonly driverState: P["driverState"] | null;
     }
-  | { readonly type: "start_tools"; readonly calls: readonly SlottedCall[]; readonly driverState: Json }
-  | { readonly type: "start_exec"; readonly language: string; readonly code: string; readonly driverState: Json }
+  | { readonly type: "start_tools"; readonly calls: readonly SlottedCall[] }
+  | {
+      readonly type: "start_exec";
+      readonly language: string;
+      readonly code: string;
+      readonly driverState: P["driverState"] | null;
+    }
   | { readonly type: "start_checkpoint"; readonly checkpoint: CheckpointKind; readonly onEmpty: CheckpointResumeAction }
   /** On to the next step; one that asked no model does not count against the limit. */
   | { readonly type: "advance_protocol_iteration"; readonly free: boolean }
+  /** If the limit has been reached: one more call, which is told so with this message. Once a turn. */
+  | { readonly type: "schedule_turn_limit_final"; readonly message: Message }
   | { readonly type: "finish"; readonly ending: Ending };
 
 /** What a protocol may look at: the turn as it is before the protocol's own actions apply. */
-export class DriverContextView {
-  readonly config: TurnMachineConfig;
-  readonly #turn: Turn;
+export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
+  readonly config: TurnSettings<P>;
+  readonly #project: (useTools: boolean) => ModelRequest;
+  readonly #turn: Turn<P>;
 
-  constructor(config: TurnMachineConfig, turn: Turn) {
+  constructor(config: TurnMachineConfig<P>, turn: Turn<P>) {
     this.config = config;
+    this.#project = (useTools) => config.projector.project({ config, turn, useTools, overrides: {} });
     this.#turn = turn;
   }
 
@@ -80,15 +133,15 @@ export class DriverContextView {
   }
 
   get maxTurns(): number | null {
-    return this.config.maxTurns;
+    return this.#turn.policy.maxTurns;
   }
 
-  get termination(): Json {
-    return this.config.termination;
+  get termination(): P["termination"] {
+    return this.#turn.policy.termination;
   }
 
   get autonomous(): boolean {
-    return this.config.autonomous;
+    return this.#turn.policy.autonomous;
   }
 
   get environment(): Turn["environment"] {
@@ -102,7 +155,12 @@ export class DriverContextView {
 
   /** The limit that has been reached, if one has and the call beyond it has not been granted yet. */
   get turnLimitFinalToSchedule(): number | null {
-    return turnLimitDue(this.config, this.#turn) ? this.config.maxTurns : null;
+    return isTurnLimitDue(this.#turn) ? this.maxTurns : null;
+  }
+
+  /** Would the step after this one be one too many? */
+  get isLastIteration(): boolean {
+    return this.maxTurns !== null && this.protocolIteration + 1 >= this.protocolRunOffset + this.maxTurns;
   }
 
   /** The reply of the step that is open. */
@@ -118,13 +176,14 @@ export class DriverContextView {
     return this.#turn.approved;
   }
 
-  get events(): readonly Json[] {
-    return this.#turn.events;
+  /** The protocol's own records so far. A copy. */
+  events(): readonly P["event"][] {
+    return itemsOf(this.#turn.events);
   }
 
   /** The messages of the turn so far. A copy: ask for it only if you need them all. */
   messages(): readonly Message[] {
-    return this.#turn.history.entries.slice(0, this.#turn.history.length);
+    return itemsOf(this.#turn.history);
   }
 
   get lastMessage(): Message | null {
@@ -132,20 +191,23 @@ export class DriverContextView {
   }
 
   projectLlmRequest(useTools: boolean): ModelRequest {
-    return this.config.projector.project({ config: this.config, turn: this.#turn, useTools, overrides: {} });
+    return this.#project(useTools);
   }
 }
 
 /** Would another step be one too many? */
-export function turnLimitDue(config: TurnMachineConfig, turn: Turn): boolean {
-  return !turn.graceTurn && config.maxTurns !== null && turn.step >= turn.runOffset + config.maxTurns;
+export function isTurnLimitDue({ policy, graceTurn, step, runOffset }: Turn<TurnProtocol>): boolean {
+  return !graceTurn && policy.maxTurns !== null && step >= runOffset + policy.maxTurns;
 }
 
-export type ContextProjector = { readonly project: (context: ProjectorContext) => ModelRequest };
+/** Makes the request a model is asked with. Pure: it is called again wherever the request is needed again. */
+export type ContextProjector<P extends TurnProtocol = UnitTurnProtocol> = {
+  readonly project: (context: ProjectorContext<P>) => ModelRequest;
+};
 
-export type ProjectorContext = {
-  readonly config: TurnMachineConfig;
-  readonly turn: Turn;
+export type ProjectorContext<P extends TurnProtocol = UnitTurnProtocol> = {
+  readonly config: TurnSettings<P>;
+  readonly turn: Turn<P>;
   readonly useTools: boolean;
   readonly overrides: JsonObject;
 };

@@ -4,37 +4,33 @@
 
 import type { Environment, Failure } from "../model/index.ts";
 import type { EffectResponse } from "./effect.ts";
-import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
+import type { TurnProtocol } from "./protocol.ts";
+import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
 import { noUsage } from "../model/index.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { effectOfResponse } from "./effect.ts";
 import { ending } from "./ending.ts";
 import { digestOf, startHistory } from "./history.ts";
-import { approvedCall, settledAnswer } from "./open-calls.ts";
-import { kernelRevision, pendingEffects } from "./turn.ts";
+import { answeredCell, approvedCalls, settledAnswers } from "./open-calls.ts";
+import { prepare } from "./prepare.ts";
+import { takeResponse } from "./responses.ts";
+import { emptyList } from "./shared-list.ts";
+import { kernelRevision, pendingEffect } from "./turn.ts";
 import { named, Work } from "./work.ts";
 
 /** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
-export function startTurn(config: TurnMachineConfig, input: TurnInput): Transition {
-  const environment: Environment = {
-    instructions: config.systemPrompt,
-    model: config.model,
-    tools: config.toolSpecs,
-    providerTools: [],
-    params:
-      config.modelVariant === null
-        ? config.generation
-        : { reasoning: { effort: config.modelVariant }, ...config.generation },
-  };
+export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
+  const environment = startEnvironment(config);
   const before = startHistory(input.history);
-  const work = new Work(config, {
+  const work = new Work<P>(config, {
     revision: kernelRevision,
     turnId: input.turnId,
+    policy: startPolicy(config),
     history: before,
     reported: before.length,
-    transient: [],
-    events: [],
+    transient: emptyList,
+    events: emptyList,
     reportedEvents: 0,
     turnCauses: [],
     step: input.runOffset,
@@ -42,7 +38,8 @@ export function startTurn(config: TurnMachineConfig, input: TurnInput): Transiti
     environment,
     environmentDigest: digestOf(canonicalJson(environment)),
     syncedStep: null,
-    approved: input.answers.flatMap(approvedCall),
+    approved: approvedCalls(input.answers),
+    resumes: answeredCell(input),
     usage: noUsage,
     openReply: null,
     answered: [],
@@ -50,29 +47,44 @@ export function startTurn(config: TurnMachineConfig, input: TurnInput): Transiti
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
   });
-  work.append(input.answers.flatMap((answer, index) => settledAnswer(answer, `${input.turnId}/settled/${index}`)));
-  work.add(input.messages, "input");
+  work.append(settledAnswers(input));
+  work.addInput(input.messages, "input");
   work.addCauses(input.turnCauses);
-  if (!config.syncEnvironment) work.prepare();
+  if (!config.syncEnvironment) prepare(work);
   return work.transition();
 }
 
+function startEnvironment<P extends TurnProtocol>(config: TurnMachineConfig<P>): Environment {
+  const { systemPrompt, model, toolSpecs, modelVariant, generation } = config;
+  const params = modelVariant === null ? generation : { reasoning: { effort: modelVariant }, ...generation };
+  return { instructions: systemPrompt, model, tools: toolSpecs, providerTools: [], params };
+}
+
+function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
+  const { maxTurns, maxContextTokens, turnLimitFinalMessage, structuredFinalize, autonomous, termination } = config;
+  return { maxTurns, maxContextTokens, turnLimitFinalMessage, structuredFinalize, autonomous, termination };
+}
+
 /** Takes one response in. */
-export function advance(config: TurnMachineConfig, turn: Turn, response: EffectResponse): Transition {
-  const effect = pendingEffects(turn).find(({ id }) => id === response.id);
-  if (effect === undefined) return { turn, notices: [], status: "stale" };
+export function advance<P extends TurnProtocol>(
+  config: TurnMachineConfig<P>,
+  turn: Turn<P>,
+  response: EffectResponse,
+): Transition<P> {
+  const effect = pendingEffect(turn, response.id);
+  if (effect === null) return { turn, notices: [], status: "stale" };
   if (effectOfResponse[response.type] !== effect.type) return { turn, notices: [], status: "wrong_kind" };
-  const work = new Work(config, { ...turn, answered: [...turn.answered, effect.id].toSorted() });
-  work.take(effect, response);
+  const work = new Work(config, turn);
+  takeResponse(work, effect, response);
   return work.transition();
 }
 
 /** Ends a turn because somebody asked for it. What was received stays, and open calls are answered. */
-export function cancelTurn(
-  config: TurnMachineConfig,
-  turn: Turn,
+export function cancelTurn<P extends TurnProtocol>(
+  config: TurnMachineConfig<P>,
+  turn: Turn<P>,
   { evidence, received, usage }: Cancellation,
-): Transition {
+): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
   const work = new Work(config, turn);
   if (!work.spend(usage)) return work.transition();
@@ -85,7 +97,11 @@ export function cancelTurn(
 }
 
 /** Ends a turn because something on the host's side broke. */
-export function failTurn(config: TurnMachineConfig, turn: Turn, failure: Failure): Transition {
+export function failTurn<P extends TurnProtocol>(
+  config: TurnMachineConfig<P>,
+  turn: Turn<P>,
+  failure: Failure,
+): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
   const work = new Work(config, turn);
   work.fail({ type: "runtime_error", failure });

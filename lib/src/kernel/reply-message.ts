@@ -1,4 +1,5 @@
 import type { AssistantMessage, ModelReply } from "../model/index.ts";
+import type { StepEnd } from "./turn.ts";
 
 import { adapterFailure, assistant, modelReply, noUsage, parse, replyText } from "../model/index.ts";
 import { withoutCommentary } from "./reply-text.ts";
@@ -24,4 +25,9 @@ export function replyMessage(reply: ModelReply, id: string): AssistantMessage {
   const given = reply.message ?? assistant(replyText(reply) ?? "");
   const content = typeof given.content === "string" ? given.content : withoutCommentary(given.content);
   return { ...given, id, content, toolCalls, finishReason };
+}
+
+/** The end of a step that was all reply. */
+export function replyStepEnd(reply: ModelReply): StepEnd {
+  return { reply, toolResults: [], pendingToolCalls: [], manualToolCalls: [], mode: "auto" };
 }

@@ -1,6 +1,6 @@
 // The messages that answer calls.
 
-import type { ToolCall, ToolErrorReason, ToolMessage } from "../model/index.ts";
+import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome } from "../model/index.ts";
 import type { ToolReturned } from "./effect.ts";
 
 import { toolFailure, toolOutcomeParts, toolOutcomeStatus, toolResult } from "../model/index.ts";
@@ -9,6 +9,18 @@ import { toolFailure, toolOutcomeParts, toolOutcomeStatus, toolResult } from "..
 export function answerOf(call: ToolCall, { outcome, content, ranArguments }: ToolReturned, id: string): ToolMessage {
   const code = outcome.type === "failure" ? outcome.failure.code : null;
   return toolAnswer(call, content, { status: toolOutcomeStatus(outcome), code, ranArguments, id });
+}
+
+/** The answer to a call that somebody outside gave. */
+export function settledAnswer(
+  call: ToolCall,
+  outcome: ToolOutcome,
+  content: ToolMessage["content"] | null,
+  id: string,
+): ToolMessage {
+  const code = outcome.type === "failure" ? outcome.failure.code : null;
+  const rest = { status: toolOutcomeStatus(outcome), code, ranArguments: null, id };
+  return toolAnswer(call, content ?? toolOutcomeParts(outcome), rest);
 }
 
 /** The answer to a call that will not be run. */

@@ -3,7 +3,17 @@
 
 import type { Effect, EffectResponse, Turn } from "everturn/kernel";
 
-import { advance, codeProtocol, pendingEffects, startTurn } from "everturn/kernel";
+import {
+  advance,
+  codeCalls,
+  codeFailed,
+  codeFinished,
+  codeProtocol,
+  modelFailed,
+  pendingEffects,
+  startTurn,
+  toolWaits,
+} from "everturn/kernel";
 import { adapterFailure } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
@@ -36,20 +46,16 @@ const responses: {
   model_replied: { to: "call_model", of: (id) => replied(id, says("Hi.")) },
   model_failed: {
     to: "call_model",
-    of: (id) => ({
-      type: "model_failed",
-      id,
-      error: { failure: adapterFailure("timeout"), cancelled: false, partial: null },
-    }),
+    of: (id) => modelFailed(id, adapterFailure("timeout")),
   },
   tool_returned: { to: "call_tool", of: (id) => result(id, "sunny") },
-  tool_waits: { to: "call_tool", of: (id) => ({ type: "tool_waits", id, reason: "approval", opts: {} }) },
+  tool_waits: { to: "call_tool", of: (id) => toolWaits(id, "approval") },
   code_finished: {
     to: "run_code",
-    of: (id) => ({ type: "code_finished", id, observations: [], error: null, finish: null }),
+    of: (id) => codeFinished(id),
   },
-  code_calls: { to: "run_code", of: (id) => ({ type: "code_calls", id, calls: calls("weather").toolCalls }) },
-  code_failed: { to: "run_code", of: (id) => ({ type: "code_failed", id, message: "boom" }) },
+  code_calls: { to: "run_code", of: (id) => codeCalls(id, calls("weather").toolCalls, { name: "test", version: "1" }) },
+  code_failed: { to: "run_code", of: (id) => codeFailed(id, "boom") },
   checkpoint_delivered: { to: "checkpoint", of: (id) => delivered(id) },
 };
 

@@ -22,7 +22,7 @@ import { failed, ok } from "./result.ts";
 import { json, maxNodes, read } from "./shape.ts";
 
 /** The version this release writes. */
-export const storedVersion = 1;
+export const storedVersion = 2;
 
 /** The longest text that is read or written, in UTF-16 units. */
 export const maxTextLength = 32 * 1024 * 1024;
@@ -145,7 +145,7 @@ export function fromTagged<K extends StoredType>(
   return restore(tag, lift(tag, version, data));
 }
 
-/** Lifts data of an older version to this one's shape, a version at a time. There is only one version yet. */
+/** Lifts data of an older version to this one's shape, a version at a time. What version 1 lacks is filled in by its shape. */
 function lift(_type: StoredType, _version: number, data: unknown): unknown {
   return data;
 }

@@ -4,6 +4,7 @@
 import type { ToolFailure } from "./failure.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Message, ToolMessageStatus, UserPart } from "./message.ts";
+import type { AnswerForm } from "./pending.ts";
 import type { Shape } from "./shape.ts";
 import type { ToolValue } from "./tool-value.ts";
 
@@ -11,6 +12,7 @@ import { toolFailureShape } from "./failure.ts";
 import { emptyObject } from "./json.ts";
 import { awaitingUserContent, messageShape } from "./message.ts";
 import { textPart } from "./part.ts";
+import { answerForms } from "./pending.ts";
 import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "./shape.ts";
 import { toolValueParts, toolValueShape } from "./tool-value.ts";
 
@@ -27,8 +29,16 @@ export type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailu
 
 export type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
 
-/** The tool needs an answer from a person before it can go on. `opts` are hints for whoever asks them. */
-export type ToolAsked = { readonly type: "ask_user"; readonly question: string; readonly opts: JsonObject };
+/**
+ * The tool needs an answer from a person before it can go on: as something they say next, or, if it is to be the result of the call
+ * itself, with the call left open until then. `opts` are hints for whoever asks them.
+ */
+export type ToolAsked = {
+  readonly type: "ask_user";
+  readonly question: string;
+  readonly answerAs: AnswerForm;
+  readonly opts: JsonObject;
+};
 
 /** The tool stopped the loop, for a reason of its own. */
 export type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
@@ -74,6 +84,7 @@ export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">
   ask_user: object<ToolAsked>({
     type: required(oneOf(["ask_user"])),
     question: required(string),
+    answerAs: fallback(oneOf(answerForms), "user_message"),
     opts: fallback(settings, emptyObject),
   }),
   halt: object<ToolHalted>({

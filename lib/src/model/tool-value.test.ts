@@ -213,7 +213,12 @@ describe("[lash 55] what the model sees of an outcome", () => {
       [textPart("[Tool execution cancelled]\nthe user left")],
       "cancelled",
     ],
-    ["a question", { type: "ask_user", question: "Sure?", opts: {} }, [textPart(awaitingUserContent)], "awaiting_user"],
+    [
+      "a question",
+      { type: "ask_user", question: "Sure?", answerAs: "user_message", opts: {} },
+      [textPart(awaitingUserContent)],
+      "awaiting_user",
+    ],
   ];
 
   test.each(rows)("%s", (_, outcome, parts, status) => {

@@ -3,13 +3,28 @@
 
 import type { Effect, EffectResponse, Notice, Turn, TurnMachineConfig } from "everturn/kernel";
 
-import { advance, cancelTurn, historyMessages, pendingEffects, startTurn, trimHistory } from "everturn/kernel";
+import {
+  advance,
+  cancelTurn,
+  codeCalls,
+  codeFailed,
+  codeFinished,
+  codeProtocol,
+  historyMessages,
+  modelFailed,
+  pendingEffects,
+  startTurn,
+  toolWaits,
+  storableTurn,
+} from "everturn/kernel";
 import {
   adapterFailure,
   jsonSchema,
   noUsage,
   session,
+  sessionStatusOf,
   system,
+  toolCall,
   toolFailure,
   user,
   validateSession,
@@ -17,7 +32,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
+import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
 
 /** What a host does: which pending effect it answers next, and with what. */
 type Choice = { readonly which: number; readonly what: number };
@@ -35,18 +50,32 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
     emitLlmTrace: fc.boolean(),
     finalize: fc.boolean(),
     message: fc.constantFrom(null, "Turn limit reached."),
+    code: fc.boolean(),
   })
-  .map(({ mode, onEmptyReply, onUnknownTool, stopAfter, maxTurns, syncEnvironment, emitLlmTrace, finalize, message }) =>
-    config(
-      { mode, onEmptyReply, onUnknownTool, stopAfter },
-      {
-        maxTurns,
-        syncEnvironment,
-        emitLlmTrace,
-        turnLimitFinalMessage: message,
-        structuredFinalize: finalize ? { format: jsonSchema("sky", {}), nudge: "Now in JSON." } : null,
-      },
-    ),
+  .map(
+    ({
+      mode,
+      onEmptyReply,
+      onUnknownTool,
+      stopAfter,
+      maxTurns,
+      syncEnvironment,
+      emitLlmTrace,
+      finalize,
+      message,
+      code,
+    }) =>
+      config(
+        { mode, onEmptyReply, onUnknownTool, stopAfter },
+        {
+          ...(code ? { protocolDriver: codeProtocol() } : {}),
+          maxTurns,
+          syncEnvironment,
+          emitLlmTrace,
+          turnLimitFinalMessage: message,
+          structuredFinalize: finalize ? { format: jsonSchema("sky", {}), nudge: "Now in JSON." } : null,
+        },
+      ),
   );
 
 const pick = <T>(from: readonly [T, ...T[]], what: number): T => from[what % from.length] ?? from[0];
@@ -70,8 +99,10 @@ function answer(effect: Effect, what: number): EffectResponse {
       return pick(
         [
           replied(id, calls("weather", "clock")),
+          replied(id, says("```javascript\nweather()\n```")),
           replied(id, calls("weather")),
           replied(id, says("Sunny.")),
+          replied(id, says("```\nclock()\n```")),
           replied(id, calls("clock", "weather", "clock")),
           replied(id, calls("pay", "weather")),
           replied(id, calls("pay")),
@@ -81,12 +112,8 @@ function answer(effect: Effect, what: number): EffectResponse {
           replied(id, { ...says("cut"), finishReason: "content_filter" }),
           replied(id, { ...calls("weather"), finishReason: null }),
           replied(id, { ...calls("weather"), finishReason: "error", error: adapterFailure("timeout") }),
-          {
-            type: "model_failed",
-            id,
-            error: { failure: adapterFailure("timeout"), cancelled: false, partial: says("Hel") },
-          },
-          { type: "model_failed", id, error: { failure: adapterFailure("unknown"), cancelled: true, partial: null } },
+          modelFailed(id, adapterFailure("timeout"), { partial: says("Hel") }),
+          modelFailed(id, adapterFailure("unknown"), { terminalReason: "cancelled" }),
         ],
         what,
       );
@@ -97,17 +124,40 @@ function answer(effect: Effect, what: number): EffectResponse {
           result(id, ""),
           returned(id, { type: "failure", failure: toolFailure("timeout") }),
           returned(id, { type: "failure", failure: toolFailure("timeout") }, true),
-          returned(id, { type: "ask_user", question: "Which?", opts: {} }),
+          returned(id, asks("Which?")),
+          returned(id, { type: "ask_user", question: "Which?", answerAs: "tool_result", opts: {} }),
           returned(id, { type: "halt", reason: "enough", value: null }),
           returned(id, { type: "cancelled", message: "", raw: null }),
           returned(id, { type: "success", value: 1, control: { type: "finish", value: 42 } }),
-          { type: "tool_waits", id, reason: "approval", opts: {} },
-          { type: "tool_waits", id, reason: "outcome_unknown", opts: {} },
+          toolWaits(id, "approval"),
+          toolWaits(id, "outcome_unknown"),
         ],
         what,
       );
-    case "run_code":
-      return { type: "code_finished", id, observations: [], error: null, finish: null };
+    case "run_code": {
+      const place = effect.answers;
+      const wants = (...names: readonly string[]) =>
+        codeCalls(
+          id,
+          names.map((name, index) => toolCall({ id: `k${place + index}`, name, arguments: {} })),
+          { name: "test", version: "1" },
+        );
+      return pick<EffectResponse>(
+        [
+          wants("weather", "clock"),
+          wants("weather"),
+          codeFinished(id, { observations: ["2"] }),
+          wants("pay", "weather"),
+          wants("teleport"),
+          codeFinished(id, { finish: { type: "value", value: 42 } }),
+          codeFinished(id, { finish: { type: "error", value: "no" } }),
+          codeFinished(id, { error: "boom" }),
+          codeFailed(id, "too long", { reason: "limit_exceeded" }),
+          wants(),
+        ],
+        what,
+      );
+    }
     case "checkpoint": {
       const note = system("note", { origin: { type: "plugin", pluginId: "p", transient: true } });
       const origin = { type: "turn_input", turnId: "t", inputId: null } as const;
@@ -163,7 +213,7 @@ function deepFrozen<T>(value: T): T {
   return Object.freeze(value);
 }
 
-const stored = (turn: Turn): Turn => JSON.parse(JSON.stringify({ ...turn, history: trimHistory(turn.history) }));
+const stored = (turn: Turn): Turn => JSON.parse(JSON.stringify(storableTurn(turn)));
 
 describe("[lash 61] [lash 62] K3: forgetting the process changes nothing", () => {
   test("a JSON round trip before every answer, and a freeze of everything, give the same turn", () => {
@@ -261,11 +311,14 @@ describe("[lash 31] S2: every call is answered or pending", () => {
             : cancelTurn(chosen, turn, { evidence, received: null, usage: noUsage }).turn;
         if (over.phase.type !== "ended") throw new TypeError("a cancelled turn has ended");
         const messages = historyMessages(over.history);
-        const pendingToolCalls = over.phase.ending.pendingToolCalls.filter(({ reason }) => reason !== "question");
-        const status = pendingToolCalls.length > 0 ? "awaiting_tools" : "idle";
-        expect(validateSession(session({ thread: { messages }, pendingToolCalls, status }))).toMatchObject({
-          ok: true,
-        });
+        const { pendingToolCalls, suspendedCell, outcome } = over.phase.ending;
+        const status = sessionStatusOf(outcome, { callsWait: pendingToolCalls.length > 0 });
+        const asked = outcome.type === "ask_user" ? { pendingQuestion: outcome.question } : {};
+        const failure = "failure" in outcome ? outcome.failure : toolFailure("handler_failed");
+        const metadata = status === "error" ? { error: failure } : {};
+        const left = session({ thread: { messages }, pendingToolCalls, suspendedCell, status, metadata, ...asked });
+        const valid = validateSession(left);
+        expect(valid.ok ? [] : valid.failure.issues).toEqual([]);
       }),
       { numRuns: 400 },
     );

@@ -439,7 +439,8 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
     { type: "success", value: null, control: { type: "handoff", target: "billing", task: null, initialMessages: [] } },
     { type: "failure", failure: toolFailure },
     { type: "cancelled", message: "the user left", raw: null },
-    { type: "ask_user", question: "Which Rome?", opts: { choices: ["Italy", "Georgia"] } },
+    { type: "ask_user", question: "Which Rome?", answerAs: "user_message", opts: { choices: ["Italy", "Georgia"] } },
+    { type: "ask_user", question: "Which Rome?", answerAs: "tool_result", opts: {} },
     { type: "halt", reason: "enough", value: { n: 1 } },
   ],
   request: [

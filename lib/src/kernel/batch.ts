@@ -1,0 +1,135 @@
+// Calls that run side by side: those of a reply, and those a cell of code makes. When the last of them is answered, a reply's go to the
+// protocol, all at once; a cell's go back to the cell, unless one of them stops the turn or has to wait. A cell that waits is left as data, and
+// a later turn goes on with it (Q5).
+
+import type { CellCall, PendingToolCall, SuspendedCell, ToolOutcome } from "../model/index.ts";
+import type { CodeCalls, ToolReturned, ToolWaits } from "./effect.ts";
+import type { TurnProtocol } from "./protocol.ts";
+import type { AwaitingTools, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
+import type { Work } from "./work.ts";
+
+import { runtimeFailure, toolFailure, toolOutcomeParts } from "../model/index.ts";
+import { applyActions, finish } from "./actions.ts";
+import { canonicalJson } from "./canonical-json.ts";
+import { ending } from "./ending.ts";
+import { haltOf, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
+import { digestOf } from "./history.ts";
+import { isSameCall } from "./open-calls.ts";
+import { replyStepEnd } from "./reply-message.ts";
+import { toolEffectId } from "./turn.ts";
+
+/** Takes the answer to one call. */
+export function answerCall<P extends TurnProtocol>(work: Work<P>, id: string, result: ToolReturned | ToolWaits): void {
+  const { phase } = work.turn;
+  if (phase.type !== "awaiting_tools") return;
+  const index = phase.calls.findIndex(({ slot }) => id === toolEffectId(work.turn, slot));
+  settle(work, { ...phase, results: phase.results.with(index, result) });
+}
+
+function settle<P extends TurnProtocol>(work: Work<P>, phase: AwaitingTools<P>): void {
+  work.wait(phase);
+  if (phase.results.includes(null)) return;
+  const completed = phase.calls.flatMap(({ call, slot }, index): readonly CompletedToolCall[] => {
+    const result = phase.results[index] ?? null;
+    return result === null ? [] : [{ call, slot, result }];
+  });
+  if (phase.cell !== null) return settleCell(work, phase.cell, phase.calls, completed);
+  const ids = completed.map(({ slot }) => toolEffectId(work.turn, slot));
+  work.update({ answered: [...work.turn.answered, ...ids] });
+  applyActions(work, work.config.protocolDriver.handleToolResults(work.view, completed));
+}
+
+/** The calls a cell wants made. Nobody can make some of them: those are answered on the spot. */
+export function startCellCalls<P extends TurnProtocol>(work: Work<P>, { calls, executor }: CodeCalls): void {
+  const { phase } = work.turn;
+  if (phase.type !== "awaiting_code") return;
+  if (calls.length === 0) {
+    const failure = runtimeFailure("code_failed", { message: "the cell asked for calls and named none" });
+    return work.fail({ type: "runtime_error", failure });
+  }
+  const first = phase.cell.calls.length;
+  const asked = calls.map((call): CellCall => ({ call, answer: null }));
+  const cell: Cell<P> = { ...phase.cell, executor, calls: [...phase.cell.calls, ...asked] };
+  const slotted = calls.map((call, index) => ({ call, slot: first + index, decision: null, idempotencyKey: null }));
+  startCalls(work, cell, slotted);
+}
+
+/** Goes on with a cell that waited, in the surroundings it was written for. */
+export function resumeCell<P extends TurnProtocol>(work: Work<P>, suspended: SuspendedCell): void {
+  const { environment, id, language, code, executor, calls } = suspended;
+  const { approved } = work.turn;
+  const environmentAfter = work.turn.environment;
+  const cell: Cell<P> = { id, language, code, executor, calls, driverState: null, environmentAfter };
+  work.update({ resumes: null, approved: [], environment, environmentDigest: digestOf(canonicalJson(environment)) });
+  const open = calls.flatMap(({ call, answer }, slot): readonly SlottedCall[] => {
+    if (answer !== null) return [];
+    const consent = approved.find((one) => isSameCall(one.call, call));
+    return [{ call, slot, decision: consent?.decision ?? null, idempotencyKey: consent?.idempotencyKey ?? null }];
+  });
+  if (open.length === 0) return work.wait({ type: "awaiting_code", cell });
+  startCalls(work, cell, open);
+}
+
+function startCalls<P extends TurnProtocol>(work: Work<P>, cell: Cell<P>, calls: readonly SlottedCall[]): void {
+  const results = calls.map((call) => answerAtOnce(work.turn, call));
+  settle(work, { type: "awaiting_tools", calls, results, cell });
+}
+
+/** The answer to a call in a cell that is nobody's to run: the tool is the caller's own, or there is none of that name. */
+function answerAtOnce(
+  turn: Turn<TurnProtocol>,
+  { call, slot, decision }: SlottedCall,
+): ToolReturned | ToolWaits | null {
+  const id = toolEffectId(turn, slot);
+  const spec = turn.environment.tools.find(({ name }) => name === call.name);
+  if (spec === undefined) {
+    const message = `no tool is called ${call.name}`;
+    const failure = toolFailure("not_found", { message, toolName: call.name, toolCallId: call.id });
+    const outcome = { type: "failure", failure } as const;
+    const content = toolOutcomeParts(outcome);
+    return { type: "tool_returned", id, outcome, content, ranArguments: null, stops: false, durationMs: 0 };
+  }
+  if (!spec.manual || decision !== null) return null;
+  return { type: "tool_waits", id, reason: "manual", question: null, opts: {}, path: [] };
+}
+
+function settleCell<P extends TurnProtocol>(
+  work: Work<P>,
+  cell: Cell<P>,
+  calls: readonly SlottedCall[],
+  completed: readonly CompletedToolCall[],
+): void {
+  const answers = new Map(completed.map(({ slot, result }) => [slot, answerIn(result)]));
+  const after = cell.calls.map((known, slot) => ({ ...known, answer: answers.get(slot) ?? known.answer }));
+  const going: Cell<P> = { ...cell, calls: after };
+  const waits = completed.flatMap((one, index) => {
+    const key = calls[index]?.idempotencyKey ?? toolEffectId(work.turn, one.slot);
+    return waitOf(one, { idempotencyKey: key, cellId: cell.id });
+  });
+  const halt = completed.map(haltOf).find((outcome) => outcome !== null && outcome.type !== "ask_user") ?? null;
+  if (halt === null && waits.length === 0) return work.wait({ type: "awaiting_code", cell: going });
+  endOpenStep(work);
+  if (halt !== null) return finish(work, ending(halt));
+  suspend(work, going, waits);
+}
+
+/** The turn ends, and the cell is left to be gone on with. */
+function suspend<P extends TurnProtocol>(work: Work<P>, cell: Cell<P>, waits: readonly PendingToolCall[]): void {
+  const { turnId, step, environment } = work.turn;
+  const { id, language, code, calls } = cell;
+  const executor = cell.executor ?? { name: "unknown", version: "0" };
+  const asked = waits.find(({ reason }) => reason === "question");
+  if (asked !== undefined) work.append([questionMessage(asked, `${turnId}/${step}/question`)]);
+  const suspendedCell: SuspendedCell = { id, language, code, executor, environment, calls };
+  const outcome = waitingOutcome(waits) ?? { type: "outcome_unknown" };
+  work.end({ ...ending(outcome), pendingToolCalls: waits, suspendedCell });
+}
+
+function endOpenStep<P extends TurnProtocol>(work: Work<P>): void {
+  if (work.turn.openReply !== null) work.endStep(replyStepEnd(work.turn.openReply));
+}
+
+/** What a cell gets for an answer; `null` while it waits for one. */
+function answerIn(result: ToolReturned | ToolWaits): ToolOutcome | null {
+  return result.type === "tool_waits" || result.outcome.type === "ask_user" ? null : result.outcome;
+}

@@ -65,7 +65,7 @@ test("the house as it is passes", async () => {
   expect(await lint()).toMatchObject({ ok: true });
 });
 
-describe.each(pureFolders)("%s", (folder) => {
+describe.each(pureFolders)("[lash 1] %s", (folder) => {
   test.each([
     ["an import from above", 'export { user } from "../index.ts";', /TS6307/],
     ["a module of Node", 'export { readFileSync } from "node:fs";', /TS2307|TS2591/],

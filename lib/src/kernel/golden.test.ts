@@ -1,11 +1,35 @@
-// The twelve traces recorded from lash, told in our words: `>` what the turn waits for, `<` what it was told, `!` what it said, `=` how it
+// The traces recorded from lash, told in our words: first the twelve its description names, then the others of the recording by their
+// letters (a, b, c, f, g, i, k, n, p and r are among the twelve).
+// `>` what the turn waits for, `<` what it was told, `!` what it said, `=` how it
 // ended. Where ours differs on purpose, the test says how and why. Differences that hold for all of them:
 //   - effects are named by turn, step and place, not numbered (they have to be the same on every replay);
 //   - what goes to the model and comes back is not an event of the machine: text, usage and calls are streamed by whoever makes the call;
 //   - progress is told before the effects that depend on it are performed, so that history is written ahead of work.
 
-import { modelFailed, pendingEffects, TurnMachine } from "everturn/kernel";
-import { adapterFailure, assistant, reasoningPart, textPart, toolCall, toolCallPart, user } from "everturn/model";
+import {
+  checkpointDelivered,
+  isResumeSafe,
+  modelFailed,
+  pendingEffects,
+  projectRequest,
+  terminalReasonOf,
+  toolReturned,
+  TurnMachine,
+} from "everturn/kernel";
+import {
+  adapterFailure,
+  assistant,
+  messageText,
+  noUsage,
+  reasoningPart,
+  runtimeFailure,
+  system,
+  textPart,
+  toolCall,
+  toolCallPart,
+  usage,
+  user,
+} from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../test/turns.ts";
@@ -131,7 +155,7 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("11. restored before the host was told: notices first, then the open effects. The same order as without the restore", () => {
+  test("[lash 2] 11. restored before the host was told: notices first, then the open effects. The same order as without the restore", () => {
     const machine = TurnMachine.start(config(), input());
     const order = (from: TurnMachine) => {
       const polled: string[] = [];
@@ -144,7 +168,7 @@ describe("[lash 66] the golden traces", () => {
     expect(order(machine)).toEqual(["progress", "progress", "call_tool"]);
   });
 
-  test("12. reasoning, text and calls in turn. Differs: all keep their places, text too", () => {
+  test("[lash 30] 12. reasoning, text and calls in turn. Differs: all keep their places, text too", () => {
     const parts = [
       reasoningPart("r1"),
       textPart("t1"),
@@ -159,4 +183,172 @@ describe("[lash 66] the golden traces", () => {
     const { turn } = transcript(config(), input(), [replied("t/0/model", reply)]);
     expect(turn.history.entries[1]?.content).toEqual(parts);
   });
+});
+
+describe("the other recorded traces", () => {
+  test("d. a stale response after a restore. Differs: the open effect is offered all the same", () => {
+    const machine = TurnMachine.start(config(), input());
+    const restored = TurnMachine.restore(config(), JSON.parse(JSON.stringify(machine.checkpoint())));
+    expect(restored.handleResponse(replied("t/7/model", says("late")))).toBe("stale");
+    expect(restored.pollEffect()).toMatchObject({ type: "progress" });
+    expect(restored.pollEffect()).toMatchObject({ type: "call_model", id: "t/0/model" });
+  });
+
+  test("e. finishing twice. Differs: the second time nothing happens, and the caller is told so", () => {
+    const machine = TurnMachine.start(config(), input());
+    const evidence = { requestId: "r", origin: null, reason: null };
+    const cancel = () => machine.cancel({ evidence, received: null, usage: noUsage });
+    expect([cancel(), cancel(), machine.fail(runtimeFailure("lease_lost"))]).toEqual(["accepted", "stale", "stale"]);
+    const polled: string[] = [];
+    for (let next = machine.pollEffect(); next !== null; next = machine.pollEffect()) polled.push(next.type);
+    expect(polled).toEqual(["progress", "done"]);
+    expect(machine.isDone).toBe(true);
+  });
+
+  test("h. a call the provider gave up. Differs: a cancelled turn, not an error", () => {
+    const cancelled = modelFailed("t/0/model", adapterFailure("unknown"), { terminalReason: "cancelled" });
+    expect(lines(config(), input(), [cancelled]).slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
+  });
+
+  test("h. a prompt that left no room is told as one error that trying again does not mend", () => {
+    const full = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) } as const;
+    const told = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
+    expect(told.lines.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
+    expect(told.turn.phase).toMatchObject({
+      ending: {
+        outcome: {
+          failure: {
+            retryable: false,
+            message: "Model produced no output because the prompt reached the configured context window.",
+          },
+        },
+      },
+    });
+  });
+
+  test("i. a tool that returned nothing. Differs: its call is answered, with words that say so", () => {
+    const empty = toolReturned("t/0/tool/0", { type: "success", value: "", control: null });
+    const { turn } = transcript(config(), input(), [replied("t/0/model", calls("weather")), empty]);
+    expect(turn.history.entries[2]).toMatchObject({ role: "tool", toolCallId: "c0" });
+    expect(messageText(turn.history.entries[2] ?? user(""))).not.toBe("");
+  });
+
+  test("j. causes: each once, kept as events, told in one block at the end. Differs: a transient note is not history", () => {
+    const origin = { type: "process", processId: "p1", eventType: "process.wake", sequence: 7, wakeId: "w1" } as const;
+    const cause = { id: "w1", eventType: "process.wake", origin: { ...origin, causedBy: null }, text: " woke " };
+    const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
+    const told = transcript(config(), input(), [
+      replied("t/0/model", says("A")),
+      checkpointDelivered("t/0/before_completion", { transientMessages: [note], turnCauses: [cause, cause] }),
+    ]);
+    expect(told.lines.slice(-2)).toEqual(["! progress 1: event", "> 1/model"]);
+    expect(projectRequest(config(), told.turn).messages.map(messageText)).toEqual([
+      "Be brief.",
+      "hi",
+      "A",
+      "Runtime note:\nnote",
+      "=== TURN EVENTS ===\n\n--- event[0] · process.wake · w1 ---\nOrigin: process p1 process.wake #7 (w1)\n\nwoke",
+    ]);
+  });
+
+  test("[lash 7] l. a checkpoint as JSON. Differs: the request is not in it, only what it takes to make it again", () => {
+    const checkpoint = TurnMachine.start(config(), input()).checkpoint();
+    expect(JSON.parse(JSON.stringify(checkpoint))).toEqual(checkpoint);
+    expect(checkpoint.turn).toMatchObject({
+      phase: { type: "awaiting_model", useTools: true, driverState: null },
+      step: 0,
+      runOffset: 0,
+      turnCauses: [],
+      graceTurn: false,
+      syncedStep: null,
+    });
+    expect(projectRequest(config(), checkpoint.turn)).toMatchObject({
+      model: "test-model",
+      messages: [{ role: "system" }, { role: "user" }],
+      toolChoice: "auto",
+      scope: { sessionId: "s1", requestId: "t/0/model" },
+    });
+  });
+
+  test("m. the wrong kind of answer, then the right one, then the right one again. Differs: each is told what became of it", () => {
+    const machine = TurnMachine.start(config(), input());
+    const right = replied("t/0/model", says("A"));
+    expect([delivered("t/0/model"), right, right].map((response) => machine.handleResponse(response))).toEqual([
+      "wrong_kind",
+      "accepted",
+      "stale",
+    ]);
+  });
+
+  test("[lash 32] o. results that are missing or out of order. Differs: each call has its own answer, and the turn waits for all", () => {
+    const story = [replied("t/0/model", calls("weather", "clock")), result("t/0/tool/1", "B")];
+    expect(lines(config(), input(), story).at(-1)).toBe("> 0/tool/0");
+    const { turn } = transcript(config(), input(), [...story, result("t/0/tool/0", "A")]);
+    expect(turn.history.entries.slice(2).map(messageText)).toEqual(["A", "B"]);
+    expect(isResumeSafe(turn.history.entries)).toBe(true);
+  });
+
+  test("p. an environment that cannot be synced ends the turn with the reason", () => {
+    const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
+    const told = transcript(config({}, { syncEnvironment: true }), input(), [failed]);
+    expect(told.lines.slice(-2)).toEqual(["! error", "= runtime_error"]);
+    expect(told.turn.phase).toMatchObject({
+      ending: {
+        outcome: {
+          failure: { reason: "reconfigure_failed", message: "Failed to refresh execution environment: nope" },
+        },
+      },
+    });
+  });
+
+  test("q. nothing but what may not be delivered. Differs: that is nothing, so the turn completes", () => {
+    const story = [replied("t/0/model", says("A")), delivered("t/0/before_completion", assistant("I am the model"))];
+    expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
+  });
+
+  test("s. replies that end early. Differs: they complete the turn, and the outcome says how", () => {
+    for (const [finishReason, outcome] of [
+      ["length", "incomplete"],
+      ["content_filter", "filtered"],
+    ] as const) {
+      const story = [replied("t/0/model", says("part", { finishReason })), delivered("t/0/before_completion")];
+      const told = transcript(config(), input(), story);
+      expect(told.lines).not.toContain("! error");
+      expect(told.lines.at(-1)).toBe(`= ${outcome}`);
+      expect(told.turn.history.entries.map(messageText)).toEqual(["hi", "part"]);
+    }
+  });
+
+  test("s. calls in a reply that ended for no reason we know. Differs: only `tool_calls` runs tools", () => {
+    const unsure = { ...calls("weather"), finishReason: null };
+    expect(lines(config(), input(), [replied("t/0/model", unsure)]).at(-1)).toBe("> 0/before_completion");
+  });
+
+  test.each([
+    [94, 0, 100, false],
+    [95, 0, 100, true],
+    [95, 1, 100, false],
+    [1000, 0, null, false],
+    [95, 0, 0, false],
+    [9, 0, 10, true],
+    [10, 0, 11, true],
+  ] as const)("t. %i in, %i out, a window of %s: overflow %s", (inputTokens, outputTokens, window, expected) => {
+    const reply = says("", { finishReason: "length", usage: usage({ inputTokens, outputTokens }) });
+    expect(terminalReasonOf(reply, window) === "context_overflow").toBe(expected);
+  });
+
+  test("u. what was said on the way is dropped once there is a final answer, and is the answer where there is none", () => {
+    const parts = (...texts: readonly (readonly [string, "commentary" | "final_answer"])[]) =>
+      says("", { message: assistant(texts.map(([text, phase]) => textPart(text, { phase }))) });
+    const kept = (reply: ReturnType<typeof parts>) => {
+      const { turn } = transcript(config(), input(), [replied("t/0/model", reply)]);
+      return messageText(turn.history.entries[1] ?? user(""));
+    };
+    expect(kept(parts(["thinking aloud", "commentary"], ["answer", "final_answer"]))).toBe("answer");
+    expect(kept(parts(["only commentary", "commentary"]))).toBe("only commentary");
+  });
+
+  // v (values of tools, retry delays), w (outcomes as JSON, cut texts) and the origins of j stand with the code they are about, in
+  // tool-value, retry-delay, outcome and cut-text. x (one program's own system prompt, and history as a single text) is not ours to
+  // reproduce: instructions are the caller's, and a conversation goes to a model as messages.
 });

@@ -79,6 +79,7 @@ export { TurnMachine } from "./machine.ts";
 export { ChatContextProjector, projectRequest } from "./projector.ts";
 export { renderPrompt } from "./prompt.ts";
 export { DriverContextView } from "./protocol.ts";
+export { readResponse } from "./read-response.ts";
 export { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
 export { isContextOverflow, joinParagraph, withoutCommentary } from "./reply-text.ts";
 export {
@@ -95,6 +96,6 @@ export {
 } from "./respond.ts";
 export { isResumeSafe } from "./resume-safety.ts";
 export { retryDelayMs } from "./retry-delay.ts";
-export { terminalReasonOf } from "./terminal-reason.ts";
+export { llmTerminalReasons, terminalReasonOf } from "./terminal-reason.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./turn-cause.ts";
 export { cellCalls, kernelRevision, pendingEffects, storableTurn } from "./turn.ts";

@@ -36,7 +36,9 @@ export type UnitTurnProtocol = { readonly event: null; readonly termination: nul
 /**
  * What replies mean, as four functions of the turn and what happened. They have to be pure: a turn is replayed through them.
  *
- * @example A protocol that keeps a record of each reply, and lets the model try until it has the word.
+ * A protocol that keeps a record of each reply, and lets the model try until it has the word:
+ *
+ * @example
  * ```ts
  * import type { ProtocolDriver } from "everturn/kernel";
  * import { chatProtocol, protocolConfig } from "everturn/kernel";

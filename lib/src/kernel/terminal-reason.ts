@@ -11,15 +11,18 @@ import type { FinishReason, ModelReply } from "../model/index.ts";
 
 import { isContextOverflow } from "./reply-text.ts";
 
-export type LlmTerminalReason =
-  | "stop"
-  | "tool_use"
-  | "output_limit"
-  | "context_overflow"
-  | "content_filter"
-  | "provider_error"
-  | "cancelled"
-  | "unknown";
+export type LlmTerminalReason = (typeof llmTerminalReasons)[number];
+
+export const llmTerminalReasons = [
+  "stop",
+  "tool_use",
+  "output_limit",
+  "context_overflow",
+  "content_filter",
+  "provider_error",
+  "cancelled",
+  "unknown",
+] as const;
 
 const byFinishReason: { readonly [R in FinishReason]: LlmTerminalReason } = {
   stop: "stop",

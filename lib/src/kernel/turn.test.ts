@@ -59,7 +59,7 @@ const responses: {
   checkpoint_delivered: { to: "checkpoint", of: (id) => delivered(id) },
 };
 
-describe.each(Object.entries(phases))("%s", (phase, { settings, turn }) => {
+describe.each(Object.entries(phases))("[lash 4] %s", (phase, { settings, turn }) => {
   test("is the phase it is called", () => {
     expect(turn.phase.type).toBe(phase);
   });

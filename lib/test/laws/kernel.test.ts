@@ -230,7 +230,7 @@ describe("[lash 61] [lash 62] K3: forgetting the process changes nothing", () =>
   });
 });
 
-test("[lash 6] [lash 67] K6: the same host gets the same turn, with the same ids, and no id is used for two effects", () => {
+test("[lash 3] [lash 6] [lash 67] K6: the same host gets the same turn, with the same ids, and no id is used for two effects", () => {
   fc.assert(
     fc.property(settings, story, (chosen, choices) => {
       const once = drive(chosen, choices, untouched);

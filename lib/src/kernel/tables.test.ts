@@ -1,0 +1,469 @@
+// One test a row: how steps end and in which order, how calls end, what the rulings say.
+
+import type { EffectResponse, TurnMachineConfig } from "everturn/kernel";
+import type { ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
+
+import {
+  advance,
+  callDecision,
+  callResult,
+  cancelTurn,
+  checkpointDelivered,
+  historyMessages,
+  llmTerminalReasons,
+  modelFailed,
+  pendingEffects,
+  projectRequest,
+  readResponse,
+  startTurn,
+  terminalReasonOf,
+  toolReturned,
+  toolWaits,
+  turnInput,
+} from "everturn/kernel";
+import {
+  adapterFailure,
+  assistant,
+  haltedReasonOf,
+  jsonSchema,
+  messageText,
+  noUsage,
+  toolCall,
+  toolFailure,
+  toolSpec,
+  usage,
+  user,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import {
+  asks,
+  calls,
+  config,
+  delivered,
+  input,
+  replied,
+  result,
+  returned,
+  says,
+  transcript,
+} from "../../test/turns.ts";
+
+const failure = toolFailure("handler_failed");
+const question = asks("Sure?");
+const stops: ToolOutcome = { type: "failure", failure };
+const halts: ToolOutcome = { type: "halt", reason: "enough", value: null };
+
+/** How a story ends: the halted reason, and the last thing that was asked for before. */
+function endOf(settings: TurnMachineConfig, story: readonly EffectResponse[]) {
+  const { turn, lines } = transcript(settings, input(), story);
+  const reason = turn.phase.type === "ended" ? haltedReasonOf(turn.phase.ending.outcome) : null;
+  return {
+    reason,
+    checkpoints: lines.filter((line) => line.startsWith(">") && /after_work|before_completion/.test(line)),
+  };
+}
+
+describe("the halt order: each row wins over those below it", () => {
+  const batch = (...names: readonly string[]) => replied("t/0/model", calls(...names));
+  const rows: readonly {
+    readonly row: string;
+    readonly settings?: TurnMachineConfig;
+    readonly story: readonly EffectResponse[];
+    readonly reason: string;
+    readonly checkpoints: readonly string[];
+  }[] = [
+    {
+      row: "1. a question, before a failure that stops, a halt and calls that wait",
+      story: [
+        batch("weather", "clock", "weather", "pay"),
+        returned("t/0/tool/0", question),
+        returned("t/0/tool/1", stops, true),
+        returned("t/0/tool/2", halts),
+      ],
+      reason: "ask_user",
+      checkpoints: [],
+    },
+    {
+      row: "2. a failure that stops, before a halt of a later call and calls that wait",
+      story: [batch("clock", "weather", "pay"), returned("t/0/tool/0", stops, true), returned("t/0/tool/1", halts)],
+      reason: "tool_error",
+      checkpoints: [],
+    },
+    {
+      row: "1-3. of these the lowest call index decides, not the row and not who was first",
+      story: [batch("weather", "clock"), returned("t/0/tool/1", question), returned("t/0/tool/0", halts)],
+      reason: "enough",
+      checkpoints: [],
+    },
+    {
+      row: "3. a halt, before calls that wait",
+      story: [batch("weather", "pay"), returned("t/0/tool/0", halts)],
+      reason: "enough",
+      checkpoints: [],
+    },
+    {
+      row: "4. calls that wait, before the limit",
+      settings: config({}, { maxTurns: 1 }),
+      story: [batch("weather", "pay"), result("t/0/tool/0", "sunny")],
+      reason: "manual_tool_calls",
+      checkpoints: [],
+    },
+    {
+      row: "4. approvals, before unknown outcomes",
+      story: [
+        batch("weather", "clock"),
+        toolWaits("t/0/tool/0", "outcome_unknown"),
+        toolWaits("t/0/tool/1", "approval"),
+      ],
+      reason: "approval",
+      checkpoints: [],
+    },
+    {
+      row: "5. the caller runs all tools, also those nobody knows",
+      settings: config({ mode: "manual" }, { maxTurns: 1 }),
+      story: [batch("weather", "teleport")],
+      reason: "manual_tool_calls",
+      checkpoints: [],
+    },
+    {
+      row: "6. an answer, which asks before_completion, at the limit too",
+      settings: config({}, { maxTurns: 1 }),
+      story: [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")],
+      reason: "completed",
+      checkpoints: ["> 0/before_completion"],
+    },
+    {
+      row: "7. a failed call, at the limit too",
+      settings: config({}, { maxTurns: 1 }),
+      story: [modelFailed("t/0/model", adapterFailure("timeout"))],
+      reason: "error",
+      checkpoints: [],
+    },
+    {
+      row: "8. the host's word at after_work, before the limit",
+      settings: config({}, { maxTurns: 1 }),
+      story: [
+        batch("weather"),
+        result("t/0/tool/0", "sunny"),
+        checkpointDelivered("t/1/after_work", { verdict: { type: "halt_when" } }),
+      ],
+      reason: "halt_when",
+      checkpoints: ["> 1/after_work"],
+    },
+    {
+      row: "8. a budget at after_work, before the limit",
+      settings: config({}, { maxTurns: 1 }),
+      story: [
+        batch("weather"),
+        result("t/0/tool/0", "sunny"),
+        checkpointDelivered("t/1/after_work", { verdict: { type: "budget", budget: "cost" } }),
+      ],
+      reason: "budget",
+      checkpoints: ["> 1/after_work"],
+    },
+    {
+      row: "9. the limit, decided at after_work",
+      settings: config({}, { maxTurns: 1 }),
+      story: [batch("weather"), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")],
+      reason: "max_turns",
+      checkpoints: ["> 1/after_work"],
+    },
+  ];
+
+  test.each(rows)("$row", ({ settings = config(), story, reason, checkpoints }) => {
+    expect(endOf(settings, story)).toEqual({ reason, checkpoints });
+  });
+});
+
+describe("[lash 17] terminal reasons: what each does to the turn", () => {
+  const broken: ModelReply = { ...says("part"), finishReason: "error", error: adapterFailure("timeout") };
+  const full: ModelReply = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) };
+  const story = (reply: ModelReply) => [replied("t/0/model", reply), delivered("t/0/before_completion")];
+  const rows: {
+    readonly [R in (typeof llmTerminalReasons)[number]]: readonly [ModelReply | null, TurnOutcome["type"] | null];
+  } = {
+    stop: [says("part"), "assistant_message"],
+    tool_use: [calls("weather"), null],
+    unknown: [{ ...says("part"), finishReason: null }, "other"],
+    output_limit: [{ ...calls("weather"), finishReason: "length" }, "incomplete"],
+    content_filter: [{ ...calls("weather"), finishReason: "content_filter" }, "filtered"],
+    context_overflow: [full, "provider_error"],
+    provider_error: [broken, "provider_error"],
+    cancelled: [null, "cancelled"],
+  };
+
+  test.each(llmTerminalReasons)("%s", (reason) => {
+    const [reply, outcome] = rows[reason];
+    const cancelled = modelFailed("t/0/model", adapterFailure("unknown"), { terminalReason: "cancelled" });
+    const settings = config({}, { maxContextTokens: 100 });
+    const { turn } = transcript(settings, input(), reply === null ? [cancelled] : story(reply));
+    if (reply !== null) expect(terminalReasonOf(reply, 100)).toBe(reason);
+    expect(turn.phase.type === "ended" ? turn.phase.ending.outcome.type : null).toBe(outcome);
+    // Whatever was cut short or withheld has run nothing, and every call has its answer.
+    const answers = historyMessages(turn.history).filter(({ role }) => role === "tool");
+    expect(answers).toHaveLength(reason === "output_limit" || reason === "content_filter" ? 1 : 0);
+  });
+});
+
+describe("[lash 22] what was spent", () => {
+  test("is booked before the protocol sees the reply, and adds up over the steps", () => {
+    const seen: (number | null)[] = [];
+    const driver = config().protocolDriver;
+    const watching = config(
+      {},
+      {
+        protocolDriver: {
+          ...driver,
+          handleLlmSuccess: (context, reply, state) => {
+            seen.push(context.openReply?.usage.inputTokens ?? null);
+            return driver.handleLlmSuccess(context, reply, state);
+          },
+        },
+      },
+    );
+    const { turn } = transcript(watching, input(), [
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "sunny"),
+      delivered("t/1/after_work"),
+      replied("t/1/model", says("Sunny.")),
+    ]);
+    expect(seen).toEqual([10, 10]);
+    expect(turn.usage).toMatchObject({ inputTokens: 20, outputTokens: 10 });
+  });
+});
+
+describe("rulings", () => {
+  test("Q4: results stand at their calls, in call order, wherever they were written down", () => {
+    const history = [
+      user("go"),
+      assistant("", { toolCalls: ["a", "b"].map((id) => ({ id, name: "weather", arguments: {} })) }),
+      user("wait"),
+    ];
+    const answers = ["b", "a"].map((id) =>
+      callResult(toolCall({ id, name: "weather", arguments: {} }), { type: "success", value: id, control: null }),
+    );
+    const { turn } = startTurn(config(), input({ history, messages: [user("now")], answers }));
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["go", "", "wait", "b", "a", "now"]);
+    expect(projectRequest(config(), turn).messages.map(messageText)).toEqual([
+      "Be brief.",
+      "go",
+      "",
+      "a",
+      "b",
+      "wait",
+      "now",
+    ]);
+  });
+
+  test("Q4: several questions of one reply wait in order; the first is what the turn ended with", () => {
+    const { turn, lines } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather", "clock")),
+      returned("t/0/tool/1", asks("Second?")),
+      returned("t/0/tool/0", asks("First?")),
+    ]);
+    expect(lines.at(-1)).toBe("= ask_user +c1");
+    expect(turn.phase).toMatchObject({
+      ending: {
+        outcome: { question: "First?", toolCallId: "c0" },
+        pendingToolCalls: [{ id: "c1", reason: "question", question: "Second?" }],
+      },
+    });
+  });
+
+  test("a question whose answer is to be the result leaves its call open, and the answer goes there", () => {
+    const open: ToolOutcome = { type: "ask_user", question: "Which?", answerAs: "tool_result", opts: { choices: [1] } };
+    const { turn, lines } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather", "clock")),
+      toolReturned("t/0/tool/0", open),
+      result("t/0/tool/1", "noon"),
+    ]);
+    expect(lines.at(-1)).toBe("= ask_user +c0");
+    expect(turn.phase).toMatchObject({
+      ending: { pendingToolCalls: [{ id: "c0", answerAs: "tool_result", opts: { choices: [1] } }] },
+    });
+    expect(historyMessages(turn.history).map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant"]);
+    const call = toolCall({ id: "c0", name: "weather", arguments: {} });
+    const answered = startTurn(
+      config(),
+      turnInput("u", {
+        history: historyMessages(turn.history),
+        answers: [callResult(call, { type: "success", value: "Rome", control: null })],
+      }),
+    );
+    expect(projectRequest(config(), answered.turn).messages.map(messageText)).toEqual([
+      "Be brief.",
+      "hi",
+      "",
+      "Rome",
+      "noon",
+      "Which?",
+    ]);
+  });
+
+  test("Q6: a model call names its history by length and digest; another history has another digest", () => {
+    const named = (text: string) => {
+      const [effect] = pendingEffects(startTurn(config(), input({ messages: [user(text)] })).turn);
+      return effect?.type === "call_model" ? effect.history : null;
+    };
+    expect(named("hi")).toEqual(named("hi"));
+    expect(named("hi")?.length).toBe(named("ho")?.length);
+    expect(named("hi")?.digest).not.toBe(named("ho")?.digest);
+  });
+
+  test("Q8: edited arguments are for the tool; the model's call stays as it was sent, and the result says what ran", () => {
+    const call = toolCall({ id: "c0", name: "weather", arguments: { city: "Rom" } });
+    const history = [user("hi"), assistant("", { toolCalls: [call] })];
+    const edited = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
+    const { turn } = transcript(config(), input({ history, messages: [], answers: [callDecision(call, edited)] }), [
+      toolReturned(
+        "t/0/tool/0",
+        { type: "success", value: "sunny", control: null },
+        { ranArguments: { city: "Rome" } },
+      ),
+    ]);
+    expect(historyMessages(turn.history).slice(1)).toMatchObject([
+      { toolCalls: [{ arguments: { city: "Rom" } }] },
+      { role: "tool", ranArguments: { city: "Rome" } },
+    ]);
+  });
+
+  test("Q9: a cancel keeps what had been received, books it, and answers what is open; the first to ask is remembered", () => {
+    const evidence = { requestId: "r1", origin: "user", reason: "enough" };
+    const received = assistant("It is su");
+    const asking = startTurn(config(), input()).turn;
+    const spent = usage({ inputTokens: 7 });
+    const { turn } = cancelTurn(config(), asking, { evidence, received, usage: spent });
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "It is su"]);
+    expect(turn.usage.inputTokens).toBe(7);
+    const second = cancelTurn(config(), turn, {
+      evidence: { ...evidence, requestId: "r2" },
+      received: null,
+      usage: noUsage,
+    });
+    expect([second.status, second.turn === turn]).toEqual(["stale", true]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { evidence: { requestId: "r1" } } } });
+  });
+
+  test("Q11: the verdict comes first, and what is delivered with it is not claimed", () => {
+    const story = [
+      replied("t/0/model", says("Sunny.")),
+      checkpointDelivered("t/0/before_completion", {
+        verdict: { type: "budget", budget: "tokens" },
+        messages: [user("more")],
+      }),
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Sunny."]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { type: "budget", budget: "tokens" } } });
+  });
+
+  test("Q11: a checkpoint no model call can follow says so, and takes nothing", () => {
+    const limited = config({}, { maxTurns: 1 });
+    const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
+    const { turn } = transcript(limited, input(), story);
+    expect(pendingEffects(turn)).toMatchObject([{ checkpoint: "after_work", last: true }]);
+    const ended = advance(limited, turn, delivered("t/1/after_work", user("more"))).turn;
+    expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "", "sunny"]);
+  });
+
+  test("Q12: nothing is asked in a schema after a budget ran out", () => {
+    const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "Now in JSON." };
+    const story = [
+      replied("t/0/model", says("Sunny.")),
+      checkpointDelivered("t/0/before_completion", { verdict: { type: "budget", budget: "time" } }),
+    ];
+    expect(endOf(config({}, { structuredFinalize }), story).reason).toBe("budget");
+  });
+
+  test("Q13: a cancelled finalize keeps the thread of the loop and how the loop ended", () => {
+    const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "Now in JSON." };
+    const settings = config({}, { structuredFinalize });
+    const { turn } = transcript(settings, input(), [
+      replied("t/0/model", says("Sunny.")),
+      delivered("t/0/before_completion"),
+    ]);
+    const evidence = { requestId: "r", origin: null, reason: null };
+    const ended = cancelTurn(settings, turn, { evidence, received: assistant('{"sk'), usage: noUsage }).turn;
+    expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "Sunny."]);
+    expect(ended.phase).toMatchObject({
+      ending: { outcome: { type: "cancelled" }, pass1: { type: "assistant_message" } },
+    });
+  });
+
+  test("Q15: an empty input drives; a single step ends as such; unknown calls may be answered beside manual ones", () => {
+    expect(pendingEffects(startTurn(config(), input({ messages: [] })).turn)).toMatchObject([{ type: "call_model" }]);
+    const single = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
+    expect(endOf(config({ stopAfter: "step" }), single)).toEqual({ reason: "stop_after", checkpoints: [] });
+    const lenient = config({ onUnknownTool: "answer" });
+    const { turn, lines } = transcript(lenient, input(), [
+      replied("t/0/model", calls("teleport", "weather", "pay")),
+      result("t/0/tool/1", "sunny"),
+    ]);
+    expect(lines.at(-1)).toBe("= manual_tool_calls +c2");
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ code: "not_found" }, { content: "sunny" }]);
+  });
+});
+
+describe("recorded responses", () => {
+  test("a failed call that was recorded without a kind, or without a reason, reads as unknown", () => {
+    const { kind: _, ...legacy } = adapterFailure("rate_limited", { message: "rate limited", code: "429" });
+    expect(readResponse({ type: "model_failed", id: "t/0/model", error: { failure: legacy } })).toMatchObject({
+      ok: true,
+      value: { error: { failure: { kind: "unknown", retryable: true }, terminalReason: "unknown", partial: null } },
+    });
+    const future = { failure: legacy, terminalReason: "melted" };
+    expect(readResponse({ type: "model_failed", id: "t/0/model", error: future })).toMatchObject({
+      value: { error: { terminalReason: "unknown" } },
+    });
+  });
+
+  test("what does not fit is refused with its place", () => {
+    const refused = readResponse({ type: "tool_waits", id: "t/0/tool/0", reason: "mood" });
+    expect(refused.ok ? [] : refused.failure.issues.map(({ path }) => path)).toEqual([["reason"]]);
+  });
+});
+
+test("[lash 64] a turn restored after a sync keeps what was synced, whatever the configuration says now", () => {
+  const syncing = config({}, { syncEnvironment: true });
+  const environment = {
+    instructions: "New.",
+    model: "m2",
+    tools: [toolSpec({ name: "moon", description: "Tells the moon.", schema: {} })],
+    providerTools: [],
+    params: {},
+  };
+  const { turn } = transcript(syncing, input(), [
+    { type: "environment_synced", id: "t/0/environment", environment: null },
+    replied("t/0/model", calls("weather")),
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+    { type: "environment_synced", id: "t/1/environment", environment },
+  ]);
+  const restored = JSON.parse(JSON.stringify(turn));
+  expect(projectRequest(config({}, { systemPrompt: "Other." }), restored)).toMatchObject({
+    model: "m2",
+    tools: [{ name: "moon" }],
+    messages: [{ content: "New." }, {}, {}, {}],
+  });
+});
+
+test("limits are pinned: a deploy that changes them changes the next turn", () => {
+  const { turn } = startTurn(config({}, { maxTurns: 1 }), input());
+  const deployed = config({}, { maxTurns: 9 });
+  const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
+  const ended = story.reduce((before, response) => advance(deployed, before, response).turn, turn);
+  expect(ended.phase).toMatchObject({ ending: { outcome: { type: "max_turns", maxTurns: 1 } } });
+});
+
+test("a cause that history has already is told to the model and not written down again", () => {
+  const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
+  const cause = { id: "w1", eventType: "mail.new", origin, text: "Two letters." };
+  const first = startTurn(config(), input({ messages: [], turnCauses: [cause] })).turn;
+  const again = startTurn(
+    config(),
+    input({ messages: [], history: historyMessages(first.history), turnCauses: [cause] }),
+  );
+  expect(historyMessages(again.turn.history)).toHaveLength(1);
+  expect(projectRequest(config(), again.turn).messages).toHaveLength(2);
+});

@@ -8,7 +8,7 @@ import type { TurnProtocol } from "./protocol.ts";
 import type { AwaitingTools, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 import type { Work } from "./work.ts";
 
-import { runtimeFailure, toolFailure, toolOutcomeParts } from "../model/index.ts";
+import { runtimeFailure, toolFailure } from "../model/index.ts";
 import { applyActions, finish } from "./actions.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { ending } from "./ending.ts";
@@ -16,12 +16,14 @@ import { haltOf, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { digestOf } from "./history.ts";
 import { isSameCall } from "./open-calls.ts";
 import { replyStepEnd } from "./reply-message.ts";
+import { toolReturned, toolWaits } from "./respond.ts";
 import { toolEffectId } from "./turn.ts";
 
 /** Takes the answer to one call. */
 export function answerCall<P extends TurnProtocol>(work: Work<P>, id: string, result: ToolReturned | ToolWaits): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_tools") return;
+  if (result.type === "tool_returned" && !work.spend(result.spent)) return;
   const index = phase.calls.findIndex(({ slot }) => id === toolEffectId(work.turn, slot));
   settle(work, { ...phase, results: phase.results.with(index, result) });
 }
@@ -86,11 +88,10 @@ function answerAtOnce(
     const message = `no tool is called ${call.name}`;
     const failure = toolFailure("not_found", { message, toolName: call.name, toolCallId: call.id });
     const outcome = { type: "failure", failure } as const;
-    const content = toolOutcomeParts(outcome);
-    return { type: "tool_returned", id, outcome, content, ranArguments: null, stops: false, durationMs: 0 };
+    return toolReturned(id, outcome);
   }
   if (!spec.manual || decision !== null) return null;
-  return { type: "tool_waits", id, reason: "manual", question: null, opts: {}, path: [] };
+  return toolWaits(id, "manual");
 }
 
 function settleCell<P extends TurnProtocol>(

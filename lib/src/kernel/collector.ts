@@ -368,7 +368,7 @@ export class Collector {
   }
 
   #stepMetadata(event: StepCompleted, halt: Halt | null): StepMetadata {
-    const { error } = this.#draft;
+    const error = this.#draft.error ?? event.response.error;
     const manual = event.mode === "manual" && event.response.finishReason === "tool_calls";
     return {
       ...(halt === null ? {} : haltMetadata(halt)),

@@ -15,6 +15,7 @@ import type {
   ToolCall,
   ToolMessage,
   ToolOutcome,
+  Usage,
 } from "../model/index.ts";
 import type { LlmTerminalReason } from "./terminal-reason.ts";
 import type { TurnCause } from "./turn-cause.ts";
@@ -95,12 +96,16 @@ export type ModelReplied = {
   readonly reply: ModelReply;
   /** What was sent, when the log is to show it. */
   readonly requestBody: string | null;
+  /** What attempts before this reply have cost. */
+  readonly spent: Usage;
   readonly durationMs: number;
 };
 export type ModelFailed = {
   readonly type: "model_failed";
   readonly id: string;
   readonly error: LlmCallError;
+  /** What attempts before the last one have cost. */
+  readonly spent: Usage;
   readonly durationMs: number;
 };
 
@@ -125,6 +130,8 @@ export type ToolReturned = {
   readonly ranArguments: JsonObject | null;
   /** The caller's policy is to stop at this failure. */
   readonly stops: boolean;
+  /** What turns that the tool ran have cost. */
+  readonly spent: Usage;
   readonly durationMs: number;
 };
 

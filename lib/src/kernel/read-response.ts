@@ -6,7 +6,7 @@ import type { Shape } from "../model/reading.ts";
 import type { CheckpointDelivery, EffectResponse, LlmCallError, Verdict } from "./effect.ts";
 import type { TurnCause } from "./turn-cause.ts";
 
-import { validationFailure } from "../model/index.ts";
+import { noUsage, validationFailure } from "../model/index.ts";
 import {
   array,
   boolean,
@@ -34,6 +34,7 @@ import {
   toolAnswerFields,
   toolCallShape,
   toolOutcomeShape,
+  usageShape,
   variant,
 } from "../model/reading.ts";
 import { llmTerminalReasons } from "./terminal-reason.ts";
@@ -58,6 +59,7 @@ export function readResponse(input: unknown): Result<EffectResponse, ValidationF
 type Of<Type extends EffectResponse["type"]> = Extract<EffectResponse, { readonly type: Type }>;
 
 const durationMs = fallback(number, 0);
+const spent = fallback(usageShape, noUsage);
 const executorShape = object<SuspendedCell["executor"]>({ name: required(string), version: required(string) });
 
 /** A failure without a word on its kind is of an unknown one; so is a reason nobody knows any more. */
@@ -106,12 +108,14 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     id: required(string),
     reply: required(replyShape),
     requestBody: fallback(nullable(string), null),
+    spent,
     durationMs,
   }),
   model_failed: object<Of<"model_failed">>({
     type: required(oneOf(["model_failed"])),
     id: required(string),
     error: required(llmCallErrorShape),
+    spent,
     durationMs,
   }),
   tool_returned: object<Of<"tool_returned">>({
@@ -121,6 +125,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     content: toolAnswerFields.content,
     ranArguments: fallback(nullable(jsonObject), null),
     stops: fallback(boolean, false),
+    spent,
     durationMs,
   }),
   tool_waits: object<Of<"tool_waits">>({

@@ -15,7 +15,7 @@ import type {
 } from "./effect.ts";
 import type { CallAnswer } from "./turn.ts";
 
-import { toolOutcomeParts } from "../model/index.ts";
+import { noUsage, toolOutcomeParts } from "../model/index.ts";
 
 type Rest<R extends { readonly type: string; readonly id: string }, Given extends keyof R> = Partial<
   Omit<R, "type" | "id" | Given>
@@ -23,14 +23,18 @@ type Rest<R extends { readonly type: string; readonly id: string }, Given extend
 
 /** The model answered. */
 export function modelReplied(id: string, reply: ModelReply, rest: Rest<ModelReplied, "reply"> = {}): ModelReplied {
-  return { type: "model_replied", id, reply, requestBody: null, durationMs: 0, ...rest };
+  return { type: "model_replied", id, reply, requestBody: null, spent: noUsage, durationMs: 0, ...rest };
 }
 
 /** The model could not be asked, or its answer broke off. */
 export function modelFailed(
   id: string,
   failure: Failure,
-  { durationMs = 0, ...rest }: Partial<Omit<LlmCallError, "failure">> & { readonly durationMs?: number } = {},
+  {
+    durationMs = 0,
+    spent = noUsage,
+    ...rest
+  }: Partial<Omit<LlmCallError, "failure">> & Partial<Pick<ModelFailed, "durationMs" | "spent">> = {},
 ): ModelFailed {
   const error: LlmCallError = {
     failure,
@@ -39,7 +43,7 @@ export function modelFailed(
     partial: null,
     ...rest,
   };
-  return { type: "model_failed", id, error, durationMs };
+  return { type: "model_failed", id, error, spent, durationMs };
 }
 
 /**
@@ -56,7 +60,17 @@ export function toolReturned(id: string, outcome: ToolOutcome, rest: Rest<ToolRe
   const parts = toolOutcomeParts(outcome);
   const [only] = parts;
   const content = parts.length === 1 && only?.type === "text" ? only.text : parts;
-  return { type: "tool_returned", id, outcome, content, ranArguments: null, stops: false, durationMs: 0, ...rest };
+  return {
+    type: "tool_returned",
+    id,
+    outcome,
+    content,
+    ranArguments: null,
+    stops: false,
+    spent: noUsage,
+    durationMs: 0,
+    ...rest,
+  };
 }
 
 /** Somebody has to say something before the call can have a result. */

@@ -68,10 +68,10 @@ function useEnvironment<P extends TurnProtocol>(work: Work<P>, environment: Envi
   work.update({ environment, environmentDigest: digestOf(canonicalJson(environment)) });
 }
 
-function replied<P extends TurnProtocol>(work: Work<P>, { reply: given, requestBody }: ModelReplied): void {
+function replied<P extends TurnProtocol>(work: Work<P>, { reply: given, requestBody, spent }: ModelReplied): void {
   const reply = storableReply(given);
   const { phase, finalize, policy, step } = work.turn;
-  if (!work.spend(reply.usage)) return;
+  if (!work.spend(spent) || !work.spend(reply.usage)) return;
   work.log(llmDebug({ sessionId: work.config.sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {
@@ -88,11 +88,11 @@ function replied<P extends TurnProtocol>(work: Work<P>, { reply: given, requestB
   applyActions(work, work.config.protocolDriver.handleLlmSuccess(work.view, reply, driverState));
 }
 
-function modelFailed<P extends TurnProtocol>(work: Work<P>, { error }: ModelFailed): void {
+function modelFailed<P extends TurnProtocol>(work: Work<P>, { error, spent }: ModelFailed): void {
   const { failure, partial, requestBody, terminalReason } = error;
   const { step } = work.turn;
   const heard = partial === null ? modelReply() : storableReply(partial);
-  if (!work.spend(heard.usage)) return;
+  if (!work.spend(spent) || !work.spend(heard.usage)) return;
   const reply: ModelReply = { ...heard, finishReason: "error", error: failure, toolCalls: [] };
   const where = { sessionId: work.config.sessionId, protocolIteration: step, requestBody };
   work.log(llmError(where, failure, terminalReason));

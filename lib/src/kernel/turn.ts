@@ -136,7 +136,9 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly approved: readonly ApprovedCall[];
   /** The cell this turn was started to go on with, until it does. */
   readonly resumes: SuspendedCell | null;
+  /** What the turn has cost, and what of it the open step has. */
   readonly usage: Usage;
+  readonly stepUsage: Usage;
   /** The reply of the step that is open; `null` between steps. */
   readonly openReply: ModelReply | null;
   /** The effects of this step that have been answered: none of them may be ordered again. */
@@ -241,8 +243,8 @@ export type StepEnd = {
   readonly mode: ToolMode;
 };
 
-/** The same with the number of the step that ended. */
-export type EndedStep = StepEnd & { readonly step: number };
+/** The same with the number of the step that ended, and what it has cost: all attempts at its reply, and turns its tools ran. */
+export type EndedStep = StepEnd & { readonly step: number; readonly usage: Usage };
 
 /** For whoever watches what goes to models. Only told where `emitLlmTrace` is set. */
 export type LogEvent = LlmDebug | LlmError;

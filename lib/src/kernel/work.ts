@@ -14,7 +14,7 @@ import type {
   TurnMachineConfig,
 } from "./turn.ts";
 
-import { addUsage, isTransient, runtimeFailure, system, textPart } from "../model/index.ts";
+import { addUsage, isTransient, noUsage, runtimeFailure, system, textPart } from "../model/index.ts";
 import { ending } from "./ending.ts";
 import { appendHistory } from "./history.ts";
 import { openCalls } from "./open-calls.ts";
@@ -97,7 +97,7 @@ export class Work<P extends TurnProtocol> {
 
   nextStep(free: number): void {
     const { step, runOffset } = this.#turn;
-    this.update({ step: step + 1, runOffset: runOffset + free, openReply: null, answered: [] });
+    this.update({ step: step + 1, runOffset: runOffset + free, stepUsage: noUsage, openReply: null, answered: [] });
   }
 
   /** The next step is the one call beyond the limit. */
@@ -119,18 +119,20 @@ export class Work<P extends TurnProtocol> {
   }
 
   endStep(step: StepEnd): void {
-    this.#stepEnded = { ...step, step: this.#turn.step };
+    const { step: number, stepUsage: usage } = this.#turn;
+    this.#stepEnded = { ...step, step: number, usage };
   }
 
   /** Books what was spent; false when the sum is no longer a number one can count on, which ends the turn. */
   spend(usage: Usage): boolean {
     const sum = addUsage(this.#turn.usage, usage);
-    if (sum.ok) {
-      this.update({ usage: sum.value });
+    const ofStep = addUsage(this.#turn.stepUsage, usage);
+    if (sum.ok && ofStep.ok) {
+      this.update({ usage: sum.value, stepUsage: ofStep.value });
       return true;
     }
-    const failure = runtimeFailure("token_usage_overflow", { message: sum.failure.message });
-    this.fail({ type: "runtime_error", failure });
+    const message = sum.ok ? "the tokens of a step are more than can be counted" : sum.failure.message;
+    this.fail({ type: "runtime_error", failure: runtimeFailure("token_usage_overflow", { message }) });
     return false;
   }
 

@@ -29,3 +29,4 @@ export {
 } from "./shape.ts";
 export { toolOutcomeShape } from "./tool-outcome.ts";
 export { toolCallShape } from "./tool.ts";
+export { usageShape } from "./usage.ts";

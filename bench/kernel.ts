@@ -7,9 +7,11 @@ import type { TurnEvent } from "everturn/model";
 import {
   advance,
   appendHistory,
+  canonicalJson,
   checkpointDelivered,
   Collector,
   modelReplied,
+  pendingEffects,
   startHistory,
   startTurn,
   toolReturned,
@@ -95,9 +97,12 @@ const asked = modelReply({
 function oneStep(turn: Turn): Turn {
   let next = turn;
   let written = 0;
+  // What a store would keep of it: the row of the journal, with the canonical effect, and what is new.
   const take = (response: EffectResponse) => {
+    const [effect] = pendingEffects(next);
     const { turn: after, notices } = advance(settings, next, response);
-    written += JSON.stringify(notices).length;
+    written += canonicalJson(effect === undefined ? null : { ...effect }).length;
+    written += JSON.stringify(response).length + JSON.stringify(notices).length;
     next = after;
   };
   const id = (what: string) => `t/${next.step}/${what}`;

@@ -10,10 +10,16 @@ import { pendingEffects } from "./turn.ts";
 
 /** Applies what a protocol wants done, in order. Exactly one of its actions says where the turn goes from here. */
 export function applyActions<P extends TurnProtocol>(work: Work<P>, actions: readonly DriverAction<P>[]): void {
-  const directions = actions.filter(({ type }) => type.startsWith("start_") || type === "finish");
+  if (!isListOfActions(actions)) {
+    return refuse(work, "a protocol has to answer with a list of actions that are known");
+  }
+  const directions = actions.filter(({ type }) => isDirection[type]);
   const [direction] = directions;
   if (directions.length !== 1) {
     return refuse(work, `a protocol has to start one thing or finish; it wanted ${directions.length} of them`);
+  }
+  if (actions.filter(({ type }) => type === "end_step").length > 1) {
+    return refuse(work, "a protocol ended the same step twice");
   }
   if (direction?.type === "start_tools") {
     const slots = new Set(direction.calls.map(({ slot }) => slot));
@@ -28,6 +34,25 @@ export function applyActions<P extends TurnProtocol>(work: Work<P>, actions: rea
   const again = pendingEffects(work.turn).find(({ id }) => answered.includes(id));
   if (again !== undefined) refuse(work, `a protocol ordered ${again.id}, which has been answered already`);
 }
+
+/** Protocols may come from programs without a compiler. */
+function isListOfActions(actions: unknown): boolean {
+  return Array.isArray(actions) && actions.every((action) => Object.hasOwn(isDirection, action?.type ?? ""));
+}
+
+/** Which actions say where a turn goes. */
+const isDirection: { readonly [T in DriverAction["type"]]: boolean } = {
+  emit: false,
+  append_events: false,
+  end_step: false,
+  advance_protocol_iteration: false,
+  schedule_turn_limit_final: false,
+  start_llm: true,
+  start_tools: true,
+  start_exec: true,
+  start_checkpoint: true,
+  finish: true,
+};
 
 function refuse<P extends TurnProtocol>(work: Work<P>, message: string): void {
   work.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });

@@ -5,7 +5,7 @@
 import type { CellCall, PendingToolCall, SuspendedCell, ToolOutcome } from "../model/index.ts";
 import type { CodeCalls, ToolReturned, ToolWaits } from "./effect.ts";
 import type { TurnProtocol } from "./protocol.ts";
-import type { AwaitingTools, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
+import type { AwaitingTools, BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 import type { Work } from "./work.ts";
 
 import { runtimeFailure, toolFailure } from "../model/index.ts";
@@ -14,28 +14,29 @@ import { canonicalJson } from "./canonical-json.ts";
 import { ending } from "./ending.ts";
 import { haltOf, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { digestOf } from "./history.ts";
-import { isSameCall } from "./open-calls.ts";
 import { replyStepEnd } from "./reply-message.ts";
 import { toolReturned, toolWaits } from "./respond.ts";
-import { toolEffectId } from "./turn.ts";
+import { callEffectId, toolEffectId } from "./turn.ts";
 
 /** Takes the answer to one call. */
 export function answerCall<P extends TurnProtocol>(work: Work<P>, id: string, result: ToolReturned | ToolWaits): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_tools") return;
   if (result.type === "tool_returned" && !work.spend(result.spent)) return;
-  const index = phase.calls.findIndex(({ slot }) => id === toolEffectId(work.turn, slot));
+  const slot = Number(id.slice(id.lastIndexOf("/") + 1));
+  const index = phase.calls.findIndex((call) => call.slot === slot);
   settle(work, { ...phase, results: phase.results.with(index, result) });
 }
 
 function settle<P extends TurnProtocol>(work: Work<P>, phase: AwaitingTools<P>): void {
   work.wait(phase);
   if (phase.results.includes(null)) return;
-  const completed = phase.calls.flatMap(({ call, slot }, index): readonly CompletedToolCall[] => {
+  const completed = phase.calls.flatMap(({ call, slot, ...tried }, index): readonly CompletedToolCall[] => {
     const result = phase.results[index] ?? null;
-    return result === null ? [] : [{ call, slot, result }];
+    const idempotencyKey = tried.idempotencyKey ?? callEffectId(work.turn, slot);
+    return result === null ? [] : [{ call, slot, idempotencyKey, result }];
   });
-  if (phase.cell !== null) return settleCell(work, phase.cell, phase.calls, completed);
+  if (phase.cell !== null) return settleCell(work, phase.cell, completed);
   const ids = completed.map(({ slot }) => toolEffectId(work.turn, slot));
   work.update({ answered: [...work.turn.answered, ...ids] });
   applyActions(work, work.config.protocolDriver.handleToolResults(work.view, completed));
@@ -51,7 +52,7 @@ export function startCellCalls<P extends TurnProtocol>(work: Work<P>, { calls, e
   }
   const first = phase.cell.calls.length;
   const asked = calls.map((call): CellCall => ({ call, answer: null }));
-  const cell: Cell<P> = { ...phase.cell, executor, calls: [...phase.cell.calls, ...asked] };
+  const cell: BegunCell<P> = { ...phase.cell, executor, calls: [...phase.cell.calls, ...asked] };
   const slotted = calls.map((call, index) => ({ call, slot: first + index, decision: null, idempotencyKey: null }));
   startCalls(work, cell, slotted);
 }
@@ -61,20 +62,16 @@ export function resumeCell<P extends TurnProtocol>(work: Work<P>, suspended: Sus
   const { environment, id, language, code, executor, calls } = suspended;
   const { approved } = work.turn;
   const environmentAfter = work.turn.environment;
-  const cell: Cell<P> = { id, language, code, executor, calls, driverState: null, environmentAfter };
+  const cell: BegunCell<P> = { id, language, code, executor, calls, driverState: null, environmentAfter };
   work.update({ resumes: null, approved: [], environment, environmentDigest: digestOf(canonicalJson(environment)) });
-  const open = calls.flatMap(({ call, answer }, slot): readonly SlottedCall[] => {
-    if (answer !== null) return [];
-    const consent = approved.find((one) => isSameCall(one.call, call));
-    return [{ call, slot, decision: consent?.decision ?? null, idempotencyKey: consent?.idempotencyKey ?? null }];
-  });
-  if (open.length === 0) return work.wait({ type: "awaiting_code", cell });
-  startCalls(work, cell, open);
+  if (approved.length === 0) return work.wait({ type: "awaiting_code", cell });
+  startCalls(work, cell, approved);
 }
 
-function startCalls<P extends TurnProtocol>(work: Work<P>, cell: Cell<P>, calls: readonly SlottedCall[]): void {
-  const results = calls.map((call) => answerAtOnce(work.turn, call));
-  settle(work, { type: "awaiting_tools", calls, results, cell });
+function startCalls<P extends TurnProtocol>(work: Work<P>, cell: BegunCell<P>, calls: readonly SlottedCall[]): void {
+  const begun = { type: "awaiting_tools", calls, results: calls.map(() => null), cell } as const;
+  work.wait(begun);
+  settle(work, { ...begun, results: calls.map((call) => answerAtOnce(work.turn, call)) });
 }
 
 /** The answer to a call in a cell that is nobody's to run: the tool is the caller's own, or there is none of that name. */
@@ -82,7 +79,7 @@ function answerAtOnce(
   turn: Turn<TurnProtocol>,
   { call, slot, decision }: SlottedCall,
 ): ToolReturned | ToolWaits | null {
-  const id = toolEffectId(turn, slot);
+  const id = callEffectId(turn, slot);
   const spec = turn.environment.tools.find(({ name }) => name === call.name);
   if (spec === undefined) {
     const message = `no tool is called ${call.name}`;
@@ -96,34 +93,37 @@ function answerAtOnce(
 
 function settleCell<P extends TurnProtocol>(
   work: Work<P>,
-  cell: Cell<P>,
-  calls: readonly SlottedCall[],
+  cell: BegunCell<P>,
   completed: readonly CompletedToolCall[],
 ): void {
-  const answers = new Map(completed.map(({ slot, result }) => [slot, answerIn(result)]));
-  const after = cell.calls.map((known, slot) => ({ ...known, answer: answers.get(slot) ?? known.answer }));
-  const going: Cell<P> = { ...cell, calls: after };
-  const waits = completed.flatMap((one, index) => {
-    const key = calls[index]?.idempotencyKey ?? toolEffectId(work.turn, one.slot);
-    return waitOf(one, { idempotencyKey: key, cellId: cell.id });
-  });
+  const calls = [...cell.calls];
+  for (const { slot, call, result } of completed) calls[slot] = { call, answer: answerIn(result) };
+  const going: BegunCell<P> = { ...cell, calls };
+  const waits = completed.flatMap((one) => waitOf(one, cell.id));
   const halt = completed.map(haltOf).find((outcome) => outcome !== null && outcome.type !== "ask_user") ?? null;
   if (halt === null && waits.length === 0) return work.wait({ type: "awaiting_code", cell: going });
   endOpenStep(work);
-  if (halt !== null) return finish(work, ending(halt));
+  if (halt !== null) {
+    leaveCell(work, cell);
+    return finish(work, ending(halt));
+  }
   suspend(work, going, waits);
 }
 
 /** The turn ends, and the cell is left to be gone on with. */
-function suspend<P extends TurnProtocol>(work: Work<P>, cell: Cell<P>, waits: readonly PendingToolCall[]): void {
+function suspend<P extends TurnProtocol>(work: Work<P>, cell: BegunCell<P>, waits: readonly PendingToolCall[]): void {
   const { turnId, step, environment } = work.turn;
-  const { id, language, code, calls } = cell;
-  const executor = cell.executor ?? { name: "unknown", version: "0" };
+  const { id, language, code, calls, executor } = cell;
   const asked = waits.find(({ reason }) => reason === "question");
   if (asked !== undefined) work.append([questionMessage(asked, `${turnId}/${step}/question`)]);
   const suspendedCell: SuspendedCell = { id, language, code, executor, environment, calls };
   const outcome = waitingOutcome(waits) ?? { type: "outcome_unknown" };
   work.end({ ...ending(outcome), pendingToolCalls: waits, suspendedCell });
+}
+
+/** The cell is over: a turn that resumed it goes on in surroundings of its own. */
+export function leaveCell<P extends TurnProtocol>(work: Work<P>, { environmentAfter: environment }: Cell<P>): void {
+  if (environment !== null) work.update({ environment, environmentDigest: digestOf(canonicalJson(environment)) });
 }
 
 function endOpenStep<P extends TurnProtocol>(work: Work<P>): void {

@@ -210,7 +210,8 @@ describe("tools", () => {
     expect(lines(config(), input(), [replied("t/0/model", calls("weather")), waits]).at(-1)).toBe("= approval +c0");
     const call = toolCall({ id: "c0", name: "weather", arguments: {} });
     const decision = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
-    const again = input({ messages: [], answers: [callDecision(call, decision)] });
+    const history = [user("hi"), assistant("", { toolCalls: [call] })];
+    const again = input({ history, messages: [], answers: [callDecision(call, decision)] });
     expect(pendingEffects(startTurn(config(), again).turn)).toEqual([
       { type: "call_tool", id: "t/0/tool/0", call, decision, idempotencyKey: "t/0/tool/0" },
     ]);
@@ -394,6 +395,7 @@ test("[lash 12] finish ends the list of actions, after progress has been told", 
     outcome: { type: "empty" },
     pendingToolCalls: [],
     suspendedCell: null,
+    partial: null,
     pass1: null,
     pass2Error: null,
   } as const;

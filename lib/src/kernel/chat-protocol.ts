@@ -126,7 +126,9 @@ function onCalls(
   if (unknown !== undefined && options.onUnknownTool === "error")
     return onUnknown(options, context, reply, calls, unknown);
   const runnable = calls.flatMap((call, slot) =>
-    specOf(context, call)?.manual === false ? [{ call, slot, decision: null, idempotencyKey: null }] : [],
+    specOf(context, call) !== undefined && !isManual(context, call)
+      ? [{ call, slot, decision: null, idempotencyKey: null }]
+      : [],
   );
   if (runnable.length > 0) return [{ type: "start_tools", calls: runnable }];
   return answerAndGoOn(options, context, calls, []);
@@ -195,7 +197,7 @@ function afterTools(
 ): readonly DriverAction[] {
   const reply = context.openReply;
   const manual = reply?.toolCalls.flatMap((call, slot) => (isManual(context, call) ? [{ call, slot }] : [])) ?? [];
-  const waits = completed.flatMap((one) => waitOf(one, { idempotencyKey: callId(context, one.slot), cellId: null }));
+  const waits = completed.flatMap((one) => waitOf(one, null));
   const left = manual.map(({ call, slot }) => pendingCall(call, "manual", { idempotencyKey: callId(context, slot) }));
   const asked = waits.find(({ reason }) => reason === "question") ?? null;
   const halt = completed.map(haltOf).find((outcome) => outcome !== null) ?? null;
@@ -224,7 +226,7 @@ function afterTools(
     const messages = asks === null ? [] : [questionMessage(asks, id)];
     return [...step, { type: "append_events", messages }, finish(outcome)];
   }
-  if (options.stopAfter !== null) return [...step, finish({ type: "stop_after" })];
+  if (options.stopAfter !== null && reply !== null) return [...step, finish({ type: "stop_after" })];
   // Calls that were consented to come before the first model call of their turn and are not counted.
   const free = reply === null;
   return [
@@ -260,7 +262,7 @@ function isOpenQuestion({
 }
 
 function isManual(context: Context, call: ToolCall): boolean {
-  return specOf(context, call)?.manual === true;
+  return specOf(context, call)?.manual ?? false;
 }
 
 function specOf(context: Context, call: ToolCall) {

@@ -2,7 +2,7 @@
 // calls; each call is an effect of its own, and the cell runs again with the answers there are. A turn ends when the model says something
 // without a cell, or when a cell finishes with a value.
 
-import type { CellCall, Issue, Json, Message, ModelReply, TextPart, TurnOutcome } from "../model/index.ts";
+import type { CellCall, ModelReply, SystemMessage, TextPart, TurnOutcome } from "../model/index.ts";
 import type { CodeFailed, CodeFinished } from "./effect.ts";
 import type {
   DriverAction as Action,
@@ -12,16 +12,9 @@ import type {
   UnitTurnProtocol,
 } from "./protocol.ts";
 
-import {
-  adapterFailure,
-  messageText,
-  renderIssue,
-  runtimeFailure,
-  system,
-  textPart,
-  toolOutcomeStatus,
-  truncateMiddle,
-} from "../model/index.ts";
+import { adapterFailure, messageText, renderIssue, textPart } from "../model/index.ts";
+import { cellFailed, cellNote } from "./cell-note.ts";
+import { chatProtocol } from "./chat-protocol.ts";
 import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
 import { replyMessage, replyStepEnd } from "./reply-message.ts";
 import { unrunAnswer } from "./tool-answer.ts";
@@ -31,8 +24,12 @@ export type CodeProtocolOptions = {
   readonly language: string;
   /** The turn has to end with a value that a cell finished with; words alone are not enough. */
   readonly requireFinish: boolean;
-  /** What is wrong with a value a cell wants to finish with; the model is told and tries again. Has to be pure. */
-  readonly checkFinish: (value: Json) => readonly Issue[];
+  /** Other words that stand behind the ticks for the same language. */
+  readonly aliases: readonly string[];
+  /** A reply without a word is an error, or completes the turn. */
+  readonly onEmptyReply: "complete" | "error";
+  /** Stop after one reply, or after one reply and its cell. */
+  readonly stopAfter: "reply" | "step" | null;
 };
 
 type Context = DriverContextView<TurnProtocol>;
@@ -45,18 +42,19 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   const chosen: CodeProtocolOptions = {
     language: "javascript",
     requireFinish: false,
-    checkFinish: () => [],
+    aliases: ["js", "mjs"],
+    onEmptyReply: "error",
+    stopAfter: null,
     ...options,
   };
   return {
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: false, overrides: {}, driverState: null }],
     handleLlmSuccess: (context, reply) => onReply(chosen, context, reply),
-    handleToolResults: () => [finish({ type: "runtime_error", failure: noTools })],
+    // Calls of a conversation that had tools of its own, which somebody has consented to since.
+    handleToolResults: chatProtocol<P>({ stopAfter: chosen.stopAfter }).handleToolResults,
     handleExecResult: (context, result, calls) => onCell(chosen, context, result, calls),
   };
 }
-
-const noTools = runtimeFailure("invalid_actions", { message: "in the code protocol tools are called by cells alone" });
 
 function onReply(options: CodeProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
   const said = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/reply`);
@@ -67,25 +65,27 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   );
   const append: DriverAction = { type: "append_events", messages: [said, ...unrun] };
   const outcome = outcomeOfText(reply, text);
-  if (outcome.type === "incomplete" || outcome.type === "filtered")
-    return [append, ...stepEnd(reply), complete(outcome)];
-  if (text.trim() === "" && unrun.length > 0) return [append, ...goOn(context, reply, [errorPart(`${why}.`)])];
+  const done = (how: TurnOutcome): DriverAction => (options.stopAfter === null ? complete(how) : finish(how));
+  if (outcome.type === "incomplete" || outcome.type === "filtered") return [append, ...stepEnd(reply), done(outcome)];
+  if (text.trim() === "" && unrun.length > 0) return [append, ...goOn(options, context, reply, [errorPart(`${why}.`)])];
+  if (text.trim() === "" && options.onEmptyReply === "complete") return [append, ...stepEnd(reply), done(outcome)];
   if (text.trim() === "") {
     const message = "Model returned no assistant text or code.";
     const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
     const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
     return [error, ...stepEnd(reply), finish({ type: "provider_error", failure })];
   }
-  const [cell, ...more] = cellsIn(text, options.language);
+  const [cell, ...more] = cellsIn(text, [options.language, ...options.aliases]);
   if (cell === undefined) {
-    if (!options.requireFinish) return [append, ...stepEnd(reply), complete(outcome)];
+    if (!options.requireFinish) return [append, ...stepEnd(reply), done(outcome)];
     const missing = "The turn ends when a cell finishes with a value. Write a cell that does.";
-    return [append, ...goOn(context, reply, [errorPart(missing)])];
+    return [append, ...goOn(options, context, reply, [errorPart(missing)])];
   }
   if (more.length > 0) {
     const crowd = `One cell a reply: this one had ${more.length + 1}, and none of them was run.`;
-    return [append, ...goOn(context, reply, [errorPart(crowd)])];
+    return [append, ...goOn(options, context, reply, [errorPart(crowd)])];
   }
+  if (options.stopAfter === "reply") return [append, ...stepEnd(reply), finish({ type: "stop_after" })];
   return [append, { type: "start_exec", language: options.language, code: cell, driverState: null }];
 }
 
@@ -96,36 +96,29 @@ function onCell(
   calls: readonly CellCall[],
 ): readonly DriverAction[] {
   const reply = context.openReply;
-  if (result.type === "code_failed") return goOn(context, reply, [errorPart(whatRan(result, calls))]);
+  if (result.type === "code_failed") return goOn(options, context, reply, [cellFailed(whyFailed(result), calls)]);
   const seen = [
     ...result.observations.map((text) => textPart(text, { kind: "output" })),
     ...(result.error === null ? [] : [errorPart(result.error)]),
   ];
   const { finish: end } = result;
-  if (end === null) return goOn(context, reply, seen.length > 0 ? seen : [textPart("The cell printed nothing.")]);
-  const issues = end.type === "value" ? options.checkFinish(end.value) : [];
+  if (end === null)
+    return goOn(options, context, reply, seen.length > 0 ? seen : [textPart("The cell printed nothing.")]);
+  const issues = end.type === "value" ? end.issues : [];
   if (issues.length > 0) {
     const wrong = `The value the cell finished with does not fit: ${issues.map(renderIssue).join("; ")}`;
-    return goOn(context, reply, [...seen, errorPart(wrong)]);
+    return goOn(options, context, reply, [...seen, errorPart(wrong)]);
   }
+  const how: TurnOutcome = { type: end.type === "value" ? "final_value" : "submitted_error", value: end.value };
   return [
     { type: "append_events", messages: seen.length > 0 ? [observation(context, seen)] : [] },
     ...stepEnd(reply),
-    complete({ type: end.type === "value" ? "final_value" : "submitted_error", value: end.value }),
+    options.stopAfter === null ? complete(how) : finish(how),
   ];
 }
 
-/** Why a cell came to no end, and which of its calls were made all the same. */
-function whatRan({ message, reason }: CodeFailed, calls: readonly CellCall[]): string {
-  const head = reason === "diverged" ? `The cell did not go the same way twice and was given up. ${message}` : message;
-  const ran = calls.flatMap(({ call, answer }) =>
-    answer === null ? [] : [`${call.name}(${argumentsOf(call)}): ${toolOutcomeStatus(answer)}`],
-  );
-  return ran.length === 0 ? head : `${head}\nWhat it had called by then:\n${ran.join("\n")}`;
-}
-
-function argumentsOf(call: CellCall["call"]): string {
-  return truncateMiddle(JSON.stringify(call.arguments ?? {}), 200);
+function whyFailed({ message, reason }: CodeFailed): string {
+  return reason === "diverged" ? `The cell did not go the same way twice and was given up. ${message}` : message;
 }
 
 function errorPart(text: string): TextPart {
@@ -133,10 +126,17 @@ function errorPart(text: string): TextPart {
 }
 
 /** Tells the model what came of its reply and lets it go on, as far as the limit allows. A cell of an earlier turn had no reply here. */
-function goOn(context: Context, reply: ModelReply | null, seen: readonly TextPart[]): readonly DriverAction[] {
+function goOn(
+  options: CodeProtocolOptions,
+  context: Context,
+  reply: ModelReply | null,
+  seen: readonly TextPart[],
+): readonly DriverAction[] {
   const free = reply === null;
+  const told: DriverAction = { type: "append_events", messages: [observation(context, seen)] };
+  if (options.stopAfter !== null) return [told, ...stepEnd(reply), finish({ type: "stop_after" })];
   return [
-    { type: "append_events", messages: [observation(context, seen)] },
+    told,
     ...stepEnd(reply),
     { type: "advance_protocol_iteration", free },
     {
@@ -150,9 +150,8 @@ function goOn(context: Context, reply: ModelReply | null, seen: readonly TextPar
   ];
 }
 
-function observation(context: Context, seen: readonly TextPart[]): Message {
-  const id = `${context.turnId}/${context.protocolIteration}/observation`;
-  return system(seen, { id, origin: { type: "plugin", pluginId: "code", transient: false } });
+function observation(context: Context, seen: readonly TextPart[]): SystemMessage {
+  return cellNote(seen, `${context.turnId}/${context.protocolIteration}/observation`);
 }
 
 function complete(outcome: TurnOutcome): DriverAction {
@@ -171,20 +170,25 @@ function stepEnd(reply: ModelReply | null): readonly DriverAction[] {
   return reply === null ? [] : [{ type: "end_step", ...replyStepEnd(reply) }];
 }
 
-/** The cells of a reply: what stands between lines of three ticks, in the language or in none that is named. */
-function cellsIn(text: string, language: string): readonly string[] {
+/**
+ * The cells of a reply: what stands between a line of three or more ticks, in the language or in none that is named, and the next line of
+ * as many ticks with nothing behind them, or the end.
+ */
+function cellsIn(text: string, languages: readonly string[]): readonly string[] {
   const cells: string[] = [];
-  let open: { readonly isCell: boolean; readonly lines: string[] } | null = null;
+  let open: { readonly ticks: number; readonly isCell: boolean; readonly lines: string[] } | null = null;
   for (const line of text.split("\n")) {
-    const fence = /^```(\S*)\s*$/.exec(line.trimStart());
-    if (open !== null && fence !== null && fence[1] === "") {
+    const [, ticks = "", language = "", rest = ""] = /^ {0,3}(`{3,})\s*(\S*)(.*)$/.exec(line) ?? [];
+    if (open === null) {
+      const isCell = language === "" || languages.includes(language.toLowerCase());
+      if (ticks !== "") open = { ticks: ticks.length, isCell, lines: [] };
+    } else if (ticks.length >= open.ticks && language === "" && rest.trim() === "") {
       if (open.isCell) cells.push(open.lines.join("\n"));
       open = null;
-    } else if (open !== null) {
+    } else {
       open.lines.push(line);
-    } else if (fence !== null) {
-      open = { isCell: fence[1] === "" || fence[1] === language, lines: [] };
     }
   }
+  if (open?.isCell === true) cells.push(open.lines.join("\n"));
   return cells;
 }

@@ -58,9 +58,12 @@ type Halt =
 /** What one model call has said so far: all that a `step_reset` makes void. Maps keep the order in which things were first heard of. */
 class Draft {
   readonly blocks = new Map<string, Block>();
-  /** How many blocks had no id to be found by. */
+  /** How many blocks had no id to be found by, and the newest of each kind. */
   unnamed = 0;
-  readonly calls = new Map<string, OpenCall>();
+  readonly newestUnnamed: { text: Block | null; reasoning: Block | null } = { text: null, reasoning: null };
+  readonly calls: OpenCall[] = [];
+  /** The newest call of each id: providers repeat them. */
+  readonly callsById = new Map<string, OpenCall>();
   completed: MessageCompleted | null = null;
   finishReason: FinishReason | null = null;
   usage: Usage = noUsage;
@@ -78,7 +81,7 @@ export class Collector {
   #openId: string | null = null;
   #openText = "";
   #thread: Thread | null;
-  #answers = new Map<string, ToolMessage>();
+  #answers: ToolMessage[] = [];
   #halts: Halt[] = [];
   readonly #steps: StepResult[] = [];
   #chat: ChatResult | null = null;
@@ -115,14 +118,14 @@ export class Collector {
         this.#replace("reasoning", event.id, event.text);
         return;
       case "tool_call_started": {
-        const call = this.#call(event.id);
+        const call = this.#newCall(event.id);
         call.name = event.name;
         call.providerExecuted = event.providerExecuted;
         return;
       }
       case "tool_call_completed": {
         const { type: _, providerExecuted, ...whole } = event;
-        const call = this.#call(event.id);
+        const call = this.#newCall(event.id);
         call.whole = whole;
         call.providerExecuted = providerExecuted;
         return;
@@ -240,7 +243,7 @@ export class Collector {
         ? { type: "cancelled", evidence: { requestId: "consumer", origin: null, reason: "the stream was left early" } }
         : { type: "provider_error", failure: error };
     const { completed, blocks, calls } = this.#draft;
-    const heard = completed !== null || this.#draft.error !== null || blocks.size > 0 || calls.size > 0;
+    const heard = completed !== null || this.#draft.error !== null || blocks.size > 0 || calls.length > 0;
     return {
       thread,
       finalResponse: heard ? this.reply() : (lastStep?.response ?? null),
@@ -248,7 +251,7 @@ export class Collector {
       outcome,
       pendingQuestion: null,
       pendingToolCallId: null,
-      pendingToolCalls: [],
+      pendingToolCalls: lastStep?.pendingToolCalls ?? [],
       suspendedCell: null,
       steps: [...this.#steps],
       usage: this.#spent(),
@@ -267,7 +270,7 @@ export class Collector {
 
   #startStep(): void {
     this.#begin(new Draft());
-    this.#answers = new Map();
+    this.#answers = [];
     this.#halts = [];
   }
 
@@ -280,6 +283,7 @@ export class Collector {
     const key = id === null ? `${type}#${this.#draft.unnamed}` : `${type}:${id}`;
     const block = blocks.get(key) ?? { id, type, text: "" };
     blocks.set(key, block);
+    if (id === null) this.#draft.newestUnnamed[type] = block;
     this.#openBlock = block;
     this.#openId = id;
     this.#openIsText = type === "text";
@@ -288,9 +292,8 @@ export class Collector {
 
   /** Sets the whole text of a block: the one of this id or, without one, the newest of its kind that has none either. */
   #replace(type: Block["type"], id: string | null, text: string): void {
-    const unnamed =
-      id === null ? this.#blocks().findLast((block) => block.type === type && block.id === null) : undefined;
-    if (unnamed === undefined) {
+    const unnamed = id === null ? this.#draft.newestUnnamed[type] : null;
+    if (unnamed === null) {
       this.#open(type, id);
       this.#openText = text;
     } else {
@@ -318,23 +321,40 @@ export class Collector {
   }
 
   #call(id: string): OpenCall {
-    const { calls } = this.#draft;
-    const call = calls.get(id) ?? { id, name: "", raw: "", whole: null, providerExecuted: false };
-    calls.set(id, call);
+    return this.#draft.callsById.get(id) ?? this.#addCall(id);
+  }
+
+  /** The call of this id that is not whole yet: after a whole one, another begins. */
+  #newCall(id: string): OpenCall {
+    const call = this.#draft.callsById.get(id);
+    return call === undefined || call.whole !== null ? this.#addCall(id) : call;
+  }
+
+  #addCall(id: string): OpenCall {
+    const call: OpenCall = { id, name: "", raw: "", whole: null, providerExecuted: false };
+    this.#draft.calls.push(call);
+    this.#draft.callsById.set(id, call);
     return call;
   }
 
-  /** The last answer to a call counts. */
+  /** Where there are as many answers to an id as calls of it, the last one counts. */
   #answer(toolCallId: string, answer: Pick<ToolMessage, "content" | "status"> & Partial<ToolMessage>): void {
     const { content, status, code = null, ranArguments = null } = answer;
     const message = { id: null, name: null, origin: null, metadata: {}, role: "tool", toolCallId } as const;
-    this.#answers.set(toolCallId, { ...message, content, status, code, ranArguments });
+    const calls = this.#draft.calls.filter((call) => call.id === toolCallId).length;
+    const given = this.#answers.filter((known) => known.toolCallId === toolCallId).length;
+    if (given >= Math.max(1, calls))
+      this.#answers.splice(
+        this.#answers.findLastIndex((known) => known.toolCallId === toolCallId),
+        1,
+      );
+    this.#answers.push({ ...message, content, status, code, ranArguments });
   }
 
   /** The calls somebody has to answer. What the stream left unfinished, the whole message may have. */
   #toolCalls(): readonly ToolCall[] {
     const said = this.#draft.completed?.message.toolCalls ?? [];
-    const heard = [...this.#draft.calls.values()].filter((call) => !call.providerExecuted);
+    const heard = this.#draft.calls.filter((call) => !call.providerExecuted);
     if (heard.length === 0) return said;
     return heard.map(({ id, name, raw, whole }) => {
       const known = whole ?? said.find((call) => call.id === id);
@@ -359,7 +379,7 @@ export class Collector {
     return {
       thread: event.thread,
       response: event.response,
-      toolResults: [...this.#answers.values()].toSorted(byCall),
+      toolResults: this.#answers.toSorted(byCall),
       pendingToolCalls: event.pendingToolCalls,
       usage: event.usage,
       done: halt !== null || finish !== "tool_calls",

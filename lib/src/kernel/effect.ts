@@ -6,9 +6,11 @@ import type {
   Decision,
   Environment,
   Failure,
+  Issue,
   Json,
   JsonObject,
   Message,
+  ModelName,
   ModelReply,
   PendingReason,
   SuspendedCell,
@@ -94,6 +96,8 @@ export type ModelReplied = {
   readonly type: "model_replied";
   readonly id: string;
   readonly reply: ModelReply;
+  /** The model that answered, when it is another than the one that was asked; it stays for the rest of the turn. */
+  readonly model: ModelName | null;
   /** What was sent, when the log is to show it. */
   readonly requestBody: string | null;
   /** What attempts before this reply have cost. */
@@ -155,10 +159,15 @@ export type CodeFinished = {
   readonly observations: readonly string[];
   /** What the cell threw, for the model. */
   readonly error: string | null;
-  /** What the cell ended the turn with, if it did: a value, or an error it gave up with. */
-  readonly finish: { readonly type: "value" | "error"; readonly value: Json } | null;
+  /** What the cell ended the turn with, if it did. */
+  readonly finish: CellFinish | null;
   readonly durationMs: number;
 };
+
+/** A value, with what is wrong with it where one was asked for in a schema; or an error the cell gave up with. */
+export type CellFinish =
+  | { readonly type: "value"; readonly value: Json; readonly issues: readonly Issue[] }
+  | { readonly type: "error"; readonly value: Json };
 
 /** The cell wants these calls made before it can go on. */
 export type CodeCalls = {

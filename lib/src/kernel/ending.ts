@@ -5,7 +5,7 @@ import type { Ending } from "./turn.ts";
 
 /** An ending with nothing left open. */
 export function ending(outcome: TurnOutcome): Ending {
-  return { outcome, pendingToolCalls: [], suspendedCell: null, pass1: null, pass2Error: null };
+  return { outcome, pendingToolCalls: [], suspendedCell: null, partial: null, pass1: null, pass2Error: null };
 }
 
 export function maxTurnsEnding(maxTurns: number | null): Ending {

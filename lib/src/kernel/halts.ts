@@ -8,7 +8,10 @@ import { assistant } from "../model/index.ts";
 
 /** Why the turn stops at a result; `null` where it goes on. */
 export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null {
-  if (result.type !== "tool_returned") return null;
+  if (result.type === "tool_waits") {
+    const asks = result.reason === "question";
+    return asks ? { type: "ask_user", toolCallId: call.id, question: result.question ?? "" } : null;
+  }
   const { outcome, stops } = result;
   switch (outcome.type) {
     case "ask_user":
@@ -74,9 +77,10 @@ export function pendingCall(
 
 /** What waits of a result: the call itself, or a question whose answer is to be the result of the call. */
 export function waitOf(
-  { call, result }: CompletedToolCall,
-  rest: Pick<PendingToolCall, "idempotencyKey" | "cellId">,
+  { call, result, idempotencyKey }: CompletedToolCall,
+  cellId: string | null,
 ): readonly PendingToolCall[] {
+  const rest = { idempotencyKey, cellId };
   if (result.type === "tool_waits") {
     const { reason, question, opts, path } = result;
     const answerAs = reason === "question" ? "tool_result" : "user_message";
@@ -85,7 +89,7 @@ export function waitOf(
   if (result.outcome.type !== "ask_user") return [];
   const { question, opts, answerAs } = result.outcome;
   // A cell has no place for something a user says: it goes on with the answer as the result of its call.
-  const form = rest.cellId === null ? answerAs : "tool_result";
+  const form = cellId === null ? answerAs : "tool_result";
   return [pendingCall(call, "question", { ...rest, question, opts, answerAs: form })];
 }
 

@@ -1,6 +1,6 @@
 import type { Json } from "everturn/model";
 
-import { appendHistory, canonicalJson, historyMessages, startHistory, trimHistory } from "everturn/kernel";
+import { appendHistory, canonicalJson, historyMessages, startHistory } from "everturn/kernel";
 import { assistant, user } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -28,7 +28,8 @@ describe("a history", () => {
       fc.property(fc.array(message), fc.array(message), (first, more) => {
         const kept = startHistory(first);
         const restored = JSON.parse(JSON.stringify(kept));
-        expect(appendHistory(restored, more)).toEqual(trimHistory(appendHistory(kept, more)));
+        expect(historyMessages(appendHistory(restored, more))).toEqual(historyMessages(appendHistory(kept, more)));
+        expect(appendHistory(restored, more).digest).toBe(appendHistory(kept, more).digest);
       }),
     );
   });
@@ -68,8 +69,15 @@ describe("a history", () => {
     const start = startHistory([user("a")]);
     const grown = appendHistory(start, [user("b")]);
     expect(grown.entries).toBe(start.entries);
-    expect(trimHistory(start).entries).toEqual([user("a")]);
+    expect(historyMessages(start)).toEqual([user("a")]);
     expect(appendHistory(start, [])).toBe(start);
+  });
+
+  test("that somebody froze is copied, not written to", () => {
+    const start = startHistory([user("a")]);
+    Object.freeze(start.entries);
+    expect(historyMessages(appendHistory(start, [user("b")]))).toEqual([user("a"), user("b")]);
+    expect(historyMessages(start)).toEqual([user("a")]);
   });
 });
 

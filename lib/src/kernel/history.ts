@@ -5,7 +5,7 @@ import type { Message } from "../model/index.ts";
 import type { SharedList } from "./shared-list.ts";
 
 import { canonicalJson } from "./canonical-json.ts";
-import { append, emptyList, itemsOf, trimmed } from "./shared-list.ts";
+import { append, emptyList, itemsOf } from "./shared-list.ts";
 
 export type TurnHistory = SharedList<Message> & { readonly digest: string };
 
@@ -26,11 +26,6 @@ export function appendHistory(history: TurnHistory, added: readonly Message[]): 
 /** The messages of a history, as a list of their own. */
 export function historyMessages(history: TurnHistory): readonly Message[] {
   return itemsOf(history);
-}
-
-/** A history as it should be stored: without what others have written behind its end. */
-export function trimHistory(history: TurnHistory): TurnHistory {
-  return trimmed(history);
 }
 
 /** The digest of one text. */

@@ -7,6 +7,7 @@ export type {
   AskCheckpoint,
   CallModel,
   CallTool,
+  CellFinish,
   CheckpointDelivered,
   CheckpointDelivery,
   CodeCalls,
@@ -45,6 +46,7 @@ export type { TurnCause } from "./turn-cause.ts";
 export type {
   ApprovedCall,
   AwaitingTools,
+  BegunCell,
   CallAnswer,
   Cancellation,
   Cell,
@@ -74,7 +76,7 @@ export { chatProtocol } from "./chat-protocol.ts";
 export { codeProtocol } from "./code-protocol.ts";
 export { Collector } from "./collector.ts";
 export { protocolConfig, turnConfig, turnInput } from "./configure.ts";
-export { appendHistory, historyMessages, startHistory, trimHistory } from "./history.ts";
+export { appendHistory, historyMessages, startHistory } from "./history.ts";
 export { TurnMachine } from "./machine.ts";
 export { ChatContextProjector, projectRequest } from "./projector.ts";
 export { renderPrompt } from "./prompt.ts";

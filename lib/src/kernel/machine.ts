@@ -26,13 +26,14 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
   readonly #config: TurnMachineConfig<P>;
   #turn: Turn<P>;
   #notices: readonly Notice<P>[];
-  /** Effects that have been handed out since the machine was made: a restored one hands them out again. */
-  readonly #handed = new Set<string>();
+  /** Effects that have not been handed out, the next one last. A restored machine hands out all that are open. */
+  #open: Effect[];
 
   private constructor(config: TurnMachineConfig<P>, { turn, notices }: MachineCheckpoint<P>) {
     this.#config = config;
     this.#turn = turn;
     this.#notices = notices;
+    this.#open = pendingEffects(turn).toReversed();
   }
 
   static start<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): TurnMachine<P> {
@@ -61,9 +62,8 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
       this.#notices = later;
       return notice;
     }
-    const effect = pendingEffects(this.#turn).find(({ id }) => !this.#handed.has(id));
+    const effect = this.#open.pop();
     if (effect === undefined) return null;
-    this.#handed.add(effect.id);
     if (effect.type === "call_model") return { ...effect, request: projectRequest(this.#config, this.#turn) };
     return effect.type === "run_code" ? { ...effect, calls: cellCalls(this.#turn) } : effect;
   }
@@ -86,8 +86,15 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
   }
 
   #take({ turn, notices, status }: Transition<P>): ResponseStatus {
+    // Nothing new is ordered while calls of the same batch are still out: what is left of it has been offered already.
+    const goesOn = isSameBatch(this.#turn, turn);
     this.#turn = turn;
+    if (status === "accepted" && !goesOn) this.#open = pendingEffects(turn).toReversed();
     this.#notices = [...this.#notices, ...notices];
     return status;
   }
+}
+
+function isSameBatch({ phase: before }: Turn<TurnProtocol>, { phase: after }: Turn<TurnProtocol>): boolean {
+  return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
 }

@@ -6,12 +6,11 @@ import type { Work } from "./work.ts";
 
 import { applyActions } from "./actions.ts";
 import { resumeCell } from "./batch.ts";
-import { isSameCall, newestCalls } from "./open-calls.ts";
 import { unrunAnswer } from "./tool-answer.ts";
 
 export function prepare<P extends TurnProtocol>(work: Work<P>): void {
-  const { step, syncedStep, approved, resumes } = work.turn;
-  if (work.config.syncEnvironment && syncedStep !== step) {
+  const { step, syncedStep, approved, resumes, policy } = work.turn;
+  if (policy.syncEnvironment && syncedStep !== step) {
     return work.wait({ type: "awaiting_environment", update: syncedStep !== null });
   }
   if (resumes !== null) return resumeCell(work, resumes);
@@ -21,14 +20,9 @@ export function prepare<P extends TurnProtocol>(work: Work<P>): void {
 
 /** Runs what somebody consented to, each call at its place in the reply that made it. A tool that is gone is answered so. */
 function startApproved<P extends TurnProtocol>(work: Work<P>, approved: readonly ApprovedCall[]): void {
-  const { turnId, step, environment, history } = work.turn;
-  const asked = newestCalls(history);
-  const placed = approved.map((one, index) => {
-    const slot = asked.findIndex((call) => isSameCall(call, one.call));
-    return { ...one, slot: slot === -1 ? asked.length + index : slot };
-  });
-  const gone = placed.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));
-  const calls = placed.filter((one) => !gone.includes(one));
+  const { turnId, step, environment } = work.turn;
+  const gone = approved.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));
+  const calls = approved.filter((one) => !gone.includes(one));
   const notFound = gone.map(({ call, slot }) =>
     unrunAnswer(call, "not_found", `no tool is called ${call.name} any more`, `${turnId}/${step}/answer/${slot}`),
   );

@@ -220,8 +220,8 @@ describe("[lash 39] [lash 41] what a host delivers", () => {
     expect(after.transient.entries.map(({ message }) => messageText(message))).toEqual(["passing", "also passing"]);
     expect(projectRequest(plain, after).messages.map(messageText).slice(2)).toEqual([
       "Runtime note:\nkept",
-      "more",
       "Runtime note:\npassing",
+      "more",
       "Runtime note:\nalso passing",
       expect.stringContaining("=== TURN EVENTS ==="),
     ]);

@@ -112,12 +112,10 @@ export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
 
 /** What a protocol may look at: the turn as it is before the protocol's own actions apply. */
 export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
-  readonly config: TurnSettings<P>;
   readonly #project: (useTools: boolean) => ModelRequest;
   readonly #turn: Turn<P>;
 
   constructor(config: TurnMachineConfig<P>, turn: Turn<P>) {
-    this.config = config;
     this.#project = (useTools) => config.projector.project({ config, turn, useTools, overrides: {} });
     this.#turn = turn;
   }

@@ -3,7 +3,7 @@
 
 import type { Result, SuspendedCell, ValidationFailure } from "../model/index.ts";
 import type { Shape } from "../model/reading.ts";
-import type { CheckpointDelivery, EffectResponse, LlmCallError, Verdict } from "./effect.ts";
+import type { CellFinish, CheckpointDelivery, EffectResponse, LlmCallError, Verdict } from "./effect.ts";
 import type { TurnCause } from "./turn-cause.ts";
 
 import { noUsage, validationFailure } from "../model/index.ts";
@@ -15,9 +15,11 @@ import {
   failed,
   failureShape,
   fallback,
+  issueShape,
   json,
   jsonObject,
   messageShape,
+  modelNameShape,
   nullable,
   number,
   object,
@@ -92,6 +94,15 @@ const verdictShape: Shape<Verdict> = variant<Verdict, "type">("type", {
   }),
 });
 
+const finishShape: Shape<CellFinish> = variant<CellFinish, "type">("type", {
+  value: object<Extract<CellFinish, { type: "value" }>>({
+    type: required(oneOf(["value"])),
+    value: required(json),
+    issues: fallback(array(issueShape), []),
+  }),
+  error: object<Extract<CellFinish, { type: "error" }>>({ type: required(oneOf(["error"])), value: required(json) }),
+});
+
 const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("type", {
   environment_synced: object<Of<"environment_synced">>({
     type: required(oneOf(["environment_synced"])),
@@ -107,6 +118,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     type: required(oneOf(["model_replied"])),
     id: required(string),
     reply: required(replyShape),
+    model: fallback(nullable(modelNameShape), null),
     requestBody: fallback(nullable(string), null),
     spent,
     durationMs,
@@ -141,15 +153,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     id: required(string),
     observations: fallback(array(string), []),
     error: fallback(nullable(string), null),
-    finish: fallback(
-      nullable(
-        object<NonNullable<Of<"code_finished">["finish"]>>({
-          type: required(oneOf(["value", "error"])),
-          value: required(json),
-        }),
-      ),
-      null,
-    ),
+    finish: fallback(nullable(finishShape), null),
     durationMs,
   }),
   code_calls: object<Of<"code_calls">>({

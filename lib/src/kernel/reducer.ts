@@ -7,12 +7,12 @@ import type { EffectResponse } from "./effect.ts";
 import type { TurnProtocol } from "./protocol.ts";
 import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
-import { noUsage } from "../model/index.ts";
+import { addUsage, MisuseError, noUsage } from "../model/index.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { effectOfResponse } from "./effect.ts";
 import { ending } from "./ending.ts";
 import { digestOf, startHistory } from "./history.ts";
-import { answeredCell, approvedCalls, settledAnswers } from "./open-calls.ts";
+import { takeAnswers } from "./open-calls.ts";
 import { prepare } from "./prepare.ts";
 import { takeResponse } from "./responses.ts";
 import { emptyList } from "./shared-list.ts";
@@ -23,6 +23,7 @@ import { named, Work } from "./work.ts";
 export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
   const environment = startEnvironment(config);
   const before = startHistory(input.history);
+  const { messages, approved, cell } = takeAnswers(input, before);
   const work = new Work<P>(config, {
     revision: kernelRevision,
     turnId: input.turnId,
@@ -38,8 +39,8 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     environment,
     environmentDigest: digestOf(canonicalJson(environment)),
     syncedStep: null,
-    approved: approvedCalls(input.answers),
-    resumes: answeredCell(input),
+    approved,
+    resumes: cell,
     usage: noUsage,
     stepUsage: noUsage,
     openReply: null,
@@ -48,9 +49,9 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
   });
-  work.append(settledAnswers(input));
+  work.append(messages);
   work.addInput(input.messages, "input");
-  work.addCauses(input.turnCauses);
+  work.addStartCauses(input.turnCauses);
   if (!config.syncEnvironment) prepare(work);
   return work.transition();
 }
@@ -62,8 +63,17 @@ function startEnvironment<P extends TurnProtocol>(config: TurnMachineConfig<P>):
 }
 
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
-  const { maxTurns, maxContextTokens, turnLimitFinalMessage, structuredFinalize, autonomous, termination } = config;
-  return { maxTurns, maxContextTokens, turnLimitFinalMessage, structuredFinalize, autonomous, termination };
+  const { syncEnvironment, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
+  const { structuredFinalize, autonomous, termination } = config;
+  return {
+    syncEnvironment,
+    maxTurns,
+    maxContextTokens,
+    turnLimitFinalMessage,
+    structuredFinalize,
+    autonomous,
+    termination,
+  };
 }
 
 /** Takes one response in. */
@@ -72,7 +82,14 @@ export function advance<P extends TurnProtocol>(
   turn: Turn<P>,
   response: EffectResponse,
 ): Transition<P> {
-  const effect = pendingEffect(turn, response.id);
+  if (turn.revision > kernelRevision) {
+    const known = `this release knows kernels up to revision ${kernelRevision}`;
+    throw new MisuseError(
+      "invalid_argument",
+      `advance: the turn was begun under revision ${turn.revision}, and ${known}`,
+    );
+  }
+  const effect = pendingEffect(turn, `${response.id}`);
   if (effect === null) return { turn, notices: [], status: "stale" };
   if (effectOfResponse[response.type] !== effect.type) return { turn, notices: [], status: "wrong_kind" };
   const work = new Work(config, turn);
@@ -88,12 +105,14 @@ export function cancelTurn<P extends TurnProtocol>(
 ): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
   const work = new Work(config, turn);
-  if (!work.spend(usage)) return work.transition();
-  if (received !== null && turn.phase.type === "awaiting_model" && turn.finalize === null) {
-    work.append([named(received, `${turn.turnId}/${turn.step}/reply`)]);
-  }
-  work.answerOpenCalls(evidence.reason ?? "the turn was cancelled");
-  work.end(ending({ type: "cancelled", evidence }));
+  // What cannot be counted must not keep anybody from cancelling.
+  if (addUsage(turn.usage, usage).ok && !work.spend(usage)) return work.transition();
+  const asking = turn.phase.type === "awaiting_model";
+  const said = asking && turn.finalize === null ? received : null;
+  if (said !== null) work.append([named(said, `${turn.turnId}/${turn.step}/reply`)]);
+  work.breakOff(evidence.reason ?? "the turn was cancelled");
+  const partial = asking && turn.finalize !== null ? received : null;
+  work.end({ ...ending({ type: "cancelled", evidence }), partial });
   return work.transition();
 }
 

@@ -10,8 +10,9 @@ import { withoutCommentary } from "./reply-text.ts";
  */
 export function storableReply(reply: ModelReply): ModelReply {
   if (parse("reply", reply).ok) return reply;
-  const { finishReason, rawFinishReason } = reply;
   const usage = parse("usage", reply.usage).ok ? reply.usage : noUsage;
+  if (usage !== reply.usage) return storableReply({ ...reply, usage });
+  const { finishReason, rawFinishReason } = reply;
   const error = reply.error === null || parse("failure", reply.error).ok ? reply.error : adapterFailure("unknown");
   const toolCalls = reply.toolCalls.map((call) =>
     parse("tool_call", call).ok ? call : { ...call, arguments: null, provider: null, metadata: {} },

@@ -23,7 +23,7 @@ type Rest<R extends { readonly type: string; readonly id: string }, Given extend
 
 /** The model answered. */
 export function modelReplied(id: string, reply: ModelReply, rest: Rest<ModelReplied, "reply"> = {}): ModelReplied {
-  return { type: "model_replied", id, reply, requestBody: null, spent: noUsage, durationMs: 0, ...rest };
+  return { type: "model_replied", id, reply, model: null, requestBody: null, spent: noUsage, durationMs: 0, ...rest };
 }
 
 /** The model could not be asked, or its answer broke off. */

@@ -17,12 +17,13 @@ import type { Work } from "./work.ts";
 
 import { adapterFailure, assistant, modelReply, replyText, runtimeFailure } from "../model/index.ts";
 import { applyActions, finish } from "./actions.ts";
-import { answerCall, startCellCalls } from "./batch.ts";
+import { answerCall, leaveCell, startCellCalls } from "./batch.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { ending, outcomeOfText } from "./ending.ts";
 import { digestOf } from "./history.ts";
 import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
+import { renderPrompt } from "./prompt.ts";
 import { isTurnLimitDue } from "./protocol.ts";
 import { replyMessage, replyStepEnd, storableReply } from "./reply-message.ts";
 import { terminalReasonOf } from "./terminal-reason.ts";
@@ -68,10 +69,14 @@ function useEnvironment<P extends TurnProtocol>(work: Work<P>, environment: Envi
   work.update({ environment, environmentDigest: digestOf(canonicalJson(environment)) });
 }
 
-function replied<P extends TurnProtocol>(work: Work<P>, { reply: given, requestBody, spent }: ModelReplied): void {
+function replied<P extends TurnProtocol>(
+  work: Work<P>,
+  { reply: given, model, requestBody, spent }: ModelReplied,
+): void {
   const reply = storableReply(given);
   const { phase, finalize, policy, step } = work.turn;
   if (!work.spend(spent) || !work.spend(reply.usage)) return;
+  if (model !== null) useEnvironment(work, { ...work.turn.environment, model });
   work.log(llmDebug({ sessionId: work.config.sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {
@@ -139,8 +144,8 @@ function finalized<P extends TurnProtocol>(
 function codeEnded<P extends TurnProtocol>(work: Work<P>, result: CodeFinished | CodeFailed): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_code") return;
-  const { calls, driverState, environmentAfter } = phase.cell;
-  if (environmentAfter !== null) useEnvironment(work, environmentAfter);
+  const { calls, driverState } = phase.cell;
+  leaveCell(work, phase.cell);
   applyActions(work, work.config.protocolDriver.handleExecResult(work.view, result, calls, driverState));
 }
 
@@ -172,7 +177,7 @@ function deliver<P extends TurnProtocol>(
   return work.addCauses(turnCauses) || allowed.length > 0 || passing.length > 0;
 }
 
-/** Hosts speak for users and for the runtime, not for the model. */
+/** Hosts speak for users and for the runtime, not for the model; and what a model would not get to see is nothing. */
 function mayBeDelivered(message: Message): boolean {
-  return message.role === "user" || message.role === "system";
+  return (message.role === "user" || message.role === "system") && renderPrompt([message]).length > 0;
 }

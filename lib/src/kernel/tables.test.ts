@@ -12,6 +12,7 @@ import {
   historyMessages,
   llmTerminalReasons,
   modelFailed,
+  modelReplied,
   pendingEffects,
   projectRequest,
   readResponse,
@@ -28,6 +29,8 @@ import {
   jsonSchema,
   messageText,
   noUsage,
+  reasoningPart,
+  textPart,
   toolCall,
   toolFailure,
   toolSpec,
@@ -244,7 +247,7 @@ describe("rulings", () => {
       callResult(toolCall({ id, name: "weather", arguments: {} }), { type: "success", value: id, control: null }),
     );
     const { turn } = startTurn(config(), input({ history, messages: [user("now")], answers }));
-    expect(historyMessages(turn.history).map(messageText)).toEqual(["go", "", "wait", "b", "a", "now"]);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["go", "", "wait", "a", "b", "now"]);
     expect(projectRequest(config(), turn).messages.map(messageText)).toEqual([
       "Be brief.",
       "go",
@@ -387,7 +390,7 @@ describe("rulings", () => {
     const ended = cancelTurn(settings, turn, { evidence, received: assistant('{"sk'), usage: noUsage }).turn;
     expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "Sunny."]);
     expect(ended.phase).toMatchObject({
-      ending: { outcome: { type: "cancelled" }, pass1: { type: "assistant_message" } },
+      ending: { partial: { content: '{"sk' }, outcome: { type: "cancelled" }, pass1: { type: "assistant_message" } },
     });
   });
 
@@ -454,6 +457,163 @@ test("limits are pinned: a deploy that changes them changes the next turn", () =
   const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
   const ended = story.reduce((before, response) => advance(deployed, before, response).turn, turn);
   expect(ended.phase).toMatchObject({ ending: { outcome: { type: "max_turns", maxTurns: 1 } } });
+});
+
+test("what is asked for in a schema is pinned too", () => {
+  const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "" };
+  const { turn } = startTurn(config({}, { structuredFinalize }), input());
+  const story = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
+  const asking = story.reduce((before, response) => advance(config(), before, response).turn, turn);
+  expect(pendingEffects(asking)).toMatchObject([{ id: "t/0/finalize" }]);
+});
+
+test("Q6: a turn that was begun under a later kernel is refused", () => {
+  const { turn } = startTurn(config(), input());
+  expect(() => advance(config(), { ...turn, revision: 99 }, replied("t/0/model", says("x")))).toThrow(/revision 99/);
+});
+
+test("Q7: the model that answered stays for the rest of the turn", () => {
+  const { turn } = transcript(config(), input(), [
+    modelReplied("t/0/model", calls("weather"), { model: "fallback-model" }),
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+  ]);
+  expect(projectRequest(config(), turn).model).toBe("fallback-model");
+});
+
+describe("calls of one id and name", () => {
+  const twins = ["weather", "weather"].map((name) => toolCall({ id: "same", name, arguments: {} }));
+  const history = [user("go"), assistant("", { toolCalls: twins })];
+  const approve = { type: "approve", arguments: null, by: null } as const;
+
+  test("that were consented to run each at its own place", () => {
+    const answers = twins.map((call) => callDecision(call, approve));
+    const { turn, lines } = transcript(config(), input({ history, messages: [], answers }), [
+      result("t/0/tool/1", "B"),
+      result("t/0/tool/0", "A"),
+    ]);
+    expect(lines.at(-1)).toBe("> 1/after_work");
+    expect(historyMessages(turn.history).slice(2).map(messageText)).toEqual(["A", "B"]);
+  });
+});
+
+test("a call that waits again keeps its key", () => {
+  const call = toolCall({ id: "c0", name: "weather", arguments: {} });
+  const history = [user("go"), assistant("", { toolCalls: [call] })];
+  const approve = { type: "approve", arguments: null, by: null } as const;
+  const begin = input({ history, messages: [], answers: [callDecision(call, approve, "s/3/tool/0")] });
+  const { turn } = transcript(config(), begin, [toolWaits("t/0/tool/0", "outcome_unknown")]);
+  expect(turn.phase).toMatchObject({ ending: { pendingToolCalls: [{ idempotencyKey: "s/3/tool/0" }] } });
+});
+
+test("a question of a tool that runs a turn of its own halts like any other", () => {
+  const { turn } = transcript(config(), input(), [
+    replied("t/0/model", calls("weather", "clock")),
+    toolWaits("t/0/tool/0", "question", { question: "Which?", path: ["inner"] }),
+    returned("t/0/tool/1", stops, true),
+  ]);
+  expect(turn.phase).toMatchObject({
+    ending: { outcome: { type: "ask_user", question: "Which?" }, pendingToolCalls: [{ path: ["inner"] }] },
+  });
+});
+
+test("a cancelled turn ends its open step with what there is", () => {
+  const { turn } = transcript(config(), input(), [
+    replied("t/0/model", calls("weather", "clock")),
+    result("t/0/tool/1", "noon"),
+  ]);
+  const evidence = { requestId: "r", origin: null, reason: null };
+  const { notices } = cancelTurn(config(), turn, { evidence, received: null, usage: noUsage });
+  expect(notices[0]).toMatchObject({
+    stepEnded: { step: 0, toolResults: [{ status: "cancelled" }, { content: "noon" }] },
+  });
+});
+
+test("S2: what a protocol leaves open and does not name is answered all the same", () => {
+  const careless = config(
+    {},
+    {
+      protocolDriver: {
+        ...config().protocolDriver,
+        handleToolResults: () => [
+          {
+            type: "finish",
+            ending: {
+              outcome: { type: "empty" },
+              pendingToolCalls: [],
+              suspendedCell: null,
+              partial: null,
+              pass1: null,
+              pass2Error: null,
+            },
+          },
+        ],
+      },
+    },
+  );
+  const { turn } = transcript(careless, input(), [replied("t/0/model", calls("weather")), result("t/0/tool/0", "x")]);
+  expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "tool", toolCallId: "c0", status: "cancelled" });
+});
+
+describe("what a turn begins with has to fit", () => {
+  const call = toolCall({ id: "c0", name: "weather", arguments: {} });
+  const history = [user("go"), assistant("", { toolCalls: [call, { ...call, id: "c1" }] })];
+  const given = callResult(call, { type: "success", value: "A", control: null });
+
+  test("an open call without an answer, and an answer without an open call, are refused", () => {
+    expect(() => startTurn(config(), input({ history, answers: [given] }))).toThrow(/"c1" of weather is open/);
+    expect(() => startTurn(config(), input({ answers: [given] }))).toThrow(/"c0" of weather, which is not open/);
+  });
+});
+
+test("a single step with calls that were consented to runs them and then asks the model", () => {
+  const call = toolCall({ id: "c0", name: "weather", arguments: {} });
+  const history = [user("go"), assistant("", { toolCalls: [call] })];
+  const answers = [callDecision(call, { type: "approve", arguments: null, by: null })];
+  const { lines } = transcript(config({ stopAfter: "step" }), input({ history, messages: [], answers }), [
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+  ]);
+  expect(lines.at(-1)).toBe("> 1/model");
+});
+
+test.each([null, [null], [{}], [{ type: "start_banana" }], "finish"])(
+  "a protocol that answers %j fails the turn",
+  (nonsense) => {
+    // What a program without a compiler may hand in.
+    const driver: ReturnType<typeof config>["protocolDriver"] = JSON.parse("{}");
+    Object.assign(driver, config().protocolDriver, { prepareProtocolIteration: () => nonsense });
+    const { turn } = startTurn(config({}, { protocolDriver: driver }), input());
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
+  },
+);
+
+test("a message without a word is no input", () => {
+  const story = [replied("t/0/model", says("A")), delivered("t/0/before_completion", user("  "))];
+  expect(transcript(config(), input(), story).lines.at(-1)).toBe("= assistant_message");
+});
+
+test("a cancel counts what can be counted and is never kept from ending the turn", () => {
+  const { turn } = startTurn(config(), input());
+  const evidence = { requestId: "r", origin: null, reason: null };
+  const bad = { ...noUsage, inputTokens: Number.NaN };
+  const ended = cancelTurn(config(), turn, { evidence, received: assistant("so far"), usage: bad }).turn;
+  expect(ended.phase).toMatchObject({ ending: { outcome: { type: "cancelled" } } });
+  expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "so far"]);
+});
+
+test("usage that is no number costs a reply its usage and nothing else", () => {
+  const parts = assistant([reasoningPart("hm"), textPart("Sunny.")]);
+  const reply = { ...says("Sunny.", { message: parts }), usage: { ...noUsage, inputTokens: 1.5 } };
+  const { turn } = transcript(config(), input(), [replied("t/0/model", reply)]);
+  expect(turn.history.entries[1]?.content).toEqual(parts.content);
+});
+
+test("ten thousand calls in one reply are answered in about the time it takes to read them", () => {
+  const names = Array.from({ length: 10_000 }, () => "weather");
+  let { turn } = transcript(config(), input(), [replied("t/0/model", calls(...names))]);
+  for (const slot of names.keys()) turn = advance(config(), turn, result(`t/0/tool/${slot}`, "x")).turn;
+  expect(turn.history.length).toBe(10_002);
 });
 
 test("a cause that history has already is told to the model and not written down again", () => {

@@ -48,8 +48,6 @@ export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnS
 
 /** The part of a configuration that is data: what protocols and projectors get to see of it. */
 export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy<P> & {
-  /** Ask for the environment at the start and before every further step. */
-  readonly syncEnvironment: boolean;
   readonly sessionId: string;
   readonly model: ModelName | null;
   readonly systemPrompt: string;
@@ -63,6 +61,8 @@ export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy
 
 /** How far a turn may go, and how it is to end. Pinned when it starts: a deploy changes the next turn, never an open one. */
 export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
+  /** Ask for the environment at the start and before every further step. */
+  readonly syncEnvironment: boolean;
   /** Model calls a turn may take; `null` is no limit. */
   readonly maxTurns: number | null;
   /** The window of the model, where it is known. */
@@ -109,9 +109,10 @@ export type CallAnswer =
       readonly idempotencyKey: string | null;
     };
 
-/** A call that somebody has consented to. */
+/** A call that somebody has consented to, and its place in the reply or the cell that made it. */
 export type ApprovedCall = {
   readonly call: ToolCall;
+  readonly slot: number;
   readonly decision: Approval;
   readonly idempotencyKey: string | null;
 };
@@ -174,7 +175,7 @@ export type AwaitingTools<P extends TurnProtocol = UnitTurnProtocol> = {
   /** One result a call; `null` until it has been answered. */
   readonly results: readonly (ToolReturned | ToolWaits | null)[];
   /** The cell of code that made the calls, if one did. */
-  readonly cell: Cell<P> | null;
+  readonly cell: BegunCell<P> | null;
 };
 
 /** A call and its place among the calls of its step, which is what it is known by: providers repeat ids. */
@@ -199,10 +200,16 @@ export type Cell<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly environmentAfter: Environment | null;
 };
 
+/** A cell that has made calls: somebody has begun it. */
+export type BegunCell<P extends TurnProtocol = UnitTurnProtocol> = Cell<P> & {
+  readonly executor: SuspendedCell["executor"];
+};
+
 /** A call and what became of it. */
 export type CompletedToolCall = {
   readonly call: ToolCall;
   readonly slot: number;
+  readonly idempotencyKey: string;
   readonly result: ToolReturned | ToolWaits;
 };
 
@@ -216,6 +223,8 @@ export type Ending = {
   readonly pendingToolCalls: readonly PendingToolCall[];
   /** The cell of code that waits for some of them. */
   readonly suspendedCell: SuspendedCell | null;
+  /** What had arrived of a reply that was cancelled and is not in history. */
+  readonly partial: AssistantMessage | null;
   readonly pass1: TurnOutcome | null;
   readonly pass2Error: Failure | null;
 };
@@ -329,26 +338,32 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
   }
 }
 
-/** The effect of that id, if the turn waits for it. Among many calls the others are not looked at. */
+/** The effect of that id, if the turn waits for it. Cheaper than working them all out, where there are many calls. */
 export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | null {
   const { phase } = turn;
   if (phase.type !== "awaiting_tools") return pendingEffects(turn).find((effect) => effect.id === id) ?? null;
-  const prefix = toolEffectId(turn, "");
-  if (!id.startsWith(prefix)) return null;
-  const slot = id.slice(prefix.length);
-  const index = phase.calls.findIndex((call) => `${call.slot}` === slot);
+  const slot = Number(id.slice(id.lastIndexOf("/") + 1));
+  if (id !== callEffectId(turn, slot)) return null;
+  const index = phase.calls.findIndex((call) => call.slot === slot);
   const call = phase.calls[index];
   return call === undefined || phase.results[index] !== null ? null : callTool(turn, call);
 }
 
 function callTool(turn: Turn<TurnProtocol>, { call, slot, decision, idempotencyKey }: SlottedCall): Effect {
-  const id = toolEffectId(turn, slot);
+  const id = callEffectId(turn, slot);
   return { type: "call_tool", id, call, decision, idempotencyKey: idempotencyKey ?? id };
 }
 
-/** The id of the call at that place of the open step. */
-export function toolEffectId(turn: Pick<Turn, "turnId" | "step">, slot: number | string): string {
+/** The id of the call at that place of the reply of a step. */
+export function toolEffectId(turn: Pick<Turn, "turnId" | "step">, slot: number): string {
   return `${turn.turnId}/${turn.step}/tool/${slot}`;
+}
+
+/** The id of a call that is running: one of the reply, or one of the cell. */
+export function callEffectId(turn: Turn<TurnProtocol>, slot: number): string {
+  const { phase, turnId, step } = turn;
+  const inCell = phase.type === "awaiting_code" || (phase.type === "awaiting_tools" && phase.cell !== null);
+  return inCell ? `${turnId}/${step}/cell/${slot}` : toolEffectId(turn, slot);
 }
 
 /** The calls a running cell has made so far, and their answers: what {@link RunCode} is to be performed with. */

@@ -1,6 +1,6 @@
 // One transition of a turn being worked out: the turn as it becomes, and what the host is to be told of it.
 
-import type { Message, TurnEvent, TurnOutcome, Usage } from "../model/index.ts";
+import type { Message, PendingToolCall, TurnEvent, TurnOutcome, Usage } from "../model/index.ts";
 import type { TurnProtocol } from "./protocol.ts";
 import type {
   EndedStep,
@@ -15,10 +15,12 @@ import type {
 } from "./turn.ts";
 
 import { addUsage, isTransient, noUsage, runtimeFailure, system, textPart } from "../model/index.ts";
+import { cellBrokenOff, cellNote } from "./cell-note.ts";
 import { ending } from "./ending.ts";
 import { appendHistory } from "./history.ts";
 import { openCalls } from "./open-calls.ts";
 import { DriverContextView } from "./protocol.ts";
+import { replyStepEnd } from "./reply-message.ts";
 import { append, itemsOf } from "./shared-list.ts";
 import { answerOf, cancelledAnswer } from "./tool-answer.ts";
 import { toEventMessage } from "./turn-cause.ts";
@@ -67,9 +69,10 @@ export class Work<P extends TurnProtocol> {
 
   /** Adds input: to history, or, where it is said to be transient, to what is shown in this turn only. */
   addInput(messages: readonly Message[], place: string): void {
-    const kept = messages.filter((message) => !isTransient(message.origin));
-    this.append(kept.map((message, index) => named(message, `${this.#turn.turnId}/${place}/${index}`)));
-    this.show(messages.filter((message) => isTransient(message.origin)));
+    for (const [index, message] of messages.entries()) {
+      if (isTransient(message.origin)) this.show([message]);
+      else this.append([named(message, `${this.#turn.turnId}/${place}/${index}`)]);
+    }
   }
 
   /** Adds messages that are not kept as history. */
@@ -84,15 +87,19 @@ export class Work<P extends TurnProtocol> {
     const known = new Set(this.#turn.turnCauses.map((cause) => cause.id));
     const fresh = causes.filter((cause) => !known.has(cause.id) && known.add(cause.id));
     if (fresh.length === 0) return false;
-    this.append(fresh.filter(({ id }) => !this.#remembers(id)).map(toEventMessage));
+    this.append(fresh.map(toEventMessage));
     this.update({ turnCauses: [...this.#turn.turnCauses, ...fresh] });
     return true;
   }
 
-  /** Is a cause of that id in history from an earlier turn? */
-  #remembers(id: string): boolean {
-    const { entries, length } = this.#turn.history;
-    return entries.some((message, index) => index < length && message.role === "event" && message.id === id);
+  /** Adds what made the turn happen. What an earlier turn has written down already is not written again. */
+  addStartCauses(causes: TurnInput["turnCauses"]): void {
+    const written = new Set(itemsOf(this.#turn.history).map(({ role, id }) => (role === "event" ? id : null)));
+    const known = causes.filter(
+      ({ id }, index) => written.has(id) && causes.findIndex((one) => one.id === id) === index,
+    );
+    this.update({ turnCauses: known });
+    this.addCauses(causes);
   }
 
   nextStep(free: number): void {
@@ -136,26 +143,33 @@ export class Work<P extends TurnProtocol> {
     return false;
   }
 
-  /** Answers whatever the newest reply asked for and nobody answered, with what there is. */
-  answerOpenCalls(why: string): void {
-    const { phase, turnId, step, history } = this.#turn;
-    const answers = openCalls(history).map(({ call, slot }) => {
+  /**
+   * Leaves the open step as far as it got: whatever its reply asked for and nobody answered is answered with what there is, and what a
+   * cell has called is told.
+   */
+  breakOff(why: string): void {
+    const { phase, turnId, step, history, openReply } = this.#turn;
+    const running = phase.type === "awaiting_tools" && phase.cell === null ? phase : null;
+    const toolResults = openCalls(history).map(({ call, slot }) => {
       const id = `${turnId}/${step}/answer/${slot}`;
-      const running = phase.type === "awaiting_tools" && phase.cell === null ? phase : null;
       const known = running?.results[running.calls.findIndex((one) => one.slot === slot)];
       return known?.type === "tool_returned" ? answerOf(call, known, id) : cancelledAnswer(call, why, id);
     });
-    this.append(answers);
+    this.append(toolResults);
+    const cell = phase.type === "awaiting_tools" || phase.type === "awaiting_code" ? phase.cell : null;
+    if (cell !== null) this.append([cellNote(cellBrokenOff(cell, phase, why), `${turnId}/${step}/observation`)]);
+    if (openReply !== null) this.endStep({ ...replyStepEnd(openReply), toolResults });
   }
 
   fail(outcome: Extract<TurnOutcome, { readonly type: "runtime_error" | "provider_error" }>): void {
     this.emit({ type: "error", error: outcome.failure });
-    this.answerOpenCalls("the turn failed");
+    this.breakOff("the turn failed");
     this.end(ending(outcome));
   }
 
   /** The turn is over, for good (K5). */
   end(given: Ending): void {
+    this.#answerForgotten(given.pendingToolCalls);
     this.#tellProgress();
     const { usage, step, finalize, policy } = this.#turn;
     // Where a structured answer was wanted, how the loop ended is told in any case.
@@ -163,6 +177,19 @@ export class Work<P extends TurnProtocol> {
     const how = wanted ? { ...given, pass1: finalize?.pass1.outcome ?? given.outcome } : given;
     this.update({ openReply: null, answered: [], phase: { type: "ended", ending: how } });
     this.#notices.push({ type: "done", ending: how, usage, messages: [], events: [], step });
+  }
+
+  /** Whatever a protocol left open and did not name as pending is answered: a thread with an open call cannot be gone on with (S2). */
+  #answerForgotten(pending: readonly PendingToolCall[]): void {
+    const { turnId, step, history } = this.#turn;
+    const left = pending.map(({ id }) => id);
+    const forgotten = openCalls(history).filter(({ call }) => {
+      const index = left.indexOf(call.id);
+      if (index !== -1) left.splice(index, 1);
+      return index === -1;
+    });
+    const id = (slot: number) => `${turnId}/${step}/answer/${slot}`;
+    this.append(forgotten.map(({ call, slot }) => cancelledAnswer(call, "the turn ended", id(slot))));
   }
 
   log(event: LogEvent): void {

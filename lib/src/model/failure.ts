@@ -304,7 +304,7 @@ const causeFields = object<FailureCause>({
   cause: fallback(nullable(causeShape), null),
 });
 
-const issueShape: Shape<Issue> = object<Issue>({
+export const issueShape: Shape<Issue> = object<Issue>({
   path: required(array(either((key) => typeof key === "number", count, string))),
   code: required(oneOf(issueCodes)),
   message: required(string),

@@ -55,6 +55,8 @@ export const issueCodes = [
   "not_allowed_for_operation",
   "must_be_empty",
   "invalid_count",
+  // what a schema of the caller's says of a value
+  "invalid_value",
   // arithmetic
   "overflow",
 ] as const;

@@ -3,8 +3,9 @@
 export type { Shape } from "./shape.ts";
 
 export { environmentShape } from "./environment.ts";
-export { failureShape } from "./failure.ts";
+export { failureShape, issueShape } from "./failure.ts";
 export { messageShape, toolAnswerFields } from "./message.ts";
+export { modelNameShape } from "./model-ref.ts";
 export { originShape } from "./origin.ts";
 export { budgets } from "./outcome.ts";
 export { pendingReasons } from "./pending.ts";

@@ -1,10 +1,13 @@
 // The laws of the turn machine, over turns that random hosts drive: a model that may say anything, tools that may come to anything, in
 // any order, with every kind of answer that nobody asked for in between.
 
-import type { Effect, EffectResponse, Notice, Turn, TurnMachineConfig } from "everturn/kernel";
+import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
+import type { SuspendedCell } from "everturn/model";
 
 import {
   advance,
+  callDecision,
+  callResult,
   cancelTurn,
   codeCalls,
   codeFailed,
@@ -14,11 +17,12 @@ import {
   modelFailed,
   pendingEffects,
   startTurn,
-  toolWaits,
   storableTurn,
+  toolWaits,
 } from "everturn/kernel";
 import {
   adapterFailure,
+  assistant,
   jsonSchema,
   noUsage,
   session,
@@ -77,6 +81,49 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
         },
       ),
   );
+
+const twins = calls("weather", "clock", "weather").toolCalls.map((call) => ({ ...call, id: "same" }));
+const [weatherCall = toolCall({ id: "c0", name: "weather", arguments: {} })] = twins;
+const approve = { type: "approve", arguments: null, by: null } as const;
+const success = { type: "success", value: "sunny", control: null } as const;
+const environment = { instructions: "Old.", model: "m0", tools: config().toolSpecs, providerTools: [], params: {} };
+const suspended: SuspendedCell = {
+  id: "s/0/cell",
+  language: "javascript",
+  code: "weather()",
+  executor: { name: "test", version: "1" },
+  environment,
+  calls: [
+    { call: weatherCall, answer: success },
+    { call: weatherCall, answer: null },
+    { call: weatherCall, answer: null },
+  ],
+};
+
+/** What turns begin with: something that is said, or answers to calls that waited, some of them under one id, or a cell that did. */
+const beginnings: fc.Arbitrary<TurnInput> = fc.constantFrom(
+  input(),
+  input(),
+  input({ messages: [] }),
+  input({
+    history: [user("go"), assistant("", { toolCalls: twins })],
+    messages: [],
+    answers: twins.map((call) => callDecision(call, approve, "old")),
+  }),
+  input({
+    history: [user("go"), assistant("", { toolCalls: twins })],
+    answers: [
+      callResult(twins[1] ?? weatherCall, success),
+      callDecision(weatherCall, { type: "deny", reason: null, by: null }),
+      callDecision(weatherCall, approve),
+    ],
+  }),
+  input({
+    messages: [],
+    cell: suspended,
+    answers: [callDecision(weatherCall, approve), callResult(weatherCall, success)],
+  }),
+);
 
 const pick = <T>(from: readonly [T, ...T[]], what: number): T => from[what % from.length] ?? from[0];
 
@@ -149,7 +196,7 @@ function answer(effect: Effect, what: number): EffectResponse {
           codeFinished(id, { observations: ["2"] }),
           wants("pay", "weather"),
           wants("teleport"),
-          codeFinished(id, { finish: { type: "value", value: 42 } }),
+          codeFinished(id, { finish: { type: "value", value: 42, issues: [] } }),
           codeFinished(id, { finish: { type: "error", value: "no" } }),
           codeFinished(id, { error: "boom" }),
           codeFailed(id, "too long", { reason: "limit_exceeded" }),
@@ -181,8 +228,13 @@ function answer(effect: Effect, what: number): EffectResponse {
 type Run = { readonly turn: Turn; readonly notices: readonly Notice[]; readonly effects: readonly string[] };
 
 /** Drives a turn by a story, letting `between` do what it likes to the turn before each answer. */
-function drive(settings: TurnMachineConfig, choices: readonly Choice[], between: (turn: Turn) => Turn): Run {
-  const first = startTurn(settings, input());
+function drive(
+  settings: TurnMachineConfig,
+  begin: TurnInput,
+  choices: readonly Choice[],
+  between: (turn: Turn) => Turn,
+): Run {
+  const first = startTurn(deepFrozen(settings), deepFrozen(begin));
   let { turn } = first;
   const notices = [...first.notices];
   const effects = pendingEffects(turn).map(({ id }) => id);
@@ -192,7 +244,7 @@ function drive(settings: TurnMachineConfig, choices: readonly Choice[], between:
     const pending = pendingEffects(turn);
     const effect = pending[which % pending.length];
     if (effect === undefined) break;
-    const next = advance(settings, turn, answer(effect, what));
+    const next = advance(settings, turn, deepFrozen(answer(effect, what)));
     expect(next.status).toBe("accepted");
     turn = next.turn;
     answered.add(effect.id);
@@ -215,12 +267,12 @@ function deepFrozen<T>(value: T): T {
 
 const stored = (turn: Turn): Turn => JSON.parse(JSON.stringify(storableTurn(turn)));
 
-describe("[lash 61] [lash 62] K3: forgetting the process changes nothing", () => {
+describe("[lash 61] [lash 62] K2, K3: forgetting the process changes nothing", () => {
   test("a JSON round trip before every answer, and a freeze of everything, give the same turn", () => {
     fc.assert(
-      fc.property(settings, story, (chosen, choices) => {
-        const plain = drive(chosen, choices, untouched);
-        const forgotten = drive(chosen, choices, (turn) => deepFrozen(stored(turn)));
+      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+        const plain = drive(chosen, begin, choices, untouched);
+        const forgotten = drive(chosen, begin, choices, (turn) => deepFrozen(stored(turn)));
         expect(stored(forgotten.turn)).toEqual(stored(plain.turn));
         expect(forgotten.notices).toEqual(plain.notices);
         expect(forgotten.effects).toEqual(plain.effects);
@@ -232,9 +284,9 @@ describe("[lash 61] [lash 62] K3: forgetting the process changes nothing", () =>
 
 test("[lash 3] [lash 6] [lash 67] K6: the same host gets the same turn, with the same ids, and no id is used for two effects", () => {
   fc.assert(
-    fc.property(settings, story, (chosen, choices) => {
-      const once = drive(chosen, choices, untouched);
-      const again = drive(chosen, choices, untouched);
+    fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+      const once = drive(chosen, begin, choices, untouched);
+      const again = drive(chosen, begin, choices, untouched);
       expect(stored(again.turn)).toEqual(stored(once.turn));
       expect(again.effects).toEqual(once.effects);
     }),
@@ -245,37 +297,25 @@ test("[lash 3] [lash 6] [lash 67] K6: the same host gets the same turn, with the
 describe("[lash 5] K4: what nobody awaits changes nothing and says so", () => {
   test("late, doubled and wrong-kind answers at every point leave the very same turn", () => {
     fc.assert(
-      fc.property(settings, story, fc.nat(1000), (chosen, choices, what) => {
-        const answered: EffectResponse[] = [];
-        drive(chosen, choices, (turn) => {
-          for (const old of answered)
-            expect(advance(chosen, turn, old)).toEqual({ turn, notices: [], status: "stale" });
+      fc.property(settings, beginnings, story, fc.nat(1000), (chosen, begin, choices, what) => {
+        const taken: EffectResponse[] = [delivered("nobody"), replied("t/99/model", says(`${what}`))];
+        let { turn } = startTurn(chosen, begin);
+        for (const choice of choices) {
+          for (const old of taken) {
+            const { turn: same, notices, status } = advance(chosen, turn, old);
+            expect([same === turn, notices.length, status]).toEqual([true, 0, "stale"]);
+          }
           for (const { id, type } of pendingEffects(turn)) {
             const wrong = type === "checkpoint" ? replied(id, says("x")) : delivered(id);
             const { turn: same, notices, status } = advance(chosen, turn, wrong);
             expect([same === turn, notices.length, status]).toEqual([true, 0, "wrong_kind"]);
           }
-          const gone = answered.length;
-          if (gone === 0) answered.push(delivered("nobody"), replied("t/99/model", says(`${what}`)));
-          return turn;
-        });
-      }),
-      { numRuns: 200 },
-    );
-  });
-
-  test("an answer that was taken is stale the second time", () => {
-    fc.assert(
-      fc.property(settings, story, (chosen, choices) => {
-        let { turn } = startTurn(chosen, input());
-        for (const { which, what } of choices) {
           const pending = pendingEffects(turn);
-          const effect = pending[which % pending.length];
+          const effect = pending[choice.which % pending.length];
           if (effect === undefined) break;
-          const given = answer(effect, what);
+          const given = answer(effect, choice.what);
           turn = advance(chosen, turn, given).turn;
-          const again = advance(chosen, turn, given);
-          expect([again.turn === turn, again.status]).toEqual([true, "stale"]);
+          taken.push(given);
         }
       }),
       { numRuns: 200 },
@@ -286,8 +326,8 @@ describe("[lash 5] K4: what nobody awaits changes nothing and says so", () => {
 describe("[lash 13] K5: a turn ends once", () => {
   test("it is done once, waits for nothing then, and takes nothing more", () => {
     fc.assert(
-      fc.property(settings, story, (chosen, choices) => {
-        const { turn, notices } = drive(chosen, choices, untouched);
+      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+        const { turn, notices } = drive(chosen, begin, choices, untouched);
         const ended = turn.phase.type === "ended";
         expect(notices.filter((notice) => notice.type === "done")).toHaveLength(ended ? 1 : 0);
         expect(ended ? pendingEffects(turn) : []).toEqual([]);
@@ -302,8 +342,8 @@ describe("[lash 13] K5: a turn ends once", () => {
 describe("[lash 31] S2: every call is answered or pending", () => {
   test("when a turn has ended, and when it is cancelled at any point", () => {
     fc.assert(
-      fc.property(settings, story, (chosen, choices) => {
-        const { turn } = drive(chosen, choices, untouched);
+      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+        const { turn } = drive(chosen, begin, choices, untouched);
         const evidence = { requestId: "r", origin: null, reason: null };
         const over =
           turn.phase.type === "ended"
@@ -318,7 +358,9 @@ describe("[lash 31] S2: every call is answered or pending", () => {
         const metadata = status === "error" ? { error: failure } : {};
         const left = session({ thread: { messages }, pendingToolCalls, suspendedCell, status, metadata, ...asked });
         const valid = validateSession(left);
-        expect(valid.ok ? [] : valid.failure.issues).toEqual([]);
+        // That ids repeat is the provider's doing and no question of who answered.
+        const issues = valid.ok ? [] : valid.failure.issues.filter(({ code }) => code !== "duplicate_tool_call_id");
+        expect(issues).toEqual([]);
       }),
       { numRuns: 400 },
     );
@@ -328,10 +370,10 @@ describe("[lash 31] S2: every call is answered or pending", () => {
 describe("[lash 68] progress is written ahead", () => {
   test("what the host was told adds up to the history, each message once and in order", () => {
     fc.assert(
-      fc.property(settings, story, (chosen, choices) => {
-        const { turn, notices } = drive(chosen, choices, untouched);
+      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+        const { turn, notices } = drive(chosen, begin, choices, untouched);
         const told = notices.flatMap((notice) => (notice.type === "progress" ? notice.messages : []));
-        expect(told).toEqual(historyMessages(turn.history));
+        expect([...begin.history, ...told]).toEqual(historyMessages(turn.history));
       }),
       { numRuns: 200 },
     );

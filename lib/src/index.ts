@@ -47,3 +47,49 @@ export {
   user,
   ValidationError,
 } from "./model/index.ts";
+
+export type {
+  Adapter,
+  Budgets,
+  ChatOptions,
+  Engine,
+  GenerateOptions,
+  OnToolError,
+  StandardSchema,
+  StepOptions,
+  Tool,
+  ToolContext,
+} from "./engine/index.ts";
+export type { FakeAdapter, FakeScript, FakeStep } from "./adapters/index.ts";
+export type { RunInput } from "./run/index.ts";
+
+export { fake, fakeImages } from "./adapters/index.ts";
+export {
+  askUser,
+  configure,
+  engine,
+  fail,
+  failTurn,
+  finish,
+  halt,
+  handoff,
+  subscribe,
+  tool,
+  withModel,
+} from "./engine/index.ts";
+export {
+  chat,
+  collectChat,
+  collectReply,
+  collectStep,
+  editImage,
+  generate,
+  generateImage,
+  step,
+  stream,
+  streamGenerate,
+  streamStep,
+  TurnStream,
+  UnknownToolError,
+  unwrap,
+} from "./run/index.ts";

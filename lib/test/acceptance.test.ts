@@ -95,9 +95,13 @@ describe("every name that is here", () => {
 });
 
 const preamble = [
+  'import type * as everturn from "everturn";',
+  'import type * as engine from "everturn/engine";',
   'import type * as kernel from "everturn/kernel";',
   'import type * as model from "everturn/model";',
-  "export type Doors = [typeof kernel, typeof model];",
+  'import type * as run from "everturn/run";',
+  'import type * as session from "everturn/session";',
+  "export type Doors = [typeof everturn, typeof engine, typeof kernel, typeof model, typeof run, typeof session];",
   "export type Words<T> = T extends string ? T : T extends { type: infer W } ? W : T extends { role: infer W } ? W : never;",
   "",
 ].join("\n");

@@ -683,6 +683,7 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
     message: assistantMessage,
     finishReason,
     rawFinishReason: orNull(text),
+    requestId: orNull(text),
     responseId: orNull(text),
     model: orNull(text),
     route: orNull(route),

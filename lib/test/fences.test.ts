@@ -2,7 +2,7 @@
 // `npm run check` have to turn it away. Without the intruder the same copy passes, so each failure is the intruder's.
 
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -33,6 +33,11 @@ beforeAll(async () => {
     ".gitignore",
   ]) {
     await cp(join(root, name), join(copy, name), { recursive: true });
+  }
+  // Only what the library may use is there to be found.
+  for (const name of ["@cfworker", "@jitl", "quickjs-emscripten-core"]) {
+    await mkdir(join(copy, "node_modules"), { recursive: true });
+    await symlink(join(root, "node_modules", name), join(copy, "node_modules", name));
   }
 });
 

@@ -123,6 +123,9 @@ describe("[lash 46] cells", () => {
     expect(historyMessages(crowd.turn.history).map(messageText).at(-1)).toContain("One cell a reply: this one had 2");
     const alias = says("```js\na");
     expect(lines(coding, input(), [replied("t/0/model", alias)]).at(-1)).toBe("> 0/code/0");
+    const nested = says("````js title=x\na\n```\nb\n````\nDone.");
+    const { turn: running } = transcript(coding, input(), [replied("t/0/model", nested)]);
+    expect(pendingEffects(running)).toMatchObject([{ code: "a\n```\nb" }]);
     const other = says("Run this:\n```sh\nls\n```");
     expect(lines(coding, input(), [replied("t/0/model", other)]).at(-1)).toBe("> 0/before_completion");
   });

@@ -54,6 +54,7 @@ const completed = (finishReason: "stop" | "tool_calls" | null, metadata = {}): M
   message: assistant(""),
   finishReason,
   rawFinishReason: "end_turn",
+  requestId: "req_1",
   responseId: "resp_1",
   model: "claude-1",
   route: null,

@@ -39,6 +39,7 @@ import {
   messageText,
   MisuseError,
   noUsage,
+  parse,
   reasoningPart,
   textPart,
   toolCall,
@@ -198,7 +199,7 @@ export class Collector {
       message: completed === null ? null : this.#messageOf(completed, toolCalls),
       outputText: this.text,
       finishReason,
-      requestId: null,
+      requestId: completed?.requestId ?? null,
       toolCalls,
       usage,
       error,
@@ -216,20 +217,15 @@ export class Collector {
     return parts.length === 0 ? null : assistant(parts.every(isPlainText) ? this.text : parts);
   }
 
-  /** The newest step that completed; before one has, the step under way as far as it got. */
+  /** The newest step that completed; before one has, the step under way as far as it got, as cancelled. */
   stepResult(): StepResult {
     const thread = this.#needThread("a step");
     const finished = this.#steps.at(-1);
     if (finished !== undefined) return finished;
-    return this.#stepOf({
-      type: "step_completed",
-      response: this.reply(),
-      thread,
-      mode: "auto",
-      manualToolCalls: [],
-      pendingToolCalls: [],
-      usage: this.#draft.usage,
-    });
+    const { usage } = this.#draft;
+    const rest = { mode: "auto", manualToolCalls: [], pendingToolCalls: [], usage } as const;
+    const open = this.#stepOf({ type: "step_completed", response: this.reply(), thread, ...rest });
+    return { ...open, metadata: { haltedReason: "cancelled", ...open.metadata } };
   }
 
   /** The run: as it reported itself, or, when it was left before it could, as failed or cancelled with what was seen of it. */
@@ -355,11 +351,13 @@ export class Collector {
   #toolCalls(): readonly ToolCall[] {
     const said = this.#draft.completed?.message.toolCalls ?? [];
     const heard = this.#draft.calls.filter((call) => !call.providerExecuted);
-    if (heard.length === 0) return said;
-    return heard.map(({ id, name, raw, whole }) => {
-      const known = whole ?? said.find((call) => call.id === id);
-      return known ?? toolCall({ id, name, arguments: null, rawArguments: raw });
-    });
+    if (heard.length === 0) return withOwnIds(said);
+    return withOwnIds(
+      heard.map(({ id, name, raw, whole }) => {
+        const known = whole ?? said.find((call) => call.id === id);
+        return known ?? toolCall({ id, name, arguments: null, rawArguments: raw });
+      }),
+    );
   }
 
   /** What was heard counts: a message of plain text gets the text of the stream, one of parts is as its adapter made it. */
@@ -379,7 +377,7 @@ export class Collector {
     return {
       thread: event.thread,
       response: event.response,
-      toolResults: this.#answers.toSorted(byCall),
+      toolResults: answersIn(event) ?? this.#answers.toSorted(byCall),
       pendingToolCalls: event.pendingToolCalls,
       usage: event.usage,
       done: halt !== null || finish !== "tool_calls",
@@ -404,6 +402,17 @@ export class Collector {
   }
 }
 
+/** Calls of one reply are told apart by their ids; a provider that repeats one gets it back with a number. */
+function withOwnIds(calls: readonly ToolCall[]): readonly ToolCall[] {
+  if (new Set(calls.map(({ id }) => id)).size === calls.length) return calls;
+  const taken = new Map<string, number>();
+  return calls.map((call) => {
+    const before = taken.get(call.id) ?? 0;
+    taken.set(call.id, before + 1);
+    return before === 0 ? call : { ...call, id: `${call.id}~${before + 1}` };
+  });
+}
+
 function haltMetadata(halt: Halt): StepMetadata {
   switch (halt.type) {
     case "ask_user":
@@ -416,10 +425,36 @@ function haltMetadata(halt: Halt): StepMetadata {
     case "halt": {
       const haltedReason: HaltedReason = halt.reason;
       // What a failing tool came to is in the answer to its call; only a halt of its own has a result.
-      if (haltedReason === "tool_error") return { haltedReason, haltToolCallId: halt.toolCallId };
+      if (haltedReason === "tool_error") {
+        return { haltedReason, haltToolCallId: halt.toolCallId, ...stoppingFailure(halt.result) };
+      }
       return { haltedReason, haltToolCallId: halt.toolCallId, haltResult: halt.result };
     }
   }
+}
+
+/** Why a tool stopped the step, and what the caller's own policy threw when it was asked about it. */
+function stoppingFailure(result: ToolValue): StepMetadata {
+  const failure = parse("failure", result);
+  if (!failure.ok) return {};
+  const { cause, metadata } = failure.value;
+  const raised = metadata["onToolErrorRaised"] === true && cause !== null;
+  return { error: failure.value, ...(raised ? { onToolErrorException: cause } : {}) };
+}
+
+/** The answers to the calls of a step, in call order, as its thread has them; `null` when the thread does not hold the reply. */
+function answersIn({ thread: { messages }, response }: StepCompleted): readonly ToolMessage[] | null {
+  if (response.toolCalls.length === 0) return [];
+  const at = messages.findLastIndex(
+    ({ role, ...message }) => role === "assistant" && "toolCalls" in message && message.toolCalls.length > 0,
+  );
+  if (at === -1) return null;
+  const order = new Map(response.toolCalls.map((call, index) => [call.id, index]));
+  const place = ({ toolCallId }: ToolMessage) => order.get(toolCallId) ?? order.size;
+  return messages
+    .slice(at + 1)
+    .flatMap((message) => (message.role === "tool" ? [message] : []))
+    .toSorted((left, right) => place(left) - place(right));
 }
 
 function partOf(block: Block): AssistantPart {

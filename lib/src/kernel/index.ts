@@ -100,4 +100,4 @@ export { isResumeSafe } from "./resume-safety.ts";
 export { retryDelayMs } from "./retry-delay.ts";
 export { llmTerminalReasons, terminalReasonOf } from "./terminal-reason.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./turn-cause.ts";
-export { cellCalls, kernelRevision, pendingEffects, storableTurn } from "./turn.ts";
+export { cellCalls, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./turn.ts";

@@ -234,6 +234,22 @@ describe("[lash 22] what was spent", () => {
     expect(seen).toEqual([10, 10]);
     expect(turn.usage).toMatchObject({ inputTokens: 20, outputTokens: 10 });
   });
+
+  test("counts attempts before the reply and turns that tools ran, for the turn and for the step", () => {
+    const spent = usage({ inputTokens: 100, outputTokens: 1 });
+    const { turn } = transcript(config(), input(), [
+      modelReplied("t/0/model", calls("weather"), { spent }),
+      toolReturned("t/0/tool/0", { type: "success", value: "x", control: null }, { spent }),
+      delivered("t/1/after_work"),
+    ]);
+    expect(turn.usage).toMatchObject({ inputTokens: 210, outputTokens: 7 });
+    const { notices } = advance(config(), turn, modelFailed("t/1/model", adapterFailure("timeout"), { spent }));
+    expect(notices).toMatchObject([
+      {},
+      { stepEnded: { usage: { inputTokens: 100 } } },
+      { usage: { inputTokens: 310 } },
+    ]);
+  });
 });
 
 describe("rulings", () => {
@@ -457,6 +473,14 @@ test("limits are pinned: a deploy that changes them changes the next turn", () =
   const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
   const ended = story.reduce((before, response) => advance(deployed, before, response).turn, turn);
   expect(ended.phase).toMatchObject({ ending: { outcome: { type: "max_turns", maxTurns: 1 } } });
+});
+
+test("so is whether the environment is asked for", () => {
+  const { turn } = startTurn(config(), input());
+  const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
+  const syncing = config({}, { syncEnvironment: true });
+  const after = story.reduce((before, response) => advance(syncing, before, response).turn, turn);
+  expect(pendingEffects(after)).toMatchObject([{ id: "t/1/model" }]);
 });
 
 test("what is asked for in a schema is pinned too", () => {

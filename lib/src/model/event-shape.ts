@@ -119,6 +119,7 @@ const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEve
     message: required(assistantMessageShape),
     finishReason: fallback(nullable(oneOf(finishReasons)), null),
     rawFinishReason: fallback(nullable(string), null),
+    requestId: fallback(nullable(string), null),
     responseId: fallback(nullable(string), null),
     model: fallback(nullable(string), null),
     route: fallback(nullable(providerRouteShape), null),

@@ -108,6 +108,8 @@ export type MessageCompleted = {
   readonly message: AssistantMessage;
   readonly finishReason: FinishReason | null;
   readonly rawFinishReason: string | null;
+  /** The id of the call. */
+  readonly requestId: string | null;
   /** The provider's id of the reply and its name for the model that gave it. */
   readonly responseId: string | null;
   readonly model: string | null;

@@ -55,6 +55,15 @@ export const issueCodes = [
   "not_allowed_for_operation",
   "must_be_empty",
   "invalid_count",
+  // what a model, or a provider, is known not to take
+  "tools_disabled",
+  "json_native_disabled",
+  "vision_disabled",
+  "images_disabled",
+  "unsupported_image_operation",
+  "unsupported_image_format",
+  "image_too_large",
+  "missing_mime_type",
   // what a schema of the caller's says of a value
   "invalid_value",
   // arithmetic

@@ -4,6 +4,7 @@ export type { Shape } from "./shape.ts";
 
 export { environmentShape } from "./environment.ts";
 export { failureShape, issueShape } from "./failure.ts";
+export { emptyObject } from "./json.ts";
 export { messageShape, toolAnswerFields } from "./message.ts";
 export { modelNameShape } from "./model-ref.ts";
 export { originShape } from "./origin.ts";

@@ -328,6 +328,7 @@ const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { reado
     message: asked,
     finishReason: "tool_calls",
     rawFinishReason: "tool_use",
+    requestId: "req_1",
     responseId: "resp_1",
     model: "claude-1",
     route: { provider: "anthropic", endpoint: "messages", model: "claude" },

@@ -1,0 +1,215 @@
+// An engine: what a run works with, as one plain value. It never holds a key.
+
+import type { CallerContext, JsonObject, ModelName } from "../model/index.ts";
+import type { Adapter, ImageAdapter } from "./adapter.ts";
+import type { Clock } from "./clock.ts";
+import type { CellLimits, CodeExecutor } from "./executor.ts";
+import type { EngineOptions, ToolExecutor, ToolResultEncoder } from "./options.ts";
+import type { RetrySetting } from "./retry.ts";
+import type { AnySchema } from "./schema.ts";
+import type { Tool } from "./tool.ts";
+
+import { MisuseError, renderIssue } from "../model/index.ts";
+import { emptyObject, read, settings } from "../model/reading.ts";
+import { systemClock } from "./clock.ts";
+import { retryPolicy } from "./retry.ts";
+
+export type Engine<Context extends CallerContext = CallerContext> = {
+  readonly adapter: Adapter | null;
+  readonly imageAdapter: ImageAdapter | null;
+  readonly model: ModelName | null;
+  readonly instructions: string | null;
+  readonly tools: readonly Tool<Context>[];
+  /** Settings of model calls, by the names a request has for them; others go into the provider's body. */
+  readonly params: JsonObject;
+  /** Handed to tool handlers untouched, where neither the call nor its session has one. */
+  readonly context: Context;
+  readonly adapterOptions: JsonObject;
+  /** How calls are run; `null`: by their handlers. */
+  readonly toolExecutor: ToolExecutor | null;
+  /** What models get to see of results; `null`: JSON. */
+  readonly toolResultEncoder: ToolResultEncoder | null;
+  readonly retry: RetrySetting;
+  /** Tried in order when the model before cannot answer. */
+  readonly fallback: readonly Fallback[];
+  /** What calls may also say; said here it holds for all of them. */
+  readonly options: EngineOptions<Context>;
+  readonly protocol: EngineProtocol;
+  readonly clock: Clock;
+  readonly metadata: JsonObject;
+  /** Reserved. */
+  readonly middleware: readonly never[];
+};
+
+/** Another model of the same adapter, or another adapter too. */
+export type Fallback = ModelName | { readonly adapter: Adapter; readonly model: ModelName };
+
+/** How replies are read: as text and calls of tools, or as code to run. */
+export type EngineProtocol = { readonly type: "chat" } | CodeSettings;
+
+export type CodeSettings = {
+  readonly type: "code";
+  readonly executor: CodeExecutor;
+  /** The run has to end with a value a cell finished with. */
+  readonly requireFinish?: boolean;
+  /** What that value has to fit. */
+  readonly finish?: AnySchema;
+  readonly limits?: Partial<CellLimits>;
+};
+
+export type EngineFields<Context extends CallerContext = CallerContext> = Partial<Engine<Context>>;
+
+const defaults: Engine = {
+  adapter: null,
+  imageAdapter: null,
+  model: null,
+  instructions: null,
+  tools: [],
+  params: emptyObject,
+  context: emptyObject,
+  adapterOptions: emptyObject,
+  toolExecutor: null,
+  toolResultEncoder: null,
+  retry: "default",
+  fallback: [],
+  options: {},
+  protocol: { type: "chat" },
+  clock: systemClock,
+  metadata: emptyObject,
+  middleware: [],
+};
+
+/**
+ * An engine from its fields; a word it does not know is refused, and so is a key.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake } from "everturn";
+ *
+ * engine({ adapter: fake({ script: [] }), model: "fake:m" }).model; // => "fake:m"
+ * ```
+ */
+export function engine<Context extends CallerContext>(
+  fields: EngineFields<Context> & { readonly context: Context },
+): Engine<Context>;
+export function engine(fields?: Omit<EngineFields<CallerContext>, "context">): Engine;
+export function engine(fields: EngineFields<CallerContext> = {}): Engine {
+  const stranger = Object.keys(fields).find((key) => !Object.hasOwn(defaults, key));
+  if (stranger !== undefined) {
+    throw new MisuseError("unknown_field", `engine: "${stranger}" is no part of an engine`, { path: [stranger] });
+  }
+  for (const key of ["params", "adapterOptions", "metadata"] as const) {
+    const found = read(settings, fields[key] ?? {});
+    if ("value" in found) continue;
+    const where = found.issues.map(renderIssue).join("; ");
+    throw new MisuseError("invalid_argument", `engine: ${key}: ${where}`, { path: [key] });
+  }
+  if (fields.middleware !== undefined && fields.middleware.length > 0) {
+    throw new MisuseError("invalid_argument", "engine: middleware is reserved and has to stay empty", {
+      path: ["middleware"],
+    });
+  }
+  retryPolicy(fields.retry ?? "default");
+  return { ...defaults, ...fields };
+}
+
+/** The engine with one more tool. A tool of the same name is not replaced: calls that bring tools of their own do that. */
+export function putTool<Context extends CallerContext>(engine: Engine<Context>, tool: Tool<Context>): Engine<Context> {
+  return putTools(engine, [tool]);
+}
+
+export function putTools<Context extends CallerContext>(
+  engine: Engine<Context>,
+  tools: readonly Tool<Context>[],
+): Engine<Context> {
+  return { ...engine, tools: [...engine.tools, ...tools] };
+}
+
+export function putParam<Context extends CallerContext>(
+  engine: Engine<Context>,
+  name: string,
+  value: JsonObject[string],
+): Engine<Context> {
+  return { ...engine, params: { ...engine.params, [name]: value } };
+}
+
+export function putContext<Context extends CallerContext, Key extends string, Value>(
+  engine: Engine<Context>,
+  name: Key,
+  value: Value,
+): Engine<Context & { readonly [K in Key]: Value }> {
+  const added = { [name]: value } as { readonly [K in Key]: Value };
+  return { ...engine, context: { ...engine.context, ...added } };
+}
+
+export function withModel<Context extends CallerContext>(engine: Engine<Context>, model: ModelName): Engine<Context> {
+  return { ...engine, model };
+}
+
+/** What {@link mergeOpts} and the resolvers look at; anything else is for the verbs. */
+export type Overrides<Context extends CallerContext = CallerContext> = {
+  readonly model?: ModelName | null;
+  readonly tools?: readonly Tool<Context>[];
+  readonly params?: JsonObject;
+  readonly context?: Partial<Context>;
+};
+
+/** The engine as these overrides make it: one value that says what a call would use. Whatever is not an override is left out. */
+export function mergeOpts<Context extends CallerContext>(
+  engine: Engine<Context>,
+  opts: Overrides<Context>,
+): Engine<Context> {
+  return {
+    ...engine,
+    model: resolveModel(engine, opts),
+    tools: resolveTools(engine, opts),
+    params: { ...engine.params, ...(isMap(opts.params) ? opts.params : {}) },
+    context: { ...engine.context, ...(isMap(opts.context) ? opts.context : {}) },
+  };
+}
+
+/** Callers without a compiler may hand in anything; what is no map is no override. */
+function isMap(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function resolveModel<Context extends CallerContext>(
+  engine: Engine<Context>,
+  opts: Overrides<Context>,
+): ModelName | null {
+  return opts.model ?? engine.model;
+}
+
+/** The engine's tools in their order, those of the call in place of their namesakes, and the rest of them behind. */
+export function resolveTools<Context extends CallerContext>(
+  engine: Engine<Context>,
+  opts: Overrides<Context>,
+): readonly Tool<Context>[] {
+  const given = opts.tools ?? [];
+  const known = new Set(engine.tools.map(({ name }) => name));
+  const replaced = engine.tools.map((tool) => given.findLast(({ name }) => name === tool.name) ?? tool);
+  return [...replaced, ...given.filter(({ name }) => !known.has(name))];
+}
+
+// What an engine has fields for is not a setting of a model call.
+const notParams = new Set([
+  "adapter",
+  "adapterOptions",
+  "model",
+  "tools",
+  "toolExecutor",
+  "toolResultEncoder",
+  "imageAdapter",
+  "params",
+  "context",
+  "retry",
+  "middleware",
+  "metadata",
+  "apiKey",
+]);
+
+/** The engine's settings, with those of the call over them. Every word but an engine's own passes, also one nobody knows. */
+export function resolveParams(engine: { readonly params: JsonObject }, opts: JsonObject): JsonObject {
+  const given = Object.entries(opts).filter(([name]) => !notParams.has(name));
+  return { ...engine.params, ...Object.fromEntries(given) };
+}

@@ -1,0 +1,57 @@
+// The door of the engine layer: what a run works with.
+
+export type { Adapter, AdapterCall, ImageAdapter } from "./adapter.ts";
+export type { Clock } from "./clock.ts";
+export type { Configuration } from "./configure.ts";
+export type { EngineRegistry } from "./describe.ts";
+export type { Directive } from "./directive.ts";
+export type { CodeSettings, Engine, EngineFields, EngineProtocol, Fallback, Overrides } from "./engine.ts";
+export type { CellLimits, CellResult, CellRun, CodeExecutor } from "./executor.ts";
+export type {
+  BeforeTool,
+  Budgets,
+  ChatOptions,
+  CheckpointAsked,
+  Delivered,
+  EngineOptions,
+  GenerateOptions,
+  Hooks,
+  OnToolError,
+  OnToolErrorAnswer,
+  PrepareStep,
+  RequestOptions,
+  Sources,
+  StepChanges,
+  StepOptions,
+  ToolExecutor,
+  ToolResultEncoder,
+} from "./options.ts";
+export type { RetryPolicy, RetrySetting } from "./retry.ts";
+export type { AnySchema, Checked, OutputOf, StandardIssue, StandardResult, StandardSchema } from "./schema.ts";
+export type { Listener, OpenSpan, Span, SpanName, TelemetryEvent } from "./telemetry.ts";
+export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition } from "./tool.ts";
+
+export { missingCapabilities } from "./capability.ts";
+export { systemClock } from "./clock.ts";
+export { configuration, configure } from "./configure.ts";
+export { describeEngine, restoreEngine } from "./describe.ts";
+export { askUser, fail, failTurn, finish, halt, handoff, isDirective, isReservedReason } from "./directive.ts";
+export {
+  engine,
+  mergeOpts,
+  putContext,
+  putParam,
+  putTool,
+  putTools,
+  resolveModel,
+  resolveParams,
+  resolveTools,
+  withModel,
+} from "./engine.ts";
+export { defaultCellLimits } from "./executor.ts";
+export { defaultOf, pick } from "./options.ts";
+export { priceOf, withCosts } from "./pricing.ts";
+export { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./retry.ts";
+export { checkValue, isStandardSchema, toJsonSchema } from "./schema.ts";
+export { startSpan, subscribe, tell } from "./telemetry.ts";
+export { specOf, tool } from "./tool.ts";

@@ -1,0 +1,70 @@
+// From events to what they come to. What the awaitable verbs return is this, over what their twins stream.
+
+import type { ChatResult, Failure, ModelReply, StepResult, Thread, TurnEvent } from "../model/index.ts";
+
+import { Collector } from "../kernel/index.ts";
+import { EngineError, errorFromFailure, fromMessages, replyText } from "../model/index.ts";
+
+/** The reply of a stream of one model call. */
+export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<ModelReply> {
+  const collector = new Collector();
+  for await (const event of events) collector.add(event);
+  return collector.reply();
+}
+
+/** A model asked for a tool nobody knows, and that ends the step: what it came to is in `result`. */
+export class UnknownToolError extends EngineError {
+  override readonly name: string = "UnknownToolError";
+  readonly result: StepResult;
+
+  constructor(failure: Failure, result: StepResult) {
+    super("unknown_tool", { message: failure.message, metadata: failure.metadata });
+    this.result = result;
+  }
+}
+
+/** The step of a stream of one. A call of a tool nobody knows throws `UnknownToolError`. */
+export async function collectStep(
+  events: AsyncIterable<TurnEvent>,
+  thread: Thread = fromMessages([]),
+): Promise<StepResult> {
+  const collector = new Collector(thread);
+  for await (const event of events) collector.add(event);
+  const result = collector.stepResult();
+  const { error } = result.metadata;
+  if (error?.type === "engine_error" && error.reason === "unknown_tool") throw new UnknownToolError(error, result);
+  return result;
+}
+
+/** The run of a stream of steps. */
+export async function collectChat(
+  events: AsyncIterable<TurnEvent>,
+  thread: Thread = fromMessages([]),
+): Promise<ChatResult> {
+  const collector = new Collector(thread);
+  for await (const event of events) collector.add(event);
+  return collector.chatResult();
+}
+
+/**
+ * The text of an answer; anything else throws what kept it from being one.
+ *
+ * @example
+ * ```ts
+ * import { chat, engine, fake, unwrap } from "everturn";
+ *
+ * const adapter = fake({ script: [{ type: "text", text: "Hello." }] });
+ * unwrap(await chat(engine({ adapter }), "Hi!")); // => "Hello."
+ * ```
+ */
+export function unwrap(result: ModelReply | StepResult | ChatResult): string {
+  const reply = "finalResponse" in result ? result.finalResponse : "response" in result ? result.response : result;
+  const failure =
+    reply?.error ?? ("metadata" in result && "error" in result.metadata ? result.metadata["error"] : null);
+  if (typeof failure === "object" && failure !== null && isFailure(failure)) throw errorFromFailure(failure);
+  return reply === null ? "" : (replyText(reply) ?? "");
+}
+
+function isFailure(value: object): value is Failure {
+  return "type" in value && "reason" in value && "message" in value;
+}

@@ -1,0 +1,223 @@
+// Image calls. Every gate comes before anything leaves the process, and there is one loop of attempts: an adapter tries once.
+
+import type { AdapterCall, Clock, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/index.ts";
+import type {
+  CallerContext,
+  EverturnError,
+  ImageContent,
+  ImageRequest,
+  ImageResponse,
+  Issue,
+  JsonObject,
+  ModelName,
+} from "../model/index.ts";
+
+import { delayBefore, isRetryable, retryPolicy, startSpan, tell } from "../engine/index.ts";
+import {
+  EngineError,
+  ImageAdapterError,
+  imageRequest,
+  isEverturnError,
+  MisuseError,
+  orThrow,
+  validateImageRequest,
+  ValidationError,
+} from "../model/index.ts";
+import { newRequestId } from "./request-id.ts";
+
+/** What an image call may say. Settings of the request stand over those of a request that was given; `options` are merged. */
+export type ImageOptions = Partial<Omit<ImageRequest, "operation" | "prompt" | "inputImages" | "model">> & {
+  readonly model?: ModelName;
+  readonly requestId?: string;
+  readonly retry?: RetrySetting;
+  /** For this one call. Never stored, never shown. */
+  readonly apiKey?: string;
+  readonly adapterOptions?: JsonObject;
+  readonly signal?: AbortSignal;
+};
+
+const optionNames: { readonly [Name in keyof ImageOptions]-?: true } = {
+  n: true,
+  size: true,
+  quality: true,
+  style: true,
+  background: true,
+  responseFormat: true,
+  mask: true,
+  options: true,
+  metadata: true,
+  model: true,
+  requestId: true,
+  retry: true,
+  apiKey: true,
+  adapterOptions: true,
+  signal: true,
+};
+
+/** Images from words, or whatever a request asks for. */
+export async function generateImage<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: string | ImageRequest,
+  options: ImageOptions = {},
+): Promise<ImageResponse> {
+  const said = typeof input === "string" ? { prompt: input } : input;
+  return callImages("generateImage", engine, { ...blank, ...said }, options);
+}
+
+/** An image changed as the prompt says. Two images are two inputs; what may be painted over is the option `mask`. */
+export async function editImage<Context extends CallerContext>(
+  engine: Engine<Context>,
+  images: ImageContent | readonly ImageContent[],
+  prompt: string,
+  options: ImageOptions = {},
+): Promise<ImageResponse> {
+  const inputImages = isList(images) ? images : [images];
+  return callImages("editImage", engine, { ...blank, operation: "edit", prompt, inputImages }, options);
+}
+
+/** Other images like this one. */
+export async function imageVariations<Context extends CallerContext>(
+  engine: Engine<Context>,
+  image: ImageContent,
+  options: ImageOptions = {},
+): Promise<ImageResponse> {
+  return callImages("imageVariations", engine, { ...blank, operation: "variation", inputImages: [image] }, options);
+}
+
+const blank: ImageRequest = imageRequest(null);
+
+/** The part of an engine that images are made with. */
+type ImageEngine = Pick<Engine, "imageAdapter" | "model" | "adapterOptions" | "retry" | "clock">;
+
+async function callImages(
+  verb: string,
+  engine: ImageEngine,
+  asked: ImageRequest,
+  options: ImageOptions,
+): Promise<ImageResponse> {
+  checkNames(verb, options);
+  const retry = retryPolicy(options.retry ?? engine.retry);
+  const request = withOptions(asked, options, engine.model);
+  const { operation, n } = request;
+  const requestId = options.requestId ?? newRequestId();
+  const call: Omit<AdapterCall, "attempt"> = {
+    signal: options.signal ?? new AbortController().signal,
+    requestId,
+    options: { ...engine.adapterOptions, ...options.adapterOptions },
+    apiKey: options.apiKey ?? null,
+    rawChunks: false,
+  };
+  const span = startSpan("image", requestId, { operation, n }, null, engine.clock.now);
+  try {
+    const adapter = checkedAdapter(engine.imageAdapter, request);
+    const response = await retried(adapter, request, call, retry, engine.clock);
+    span.stop({ imageCount: response.images.length });
+    return { ...response, requestId: response.requestId ?? requestId };
+  } catch (error) {
+    span.fail(error);
+    throw error;
+  }
+}
+
+function checkNames(verb: string, options: ImageOptions): void {
+  const stranger = Object.keys(options).find((key) => !Object.hasOwn(optionNames, key));
+  if (stranger === undefined) return;
+  throw new MisuseError("unknown_field", `${verb}: "${stranger}" is no option of an image call`, { path: [stranger] });
+}
+
+function withOptions(request: ImageRequest, options: ImageOptions, model: ModelName | null): ImageRequest {
+  return {
+    ...request,
+    model: options.model ?? request.model ?? model,
+    n: options.n ?? request.n,
+    size: options.size ?? request.size,
+    quality: options.quality ?? request.quality,
+    style: options.style ?? request.style,
+    background: options.background ?? request.background,
+    responseFormat: options.responseFormat ?? request.responseFormat,
+    mask: options.mask ?? request.mask,
+    options: { ...request.options, ...options.options },
+    metadata: options.metadata ?? request.metadata,
+  };
+}
+
+/** The gates, in their order. */
+function checkedAdapter(adapter: ImageAdapter | null, request: ImageRequest): ImageAdapter {
+  if (adapter === null) {
+    throw new EngineError("no_image_adapter", {
+      message: "the engine has no adapter for images; give it one: engine({ imageAdapter: … })",
+    });
+  }
+  const issues = capabilityIssues(request);
+  if (issues.length > 0) throw new ValidationError("unsupported_capability", { issues });
+  const { provider, operations } = adapter;
+  const { operation } = request;
+  if (!operations.includes(operation)) {
+    const message = `${provider} cannot do ${operation}; it can do ${operations.join(", ")}`;
+    throw new ImageAdapterError("unsupported_operation", { provider, message, metadata: { operation } });
+  }
+  orThrow(validateImageRequest(request));
+  return adapter;
+}
+
+/** What the model is known not to do. What is not known is no reason to refuse. */
+function capabilityIssues({ model, operation }: ImageRequest): readonly Issue[] {
+  if (model === null || typeof model === "string" || model.capabilities === null) return [];
+  const { imagesEnabled, supportedImageOperations } = model.capabilities;
+  const name = model.id ?? "the model";
+  const issues: Issue[] = [];
+  if (imagesEnabled === false) {
+    const path = ["model", "capabilities", "imagesEnabled"];
+    issues.push({ path, code: "images_disabled", message: `${name} makes no images` });
+  }
+  if (supportedImageOperations !== null && !supportedImageOperations.includes(operation)) {
+    const message = `${name} cannot do ${operation}; it can do ${supportedImageOperations.join(", ")}`;
+    issues.push({ path: ["operation"], code: "unsupported_image_operation", message });
+  }
+  return issues;
+}
+
+async function retried(
+  adapter: ImageAdapter,
+  request: ImageRequest,
+  call: Omit<AdapterCall, "attempt">,
+  retry: RetryPolicy,
+  clock: Clock,
+): Promise<ImageResponse> {
+  const { signal, requestId } = call;
+  const { provider } = adapter;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await unlessAborted(signal, async () => adapter.generate(request, { ...call, attempt }));
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const error = errorOf(provider, thrown);
+      const { failure } = error;
+      if (attempt >= retry.maxAttempts || !isRetryable(retry, failure)) throw error;
+      const delayMs = delayBefore(retry, attempt, failure, clock.random());
+      tell({ type: "retry", requestId, provider, attempt, delayMs, reason: failure.reason });
+      await clock.sleep(delayMs, signal);
+    }
+  }
+}
+
+/** What the work comes to; the reason of the signal if that is aborted first, also when the work does not look at it. */
+function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const stop = () => reject(signal.reason);
+    const settled = () => signal.removeEventListener("abort", stop);
+    signal.addEventListener("abort", stop, { once: true });
+    work().then(resolve, reject).finally(settled);
+  });
+}
+
+function errorOf(provider: string, thrown: unknown): EverturnError {
+  if (isEverturnError(thrown)) return thrown;
+  const message = thrown instanceof Error ? thrown.message : "the adapter threw";
+  return new ImageAdapterError("unknown", { provider, message, cause: thrown });
+}
+
+function isList(images: ImageContent | readonly ImageContent[]): images is readonly ImageContent[] {
+  return Array.isArray(images);
+}

@@ -1,0 +1,28 @@
+// The door of the execution layer: the verbs, their folds, and the loop for those who bring ports of their own.
+
+export type { Drive } from "./driver.ts";
+export type { Plan, PlanDetails, RunInput } from "./plan.ts";
+export type { ImageOptions } from "./images.ts";
+export type { Inbox, Journal, JournalItem, Ports, Scope, Sink } from "./ports.ts";
+export type { Finished } from "./run.ts";
+export type { GenerateInput, WithOutput } from "./verbs.ts";
+
+export { drive } from "./driver.ts";
+export { encodeAsJson } from "./encode-result.ts";
+export { collectChat, collectReply, collectStep, UnknownToolError, unwrap } from "./folds.ts";
+export { editImage, generateImage, imageVariations } from "./images.ts";
+export { MemoryJournal } from "./memory-journal.ts";
+export { planRun } from "./plan.ts";
+export { newRequestId } from "./request-id.ts";
+export { TurnStream } from "./turn-stream.ts";
+export {
+  chat,
+  generate,
+  replayPlan,
+  step,
+  stream,
+  streamGenerate,
+  streamPlan,
+  streamStep,
+  streamStepPlan,
+} from "./verbs.ts";

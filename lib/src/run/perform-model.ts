@@ -1,0 +1,351 @@
+// Makes model calls: one stream an attempt, retries until something was shown, other models after that, and answers in a schema checked.
+
+import type { Adapter, Checked } from "../engine/index.ts";
+import type { CallModel, Collector, ModelFailed, ModelReplied, Turn } from "../kernel/index.ts";
+import type {
+  Failure,
+  Issue,
+  Json,
+  MessageCompleted,
+  ModelEvent,
+  ModelName,
+  ModelReply,
+  ModelRequest,
+  TurnEvent,
+  Usage,
+} from "../model/index.ts";
+import type { RunPlan } from "./plan.ts";
+import type { Scope, Sink } from "./ports.ts";
+
+import { checkValue, delayBefore, isRetryable, startSpan, tell, withCosts } from "../engine/index.ts";
+import { modelFailed, modelReplied, projectRequest } from "../kernel/index.ts";
+import {
+  adapterFailure,
+  addUsage,
+  assistant,
+  errorFromFailure,
+  isEvent,
+  isEverturnError,
+  noUsage,
+  renderIssue,
+  replyText,
+  streamFailure,
+  toCause,
+  user,
+  validationFailure,
+} from "../model/index.ts";
+import { isPair } from "./plan.ts";
+
+export type ModelPorts = {
+  readonly sink: Sink;
+  readonly scope: Scope;
+  readonly collector: Collector;
+  readonly signal: AbortSignal;
+  readonly parentSpan: number | null;
+};
+
+/** What one attempt came to. */
+type Attempt = {
+  readonly reply: ModelReply;
+  readonly failure: Failure | null;
+  /** Something of it may have been seen. */
+  readonly shown: boolean;
+  /** It failed before it said anything at all, for a reason that is a typed error of its own. */
+  readonly preflight: boolean;
+};
+
+export async function performModel(
+  plan: RunPlan,
+  ports: ModelPorts,
+  effect: CallModel,
+  turn: Turn,
+): Promise<ModelReplied | ModelFailed> {
+  const began = plan.clock.now();
+  await plan.stepHooks.beforeStep?.(effect.step);
+  const asked = projectRequest(plan.config, turn);
+  const calls = new ModelCalls(plan, ports, effect);
+  const { attempt, model } = await calls.make(asked);
+  const { reply, failure } = attempt;
+  const durationMs = plan.clock.now() - began;
+  const { spent } = calls;
+  if (failure === null) return modelReplied(effect.id, reply, { model, spent, durationMs });
+  // What goes wrong before a run has said anything is a typed error, whoever asks and however.
+  if (attempt.preflight && calls.isFirst(turn)) throw errorFromFailure(failure);
+  return modelFailed(effect.id, failure, { partial: reply, spent, durationMs });
+}
+
+class ModelCalls {
+  readonly #plan: RunPlan;
+  readonly #ports: ModelPorts;
+  readonly #effect: CallModel;
+  /** What attempts before the last one have cost. */
+  spent: Usage = noUsage;
+  #lastUsage: Usage = noUsage;
+  #attempts = 0;
+  /** The end of a reply whose answer has yet to be checked: it is told with what the check found. */
+  #held: MessageCompleted | null = null;
+
+  constructor(plan: RunPlan, ports: ModelPorts, effect: CallModel) {
+    this.#plan = plan;
+    this.#ports = ports;
+    this.#effect = effect;
+  }
+
+  isFirst({ step, runOffset, finalize, openReply }: Turn): boolean {
+    return step === runOffset && finalize === null && openReply === null;
+  }
+
+  /** Asks the model, and those behind it, until one has answered or none is left. */
+  async make(request: ModelRequest): Promise<{ readonly attempt: Attempt; readonly model: ModelName | null }> {
+    const { adapter, fallback } = this.#plan;
+    const routes = [
+      { adapter, model: request.model, changed: null },
+      ...fallback.map((one) => (isPair(one) ? { ...one, changed: one.model } : { adapter, model: one, changed: one })),
+    ];
+    let last = await this.#ask(routes[0]?.adapter ?? adapter, request);
+    let model: ModelName | null = null;
+    for (const route of routes.slice(1)) {
+      if (last.failure === null || this.#ports.signal.aborted) break;
+      if (last.failure.type === "validation_error") break;
+      await this.#reset("fallback", last.shown);
+      last = await this.#ask(route.adapter, { ...request, model: route.model });
+      model = route.changed;
+    }
+    return { attempt: last, model: last.failure === null ? model : null };
+  }
+
+  /** Asks one model: again after failures that may pass, and again when its answer does not fit what was wanted. */
+  async #ask(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
+    const repairs = this.#plan.output?.repair ?? 0;
+    let asked = request;
+    for (let repair = 0; ; repair += 1) {
+      const attempt = await this.#retry(adapter, asked);
+      const checked = attempt.failure === null ? await this.#check(asked, attempt.reply) : null;
+      if (checked === null || checked.ok || repair >= repairs) return this.#tellEnd(attempt, checked);
+      await this.#reset("retry", attempt.shown);
+      const said = [assistant(replyText(attempt.reply) ?? ""), user(complaint(checked.issues))];
+      asked = { ...request, messages: [...request.messages, ...said] };
+    }
+  }
+
+  /** Tells the end of a reply that was held back until its answer had been checked. */
+  async #tellEnd(attempt: Attempt, checked: Checked<Json> | null): Promise<Attempt> {
+    const held = this.#held;
+    this.#held = null;
+    if (held === null) return attempt;
+    const event = checked?.ok === true ? { ...held, output: { value: checked.value } } : held;
+    this.#ports.collector.add(event);
+    await this.#ports.sink.live([event]);
+    const reply = this.#ports.collector.reply();
+    if (checked === null || checked.ok) return { ...attempt, reply };
+    const error = validationFailure("invalid_output", { issues: checked.issues });
+    return { ...attempt, reply: { ...reply, finishReason: "error", error } };
+  }
+
+  async #retry(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
+    const { retry, clock } = this.#plan;
+    for (let n = 1; ; n += 1) {
+      const attempt = await this.#once(adapter, request, n);
+      const { failure, shown } = attempt;
+      if (failure === null || n >= retry.maxAttempts || this.#ports.signal.aborted) return attempt;
+      if (!isRetryable(retry, failure) || (shown && !retry.afterOutput)) return attempt;
+      const delayMs = await this.#ports.scope.record(this.#effect.id, `delay/${this.#attempts}`, () =>
+        Promise.resolve(delayBefore(retry, n, failure, clock.random())),
+      );
+      const { requestId } = this.#plan;
+      tell({ type: "retry", requestId, provider: adapter.provider, attempt: n, delayMs, reason: reasonOf(failure) });
+      await this.#live([
+        {
+          type: "retry_scheduled",
+          maxAttempts: retry.maxAttempts,
+          delayMs,
+          error: failure,
+          effectId: this.#effect.id,
+          attempt: { epoch: 0, n: this.#attempts },
+        },
+      ]);
+      const slept = await clock.sleep(delayMs, this.#ports.signal).then(
+        () => true,
+        () => false,
+      );
+      if (!slept) return attempt;
+      await this.#reset("retry", shown);
+    }
+  }
+
+  /** One stream, read to its end. */
+  async #once(adapter: Adapter, request: ModelRequest, n: number): Promise<Attempt> {
+    const { plan, ports } = { plan: this.#plan, ports: this.#ports };
+    this.#attempts += 1;
+    const span = startSpan(
+      "model",
+      plan.requestId,
+      { provider: adapter.provider, model: modelId(request.model), attempt: this.#attempts },
+      ports.parentSpan,
+      plan.clock.now,
+    );
+    const heard: Heard = { events: 0, shown: false, terminal: null };
+    let thrown: { readonly error: unknown } | null = null;
+    try {
+      const call = {
+        signal: ports.signal,
+        requestId: plan.requestId,
+        options: plan.adapterOptions,
+        apiKey: plan.apiKey,
+        rawChunks: plan.rawChunks,
+        attempt: n,
+      };
+      for await (const batch of adapter.stream(request, call)) {
+        if (ports.signal.aborted) break;
+        const events = this.#hear(batch, heard, request);
+        const wait = ports.sink.live(events);
+        if (wait !== undefined) await wait;
+      }
+    } catch (error) {
+      if (error instanceof ListenerFailure) throw error.cause;
+      thrown = { error };
+    }
+    const reply = ports.collector.reply();
+    const failure = ports.signal.aborted ? null : failureOf(adapter, reply, heard, thrown);
+    this.#book(reply.usage);
+    if (failure === null) span.stop({ finishReason: reply.finishReason });
+    else span.fail(errorFromFailure(failure));
+    const preflight = thrown !== null && heard.events === 0;
+    return { reply, failure, shown: heard.shown, preflight };
+  }
+
+  /** Takes a batch in: what is no event, or comes after the end, is left out. */
+  #hear(batch: readonly ModelEvent[], heard: Heard, { model, responseFormat }: ModelRequest): readonly ModelEvent[] {
+    const { onEvent, output } = this.#plan;
+    let kept: ModelEvent[] | null = null;
+    for (const [index, event] of batch.entries()) {
+      const seen = this.#accept(event, heard, model);
+      if (seen === null || seen !== event) kept ??= batch.slice(0, index);
+      if (seen === null) continue;
+      heard.events += 1;
+      this.#ports.collector.add(seen);
+      const holds = seen.type === "message_completed" && output !== null && responseFormat !== null;
+      if (holds) this.#held = seen;
+      // Whether a failure is the end of the step is for the turn to say, which then tells it: once.
+      if (holds || seen.type === "error") kept ??= batch.slice(0, index);
+      else kept?.push(seen);
+      if (onEvent !== null && onEvent !== undefined) listen(() => onEvent(seen));
+    }
+    return kept ?? batch;
+  }
+
+  #accept(event: ModelEvent, heard: Heard, model: ModelName | null): ModelEvent | null {
+    switch (event?.type) {
+      case "text_delta":
+      case "reasoning_delta":
+        if (heard.terminal !== null || typeof event.delta !== "string") return null;
+        heard.shown = true;
+        return event;
+      case "usage":
+        return isEvent(event) ? { ...event, usage: withCosts(event.usage, model) } : null;
+      case "raw_chunk":
+        return isEvent(event) ? event : null;
+      case "message_completed":
+      case "error": {
+        if (heard.terminal !== null || !isEvent(event)) return null;
+        heard.terminal = event.type;
+        if (event.type === "error" || event.requestId !== null) return event;
+        return { ...event, requestId: this.#plan.requestId };
+      }
+      case "message_started":
+        return heard.terminal === null && isEvent(event) ? event : null;
+      default:
+        if (heard.terminal !== null || !isEvent(event)) return null;
+        heard.shown = true;
+        return event;
+    }
+  }
+
+  #book(usage: Usage): void {
+    const sum = addUsage(this.spent, this.#lastUsage);
+    if (sum.ok) this.spent = sum.value;
+    this.#lastUsage = usage;
+  }
+
+  /** What was shown of an attempt that failed is withdrawn, wherever it is kept. */
+  async #reset(reason: "retry" | "fallback", shown: boolean): Promise<void> {
+    const event: TurnEvent = {
+      type: "step_reset",
+      reason,
+      withdrawn: [],
+      effectId: this.#effect.id,
+      attempt: { epoch: 0, n: this.#attempts + 1 },
+    };
+    this.#ports.collector.add(event);
+    if (shown || reason === "fallback") await this.#live([event]);
+  }
+
+  async #live(events: readonly TurnEvent[]): Promise<void> {
+    await this.#ports.sink.live(events);
+  }
+
+  /** The answer read and checked by the schema it was asked for in; `null` when this reply is not one to be checked. */
+  async #check(request: ModelRequest, reply: ModelReply): Promise<Checked<Json> | null> {
+    const { output } = this.#plan;
+    if (output === null || request.responseFormat === null || reply.finishReason !== "stop") return null;
+    const text = reply.output === null ? parsed(replyText(reply) ?? "") : { value: reply.output.value };
+    if (text === null)
+      return { ok: false, issues: [{ path: [], code: "malformed", message: "the answer is not JSON" }] };
+    const checked = await checkValue(output.schema, text.value);
+    return checked.ok ? { ok: true, value: text.value } : checked;
+  }
+}
+
+type Heard = { events: number; shown: boolean; terminal: "message_completed" | "error" | null };
+
+/** Carries what a listener threw past those who would take it for a failure of the provider. */
+class ListenerFailure extends Error {}
+
+function listen(call: () => void): void {
+  try {
+    call();
+  } catch (cause) {
+    throw new ListenerFailure("a listener threw", { cause });
+  }
+}
+
+function failureOf(
+  { provider }: Adapter,
+  reply: ModelReply,
+  heard: Heard,
+  thrown: { readonly error: unknown } | null,
+): Failure | null {
+  if (reply.error !== null) return reply.error;
+  if (thrown !== null && isEverturnError(thrown.error)) return thrown.error.failure;
+  if (heard.terminal !== null) return null;
+  if (thrown !== null) {
+    const details = { provider, cause: toCause(thrown.error) };
+    const message = thrown.error instanceof Error ? thrown.error.message : "the adapter threw";
+    return heard.events === 0
+      ? adapterFailure("unknown", { ...details, message })
+      : streamFailure("interrupted", { ...details, message, eventIndex: heard.events });
+  }
+  const message = `the stream stopped after ${heard.events} events without having come to its end`;
+  return streamFailure("interrupted", { provider, message, eventIndex: heard.events });
+}
+
+function reasonOf(failure: Failure): string {
+  return failure.reason;
+}
+
+function modelId(model: ModelName | null): string | null {
+  return typeof model === "string" ? model : (model?.id ?? null);
+}
+
+function parsed(text: string): { readonly value: Json } | null {
+  try {
+    const value: Json = JSON.parse(text);
+    return { value };
+  } catch {
+    return null;
+  }
+}
+
+function complaint(issues: readonly Issue[]): string {
+  return `That does not fit: ${issues.map(renderIssue).join("; ")}. Answer again, with nothing but JSON that fits the schema.`;
+}

@@ -1,0 +1,389 @@
+// What a run is about to do: every option resolved, once, and everything checked that can be checked before anything happens.
+
+import type {
+  Adapter,
+  AnySchema,
+  Budgets,
+  ChatOptions,
+  Clock,
+  Engine,
+  EngineProtocol,
+  Fallback,
+  Hooks,
+  OnToolError,
+  RequestOptions,
+  RetryPolicy,
+  Sources,
+  Tool,
+  ToolExecutor,
+  ToolResultEncoder,
+} from "../engine/index.ts";
+import type { CallAnswer, TurnInput, TurnMachineConfig } from "../kernel/index.ts";
+import type {
+  CallerContext,
+  JsonObject,
+  JsonSchemaFormat,
+  MessageInput,
+  ModelRequest,
+  SuspendedCell,
+  Thread,
+  ToolMode,
+  ToolSpec,
+  TurnEvent,
+} from "../model/index.ts";
+
+import {
+  defaultOf,
+  missingCapabilities,
+  pick,
+  priceOf,
+  resolveModel,
+  resolveTools,
+  retryPolicy,
+  specOf,
+  toJsonSchema,
+} from "../engine/index.ts";
+import { chatProtocol, codeProtocol, turnConfig, turnInput } from "../kernel/index.ts";
+import {
+  engineFailure,
+  EngineError,
+  errorFromFailure,
+  fromMessages,
+  MisuseError,
+  orThrow,
+  request as modelRequest,
+  toolResult,
+  user,
+  ValidationError,
+  validateRequest,
+  validateThread,
+} from "../model/index.ts";
+import { encodeAsJson } from "./encode-result.ts";
+import { newRequestId } from "./request-id.ts";
+
+/** What is said to a model: words, messages, a whole thread. */
+export type RunInput = string | Thread | readonly MessageInput[];
+
+/** A run with nothing left open. */
+export type Plan<Context extends CallerContext = CallerContext> = RunPlan & {
+  readonly engine: Engine<Context>;
+  readonly tools: readonly Tool<Context>[];
+  readonly context: Context;
+  readonly hooks: Hooks<Context>;
+};
+
+/** The part of it that knows nothing of the caller's context. */
+export type RunPlan = {
+  readonly verb: "generate" | "step" | "chat";
+  readonly requestId: string;
+  readonly sessionId: string | null;
+  readonly thread: Thread;
+  readonly config: TurnMachineConfig;
+  readonly input: TurnInput;
+  readonly adapter: Adapter;
+  readonly fallback: readonly Fallback[];
+  readonly retry: RetryPolicy;
+  readonly adapterOptions: JsonObject;
+  readonly apiKey: string | null;
+  readonly toolSpecs: readonly ToolSpec[];
+  readonly stepHooks: Pick<Hooks, "beforeStep" | "afterStep">;
+  readonly protocol: EngineProtocol;
+  readonly output: { readonly schema: AnySchema; readonly repair: number } | null;
+  readonly mode: ToolMode;
+  readonly toolTimeout: number;
+  readonly maxConcurrency: number;
+  readonly maxToolResultLength: number;
+  readonly onToolError: OnToolError;
+  readonly toolExecutor: ToolExecutor | null;
+  readonly encode: ToolResultEncoder;
+  readonly budgets: Budgets;
+  readonly haltWhen: ChatOptions["haltWhen"] | null;
+  readonly prepareStep: ChatOptions["prepareStep"] | null;
+  readonly onCheckpoint: ChatOptions["onCheckpoint"] | null;
+  readonly onEvent: ChatOptions["onEvent"] | null;
+  readonly rawChunks: boolean;
+  /** Which events a reader wants to see; `null`: all. */
+  readonly wanted: ((event: TurnEvent) => boolean) | null;
+  readonly clock: Clock;
+  readonly signal: AbortSignal | null;
+};
+
+/** What only some verbs know. */
+export type PlanDetails = {
+  readonly verb: Plan["verb"];
+  /** What a request of its own says, for verbs that take one. */
+  readonly request?: ModelRequest;
+  /** What a session says. */
+  readonly session?: Partial<ChatOptions>;
+  readonly answers?: readonly CallAnswer[];
+  readonly cell?: SuspendedCell | null;
+  readonly turnId?: string;
+};
+
+export function planRun<Context extends CallerContext>(
+  engine: Engine<Context>,
+  given: RunInput,
+  options: ChatOptions<Context>,
+  details: PlanDetails,
+): Plan<Context> {
+  const { verb, request } = details;
+  const sources: Sources<ChatOptions<Context>> = [options, details.session, engine.options];
+  const maxTurns = maxTurnsOf(sources, engine.params);
+  const onToolError = checkedOnToolError(pick(sources, "onToolError") ?? "continue");
+  const { adapter } = engine;
+  if (adapter === null) {
+    throw new EngineError("missing_adapter", {
+      message: "the engine has no adapter; give it one: engine({ adapter: … })",
+    });
+  }
+  if (typeof adapter.stream !== "function") throw new EngineError("missing_stream_adapter");
+  const thread = threadOf(given);
+  const tools = resolveTools(engine, options);
+  const requestId = options.requestId ?? newRequestId();
+  const { params, body } = requestParams(engine.params, request, options);
+  const output = pick(sources, "output") ?? null;
+  const format = pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(output);
+  const model = resolveModel(engine, { model: options.model ?? request?.model ?? null });
+  const specs =
+    request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
+  const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
+  const wantsFinalize = pick(sources, "structuredFinalize") ?? adapter.needsFinalize?.(probe) ?? false;
+  const finalize = verb === "chat" && wantsFinalize ? finalizeOf(sources, format) : null;
+  const stopAfter = verb === "chat" ? null : verb === "step" ? "step" : "reply";
+  const mode = pick(sources, "mode") ?? "auto";
+  const onUnknownTool = pick(sources, "onUnknownTool") ?? "error";
+  const { protocol } = engine;
+  const onEmptyReply = pick(sources, "onEmptyReply");
+  const config = turnConfig({
+    protocolDriver:
+      protocol.type === "code"
+        ? codeProtocol({
+            language: protocol.executor.language,
+            requireFinish: protocol.requireFinish ?? protocol.finish !== undefined,
+            stopAfter,
+            ...(onEmptyReply === undefined ? {} : { onEmptyReply }),
+          })
+        : chatProtocol({ mode, onUnknownTool, stopAfter, onEmptyReply: onEmptyReply ?? "complete" }),
+    syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
+    sessionId: pick(sources, "sessionId") ?? "",
+    model,
+    systemPrompt: pick(sources, "instructions") ?? engine.instructions ?? "",
+    toolSpecs: specs,
+    generation: {
+      ...params,
+      ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
+      ...(Object.keys(body).length === 0 ? {} : { options: body }),
+    },
+    maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
+    maxTurns: verb === "chat" ? maxTurns : null,
+    turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
+    structuredFinalize: finalize,
+  });
+  const turnId = details.turnId ?? requestId;
+  const input = turnInput(turnId, {
+    history: thread.messages,
+    answers: details.answers ?? [],
+    cell: details.cell ?? null,
+  });
+  const budgets = pick(sources, "budgets") ?? {};
+  const hooks = pick(sources, "hooks") ?? {};
+  checkPrices(engine, config, budgets);
+  checkRequest(withAnswers(thread, details), config);
+  return {
+    verb,
+    requestId,
+    sessionId: pick(sources, "sessionId") ?? null,
+    thread,
+    config,
+    input,
+    adapter,
+    fallback: engine.fallback,
+    retry: retryPolicy(options.retry ?? engine.retry),
+    adapterOptions: { ...engine.adapterOptions, ...options.adapterOptions },
+    apiKey: options.apiKey ?? null,
+    engine,
+    tools,
+    toolSpecs: tools.map(specOf),
+    stepHooks: stepHooksOf(hooks),
+    context: contextOf(engine, options.context),
+    protocol,
+    output: output === null ? null : { schema: output, repair: pick(sources, "repair") ?? 0 },
+    mode,
+    toolTimeout: pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"),
+    maxConcurrency: Math.max(1, pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY),
+    maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
+    onToolError,
+    toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,
+    encode: pick(sources, "toolResultEncoder") ?? engine.toolResultEncoder ?? encodeAsJson,
+    hooks,
+    budgets,
+    haltWhen: pick(sources, "haltWhen") ?? null,
+    prepareStep: pick(sources, "prepareStep") ?? null,
+    onCheckpoint: pick(sources, "onCheckpoint") ?? null,
+    onEvent: options.onEvent ?? null,
+    rawChunks: pick(sources, "includeRawChunks") ?? false,
+    wanted: wantedOf(sources),
+    clock: engine.clock,
+    signal: options.signal ?? null,
+  };
+}
+
+function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afterStep">): RunPlan["stepHooks"] {
+  return { ...(beforeStep === undefined ? {} : { beforeStep }), ...(afterStep === undefined ? {} : { afterStep }) };
+}
+
+/** What a reader does not want to see is left out at the reader's edge, where it changes no result. */
+function wantedOf<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>): RunPlan["wanted"] {
+  const unwanted = new Set<TurnEvent["type"]>();
+  if (pick(sources, "emitTextDeltas") === false) unwanted.add("text_delta");
+  if (pick(sources, "emitToolDeltas") === false) unwanted.add("tool_call_delta");
+  if (pick(sources, "includeRawChunks") !== true) unwanted.add("raw_chunk");
+  return ({ type }) => !unwanted.has(type);
+}
+
+/** An absent or empty context of the call falls through to the engine's. */
+function contextOf<Context extends CallerContext>(engine: Engine<Context>, given: Context | undefined): Context {
+  return given === undefined || Object.keys(given).length === 0 ? engine.context : given;
+}
+
+function threadOf(given: RunInput): Thread {
+  if (typeof given === "string") return fromMessages([user(given)]);
+  if (Array.isArray(given)) return checkedThread(() => fromMessages(given));
+  if (typeof given === "object" && given !== null && "messages" in given && Array.isArray(given.messages)) return given;
+  const issues = [{ path: ["thread"], code: "invalid_type" as const, message: "must be text, messages or a thread" }];
+  throw new ValidationError("invalid_thread", { issues });
+}
+
+/** Messages that are no messages are what makes a thread invalid, not a bug of whoever passed them on. */
+function checkedThread(make: () => Thread): Thread {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof MisuseError)) throw error;
+    const issues = [{ path: ["messages", ...error.path], code: "invalid_type" as const, message: error.message }];
+    throw new ValidationError("invalid_thread", { issues, cause: error });
+  }
+}
+
+/** The thread as it will be once what was said to its open calls is in it. */
+function withAnswers(thread: Thread, { answers = [], cell = null }: PlanDetails): Thread {
+  const ofCell = new Set(cell?.calls.map(({ call }) => call.id) ?? []);
+  const given = answers.filter(({ call }) => !ofCell.has(call.id));
+  return {
+    ...thread,
+    messages: [...thread.messages, ...given.map(({ call }) => toolResult(call.id, "", { name: call.name }))],
+  };
+}
+
+function checkRequest(thread: Thread, config: TurnMachineConfig): void {
+  orThrow(validateThread(thread));
+  const { systemPrompt, toolSpecs, generation, model } = config;
+  const probe = modelRequest(thread.messages, { ...generation, tools: toolSpecs, model });
+  const valid = validateRequest(probe);
+  if (!valid.ok && !(thread.messages.length === 0 && systemPrompt !== "")) throw errorFromFailure(valid.failure);
+  const issues = missingCapabilities(model, probe);
+  if (issues.length > 0) throw new ValidationError("unsupported_capability", { issues });
+}
+
+function maxTurnsOf<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>, params: JsonObject): number {
+  const maxTurns: unknown = pick(sources, "maxTurns") ?? params["maxTurns"] ?? defaultOf("maxTurns");
+  if (typeof maxTurns === "number" && Number.isSafeInteger(maxTurns) && maxTurns > 0) return maxTurns;
+  throw new MisuseError("invalid_argument", `maxTurns must be a whole number above 0, not ${String(maxTurns)}`, {
+    path: ["maxTurns"],
+  });
+}
+
+function checkedOnToolError(policy: OnToolError): OnToolError {
+  if (policy === "continue" || policy === "halt" || typeof policy === "function") return policy;
+  throw new MisuseError("invalid_argument", 'onToolError must be "continue", "halt" or a function', {
+    path: ["onToolError"],
+  });
+}
+
+const requestFields = [
+  "toolChoice",
+  "parallelToolCalls",
+  "temperature",
+  "topP",
+  "maxTokens",
+  "stopSequences",
+  "seed",
+  "reasoning",
+  "promptCache",
+  "metadata",
+] as const;
+
+/** Settings by name: those a request has fields for, and what goes into the provider's body as it is. */
+function requestParams(
+  engineParams: JsonObject,
+  request: ModelRequest | undefined,
+  options: RequestOptions & Pick<ChatOptions, "params">,
+): { readonly params: JsonObject; readonly body: JsonObject } {
+  const { maxTurns: _, options: fromEngine = {}, ...rest } = { ...engineParams, ...options.params };
+  const known: Record<string, JsonObject[string]> = {};
+  const body: Record<string, JsonObject[string]> = {
+    ...(isMap(fromEngine) ? fromEngine : {}),
+    ...request?.options,
+    ...options.options,
+  };
+  for (const [name, value] of Object.entries(rest)) {
+    if (requestFields.some((field) => field === name)) known[name] = value;
+    else body[name] = value;
+  }
+  for (const field of requestFields) {
+    const asked = options[field] ?? (request === undefined ? undefined : saidIn(request, field));
+    if (asked !== undefined && asked !== null) known[field] = asked;
+  }
+  return { params: known, body };
+}
+
+function isMap(value: JsonObject[string]): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What a request says of its own; a field that was left out says nothing. */
+function saidIn(request: ModelRequest, field: (typeof requestFields)[number]): JsonObject[string] | undefined {
+  const value = request[field];
+  if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;
+  return typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 0 ? undefined : value;
+}
+
+function formatOf(output: AnySchema | null): JsonSchemaFormat | null {
+  if (output === null) return null;
+  return { type: "json_schema", name: "output", schema: toJsonSchema(output, "output"), strict: true };
+}
+
+function finalizeOf<Context extends CallerContext>(
+  sources: Sources<ChatOptions<Context>>,
+  format: ModelRequest["responseFormat"],
+): TurnMachineConfig["structuredFinalize"] {
+  if (format === null || format.type !== "json_schema") {
+    const message = "structuredFinalize needs a schema to answer in: output, or a json_schema responseFormat";
+    const issues = [{ path: ["structuredFinalize"], code: "requires_json_schema" as const, message }];
+    throw new ValidationError("invalid_request", { issues });
+  }
+  return { format, nudge: pick(sources, "structuredFinalizeNudge") ?? defaultOf("structuredFinalizeNudge") };
+}
+
+/** A cost budget with a model of unknown price could never be kept: that is the caller's to know before the first call. */
+function checkPrices<Context extends CallerContext>(
+  engine: Engine<Context>,
+  { model }: TurnMachineConfig,
+  budgets: Budgets,
+): void {
+  if (budgets.cost === undefined) return;
+  const models = [model, ...engine.fallback.map((one) => (isPair(one) ? one.model : one))];
+  const unpriced = models.find((name) => priceOf(name) === null);
+  if (unpriced === undefined) return;
+  const name = typeof unpriced === "string" ? unpriced : (unpriced?.id ?? "no model");
+  throw errorFromFailure(
+    engineFailure("unknown_price", {
+      message: `a cost budget needs the price of every model that may be asked; that of ${name} is not known`,
+    }),
+  );
+}
+
+/** Is this fallback an adapter with its model? */
+export function isPair(fallback: Fallback): fallback is Extract<Fallback, { readonly adapter: Adapter }> {
+  return typeof fallback === "object" && "adapter" in fallback;
+}

@@ -1,0 +1,440 @@
+// What steers a run: limits, budgets, retries, other models, schemas, input on the way, code.
+
+import type { CellResult, ChatOptions, CodeExecutor, TelemetryEvent } from "everturn/engine";
+
+import { chat, engine, fake, generate, step, stream, streamGenerate, subscribe } from "everturn";
+import { configure } from "everturn/engine";
+import { messageText, modelRef, user } from "everturn/model";
+import { transcript } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+
+import { calls, plain, playing, says } from "../../test/runs.ts";
+
+const ok = plain("ok", () => "fine");
+const loops = (n: number) => Array.from({ length: n }, () => calls("ok"));
+
+describe("[allm 63] how many model calls a run may take", () => {
+  test("the call says, or the engine, or the program, or it is 8", async () => {
+    const taken = async (options: ChatOptions, params: { maxTurns?: number } = {}) =>
+      (await chat(playing(loops(12), [ok], { params }).engine, "hi", options)).steps.length;
+    expect(await taken({})).toBe(8);
+    expect(await taken({}, { maxTurns: 3 })).toBe(3);
+    expect(await taken({ maxTurns: 2 }, { maxTurns: 3 })).toBe(2);
+    const before = configure({ maxTurns: 5 });
+    expect(await taken({})).toBe(5);
+    configure(before);
+  });
+
+  test.each([0, -1, 1.5, Number.NaN])("%d is not a number of calls", async (maxTurns) => {
+    await expect(chat(playing([]).engine, "hi", { maxTurns })).rejects.toThrow(/maxTurns must be/);
+  });
+
+  test("what was done is kept, and the result says what the limit was", async () => {
+    const result = await chat(playing(loops(3), [ok]).engine, "hi", { maxTurns: 1 });
+    expect(result).toMatchObject({ haltedReason: "max_turns", metadata: { maxTurns: 1 } });
+    expect(result.thread.messages.at(-1)).toMatchObject({ role: "tool", content: "fine" });
+  });
+});
+
+describe("[allm 62] [allm 64] haltWhen", () => {
+  test("stops after the step it says, when nothing else has stopped the run", async () => {
+    const { engine: of } = playing(loops(5), [ok]);
+    const result = await chat(of, "hi", { haltWhen: ({ thread }) => thread.messages.length > 4 });
+    expect(result).toMatchObject({ haltedReason: "halt_when", metadata: { haltWhenStepIndex: 1 } });
+    let asked = 0;
+    await chat(playing([says("Done.")]).engine, "hi", { haltWhen: () => ((asked += 1), true) });
+    expect(asked).toBe(0);
+  });
+
+  test("that throws rejects the run, from both twins", async () => {
+    const haltWhen = () => {
+      throw new RangeError("mine");
+    };
+    await expect(chat(playing(loops(2), [ok]).engine, "hi", { haltWhen })).rejects.toThrow(new RangeError("mine"));
+    await expect(transcript(stream(playing(loops(2), [ok]).engine, "hi", { haltWhen }))).rejects.toThrow("mine");
+  });
+});
+
+describe("[lash 45] budgets", () => {
+  const priced = modelRef({ id: "m", pricing: { input: 10, output: 10, cacheRead: null, cacheWrite: null } });
+  const spending = () => {
+    const adapter = fake({ scripts: loops(9), usage: { inputTokens: 60_000, outputTokens: 40_000 } });
+    return engine({ adapter, tools: [ok], model: priced });
+  };
+
+  test.each([
+    ["steps", { steps: 2 }, 2],
+    ["tokens", { tokens: 300_000 }, 3],
+    ["cost", { cost: 1.5 }, 2],
+  ] as const)("of %s end a run that would go on", async (budget, budgets, steps) => {
+    const result = await chat(spending(), "hi", { budgets });
+    expect(result).toMatchObject({ haltedReason: "budget", metadata: { budget } });
+    expect(result.steps).toHaveLength(steps);
+  });
+
+  test("of time count what effects took", async () => {
+    const { engine: of, clock } = playing(loops(9), [plain("ok", () => clock.sleep(1000).then(() => "fine"))]);
+    const result = chat(of, "hi", { budgets: { timeMs: 2500 } });
+    await clock.advance(10_000);
+    expect((await result).metadata).toEqual({ budget: "time" });
+    expect((await result).steps).toHaveLength(3);
+  });
+
+  test("of progress count calls since a tool last succeeded", async () => {
+    const { engine: of } = playing(
+      Array.from({ length: 9 }, () => calls("bad")),
+      [plain("bad", () => Promise.reject(new Error("no")))],
+    );
+    expect((await chat(of, "hi", { budgets: { noProgress: 3 } })).steps).toHaveLength(3);
+  });
+
+  test("an answer that is there is an answer, whatever it cost", async () => {
+    const adapter = fake({ script: says("Done."), usage: { inputTokens: 9, outputTokens: 9 } });
+    expect((await chat(engine({ adapter }), "hi", { budgets: { tokens: 1 } })).haltedReason).toBe("completed");
+  });
+
+  test("Q12: a cost nobody could keep count of is refused at the start", async () => {
+    await expect(chat(playing([]).engine, "hi", { budgets: { cost: 1 } })).rejects.toMatchObject({
+      reason: "unknown_price",
+    });
+    const mixed = engine({ adapter: fake(), model: priced, fallback: ["unpriced"] });
+    await expect(chat(mixed, "hi", { budgets: { cost: 1 } })).rejects.toThrow(/unpriced/);
+  });
+});
+
+describe("[allm 121] G2: a call that failed is made again until something was shown", () => {
+  const flaky = (before: number, rest: object = {}) => {
+    const playingIt = playing([]);
+    const adapter = fake({ scripts: [says("Hello.")], retryUntilCall: before + 1, clock: playingIt.clock });
+    return { ...playingIt, adapter, engine: engine({ adapter, clock: playingIt.clock, ...rest }) };
+  };
+
+  test("with a pause each time, which is told", async () => {
+    const { engine: of, clock, adapter } = flaky(2);
+    const lines = transcript(streamGenerate(of, "hi"));
+    await clock.advance(499);
+    expect(adapter.calls).toHaveLength(1);
+    await clock.advance(1);
+    expect(adapter.calls).toHaveLength(2);
+    await clock.advance(1000);
+    expect(await lines).toEqual([
+      "message_started",
+      "retry_scheduled 500 ms",
+      "message_started",
+      "retry_scheduled 1000 ms",
+      "message_started",
+      'text_delta "Hello."',
+      'text_completed "Hello."',
+      "message_completed stop",
+    ]);
+  });
+
+  test("so often as it may, and then it has failed", async () => {
+    const { engine: of, clock } = flaky(3);
+    const reply = generate(of, "hi");
+    await clock.advance(60_000);
+    expect(await reply).toMatchObject({ finishReason: "error", error: { reason: "timeout" } });
+    const once = flaky(1, { retry: false });
+    expect((await generate(once.engine, "hi")).error).toMatchObject({ reason: "timeout" });
+  });
+
+  test("not once something was shown, unless that is wanted; then what was shown is withdrawn", async () => {
+    const scripts = () => [
+      [
+        { type: "text", text: "Hel" },
+        { type: "error", reason: "provider_unavailable" },
+      ] as const,
+      says("Hello."),
+    ];
+    expect((await generate(playing(scripts()).engine, "hi")).error).toMatchObject({ reason: "provider_unavailable" });
+    const again = playing(scripts(), [], { retry: { afterOutput: true } });
+    const lines = transcript(streamGenerate(again.engine, "hi"));
+    await again.clock.advance(500);
+    expect(await lines).toContain("step_reset retry");
+    const folded = playing(scripts(), [], { retry: { afterOutput: true } });
+    const reply = generate(folded.engine, "hi");
+    await folded.clock.advance(500);
+    expect(await reply).toMatchObject({ outputText: "Hello.", error: null });
+  });
+
+  test("what the attempts before cost is counted", async () => {
+    const scripts = [
+      [
+        { type: "usage", usage: { inputTokens: 100 } },
+        { type: "error", reason: "timeout" },
+      ] as const,
+      [
+        { type: "text", text: "Hello." },
+        { type: "usage", usage: { inputTokens: 10 } },
+      ] as const,
+    ];
+    const { engine: of, clock } = playing(scripts);
+    const result = chat(of, "hi");
+    await clock.advance(500);
+    expect((await result).usage.inputTokens).toBe(110);
+    expect((await result).finalResponse?.usage.inputTokens).toBe(10);
+    expect((await result).steps[0]?.usage.inputTokens).toBe(110);
+  });
+
+  test("a cancel while it waits ends the wait", async () => {
+    const { engine: of, clock } = flaky(2);
+    const controller = new AbortController();
+    const result = chat(of, "hi", { signal: controller.signal });
+    await clock.advance(1);
+    controller.abort();
+    expect((await result).haltedReason).toBe("cancelled");
+  });
+});
+
+describe("other models", () => {
+  test("are asked when the one before cannot answer; what it had shown is withdrawn; who answered stays", async () => {
+    const scripts = [
+      [
+        { type: "text", text: "Hel" },
+        { type: "error", reason: "content_filter" },
+      ] as const,
+      calls("ok"),
+      says("Done."),
+    ];
+    const { engine: of, adapter } = playing(scripts, [ok], { fallback: ["second", "third"] });
+    const lines = await transcript(stream(of, "hi"));
+    expect(lines).toContain("step_reset fallback");
+    expect(lines.at(-1)).toBe("chat_completed completed");
+    expect(adapter.calls.map(({ request }) => request.model)).toEqual(["fake:m", "second", "second"]);
+  });
+
+  test("of another provider too, and when none answers the last failure is told", async () => {
+    const other = fake({
+      provider: "other",
+      script: [{ type: "error", reason: "invalid_request", message: "other too" }],
+    });
+    const { engine: of } = playing([[{ type: "error", reason: "invalid_request" }]], [], {
+      fallback: [{ adapter: other, model: "o1" }],
+    });
+    expect((await chat(of, "hi")).metadata.error).toMatchObject({ message: "other too" });
+    expect(other.calls[0]?.request.model).toBe("o1");
+  });
+});
+
+describe("an answer in a schema", () => {
+  const sky = z.object({ sky: z.enum(["clear", "cloudy"]) });
+
+  test("is typed, on every verb", async () => {
+    const clear = () => playing([says('{"sky":"clear"}')]).engine;
+    expect((await generate(clear(), "hi", { output: sky })).output?.sky).toBe("clear");
+    expect((await step(clear(), "hi", { output: sky })).output?.sky).toBe("clear");
+    expect((await chat(clear(), "hi", { output: sky })).output?.sky).toBe("clear");
+  });
+
+  test("is asked for as JSON Schema", async () => {
+    const { engine: of, adapter } = playing([says('{"sky":"clear"}')]);
+    await chat(of, "hi", { output: sky });
+    expect(adapter.calls[0]?.request.responseFormat).toMatchObject({
+      type: "json_schema",
+      name: "output",
+      strict: true,
+    });
+  });
+
+  test.each([
+    ["does not fit", '{"sky":"green"}', "sky"],
+    ["is no JSON", "it is clear", ""],
+  ])("that %s is a failure with its issues, and the text is as it was", async (_, text, path) => {
+    const result = await chat(playing([says(text)]).engine, "hi", { output: sky });
+    expect(result).toMatchObject({
+      haltedReason: "error",
+      output: null,
+      metadata: { error: { reason: "invalid_output" } },
+    });
+    const { error } = result.metadata;
+    expect(error?.type === "validation_error" ? error.issues.map((issue) => issue.path.join(".")) : null).toEqual([
+      path,
+    ]);
+    expect(result.thread.messages.at(-1)?.content).toBe(text);
+  });
+
+  test("may be mended: the model is told what is wrong, and what it had shown is withdrawn", async () => {
+    const { engine: of, adapter } = playing([says('{"sky":"green"}'), says('{"sky":"clear"}')]);
+    const result = await chat(of, "hi", { output: sky, repair: 1 });
+    expect(result.output?.sky).toBe("clear");
+    expect(result.thread.messages.map(messageText)).toEqual(["hi", '{"sky":"clear"}']);
+    expect(adapter.calls[1]?.request.messages.map(messageText).at(-1)).toMatch(/^That does not fit: sky: /);
+  });
+
+  describe("[allm 68] [allm 69] with a call of its own after the loop", () => {
+    const finalizing: ChatOptions = { output: sky, structuredFinalize: true };
+
+    test("without tools, asked for by a nudge, and told as one run", async () => {
+      const { engine: of, adapter } = playing([calls("ok"), says("It is clear."), says('{"sky":"clear"}')], [ok]);
+      const lines = await transcript(stream(of, "hi", finalizing));
+      expect(lines.filter((told) => told.startsWith("chat_completed"))).toHaveLength(1);
+      expect(lines.filter((told) => told.startsWith("step_completed"))).toHaveLength(3);
+      expect(adapter.calls.map(({ request }) => [request.tools.length, request.responseFormat === null])).toEqual([
+        [1, true],
+        [1, true],
+        [0, false],
+      ]);
+      expect(adapter.calls[2]?.request.messages.map(messageText).at(-1)).toBe(
+        "Now provide your final structured response.",
+      );
+    });
+
+    test("its result is the second's, and says how the first ended", async () => {
+      const run = (options: ChatOptions, scripts = [says("It is clear."), says('{"sky":"clear"}')]) =>
+        chat(playing(scripts, [ok]).engine, "hi", { ...finalizing, ...options });
+      expect(await run({})).toMatchObject({
+        haltedReason: "completed",
+        metadata: { structuredFinalize: { pass1Halted: "completed", pass2Error: null } },
+      });
+      expect((await run({ structuredFinalizeNudge: "JSON!" })).thread.messages.map(messageText)).toContain("JSON!");
+      expect((await run({ structuredFinalizeNudge: "" })).thread.messages).toHaveLength(3);
+      const limited = await run({ maxTurns: 1 }, [calls("ok"), says('{"sky":"clear"}')]);
+      expect(limited.metadata.structuredFinalize).toMatchObject({ pass1Halted: "max_turns" });
+    });
+
+    test("G11: a second call that fails leaves what the first came to, by both twins", async () => {
+      const scripts = [says("It is clear."), [{ type: "error", reason: "invalid_request" }] as const];
+      const result = await chat(playing(scripts).engine, "hi", finalizing);
+      expect(result).toMatchObject({
+        haltedReason: "completed",
+        metadata: { structuredFinalize: { pass1Halted: "completed", pass2Error: { reason: "invalid_request" } } },
+      });
+      expect(result.thread.messages.map(messageText)).toEqual(["hi", "It is clear."]);
+    });
+
+    test("is not made when the run waits, and not without a schema", async () => {
+      const own = { ...plain("own"), manual: true };
+      const result = await chat(playing([calls("own")], [own]).engine, "hi", finalizing);
+      expect(result).toMatchObject({
+        haltedReason: "manual_tool_calls",
+        metadata: { structuredFinalize: { pass1Halted: "manual_tool_calls" } },
+      });
+      await expect(chat(playing([]).engine, "hi", { structuredFinalize: true })).rejects.toMatchObject({
+        failure: { issues: [{ code: "requires_json_schema" }] },
+      });
+    });
+  });
+
+  test("G13: an adapter that cannot do both at once gets the second call without being asked", async () => {
+    const { adapter, engine: of } = playing([says("It is clear."), says('{"sky":"clear"}')], [ok]);
+    const limited = { ...of, adapter: { ...adapter, needsFinalize: () => true } };
+    expect((await chat(limited, "hi", { output: sky })).output?.sky).toBe("clear");
+  });
+});
+
+describe("on the way", () => {
+  test("prepareStep may change what the next step works with", async () => {
+    const other = plain("other", () => 1);
+    const { engine: of, adapter } = playing([calls("ok"), says("Done.")], [ok, other], { instructions: "First." });
+    await chat(of, "hi", {
+      prepareStep: ({ step: at }) =>
+        at === 1 ? { model: "m2", instructions: "Then.", tools: ["other"], params: { temperature: 1 } } : null,
+    });
+    expect(adapter.calls[1]?.request).toMatchObject({
+      model: "m2",
+      tools: [{ name: "other" }],
+      temperature: 1,
+      messages: [{ content: "Then." }, {}, {}, {}],
+    });
+  });
+
+  test("prepareStep that names a tool nobody has rejects the run", async () => {
+    const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
+    await expect(chat(of, "hi", { prepareStep: () => ({ tools: ["nobody"] }) })).rejects.toThrow(/no tool "nobody"/);
+  });
+
+  test("onCheckpoint adds what the user says meanwhile, also after an answer", async () => {
+    const { engine: of, adapter } = playing([says("A"), says("B")]);
+    let said = false;
+    const result = await chat(of, "hi", {
+      onCheckpoint: ({ checkpoint }) => {
+        if (said || checkpoint !== "before_completion") return null;
+        said = true;
+        return { messages: [user("and?")] };
+      },
+    });
+    expect(result.thread.messages.map(messageText)).toEqual(["hi", "A", "and?", "B"]);
+    expect(adapter.remaining).toBe(0);
+  });
+});
+
+describe("code", () => {
+  /** An executor that does what it is told, one result a run. */
+  const scripted = (...results: readonly CellResult[]) => {
+    const seen: number[] = [];
+    const executor: CodeExecutor = {
+      name: "scripted",
+      version: "1",
+      language: "javascript",
+      run: ({ calls: made }) => {
+        seen.push(made.length);
+        return Promise.resolve(results[seen.length - 1] ?? { type: "failed", reason: "failed", message: "no more" });
+      },
+    };
+    return { executor, seen };
+  };
+  const cell = says("```js\nawait ok()\n```");
+
+  test("cells run, call tools, and end the run with a value that is checked", async () => {
+    const { executor, seen } = scripted(
+      { type: "calls", calls: [{ name: "ok", arguments: {} }] },
+      { type: "finished", observations: ["fine"], error: null, finish: { type: "value", value: "x" } },
+      { type: "finished", observations: [], error: null, finish: { type: "value", value: 2 } },
+    );
+    const { engine: of } = playing([cell, cell], [ok], { protocol: { type: "code", executor, finish: z.number() } });
+    const lines = await transcript(stream(of, "hi"));
+    expect(seen).toEqual([0, 1, 0]);
+    expect(lines.filter((told) => told.startsWith("tool_execution"))).toHaveLength(2);
+    expect(lines.at(-1)).toBe("chat_completed completed");
+  });
+
+  test("a call in a cell that needs consent leaves the cell as data", async () => {
+    const { executor } = scripted({ type: "calls", calls: [{ name: "pay", arguments: { n: 1 } }] });
+    const pay = { ...plain("pay", () => "paid"), manual: true };
+    const { engine: of } = playing([cell], [pay], { protocol: { type: "code", executor } });
+    const result = await chat(of, "hi");
+    expect(result).toMatchObject({
+      haltedReason: "manual_tool_calls",
+      suspendedCell: { code: "await ok()", executor: { name: "scripted" }, calls: [{ answer: null }] },
+      pendingToolCalls: [{ name: "pay" }],
+    });
+  });
+});
+
+describe("[allm 116] what can be watched", () => {
+  test("spans of the run, its model calls and its tools, as long as they last, under one request id", async () => {
+    const seen: TelemetryEvent[] = [];
+    const stop = subscribe((event) => seen.push(event));
+    const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
+    const events = stream(of, "hi", { requestId: "r1" });
+    expect(seen).toEqual([]);
+    await transcript(events);
+    stop();
+    const told = seen.flatMap((event) => ("name" in event ? [`${event.type} ${event.name}`] : []));
+    expect(told).toEqual([
+      "start chat",
+      "start model",
+      "stop model",
+      "start tool",
+      "stop tool",
+      "start model",
+      "stop model",
+      "stop chat",
+    ]);
+    expect(new Set(seen.map(({ requestId }) => requestId))).toEqual(new Set(["r1"]));
+  });
+
+  test("retries, and runs that were rejected", async () => {
+    const seen: string[] = [];
+    const stop = subscribe(({ type }) => seen.push(type));
+    const { engine: of, clock } = playing([[{ type: "error", reason: "timeout" }], says("ok")]);
+    const reply = generate(of, "hi");
+    await clock.advance(500);
+    await reply;
+    await generate(playing([]).engine, "hi").catch(() => null);
+    stop();
+    expect(seen).toContain("retry");
+    expect(seen.at(-1)).toBe("exception");
+  });
+});

@@ -1,0 +1,444 @@
+// What streams say, in which order, and what reading them does.
+
+import type { TurnEvent } from "everturn/model";
+
+import {
+  chat,
+  collectChat,
+  engine,
+  generate,
+  step,
+  stream,
+  streamGenerate,
+  streamStep,
+  UnknownToolError,
+} from "everturn";
+import { assistant, fromMessages, messageText, request, toolResult, toolSpec, user } from "everturn/model";
+import { line, transcript } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+
+import { calls, plain, playing, says } from "../../test/runs.ts";
+
+const ok = plain("ok", () => "fine");
+
+describe("[allm 19] nothing happens before somebody reads", () => {
+  test("no model is asked by making a stream, and each is read once", async () => {
+    const { engine: of, adapter } = playing([says("Hello.")]);
+    const events = stream(of, "hi");
+    await Promise.resolve();
+    expect(adapter.calls).toHaveLength(0);
+    expect(await events.text).toBe("Hello.");
+    expect(adapter.calls).toHaveLength(1);
+  });
+
+  test("what is wrong is thrown when the verb is called, by both twins", async () => {
+    expect(() => stream(engine(), "hi")).toThrow(/no adapter/);
+    await expect(chat(engine(), "hi")).rejects.toThrow(/no adapter/);
+  });
+});
+
+describe("order", () => {
+  test("[allm 20] a model call: begun, deltas, calls, the end", async () => {
+    const { engine: of } = playing([
+      [
+        { type: "text", text: "Hel" },
+        { type: "text", text: "lo" },
+        { type: "tool_call", id: "c0", name: "ok" },
+        { type: "tool_call_delta", id: "c1", name: "ok", argumentsDelta: '{"a"' },
+        { type: "tool_call_delta", id: "c1", argumentsDelta: ":1}" },
+        { type: "usage", usage: { inputTokens: 1 } },
+        { type: "finish", reason: "tool_calls", trailing: [{ type: "raw_chunk", chunk: "[DONE]" }] },
+      ],
+    ]);
+    expect(await transcript(streamGenerate(of, "hi", { includeRawChunks: true }))).toEqual([
+      "message_started",
+      'text_delta "Hel"',
+      'text_delta "lo"',
+      "tool_call_started c0 ok",
+      "tool_call_completed c0 ok",
+      "tool_call_started c1 ok",
+      'tool_call_delta c1 "{\\"a\\""',
+      'tool_call_delta c1 ":1}"',
+      "tool_call_completed c1 ok",
+      "usage",
+      'text_completed "Hello"',
+      "message_completed tool_calls",
+      "raw_chunk",
+    ]);
+  });
+
+  test("[allm 21] [allm 22] [allm 23] [allm 122] a run: each step its reply, its tools as they end, its end; then the end of the run", async () => {
+    const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
+    expect(await transcript(stream(of, "hi"))).toEqual([
+      "message_started",
+      "tool_call_started c0 ok",
+      "tool_call_completed c0 ok",
+      "message_completed tool_calls",
+      "tool_execution_started c0 ok",
+      "tool_execution_completed c0 success",
+      "tool_result_encoded c0 fine",
+      "step_completed tool_calls",
+      "message_started",
+      'text_delta "Done."',
+      'text_completed "Done."',
+      "message_completed stop",
+      "step_completed stop",
+      "chat_completed completed",
+    ]);
+    const single = playing([calls("ok"), says("Done.")], [ok]);
+    expect((await transcript(streamStep(single.engine, "hi"))).at(-1)).toBe("step_completed tool_calls");
+    expect(single.adapter.remaining).toBe(1);
+  });
+
+  test("tools that end later are told later, and stand in the thread in call order", async () => {
+    let open: (said: string) => void = () => undefined;
+    const gate = new Promise<string>((resolve) => (open = resolve));
+    const waits = plain("waits", () => gate);
+    const { engine: of } = playing([calls("waits", "ok"), says("Done.")], [waits, ok]);
+    const lines: string[] = [];
+    for await (const event of stream(of, "hi")) {
+      lines.push(line(event));
+      if (event.type === "tool_result_encoded" && event.id === "c1") open("late");
+    }
+    expect(lines.filter((told) => /^tool_(?:execution_completed|result)/.test(told))).toEqual([
+      "tool_execution_completed c1 success",
+      "tool_result_encoded c1 fine",
+      "tool_execution_completed c0 success",
+      "tool_result_encoded c0 late",
+    ]);
+  });
+});
+
+describe("[allm 24] [allm 47] a step's end", () => {
+  test("says who runs the tools, and which were left to the caller", async () => {
+    const own = plain("own");
+    const mixed = playing([calls("ok", "own")], [ok, { ...own, manual: true }]);
+    const result = await step(mixed.engine, "hi");
+    expect(result.metadata).toMatchObject({ manualToolCalls: [{ id: "c1" }] });
+    expect(result.pendingToolCalls).toMatchObject([{ id: "c1", reason: "manual" }]);
+    const manual = playing([calls("ok")], [ok]);
+    expect((await step(manual.engine, "hi", { mode: "manual" })).metadata).toEqual({ mode: "manual" });
+  });
+});
+
+describe("what a reader does not want to see", () => {
+  const noisy = () =>
+    playing([
+      [
+        { type: "text", text: "Hel" },
+        { type: "text", text: "lo" },
+        { type: "raw_chunk", chunk: { raw: 1 } },
+        { type: "tool_call_delta", id: "c0", name: "ok", argumentsDelta: "{}" },
+        { type: "usage", usage: { inputTokens: 3 } },
+        { type: "finish", reason: "stop" },
+      ],
+    ]).engine;
+  const typesOf = async (events: AsyncIterable<TurnEvent>) =>
+    (await transcript(events)).map((told) => told.split(" ")[0] ?? "");
+
+  test("[allm 25] [allm 26] is left out at the reader's edge; usage never is", async () => {
+    expect(await typesOf(streamGenerate(noisy(), "hi"))).not.toContain("raw_chunk");
+    expect(await typesOf(streamGenerate(noisy(), "hi", { includeRawChunks: true }))).toContain("raw_chunk");
+    const quiet = await typesOf(streamGenerate(noisy(), "hi", { emitTextDeltas: false, emitToolDeltas: false }));
+    expect(quiet).not.toContain("text_delta");
+    expect(quiet).not.toContain("tool_call_delta");
+    expect(quiet).toContain("usage");
+  });
+
+  test("changes no result: text is there also from a model that never repeats it", async () => {
+    const message = assistant("Hello");
+    const terse = {
+      provider: "terse",
+      async *stream() {
+        yield [{ type: "message_started", message: assistant("") } as const];
+        yield [{ type: "text_delta", id: null, delta: "Hello" } as const];
+        yield [
+          {
+            type: "message_completed",
+            message,
+            finishReason: "stop",
+            rawFinishReason: null,
+            requestId: null,
+            responseId: null,
+            model: null,
+            route: null,
+            output: null,
+            metadata: {},
+          } as const,
+        ];
+      },
+    };
+    const of = engine({ adapter: terse });
+    expect((await generate(of, "hi", { emitTextDeltas: false })).outputText).toBe("Hello");
+    expect(await stream(of, "hi", { emitTextDeltas: false }).text).toBe("Hello");
+  });
+
+  test("[allm 27] onEvent sees what the model says, before anything is left out, and what it throws reaches the reader", async () => {
+    const seen: string[] = [];
+    const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
+    await chat(of, "hi", { emitTextDeltas: false, onEvent: ({ type }) => void seen.push(type) });
+    expect(seen).toContain("text_delta");
+    expect(seen.filter((type) => type.startsWith("tool_execution") || type.endsWith("_completed"))).not.toContain(
+      "step_completed",
+    );
+    const broken = stream(playing([says("Hello.")]).engine, "hi", {
+      onEvent: () => {
+        throw new RangeError("mine");
+      },
+    });
+    await expect(transcript(broken)).rejects.toThrow(new RangeError("mine"));
+  });
+});
+
+describe("[allm 42] before anything happens", () => {
+  test("the order is: misuse, the adapter, the thread, the request", async () => {
+    await expect(chat(engine(), [], { maxTurns: 0 })).rejects.toThrow(/maxTurns must be a whole number above 0/);
+    await expect(chat(engine(), [])).rejects.toMatchObject({ name: "EngineError", reason: "missing_adapter" });
+    const open = [user("hi"), assistant("", { toolCalls: [{ id: "c", name: "ok", arguments: {} }] })];
+    await expect(chat(playing([]).engine, open)).rejects.toMatchObject({ reason: "invalid_thread" });
+    await expect(chat(playing([]).engine, [])).rejects.toMatchObject({ reason: "invalid_request" });
+  });
+
+  test("[allm 44] a thread, messages and text are input; anything else is an invalid thread", async () => {
+    const said = () => playing([says("Hello.")]).engine;
+    for (const input of [fromMessages([user("hi")]), [user("hi")], "hi"]) {
+      expect((await chat(said(), input)).thread.messages.map(messageText)).toEqual(["hi", "Hello."]);
+    }
+    const wrong: { readonly messages: never[] } = JSON.parse('{"messages":7}');
+    await expect(chat(said(), { metadata: {}, ...wrong })).rejects.toMatchObject({ reason: "invalid_thread" });
+  });
+
+  test("what an adapter throws before its first event is that error, from both twins", async () => {
+    const refused = () => playing([[{ type: "preflight_error", reason: "authentication_failed", status: 401 }]]).engine;
+    await expect(chat(refused(), "hi")).rejects.toMatchObject({
+      name: "AdapterError",
+      reason: "authentication_failed",
+    });
+    await expect(transcript(stream(refused(), "hi"))).rejects.toMatchObject({ reason: "authentication_failed" });
+    await expect(generate(playing([]).engine, "hi")).rejects.toMatchObject({ reason: "no_scripted_response" });
+  });
+
+  test("[allm 67] the same in a later step is part of the result, with the steps before it", async () => {
+    const { engine: of } = playing([calls("ok"), [{ type: "preflight_error", reason: "authentication_failed" }]], [ok]);
+    const result = await chat(of, "hi");
+    expect(result).toMatchObject({ haltedReason: "error", metadata: { error: { reason: "authentication_failed" } } });
+    expect(result.steps).toHaveLength(2);
+    expect(result.thread.messages).toHaveLength(3);
+  });
+});
+
+describe("[allm 43] what goes wrong on the way", () => {
+  test("is in the reply, with what had arrived", async () => {
+    const { engine: of } = playing(
+      [
+        [
+          { type: "text", text: "Hel" },
+          { type: "error", reason: "provider_unavailable" },
+        ],
+      ],
+      [],
+      {
+        retry: false,
+      },
+    );
+    expect(await generate(of, "hi")).toMatchObject({
+      outputText: "Hel",
+      finishReason: "error",
+      error: { reason: "provider_unavailable" },
+    });
+  });
+
+  test.each([
+    ["stops without its end", { type: "cut" } as const],
+    ["is thrown out of", { type: "throw", message: "socket hang up" } as const],
+  ])("E1: a stream that %s was interrupted", async (_, end) => {
+    const { engine: of } = playing([[{ type: "text", text: "Hel" }, end]], [], { retry: false });
+    const result = await chat(of, "hi");
+    expect(result.metadata.error).toMatchObject({ type: "stream_error", reason: "interrupted" });
+    expect(result.thread.messages.map(messageText)).toEqual(["hi", "Hel"]);
+  });
+
+  test("E1: what comes after the end, and what is no event, is left out", async () => {
+    const odd = {
+      provider: "odd",
+      async *stream() {
+        yield [{ type: "message_started", message: assistant("") } as const];
+        yield JSON.parse(
+          '[null, {"type":"nonsense"}, {"type":"text_delta"}, {"type":"text_delta","id":null,"delta":"Hi"}]',
+        );
+        const end = { finishReason: "stop", rawFinishReason: null, requestId: null, responseId: null, model: null };
+        const rest = { route: null, output: null, metadata: {} };
+        yield [{ type: "message_completed", message: assistant("Hi"), ...end, ...rest } as const];
+        yield [{ type: "text_delta", id: null, delta: " there" } as const];
+        yield [{ type: "error", error: { type: "nothing" } }] as never;
+      },
+    };
+    expect(await generate(engine({ adapter: odd }), "hi")).toMatchObject({ outputText: "Hi", finishReason: "stop" });
+  });
+});
+
+describe("what a step makes of its reply", () => {
+  test("[allm 45] the assistant's message is what was heard, and how it ended", async () => {
+    const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
+    const { thread } = await chat(of, "hi");
+    expect(thread.messages[1]).toMatchObject({
+      role: "assistant",
+      content: "",
+      finishReason: "tool_calls",
+      toolCalls: [{ id: "c0" }],
+    });
+  });
+
+  test.each(["stop", "length", "content_filter", "other"] as const)(
+    "[allm 46] calls in a reply that ended as %s are not run, and answered so",
+    async (reason) => {
+      let ran = 0;
+      const counts = plain("counts", () => (ran += 1));
+      const { engine: of } = playing([[...calls("counts"), { type: "finish", reason }]], [counts]);
+      const result = await chat(of, "hi");
+      expect(ran).toBe(0);
+      expect(result.haltedReason).toBe("completed");
+      expect(result.thread.messages.at(-1)).toMatchObject({ role: "tool", status: "not_run" });
+    },
+  );
+
+  test("[allm 59] a tool nobody knows: an error, every call answered; the step's error carries what there is", async () => {
+    const unknown = () => playing([calls("ok", "nobody")], [ok]).engine;
+    const error = await step(unknown(), "hi").catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(UnknownToolError);
+    expect(error).toMatchObject({ reason: "unknown_tool", failure: { metadata: { toolName: "nobody" } } });
+    expect(error instanceof UnknownToolError ? error.result.toolResults : []).toMatchObject([
+      { toolCallId: "c0", status: "not_run" },
+      { toolCallId: "c1", code: "not_found" },
+    ]);
+    expect((await transcript(streamStep(unknown(), "hi"))).slice(-2)).toEqual([
+      "error unknown_tool",
+      "step_completed tool_calls",
+    ]);
+    const result = await chat(unknown(), "hi");
+    expect(result).toMatchObject({ haltedReason: "error", metadata: { error: { reason: "unknown_tool" } } });
+  });
+
+  test("a tool nobody knows may also be answered, and the run goes on", async () => {
+    const { engine: of } = playing([calls("ok", "nobody"), says("Sorry.")], [ok]);
+    expect((await chat(of, "hi", { onUnknownTool: "answer" })).haltedReason).toBe("completed");
+  });
+});
+
+describe("early ends", () => {
+  test("leaving closes what is open, once, and no end of the run is told", async () => {
+    const { engine: of, adapter } = playing([
+      [
+        { type: "text", text: "Hel" },
+        { type: "text", text: "lo" },
+      ],
+    ]);
+    const events = stream(of, "hi");
+    const seen: string[] = [];
+    for await (const event of events) {
+      seen.push(event.type);
+      if (event.type === "text_delta") break;
+    }
+    expect(seen).toEqual(["message_started", "text_delta"]);
+    expect(adapter.closed).toBe(1);
+    expect(await events.result).toMatchObject({
+      haltedReason: "cancelled",
+      outcome: { evidence: { origin: "consumer" } },
+    });
+  });
+
+  test("[allm 123] what the user said and what had arrived stay", async () => {
+    const { engine: of } = playing([
+      [
+        { type: "text", text: "Hel" },
+        { type: "text", text: "lo" },
+      ],
+    ]);
+    const events = stream(of, "hi");
+    for await (const event of events) if (event.type === "text_delta") break;
+    expect((await events.result).thread.messages.map(messageText)).toEqual(["hi", "Hel"]);
+  });
+
+  test("a signal that is aborted already asks nobody anything", async () => {
+    const { engine: of, adapter } = playing([says("Hello.")]);
+    const result = await chat(of, "hi", { signal: AbortSignal.abort("no") });
+    expect(result).toMatchObject({ haltedReason: "cancelled", metadata: { cancellation: { reason: "no" } } });
+    expect(adapter.closed).toBe(adapter.calls.length);
+    expect(result.thread.messages.map(messageText)).toEqual(["hi"]);
+  });
+
+  test("a reader that is slow slows the run down, and misses nothing", async () => {
+    const script = Array.from({ length: 2000 }, (_, index) => ({ type: "text", text: `${index} ` }) as const);
+    let said = 0;
+    const { engine: of } = playing([script]);
+    let read = 0;
+    let ahead = 0;
+    for await (const event of stream(of, "hi", { onEvent: () => void (said += 1) })) {
+      if (event.type === "text_delta") read += 1;
+      ahead = Math.max(ahead, said - read);
+      if (read % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(read).toBe(2000);
+    expect(ahead).toBeLessThan(600);
+  });
+
+  test("a stream is read once, and who only asked for the result cannot read it afterwards", async () => {
+    const events = stream(playing([says("Hello.")]).engine, "hi");
+    await collectChat(events);
+    expect(() => events[Symbol.asyncIterator]()).toThrow(/can be read once/);
+  });
+
+  test("the result may be asked for first, and the events read all the same", async () => {
+    const events = stream(playing([says("Hello.")]).engine, "hi");
+    const { result } = events;
+    expect(await transcript(events)).toContain('text_delta "Hello."');
+    expect((await result).haltedReason).toBe("completed");
+  });
+});
+
+describe("a request of one's own", () => {
+  test("goes out as it is, under what the call says and over what the engine says", async () => {
+    const { engine: of, adapter } = playing([says("Hello.")], [], {
+      params: { temperature: 0.1, maxTokens: 5, top_k: 3 },
+    });
+    const weather = toolSpec({ name: "weather", description: "Weather.", schema: { type: "object" } });
+    const asked = request([user("hi")], { model: "asked", temperature: 0.5, tools: [weather], options: { x: 1 } });
+    await generate(of, asked, { temperature: 0.9 });
+    expect(adapter.calls[0]?.request).toMatchObject({
+      model: "asked",
+      temperature: 0.9,
+      maxTokens: 5,
+      tools: [{ name: "weather" }],
+      options: { x: 1, top_k: 3 },
+      messages: [{ content: "hi" }],
+    });
+  });
+
+  test("[allm 39] [allm 40] the call wins over the request, the request over the engine; what steers the loop is not for the model", async () => {
+    const { engine: of, adapter } = playing([says("A"), says("B")], [], { params: { maxTurns: 3, temperature: 0.1 } });
+    await generate(of, request([user("hi")], { model: "asked" }), { model: "called" });
+    expect(adapter.calls[0]?.request.model).toBe("called");
+    await chat(of, "hi", { maxTurns: 2, mode: "auto" });
+    expect(JSON.stringify(adapter.calls[1]?.request)).not.toMatch(/maxTurns|"mode"/);
+  });
+
+  test("G4: settings of the adapter: those of the call win", async () => {
+    const { engine: of, adapter } = playing([says("A")], [], { adapterOptions: { endpoint: "engine", keep: 1 } });
+    await generate(of, "hi", { adapterOptions: { endpoint: "call" }, apiKey: "sk-call" });
+    expect(adapter.calls[0]?.call).toMatchObject({ options: { endpoint: "call", keep: 1 }, apiKey: "sk-call" });
+    expect(JSON.stringify(adapter.calls[0]?.request)).not.toContain("sk-call");
+  });
+
+  test("what went before is shown as it was: calls, answers, who said what", async () => {
+    const { engine: of, adapter } = playing([says("A")], [], { instructions: "Be brief." });
+    const toolCalls = [{ id: "c", name: "ok", arguments: {} }];
+    await chat(of, [user("hi"), assistant("", { toolCalls }), toolResult("c", "fine"), user("and?")]);
+    expect(adapter.calls[0]?.request.messages.map(({ role }) => role)).toEqual([
+      "system",
+      "user",
+      "assistant",
+      "tool",
+      "user",
+    ]);
+  });
+});

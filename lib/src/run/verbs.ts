@@ -1,0 +1,202 @@
+// The verbs. Each awaitable one is its streaming twin, folded (R2); the three are one turn that stops sooner or later.
+
+import type { AnySchema, ChatOptions, Engine, GenerateOptions, OutputOf, StepOptions } from "../engine/index.ts";
+import type { CallerContext, ChatResult, ModelReply, ModelRequest, StepResult, TurnEvent } from "../model/index.ts";
+import type { Plan, RunInput } from "./plan.ts";
+import type { JournalItem } from "./ports.ts";
+import type { Finished, PlanChild } from "./run.ts";
+
+import { checkValue } from "../engine/index.ts";
+import { replyText } from "../model/index.ts";
+import { collectChat, collectReply, collectStep } from "./folds.ts";
+import { planRun } from "./plan.ts";
+import { startRun } from "./run.ts";
+import { TurnStream } from "./turn-stream.ts";
+
+// What is folded is everything there was: what a reader would rather not see is still part of what it came to.
+const everything = { emitTextDeltas: true, emitToolDeltas: true } as const;
+
+/** With the answer as its schema types it; `null` when there is none. */
+export type WithOutput<Result, Schema> = Result & { readonly output: OutputOf<Schema> | null };
+
+/** A request, or what is said to the model. */
+export type GenerateInput = RunInput | ModelRequest;
+
+/** One model call, streamed. */
+export function streamGenerate<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: GenerateInput,
+  options: GenerateOptions = {},
+): TurnStream<ModelReply> {
+  const request = isRequest(input) ? input : undefined;
+  const said = isRequest(input) ? input.messages : input;
+  const plan = planRun(engine, said, options, { verb: "generate", ...(request === undefined ? {} : { request }) });
+  return streamOf(
+    plan,
+    ({ reply }) => reply,
+    (reply) => replyText(reply) ?? "",
+  );
+}
+
+/** One model call. What goes wrong on the way is in the reply; what was wrong before is thrown. */
+export function generate<Context extends CallerContext, Schema extends AnySchema>(
+  engine: Engine<Context>,
+  input: GenerateInput,
+  options: GenerateOptions & { readonly output: Schema },
+): Promise<WithOutput<ModelReply, Schema>>;
+export function generate<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: GenerateInput,
+  options?: GenerateOptions,
+): Promise<ModelReply>;
+export async function generate<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: GenerateInput,
+  options: GenerateOptions = {},
+): Promise<ModelReply> {
+  const reply = await collectReply(streamGenerate(engine, input, { ...options, ...everything }));
+  return withOutput(reply, reply, options.output);
+}
+
+/** One model reply and the tools it asks for, streamed. */
+export function streamStep<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: StepOptions<Context> = {},
+): TurnStream<StepResult> {
+  return streamStepPlan(planRun(engine, input, options, { verb: "step" }));
+}
+
+/** One model reply and the tools it asks for. */
+export function step<Context extends CallerContext, Schema extends AnySchema>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: StepOptions<Context> & { readonly output: Schema },
+): Promise<WithOutput<StepResult, Schema>>;
+export function step<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options?: StepOptions<Context>,
+): Promise<StepResult>;
+export async function step<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: StepOptions<Context> = {},
+): Promise<StepResult> {
+  const result = await collectStep(streamStep(engine, input, options));
+  return withOutput(result, result.response, options.output);
+}
+
+/** Steps until something ends the run, streamed. */
+export function stream<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: ChatOptions<Context> = {},
+): TurnStream<ChatResult> {
+  return streamPlan(planRun(engine, input, options, { verb: "chat" }));
+}
+
+/**
+ * Steps until something ends the run: an answer, a question, a limit.
+ *
+ * @example
+ * ```ts
+ * import { chat, engine, fake, tool } from "everturn";
+ *
+ * const echo = tool({ name: "echo", description: "Says it back.", schema: { type: "object" }, handler: (said) => said });
+ * const scripts = [
+ *   [{ type: "tool_call", name: "echo", arguments: { x: 1 } } as const],
+ *   [{ type: "text", text: "done" } as const],
+ * ];
+ * const result = await chat(engine({ adapter: fake({ scripts }), tools: [echo] }), "echo please");
+ * result.haltedReason; // => "completed"
+ * result.steps.length; // => 2
+ * ```
+ */
+export function chat<Context extends CallerContext, Schema extends AnySchema>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: ChatOptions<Context> & { readonly output: Schema },
+): Promise<WithOutput<ChatResult, Schema>>;
+export function chat<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options?: ChatOptions<Context>,
+): Promise<ChatResult>;
+export async function chat<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: ChatOptions<Context> = {},
+): Promise<ChatResult> {
+  const result = await collectChat(stream(engine, input, options));
+  return withOutput(result, result.finalResponse, options.output);
+}
+
+/** The stream of a run that is planned already. */
+export function streamPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<ChatResult> {
+  return streamOf(plan, ({ chat }) => chat, textOfChat);
+}
+
+/** The same for a single step. */
+export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<StepResult> {
+  return streamOf(
+    plan,
+    ({ step: result }) => result,
+    ({ response }) => replyText(response) ?? "",
+  );
+}
+
+/** Runs a plan again from what it accepted before: effects on record are not performed. */
+export async function replayPlan<Context extends CallerContext>(
+  plan: Plan<Context>,
+  journal: readonly JournalItem[],
+): Promise<Finished & { readonly entries: readonly TurnEvent[] }> {
+  const entries: TurnEvent[] = [];
+  const outlet = { say: (events: readonly TurnEvent[]) => void entries.push(...events) };
+  const finished = await startRun(plan, outlet, childrenOf(plan), journal).result;
+  return { ...finished, entries };
+}
+
+function streamOf<Context extends CallerContext, Result>(
+  plan: Plan<Context>,
+  take: (finished: Finished) => Result,
+  textOf: (result: Result) => string,
+): TurnStream<Result> {
+  return new TurnStream(
+    (outlet) => {
+      const { result, stop } = startRun(plan, outlet, childrenOf(plan));
+      return { result: result.then(take), stop };
+    },
+    textOf,
+    plan.wanted,
+  );
+}
+
+function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
+  return (signal, booked) =>
+    async (engine, input, options = {}) => {
+      const result = await chat(engine, input, { sessionId: plan.sessionId ?? plan.requestId, ...options, signal });
+      booked(result);
+      return result;
+    };
+}
+
+function textOfChat({ finalResponse }: ChatResult): string {
+  return finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+}
+
+/** The answer once more, as its schema types it: what it makes of the value may be more than JSON. */
+async function withOutput<Result extends object>(
+  result: Result,
+  reply: ModelReply | null,
+  schema: AnySchema | undefined,
+): Promise<Result> {
+  if (schema === undefined) return result;
+  const value = reply?.output ?? null;
+  const checked = value === null ? null : await checkValue(schema, value.value);
+  return { ...result, output: checked?.ok === true ? checked.value : null };
+}
+
+function isRequest(input: GenerateInput): input is ModelRequest {
+  return typeof input === "object" && !Array.isArray(input) && "toolChoice" in input;
+}

@@ -1,0 +1,19 @@
+// The door of the session layer.
+
+export type { DecisionInput } from "./answers.ts";
+export type { SessionInput, SessionResult, SessionStepResult } from "./verbs.ts";
+
+export { decide, submitToolResult, submitToolResults } from "./answers.ts";
+export { applyChatResult, applyStepResult } from "./project.ts";
+export { StreamReducer } from "./stream-reducer.ts";
+export {
+  continueSession as continue,
+  recover,
+  reply,
+  start,
+  step,
+  streamContinue,
+  streamReply,
+  streamStart,
+  streamStep,
+} from "./verbs.ts";

@@ -1,0 +1,136 @@
+// What a run does to the session it was for.
+
+import type {
+  CallerContext,
+  ChatResult,
+  Failure,
+  JsonObject,
+  LastRun,
+  PendingToolCall,
+  Session,
+  SessionStatus,
+  StepResult,
+  TurnOutcome,
+  Usage,
+} from "../model/index.ts";
+
+import { addUsage, haltedReasonOf, replyText, session, sessionStatusOf, toolFailure } from "../model/index.ts";
+import { isOpen } from "./preconditions.ts";
+
+/** The session after a run. */
+export function applyChatResult<Context extends CallerContext>(
+  session: Session<Context>,
+  result: ChatResult,
+): Session<Context> {
+  const { outcome, thread, suspendedCell, usage } = result;
+  const pendingToolCalls = pendingOf(result);
+  const status = sessionStatusOf(outcome, { callsWait: pendingToolCalls.some(isOpen) });
+  const lastRun: LastRun = {
+    turnId: null,
+    haltedReason: result.haltedReason,
+    outcome,
+    steps: result.steps.length,
+    usage,
+    budget: outcome.type === "budget" ? outcome.budget : null,
+    metadata: result.metadata,
+    partial: result.partial,
+  };
+  const { pendingQuestion, pendingToolCallId } = result;
+  const after = {
+    ...session,
+    thread,
+    status,
+    pendingToolCalls,
+    suspendedCell,
+    lastRun,
+    pendingQuestion,
+    pendingToolCallId,
+  };
+  return {
+    ...after,
+    usage: sum(session.usage, usage),
+    metadata: withError(session.metadata, status, result.metadata.error),
+  };
+}
+
+/** Calls the caller is to run are pending also in a result that only names them. */
+function pendingOf({ pendingToolCalls, outcome, metadata, finalResponse }: ChatResult): readonly PendingToolCall[] {
+  if (outcome.type !== "manual_tool_calls" || pendingToolCalls.length > 0) return pendingToolCalls;
+  return session({ pendingToolCalls: metadata.manualToolCalls ?? finalResponse?.toolCalls ?? [] }).pendingToolCalls;
+}
+
+/** The session after a single step. One that was left before it had ended changes nothing. */
+export function applyStepResult<Context extends CallerContext>(
+  session: Session<Context>,
+  result: StepResult,
+): Session<Context> {
+  if (result.metadata.haltedReason === "cancelled") return session;
+  const { metadata, thread, usage, pendingToolCalls } = result;
+  const status = statusOfStep(result);
+  const asks = status === "awaiting_user";
+  const question = asks ? (metadata.pendingQuestion ?? null) : null;
+  const error = metadata.error ?? result.response.error ?? undefined;
+  return {
+    ...session,
+    thread,
+    status,
+    pendingToolCalls,
+    pendingQuestion: question,
+    pendingToolCallId: asks ? (metadata.pendingToolCallId ?? null) : null,
+    usage: sum(session.usage, usage),
+    lastRun: lastStep(result, status, error ?? null),
+    metadata: withError(session.metadata, status, error),
+  };
+}
+
+function lastStep(result: StepResult, status: SessionStatus, error: Failure | null): LastRun {
+  const outcome = outcomeOfStep(result, status, error);
+  const { haltedReason: _, mode: __, ...metadata } = result.metadata;
+  const rest = { turnId: null, steps: 1, usage: result.usage, budget: null, partial: null };
+  return { ...rest, haltedReason: haltedReasonOf(outcome), outcome, metadata };
+}
+
+/** How a turn of this one step ended. */
+function outcomeOfStep(
+  { metadata, response, done }: StepResult,
+  status: SessionStatus,
+  error: Failure | null,
+): TurnOutcome {
+  const { haltedReason, haltToolCallId: toolCallId = null, pendingQuestion, pendingToolCallId } = metadata;
+  if (status === "awaiting_user") {
+    return { type: "ask_user", question: pendingQuestion ?? "", toolCallId: pendingToolCallId ?? "" };
+  }
+  if (status === "awaiting_tools") return { type: "manual_tool_calls" };
+  if (error?.type === "tool_error")
+    return { type: "tool_error", toolName: error.toolName ?? "", toolCallId, failure: error };
+  if (error !== null) return { type: "provider_error", failure: error };
+  if (haltedReason !== undefined && haltedReason !== "completed") {
+    return { type: "halted", reason: haltedReason, toolCallId: toolCallId ?? "", value: metadata.haltResult ?? null };
+  }
+  return done ? { type: "assistant_message", text: replyText(response) ?? "" } : { type: "stop_after" };
+}
+
+function statusOfStep({ metadata, response, pendingToolCalls, done }: StepResult): SessionStatus {
+  if (metadata.haltedReason === "ask_user") return "awaiting_user";
+  if (metadata.haltedReason === "tool_error") return "error";
+  if (pendingToolCalls.some(isOpen)) return "awaiting_tools";
+  if (response.finishReason === "error" || metadata.error !== undefined) return "error";
+  return done ? "completed" : "idle";
+}
+
+/** While a session is in error its metadata says why; otherwise it does not. */
+function withError(metadata: JsonObject, status: SessionStatus, error: Failure | undefined): JsonObject {
+  const { error: _, ...rest } = metadata;
+  if (status !== "error") return rest;
+  return { ...rest, error: { ...(error ?? toolFailure("handler_failed")) } };
+}
+
+function sum(before: Usage, more: Usage): Usage {
+  const total = addUsage(before, more);
+  return total.ok ? total.value : before;
+}
+
+/** What is next to be asked of a person; `null` when nothing is. */
+export function nextQuestion(calls: readonly PendingToolCall[]): PendingToolCall | null {
+  return calls.find((call) => call.reason === "question" && isOpen(call)) ?? null;
+}

@@ -1,0 +1,225 @@
+// Operations on sessions. A session is plain data: each verb takes one and gives back the next. What is checked is checked when the verb is
+// called; nothing else happens before somebody reads.
+
+import type { ChatOptions, Engine } from "../engine/index.ts";
+import type { CallAnswer } from "../kernel/index.ts";
+import type {
+  CallerContext,
+  ChatResult,
+  JsonObject,
+  Message,
+  Session,
+  StepResult,
+  ToolCall,
+  TurnOutcome,
+} from "../model/index.ts";
+import type { Plan, RunInput } from "../run/index.ts";
+
+import { callDecision } from "../kernel/index.ts";
+import {
+  addMessage,
+  chatResult,
+  fromMessages,
+  MisuseError,
+  session as newSession,
+  user,
+  ValidationError,
+} from "../model/index.ts";
+import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/index.ts";
+import { hear } from "./answers.ts";
+import { checkStatus, isOpen } from "./preconditions.ts";
+import { applyChatResult, applyStepResult } from "./project.ts";
+import { StreamReducer } from "./stream-reducer.ts";
+
+/** A session, or what one begins with. */
+export type SessionInput<Context extends CallerContext = CallerContext> = Session<Context> | RunInput;
+
+export type SessionResult<Context extends CallerContext = CallerContext> = {
+  readonly session: Session<Context>;
+  readonly result: ChatResult;
+};
+
+export type SessionStepResult<Context extends CallerContext = CallerContext> = {
+  readonly session: Session<Context>;
+  readonly result: StepResult;
+};
+
+/** Begins: drives a session, a thread or messages that nothing waits in, streamed. */
+export function streamStart<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: SessionInput<Context>,
+  options: ChatOptions<Context> = {},
+): TurnStream<SessionResult<Context>> {
+  const session = sessionOf(engine, input);
+  checkStatus(session, "start", null);
+  return driven(engine, session, options);
+}
+
+export async function start<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: SessionInput<Context>,
+  options: ChatOptions<Context> = {},
+): Promise<SessionResult<Context>> {
+  const session = sessionOf(engine, input);
+  return collected(session, streamStart(engine, session, options));
+}
+
+/** Says something to a session and lets it answer, streamed. */
+export function streamReply<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  text: string,
+  options: ChatOptions<Context> = {},
+): TurnStream<SessionResult<Context>> {
+  checkStatus(session, "reply", null);
+  return driven(engine, hear(session, user(text)), options);
+}
+
+/** Says something to a session and lets it answer: its question, if it has one, or whatever comes next. */
+export async function reply<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  text: string,
+  options: ChatOptions<Context> = {},
+): Promise<SessionResult<Context>> {
+  return collected(session, streamReply(engine, session, text, options));
+}
+
+/** Goes on, with a message or without one, streamed. */
+export function streamContinue<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  message: Message | null = null,
+  options: ChatOptions<Context> = {},
+): TurnStream<SessionResult<Context>> {
+  checkStatus(session, "continue", message);
+  if (message?.role === "user") return driven(engine, hear(session, message), options);
+  const thread = message === null ? session.thread : addMessage(session.thread, message);
+  return driven(engine, { ...session, thread }, options);
+}
+
+/** Goes on, with a message or without one: after calls have been answered, for one. */
+export async function continueSession<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  message: Message | null = null,
+  options: ChatOptions<Context> = {},
+): Promise<SessionResult<Context>> {
+  return collected(session, streamContinue(engine, session, message, options));
+}
+
+/** One reply and its tools, streamed. */
+export function streamStep<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options: ChatOptions<Context> = {},
+): TurnStream<SessionStepResult<Context>> {
+  checkStatus(session, "step", null);
+  const plan = planOf(engine, session, options, "step");
+  return streamStepPlan(plan).map((result) => ({ session: applyStepResult(session, result), result }));
+}
+
+/** One reply and its tools. */
+export async function step<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options: ChatOptions<Context> = {},
+): Promise<SessionStepResult<Context>> {
+  const reducer = new StreamReducer(session, { mode: "step" });
+  for await (const event of streamStep(engine, session, options)) reducer.add(event);
+  return reducer.finalizeStep();
+}
+
+/** A session that has failed, made usable again: what waits waits on, and what went wrong is in `lastRun`. */
+export function recover<Context extends CallerContext>(session: Session<Context>): Session<Context> {
+  if (session.status !== "error") return session;
+  const { error: _, ...metadata }: JsonObject = session.metadata;
+  const waits = session.pendingToolCalls.some(isOpen);
+  return { ...session, status: waits ? "awaiting_tools" : "idle", metadata };
+}
+
+/** Lets the session's turn happen, if nothing in it waits for anybody any more; otherwise only what was said is kept. */
+function driven<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options: ChatOptions<Context>,
+): TurnStream<SessionResult<Context>> {
+  const inner = isWaiting(session) ? nothing(session) : streamPlan(planOf(engine, session, options, "chat"));
+  return inner.map((result) => ({ session: applyChatResult(session, result), result }));
+}
+
+/** The awaitable twin: the stream, folded (R2). */
+async function collected<Context extends CallerContext>(
+  session: Session<Context>,
+  events: TurnStream<SessionResult<Context>>,
+): Promise<SessionResult<Context>> {
+  const reducer = new StreamReducer(session, { mode: "chat" });
+  for await (const event of events) reducer.add(event);
+  return reducer.finalize();
+}
+
+function planOf<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options: ChatOptions<Context>,
+  verb: "chat" | "step",
+): Plan<Context> {
+  const { id, thread, context, suspendedCell, pendingToolCalls } = session;
+  const answers = pendingToolCalls.flatMap(({ decision, idempotencyKey, ...call }): readonly CallAnswer[] =>
+    decision === null ? [] : [callDecision(plainCall(call), decision, idempotencyKey)],
+  );
+  const said = { ...options, context: options.context ?? context };
+  return planRun(engine, thread, said, {
+    verb,
+    answers,
+    cell: suspendedCell,
+    ...(id === null ? {} : { session: { sessionId: id } }),
+  });
+}
+
+/** The call itself, without what is known about its wait. */
+function plainCall({ id, name, arguments: args, rawArguments, provider, metadata }: ToolCall): ToolCall {
+  return { id, name, arguments: args, rawArguments, provider, metadata };
+}
+
+function isWaiting({ status, pendingToolCalls }: Session): boolean {
+  return status === "awaiting_user" || pendingToolCalls.some(isOpen);
+}
+
+/** A run in which nothing happens, because somebody else has to say something first. */
+function nothing(session: Session): TurnStream<ChatResult> {
+  const { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId } = session;
+  const outcome: TurnOutcome =
+    pendingQuestion === null
+      ? { type: pendingToolCalls.some(({ reason }) => reason === "manual") ? "manual_tool_calls" : "approval" }
+      : { type: "ask_user", question: pendingQuestion, toolCallId: pendingToolCallId ?? "" };
+  const result = chatResult(outcome, { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId });
+  const begin: ConstructorParameters<typeof TurnStream<ChatResult>>[0] = (outlet) => ({
+    result: Promise.resolve(outlet.say([{ type: "chat_completed", result }])).then(() => result),
+    stop: () => undefined,
+  });
+  return new TurnStream(begin, () => "");
+}
+
+function sessionOf<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: SessionInput<Context>,
+): Session<Context> {
+  if (typeof input === "object" && input !== null && "status" in input) return input;
+  try {
+    if (typeof input === "string" || Array.isArray(input)) {
+      const messages = typeof input === "string" ? [user(input)] : input;
+      return newSession({ thread: fromMessages(messages), context: engine.context });
+    }
+    if (typeof input === "object" && input !== null && "messages" in input) {
+      return newSession({ thread: input, context: engine.context });
+    }
+  } catch (error) {
+    if (!(error instanceof MisuseError)) throw error;
+    const issues = [{ path: error.path, code: "invalid_type" as const, message: error.message }];
+    throw new ValidationError("invalid_session_input", { issues, cause: error });
+  }
+  const message = "must be a session, a thread, messages or text";
+  const issues = [{ path: ["sessionInput"], code: "invalid_type" as const, message }];
+  throw new ValidationError("invalid_session_input", { issues });
+}

@@ -1,0 +1,60 @@
+// A clock that a test turns by hand.
+
+import type { Clock } from "../engine/index.ts";
+
+export type HandClock = Clock & {
+  /** Lets time pass: whoever sleeps wakes in the order of their times, each when it is theirs. */
+  readonly advance: (ms: number) => Promise<void>;
+  /** How many sleep. */
+  readonly sleepers: number;
+};
+
+type Sleeper = { readonly at: number; readonly wake: () => void };
+
+/** Starts at 0, and stands still until it is turned. Chance always says 0, unless told otherwise. */
+export function handClock(random: () => number = () => 0): HandClock {
+  let now = 0;
+  let sleepers: Sleeper[] = [];
+  return {
+    now: () => now,
+    random,
+    get sleepers() {
+      return sleepers.length;
+    },
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason);
+        const sleeper: Sleeper = {
+          at: now + ms,
+          wake: () => {
+            signal?.removeEventListener("abort", stop);
+            resolve();
+          },
+        };
+        const stop = () => {
+          sleepers = sleepers.filter((one) => one !== sleeper);
+          reject(signal?.reason);
+        };
+        sleepers.push(sleeper);
+        signal?.addEventListener("abort", stop, { once: true });
+      }),
+    advance: async (ms) => {
+      const until = now + ms;
+      for (;;) {
+        await settled();
+        const next = sleepers.toSorted((left, right) => left.at - right.at).find(({ at }) => at <= until);
+        if (next === undefined) break;
+        now = Math.max(now, next.at);
+        sleepers = sleepers.filter((one) => one !== next);
+        next.wake();
+      }
+      now = until;
+      await settled();
+    },
+  };
+}
+
+/** Lets everything that can happen without time passing happen. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise<void>((resolve) => setTimeout(resolve, 0));
+}

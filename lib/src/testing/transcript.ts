@@ -1,0 +1,58 @@
+// A run as lines a person can read.
+
+import type { TurnEvent } from "../model/index.ts";
+
+/** One line for an event: its type, and what tells it from others of its type. Deltas of text are quoted. */
+export function line(event: TurnEvent): string {
+  switch (event.type) {
+    case "text_delta":
+    case "reasoning_delta":
+      return `${event.type} ${JSON.stringify(event.delta)}`;
+    case "text_completed":
+    case "reasoning_completed":
+      return `${event.type} ${JSON.stringify(event.text)}`;
+    case "tool_call_started":
+    case "tool_call_completed":
+    case "tool_execution_started":
+      return `${event.type} ${event.id} ${event.name}`;
+    case "tool_call_delta":
+      return `${event.type} ${event.id} ${JSON.stringify(event.argumentsDelta)}`;
+    case "tool_progress":
+      return `${event.type} ${event.id} ${JSON.stringify(event.progress)}`;
+    case "tool_execution_completed":
+      return `${event.type} ${event.id} ${event.result.type}`;
+    case "tool_result_encoded":
+      return `${event.type} ${event.id} ${typeof event.content === "string" ? event.content : "parts"}`;
+    case "ask_user_requested":
+      return `${event.type} ${event.toolCallId} ${JSON.stringify(event.question)}`;
+    case "approval_requested":
+      return `${event.type} ${event.toolCallId} ${event.toolName}`;
+    case "tool_halt":
+      return `${event.type} ${event.toolCallId} ${event.reason}`;
+    case "message_completed":
+      return `${event.type} ${event.finishReason ?? "unknown"}`;
+    case "error":
+      return `${event.type} ${event.error.reason}`;
+    case "retry_scheduled":
+      return `${event.type} ${event.delayMs} ms`;
+    case "step_reset":
+      return `${event.type} ${event.reason}`;
+    case "step_completed":
+      return `${event.type} ${event.response.finishReason ?? "unknown"}`;
+    case "chat_completed":
+      return `${event.type} ${event.result.haltedReason}`;
+    case "message_started":
+    case "usage":
+    case "raw_chunk":
+    case "turn_started":
+    case "input_accepted":
+      return event.type;
+  }
+}
+
+/** All events of a stream, a line each. */
+export async function transcript(events: AsyncIterable<TurnEvent>): Promise<readonly string[]> {
+  const lines: string[] = [];
+  for await (const event of events) lines.push(line(event));
+  return lines;
+}

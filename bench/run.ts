@@ -2,7 +2,9 @@
 
 import { benchKernel } from "./kernel.ts";
 import { benchModel } from "./model.ts";
+import { benchTypes } from "./types.ts";
 
 console.log(`Node ${process.version}, ${process.arch}`);
 benchModel();
 benchKernel();
+benchTypes();

@@ -11,23 +11,27 @@ export type {
   BeforeTool,
   Budgets,
   ChatOptions,
+  ChatSettings,
   CheckpointAsked,
   Delivered,
   EngineOptions,
   GenerateOptions,
+  GenerateSettings,
   Hooks,
   OnToolError,
   OnToolErrorAnswer,
+  OutputOption,
   PrepareStep,
   RequestOptions,
   Sources,
   StepChanges,
   StepOptions,
+  StepSettings,
   ToolExecutor,
   ToolResultEncoder,
 } from "./options.ts";
 export type { RetryPolicy, RetrySetting } from "./retry.ts";
-export type { AnySchema, Checked, OutputOf, StandardIssue, StandardResult, StandardSchema } from "./schema.ts";
+export type { AnySchema, Checked, JsonSchema, StandardIssue, StandardResult, StandardSchema } from "./schema.ts";
 export type { Listener, OpenSpan, Span, SpanName, TelemetryEvent } from "./telemetry.ts";
 export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition } from "./tool.ts";
 

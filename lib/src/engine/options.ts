@@ -46,11 +46,16 @@ export type RequestOptions = Partial<
 >;
 
 /** What every verb takes. */
-export type GenerateOptions = RequestOptions & {
+export type GenerateOptions = GenerateSettings & OutputOption;
+export type StepOptions<Context extends CallerContext = CallerContext> = StepSettings<Context> & OutputOption;
+export type ChatOptions<Context extends CallerContext = CallerContext> = ChatSettings<Context> & OutputOption;
+
+/** The answer in a schema, checked: `result.output`. Apart from the others, because a type that is both one's own schema and any is slow to check. */
+export type OutputOption = { readonly output?: AnySchema };
+
+export type GenerateSettings = RequestOptions & {
   readonly model?: ModelName;
   readonly responseFormat?: ResponseFormat;
-  /** The answer in a schema, checked: `result.output`. */
-  readonly output?: AnySchema;
   /** How often the model may try again when its answer does not fit the schema. */
   readonly repair?: number;
   readonly adapterOptions?: JsonObject;
@@ -69,7 +74,7 @@ export type GenerateOptions = RequestOptions & {
   readonly onEvent?: (event: ModelEvent) => void;
 };
 
-export type StepOptions<Context extends CallerContext = CallerContext> = GenerateOptions & {
+export type StepSettings<Context extends CallerContext = CallerContext> = GenerateSettings & {
   readonly instructions?: string;
   /** Over those of the engine, by name. */
   readonly tools?: readonly Tool<Context>[];
@@ -89,7 +94,7 @@ export type StepOptions<Context extends CallerContext = CallerContext> = Generat
   readonly hooks?: Hooks<Context>;
 };
 
-export type ChatOptions<Context extends CallerContext = CallerContext> = StepOptions<Context> & {
+export type ChatSettings<Context extends CallerContext = CallerContext> = StepSettings<Context> & {
   /** Model calls the run may take. */
   readonly maxTurns?: number;
   /** Told to the model when the limit is reached. */

@@ -32,11 +32,11 @@ type StandardJsonSchema = {
   readonly output: (options: { readonly target: "draft-2020-12" }) => { readonly [key: string]: unknown };
 };
 
-/** What a schema lets through. */
-export type OutputOf<S> = S extends StandardSchema<infer Output> ? Output : JsonObject;
+/** Plain JSON Schema, as people write it. Checked to be JSON where it comes in: comparing it with a recursive type would cost users seconds. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
 
 /** A schema in either form. */
-export type AnySchema = StandardSchema | JsonObject;
+export type AnySchema = StandardSchema | JsonSchema;
 
 export type Checked<T> =
   | { readonly ok: true; readonly value: T }
@@ -49,7 +49,8 @@ export function isStandardSchema(schema: unknown): schema is StandardSchema {
 /** What a model is told. A schema that cannot say itself in JSON Schema is the caller's bug, found before anything runs. */
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
-    if ("value" in read(jsonObject, schema)) return schema;
+    const plain = read(jsonObject, schema);
+    if ("value" in plain) return plain.value;
     throw new MisuseError("invalid_argument", `${what}: the schema is neither JSON Schema nor a Standard Schema`);
   }
   const { jsonSchema, vendor } = schema["~standard"];
@@ -91,10 +92,10 @@ type Validator = {
 };
 type Complaint = { readonly instanceLocation: string; readonly keyword: string; readonly error: string };
 
-const validators = new WeakMap<JsonObject, Promise<Validator>>();
+const validators = new WeakMap<JsonSchema, Promise<Validator>>();
 
 /** Checks a value by plain JSON Schema. The validator is loaded when the first one is needed. */
-export async function checkJsonSchema(schema: JsonObject, value: Json): Promise<Checked<Json>> {
+export async function checkJsonSchema(schema: JsonSchema, value: Json): Promise<Checked<Json>> {
   const known = validators.get(schema) ?? loadValidator(schema);
   validators.set(schema, known);
   const { valid, errors } = (await known).validate(value);
@@ -103,7 +104,7 @@ export async function checkJsonSchema(schema: JsonObject, value: Json): Promise<
   return { ok: false, issues: issues.length > 0 ? issues : errors.map(complaintIssue) };
 }
 
-async function loadValidator(schema: JsonObject): Promise<Validator> {
+async function loadValidator(schema: JsonSchema): Promise<Validator> {
   const { Validator } = await import("@cfworker/json-schema");
   return new Validator(schema, "2020-12", false);
 }

@@ -5,7 +5,7 @@ import type { Issue, Json, JsonObject, ReplayPolicy, ToolCall, ToolMessage, Tool
 import type { CallerContext, ChatResult, MessageInput, Thread } from "../model/index.ts";
 import type { Engine } from "./engine.ts";
 import type { ChatOptions } from "./options.ts";
-import type { AnySchema, StandardSchema } from "./schema.ts";
+import type { AnySchema, JsonSchema, StandardSchema } from "./schema.ts";
 
 import { MisuseError, orThrow, toolSpec, validateTool } from "../model/index.ts";
 import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
@@ -95,12 +95,12 @@ export function tool<Output, Result = unknown, Context extends CallerContext = C
   definition: ToolDefinition<NoInfer<Output>, Context, Result> & { readonly schema: StandardSchema<Output> },
 ): Tool<Context>;
 export function tool<Result = unknown, Context extends CallerContext = CallerContext>(
-  definition: ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonObject },
+  definition: ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema },
 ): Tool<Context>;
 export function tool<Output, Result, Context extends CallerContext>(
   definition:
     | (ToolDefinition<Output, Context, Result> & { readonly schema: StandardSchema<Output> })
-    | (ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonObject }),
+    | (ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema }),
 ): Tool<Context> {
   const { name, description, schema, manual = false, replay = "never", metadata = {} } = definition;
   const spec = toolSpec({
@@ -136,7 +136,7 @@ type Standard<Output, Context extends CallerContext, Result> = ToolDefinition<Ou
   readonly schema: StandardSchema<Output>;
 };
 type Plain<Context extends CallerContext, Result> = ToolDefinition<JsonObject, Context, Result> & {
-  readonly schema: JsonObject;
+  readonly schema: JsonSchema;
 };
 
 function isStandard<Output, Context extends CallerContext, Result>(

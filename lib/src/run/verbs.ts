@@ -1,7 +1,26 @@
 // The verbs. Each awaitable one is its streaming twin, folded (R2); the three are one turn that stops sooner or later.
 
-import type { AnySchema, ChatOptions, Engine, GenerateOptions, OutputOf, StepOptions } from "../engine/index.ts";
-import type { CallerContext, ChatResult, ModelReply, ModelRequest, StepResult, TurnEvent } from "../model/index.ts";
+import type {
+  AnySchema,
+  ChatOptions,
+  ChatSettings,
+  Engine,
+  GenerateOptions,
+  GenerateSettings,
+  JsonSchema,
+  StandardSchema,
+  StepOptions,
+  StepSettings,
+} from "../engine/index.ts";
+import type {
+  CallerContext,
+  ChatResult,
+  Json,
+  ModelReply,
+  ModelRequest,
+  StepResult,
+  TurnEvent,
+} from "../model/index.ts";
 import type { Plan, RunInput } from "./plan.ts";
 import type { JournalItem } from "./ports.ts";
 import type { Finished, PlanChild } from "./run.ts";
@@ -17,7 +36,7 @@ import { TurnStream } from "./turn-stream.ts";
 const everything = { emitTextDeltas: true, emitToolDeltas: true } as const;
 
 /** With the answer as its schema types it; `null` when there is none. */
-export type WithOutput<Result, Schema> = Result & { readonly output: OutputOf<Schema> | null };
+export type WithOutput<Result, Output> = Result & { readonly output: Output | null };
 
 /** A request, or what is said to the model. */
 export type GenerateInput = RunInput | ModelRequest;
@@ -39,11 +58,16 @@ export function streamGenerate<Context extends CallerContext>(
 }
 
 /** One model call. What goes wrong on the way is in the reply; what was wrong before is thrown. */
-export function generate<Context extends CallerContext, Schema extends AnySchema>(
+export function generate<Context extends CallerContext, Output>(
   engine: Engine<Context>,
   input: GenerateInput,
-  options: GenerateOptions & { readonly output: Schema },
-): Promise<WithOutput<ModelReply, Schema>>;
+  options: GenerateSettings & { readonly output: StandardSchema<Output> },
+): Promise<WithOutput<ModelReply, Output>>;
+export function generate<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: GenerateInput,
+  options: GenerateSettings & { readonly output: JsonSchema },
+): Promise<WithOutput<ModelReply, Json>>;
 export function generate<Context extends CallerContext>(
   engine: Engine<Context>,
   input: GenerateInput,
@@ -68,11 +92,16 @@ export function streamStep<Context extends CallerContext>(
 }
 
 /** One model reply and the tools it asks for. */
-export function step<Context extends CallerContext, Schema extends AnySchema>(
+export function step<Context extends CallerContext, Output>(
   engine: Engine<Context>,
   input: RunInput,
-  options: StepOptions<Context> & { readonly output: Schema },
-): Promise<WithOutput<StepResult, Schema>>;
+  options: StepSettings<Context> & { readonly output: StandardSchema<Output> },
+): Promise<WithOutput<StepResult, Output>>;
+export function step<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: StepSettings<Context> & { readonly output: JsonSchema },
+): Promise<WithOutput<StepResult, Json>>;
 export function step<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
@@ -113,11 +142,16 @@ export function stream<Context extends CallerContext>(
  * result.steps.length; // => 2
  * ```
  */
-export function chat<Context extends CallerContext, Schema extends AnySchema>(
+export function chat<Context extends CallerContext, Output>(
   engine: Engine<Context>,
   input: RunInput,
-  options: ChatOptions<Context> & { readonly output: Schema },
-): Promise<WithOutput<ChatResult, Schema>>;
+  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+): Promise<WithOutput<ChatResult, Output>>;
+export function chat<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: RunInput,
+  options: ChatSettings<Context> & { readonly output: JsonSchema },
+): Promise<WithOutput<ChatResult, Json>>;
 export function chat<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,

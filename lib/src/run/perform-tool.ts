@@ -184,9 +184,11 @@ class ToolRun<Context extends CallerContext> {
     const { toolExecutor } = this.#plan;
     const run = () => prepared.run(this.#context);
     const tool = this.#tool;
-    const returned: unknown =
-      toolExecutor === null || tool === null ? run() : toolExecutor(tool, args, this.#context, run);
-    const value: unknown = isGenerator(returned) ? await this.#drain(returned) : await returned;
+    // An executor may be asynchronous and hand back the generator of a handler that yields.
+    const returned: unknown = await (toolExecutor === null || tool === null
+      ? run()
+      : toolExecutor(tool, args, this.#context, run));
+    const value: unknown = isGenerator(returned) ? await this.#drain(returned) : returned;
     return isDirective(value) ? this.#directed(value) : this.#succeeded(value, tool);
   }
 

@@ -63,7 +63,19 @@ export type {
 export type { FakeAdapter, FakeScript, FakeStep } from "./adapters/index.ts";
 export type { RunInput } from "./run/index.ts";
 
-export { fake, fakeImages } from "./adapters/index.ts";
+export {
+  anthropic,
+  azure,
+  fake,
+  fakeImages,
+  gemini,
+  geminiImages,
+  openai,
+  openaiCompatible,
+  openaiImages,
+  preset,
+  providers,
+} from "./adapters/index.ts";
 export {
   askUser,
   configure,

@@ -9,6 +9,8 @@ export type Clock = {
   readonly random: () => number;
 };
 
+const longestTimer = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   random: () => Math.random(),
@@ -19,10 +21,19 @@ export const systemClock: Clock = {
         clearTimeout(timer);
         reject(signal?.reason);
       };
-      const timer = setTimeout(() => {
+      const until = Date.now() + ms;
+      let timer: ReturnType<typeof setTimeout>;
+      const wait = () => {
+        const left = until - Date.now();
+        // A timer that is asked to wait longer than this fires at once.
+        if (left > longestTimer) timer = setTimeout(wait, longestTimer);
+        else timer = setTimeout(wake, Math.max(0, left));
+      };
+      const wake = () => {
         signal?.removeEventListener("abort", stop);
         resolve();
-      }, ms);
+      };
+      wait();
       signal?.addEventListener("abort", stop, { once: true });
     }),
 };

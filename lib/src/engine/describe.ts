@@ -8,7 +8,7 @@ import type { CodeExecutor } from "./executor.ts";
 import type { Tool } from "./tool.ts";
 
 import { EngineError, MisuseError, parse } from "../model/index.ts";
-import { json, jsonObject, read } from "../model/reading.ts";
+import { json, jsonObject, read, settings } from "../model/reading.ts";
 import { engine as newEngine } from "./engine.ts";
 
 /** Where names lead. */
@@ -40,15 +40,24 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     imageAdapter: imageAdapter?.provider ?? null,
     tools: tools.map(({ name }) => name),
     fallback: fallback.map(describeFallback),
-    protocol: protocol.type === "chat" ? "chat" : { type: "code", executor: protocol.executor.name },
+    protocol:
+      protocol.type === "chat"
+        ? "chat"
+        : {
+            type: "code",
+            executor: protocol.executor.name,
+            requireFinish: protocol.requireFinish ?? false,
+            limits: plainOf("limits", protocol.limits ?? {}),
+          },
   };
 }
 
 function plainOf(field: string, value: unknown): Json {
-  const found = read(json, value);
+  // As settings are read: a key among them is refused.
+  const found = typeof value === "object" && value !== null ? read(settings, value) : read(json, value);
   if ("value" in found) return found.value;
   const [first] = found.issues;
-  throw new MisuseError("not_serializable", `this engine cannot be described: ${field} is not JSON`, {
+  throw new MisuseError("not_serializable", `this engine cannot be described: ${field} is not JSON, or holds a key`, {
     path: [field, ...(first?.path ?? [])],
   });
 }
@@ -75,7 +84,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     typeof protocol === "object" && protocol !== null && !Array.isArray(protocol) && "executor" in protocol
       ? protocol
       : null;
-  return newEngine({
+  return newEngine<CallerContext>({
     model,
     instructions,
     params,
@@ -93,7 +102,15 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     options: mapOf(rest["options"]),
     ...(code === null
       ? {}
-      : { protocol: { type: "code", executor: find("executor", executors, ({ name }) => name, code["executor"]) } }),
+      : {
+          protocol: {
+            type: "code",
+            executor: find("executor", executors, ({ name }) => name, code["executor"]),
+            requireFinish: code["requireFinish"] === true,
+            limits: mapOf(code["limits"]),
+          },
+        }),
+    context: mapOf(rest["context"]),
   });
 }
 

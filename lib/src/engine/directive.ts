@@ -26,6 +26,7 @@ export function askUser(
   question: string,
   { answerAs = "user_message", ...opts }: { readonly answerAs?: AnswerForm; readonly [hint: string]: Json } = {},
 ): Directive {
+  if (typeof question !== "string") throw new MisuseError("invalid_argument", "askUser: the question has to be text");
   return { [mark]: true, type: "ask_user", question, answerAs, opts };
 }
 

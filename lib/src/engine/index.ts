@@ -1,6 +1,7 @@
 // The door of the engine layer: what a run works with.
 
 export type { Adapter, AdapterCall, ImageAdapter } from "./adapter.ts";
+export type { Catalog } from "./catalog.ts";
 export type { Clock } from "./clock.ts";
 export type { Configuration } from "./configure.ts";
 export type { EngineRegistry } from "./describe.ts";
@@ -30,12 +31,16 @@ export type {
   ToolExecutor,
   ToolResultEncoder,
 } from "./options.ts";
+export type { KeyRequest, KeySource } from "./keys.ts";
 export type { RetryPolicy, RetrySetting } from "./retry.ts";
 export type { AnySchema, Checked, JsonSchema, StandardIssue, StandardResult, StandardSchema } from "./schema.ts";
 export type { Listener, OpenSpan, Span, SpanName, TelemetryEvent } from "./telemetry.ts";
+export type { FetchLike, HttpAnswer, HttpCall, Timeouts, TransportLimits } from "./transport.ts";
 export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition } from "./tool.ts";
 
 export { missingCapabilities } from "./capability.ts";
+export { catalogDate, catalogSources } from "./catalog-data.ts";
+export { catalog, knownModel } from "./catalog.ts";
 export { systemClock } from "./clock.ts";
 export { configuration, configure } from "./configure.ts";
 export { describeEngine, restoreEngine } from "./describe.ts";
@@ -53,9 +58,11 @@ export {
   withModel,
 } from "./engine.ts";
 export { defaultCellLimits } from "./executor.ts";
+export { failureWithoutKey, findKey, parseDotenv, variable, withoutKey } from "./keys.ts";
 export { defaultOf, pick } from "./options.ts";
 export { priceOf, withCosts } from "./pricing.ts";
 export { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./retry.ts";
 export { checkValue, isStandardSchema, toJsonSchema } from "./schema.ts";
 export { startSpan, subscribe, tell } from "./telemetry.ts";
 export { specOf, tool } from "./tool.ts";
+export { defaultLimits, defaultTimeouts, post, requestIdOf, retryAfter, TransportFailure } from "./transport.ts";

@@ -36,6 +36,11 @@ export const defaultRetryPolicy: RetryPolicy = {
 export function retryPolicy(setting: RetrySetting): RetryPolicy {
   if (setting === false) return { ...defaultRetryPolicy, maxAttempts: 1 };
   if (setting === "default") return defaultRetryPolicy;
+  if (typeof setting !== "object" || setting === null) {
+    throw new MisuseError("invalid_argument", 'retry has to be "default", false, or parts of a policy', {
+      path: ["retry"],
+    });
+  }
   const stranger = Object.keys(setting).find((key) => !Object.hasOwn(defaultRetryPolicy, key));
   if (stranger !== undefined) {
     throw new MisuseError("unknown_field", `retry: "${stranger}" is no part of a retry policy`, {
@@ -43,6 +48,13 @@ export function retryPolicy(setting: RetrySetting): RetryPolicy {
     });
   }
   const policy = { ...defaultRetryPolicy, ...setting };
+  for (const key of ["maxAttempts", "baseDelayMs", "maxDelayMs", "jitterMs"] as const) {
+    if (!Number.isFinite(policy[key]) || policy[key] < 0) {
+      throw new MisuseError("invalid_argument", `retry: ${key} has to be a number of 0 or more`, {
+        path: ["retry", key],
+      });
+    }
+  }
   return policy.maxAttempts < 1 ? { ...policy, maxAttempts: 1 } : policy;
 }
 

@@ -3,6 +3,8 @@
 
 import type { JsonObject } from "../model/index.ts";
 
+import { toCause } from "../model/index.ts";
+
 export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image";
 
 export type TelemetryEvent =
@@ -70,7 +72,7 @@ export function startSpan(
     id: span.id,
     stop: (result) => tell({ type: "stop", ...span, durationMs: now() - began, result }),
     fail: (error) => {
-      const message = error instanceof Error ? error.message : "something was thrown that is no error";
+      const message = toCause(error)?.message ?? "something was thrown that is no error";
       tell({ type: "exception", ...span, durationMs: now() - began, error: message });
     },
   };

@@ -102,8 +102,8 @@ function settleCell<P extends TurnProtocol>(
   const waits = completed.flatMap((one) => waitOf(one, cell.id));
   const halt = completed.map(haltOf).find((outcome) => outcome !== null && outcome.type !== "ask_user") ?? null;
   if (halt === null && waits.length === 0) return work.wait({ type: "awaiting_code", cell: going });
-  endOpenStep(work);
   if (halt !== null) {
+    endOpenStep(work, [], null);
     leaveCell(work, cell);
     return finish(work, ending(halt));
   }
@@ -117,6 +117,7 @@ function suspend<P extends TurnProtocol>(work: Work<P>, cell: BegunCell<P>, wait
   const asked = waits.find(({ reason }) => reason === "question");
   if (asked !== undefined) work.append([questionMessage(asked, `${turnId}/${step}/question`)]);
   const suspendedCell: SuspendedCell = { id, language, code, executor, environment, calls };
+  endOpenStep(work, waits, suspendedCell);
   const outcome = waitingOutcome(waits) ?? { type: "outcome_unknown" };
   work.end({ ...ending(outcome), pendingToolCalls: waits, suspendedCell });
 }
@@ -126,8 +127,13 @@ export function leaveCell<P extends TurnProtocol>(work: Work<P>, { environmentAf
   if (environment !== null) work.update({ environment, environmentDigest: digestOf(canonicalJson(environment)) });
 }
 
-function endOpenStep<P extends TurnProtocol>(work: Work<P>): void {
-  if (work.turn.openReply !== null) work.endStep(replyStepEnd(work.turn.openReply));
+function endOpenStep<P extends TurnProtocol>(
+  work: Work<P>,
+  pendingToolCalls: readonly PendingToolCall[],
+  suspendedCell: SuspendedCell | null,
+): void {
+  const { openReply } = work.turn;
+  if (openReply !== null) work.endStep({ ...replyStepEnd(openReply), pendingToolCalls, suspendedCell });
 }
 
 /** What a cell gets for an answer; `null` while it waits for one. */

@@ -250,7 +250,7 @@ function stepEnd(
   pendingToolCalls: readonly PendingToolCall[] = [],
   manualToolCalls: readonly ToolCall[] = [],
 ): DriverAction {
-  const step: StepEnd = { reply, toolResults, pendingToolCalls, manualToolCalls, mode };
+  const step: StepEnd = { reply, toolResults, pendingToolCalls, manualToolCalls, suspendedCell: null, mode };
   return { type: "end_step", ...step };
 }
 

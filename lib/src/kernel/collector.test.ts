@@ -96,6 +96,7 @@ const stepped = (...ids: readonly string[]): StepCompleted => ({
   mode: "auto",
   manualToolCalls: [],
   pendingToolCalls: [],
+  suspendedCell: null,
   usage: usage({ inputTokens: 3 }),
 });
 

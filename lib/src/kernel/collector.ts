@@ -189,7 +189,8 @@ export class Collector {
   /** The reply so far. A failure is in it and does not throw. */
   reply(): ModelReply {
     const { completed, finishReason, usage, error, metadata } = this.#draft;
-    const toolCalls = this.#toolCalls();
+    // Calls of a reply that failed are never run: it has none.
+    const toolCalls = error === null ? this.#toolCalls() : [];
     return {
       id: completed?.responseId ?? null,
       model: completed?.model ?? null,
@@ -223,7 +224,7 @@ export class Collector {
     const finished = this.#steps.at(-1);
     if (finished !== undefined) return finished;
     const { usage } = this.#draft;
-    const rest = { mode: "auto", manualToolCalls: [], pendingToolCalls: [], usage } as const;
+    const rest = { mode: "auto", manualToolCalls: [], pendingToolCalls: [], suspendedCell: null, usage } as const;
     const open = this.#stepOf({ type: "step_completed", response: this.reply(), thread, ...rest });
     return { ...open, metadata: { haltedReason: "cancelled", ...open.metadata } };
   }
@@ -248,7 +249,7 @@ export class Collector {
       pendingQuestion: null,
       pendingToolCallId: null,
       pendingToolCalls: lastStep?.pendingToolCalls ?? [],
-      suspendedCell: null,
+      suspendedCell: lastStep?.suspendedCell ?? null,
       steps: [...this.#steps],
       usage: this.#spent(),
       partial: this.partial(),
@@ -379,8 +380,9 @@ export class Collector {
       response: event.response,
       toolResults: answersIn(event) ?? this.#answers.toSorted(byCall),
       pendingToolCalls: event.pendingToolCalls,
+      suspendedCell: event.suspendedCell,
       usage: event.usage,
-      done: halt !== null || finish !== "tool_calls",
+      done: halt !== null || (finish !== "tool_calls" && event.suspendedCell === null),
       metadata: this.#stepMetadata(event, halt),
     };
   }
@@ -405,11 +407,13 @@ export class Collector {
 /** Calls of one reply are told apart by their ids; a provider that repeats one gets it back with a number. */
 function withOwnIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   if (new Set(calls.map(({ id }) => id)).size === calls.length) return calls;
-  const taken = new Map<string, number>();
+  const given = new Set(calls.map(({ id }) => id));
+  const taken = new Set<string>();
   return calls.map((call) => {
-    const before = taken.get(call.id) ?? 0;
-    taken.set(call.id, before + 1);
-    return before === 0 ? call : { ...call, id: `${call.id}~${before + 1}` };
+    let { id } = call;
+    for (let n = 2; taken.has(id); n += 1) id = given.has(`${call.id}~${n}`) ? id : `${call.id}~${n}`;
+    taken.add(id);
+    return id === call.id ? call : { ...call, id };
   });
 }
 

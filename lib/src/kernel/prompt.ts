@@ -21,10 +21,27 @@ import { system, textPart, toolResultPart, user, visibleText } from "../model/in
 
 /** The messages of a request, from the messages of a history. */
 export function renderPrompt(history: readonly Message[]): readonly Message[] {
-  return placeResults(history).flatMap((message) => {
-    const shown = rendered(message);
-    return shown === null ? [] : [shown];
-  });
+  const shown: Message[] = [];
+  for (const message of isInPlace(history) ? history : placeResults(history)) {
+    const seen = rendered(message);
+    if (seen !== null) shown.push(seen);
+  }
+  return shown;
+}
+
+/** Does every result stand right behind its reply, in call order? Nearly always, and then there is nothing to move. */
+function isInPlace(history: readonly Message[]): boolean {
+  for (let index = 0; index < history.length; index += 1) {
+    const message = history[index];
+    if (message?.role === "tool") return false;
+    if (message?.role !== "assistant") continue;
+    for (const { id } of message.toolCalls) {
+      const answer = history[index + 1];
+      if (answer?.role !== "tool" || answer.toolCallId !== id) return false;
+      index += 1;
+    }
+  }
+  return true;
 }
 
 // Rendering is asked for the whole history at every step: each message is worked out once.

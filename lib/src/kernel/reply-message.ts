@@ -30,5 +30,5 @@ export function replyMessage(reply: ModelReply, id: string): AssistantMessage {
 
 /** The end of a step that was all reply. */
 export function replyStepEnd(reply: ModelReply): StepEnd {
-  return { reply, toolResults: [], pendingToolCalls: [], manualToolCalls: [], mode: "auto" };
+  return { reply, toolResults: [], pendingToolCalls: [], manualToolCalls: [], suspendedCell: null, mode: "auto" };
 }

@@ -113,7 +113,7 @@ function broken<P extends TurnProtocol>(work: Work<P>, reply: ModelReply, failur
   work.emit({ type: "error", error: failure });
   if (finalize !== null) return work.end({ ...finalize.pass1, pass2Error: failure });
   keepPartial(work, reply);
-  work.endStep(replyStepEnd({ ...reply, error: failure }));
+  work.endStep(replyStepEnd({ ...reply, finishReason: "error", error: failure, toolCalls: [] }));
   work.end(ending({ type: "provider_error", failure }));
 }
 

@@ -249,6 +249,8 @@ export type StepEnd = {
   readonly toolResults: readonly ToolMessage[];
   readonly pendingToolCalls: readonly PendingToolCall[];
   readonly manualToolCalls: readonly ToolCall[];
+  /** The cell of code that waits for some of the pending calls. */
+  readonly suspendedCell: SuspendedCell | null;
   readonly mode: ToolMode;
 };
 

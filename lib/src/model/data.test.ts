@@ -143,6 +143,7 @@ describe("[allm 13] results", () => {
       response: modelReply(),
       toolResults: [],
       pendingToolCalls: [],
+      suspendedCell: null,
       usage: noUsage,
       done: false,
       metadata: {},

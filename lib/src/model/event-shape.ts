@@ -32,6 +32,7 @@ import type {
 } from "./event.ts";
 import type { Shape } from "./shape.ts";
 
+import { suspendedCellShape } from "./environment.ts";
 import { checkpointKinds, stepResetReasons, toolModes } from "./event.ts";
 import { failureShape } from "./failure.ts";
 import { finishReasons } from "./finish-reason.ts";
@@ -208,6 +209,7 @@ const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEve
     mode: fallback(oneOf(toolModes), "auto"),
     manualToolCalls: fallback(array(toolCallShape), []),
     pendingToolCalls: fallback(array(pendingToolCallShape), []),
+    suspendedCell: fallback(nullable(suspendedCellShape), null),
     usage: fallback(usageShape, noUsage),
   }),
   chat_completed: object<ChatCompleted>({ type: name("chat_completed"), result: required(chatResultShape) }),

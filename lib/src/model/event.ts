@@ -2,6 +2,7 @@
 // results they end with. An event carries what changed; only `step_completed` and `chat_completed` hold what a step or a run came
 // to, by reference, and no log stores those two whole.
 
+import type { SuspendedCell } from "./environment.ts";
 import type { Failure } from "./failure.ts";
 import type { FinishReason } from "./finish-reason.ts";
 import type { Json, JsonObject } from "./json.ts";
@@ -238,6 +239,8 @@ export type StepCompleted = {
   readonly mode: ToolMode;
   readonly manualToolCalls: readonly ToolCall[];
   readonly pendingToolCalls: readonly PendingToolCall[];
+  /** The cell of code that waits for some of them. */
+  readonly suspendedCell: SuspendedCell | null;
   readonly usage: Usage;
 };
 

@@ -47,6 +47,8 @@ export type StepResult = {
   readonly toolResults: readonly ToolMessage[];
   /** The calls of the reply that nobody has answered, and what each waits for. */
   readonly pendingToolCalls: readonly PendingToolCall[];
+  /** A cell of code that waits for some of them. */
+  readonly suspendedCell: SuspendedCell | null;
   /** What the step has cost: every attempt at the reply, and turns its tools ran. */
   readonly usage: Usage;
   /** Would the loop end here? */
@@ -127,6 +129,7 @@ export const stepResultShape: Shape<StepResult> = object<StepResult>({
   response: fallback(replyShape, modelReply()),
   toolResults: fallback(array(toolMessageShape), []),
   pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  suspendedCell: fallback(nullable(suspendedCellShape), null),
   usage: fallback(usageShape, noUsage),
   done: fallback(boolean, false),
   metadata: fallback(

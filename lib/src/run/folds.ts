@@ -3,7 +3,7 @@
 import type { ChatResult, Failure, ModelReply, StepResult, Thread, TurnEvent } from "../model/index.ts";
 
 import { Collector } from "../kernel/index.ts";
-import { EngineError, errorFromFailure, fromMessages, replyText } from "../model/index.ts";
+import { EngineError, errorFromFailure, fromMessages, MisuseError, replyText } from "../model/index.ts";
 
 /** The reply of a stream of one model call. */
 export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<ModelReply> {
@@ -62,7 +62,11 @@ export function unwrap(result: ModelReply | StepResult | ChatResult): string {
   const failure =
     reply?.error ?? ("metadata" in result && "error" in result.metadata ? result.metadata["error"] : null);
   if (typeof failure === "object" && failure !== null && isFailure(failure)) throw errorFromFailure(failure);
-  return reply === null ? "" : (replyText(reply) ?? "");
+  const text = reply === null ? "" : (replyText(reply) ?? "");
+  if (text === "" && "haltedReason" in result && result.haltedReason !== "completed") {
+    throw new MisuseError("invalid_argument", `unwrap: the run has no answer: it halted as ${result.haltedReason}`);
+  }
+  return text;
 }
 
 function isFailure(value: object): value is Failure {

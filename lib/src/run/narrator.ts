@@ -26,7 +26,7 @@ import type { Account } from "./perform-checkpoint.ts";
 import type { RunPlan } from "./plan.ts";
 import type { JournalItem } from "./ports.ts";
 
-import { historyMessages, pendingEffect } from "../kernel/index.ts";
+import { pendingEffect } from "../kernel/index.ts";
 import { haltedReasonOf, toolOutcomeStatus } from "../model/index.ts";
 
 export class Narrator {
@@ -137,24 +137,31 @@ export class Narrator {
   }
 
   #stepCompleted(turn: Turn, ended: EndedStep, fresh: readonly Message[]): TurnEvent {
-    const { reply: response, mode, manualToolCalls, pendingToolCalls, usage } = ended;
+    const { reply: response, mode, manualToolCalls, pendingToolCalls, suspendedCell, usage } = ended;
     this.#lastReply = response;
-    const messages = historyMessages(turn.history);
     // A question is in the thread of the run, not in that of its step.
     const asked = fresh.at(-1)?.metadata["askUser"] === true;
-    const thread = this.#thread(asked ? messages.slice(0, -1) : messages);
-    return { type: "step_completed", response, thread, mode, manualToolCalls, pendingToolCalls, usage };
+    const thread = this.#thread(turn, turn.history.length - (asked ? 1 : 0));
+    return { type: "step_completed", response, thread, mode, manualToolCalls, pendingToolCalls, suspendedCell, usage };
   }
 
-  #thread(messages: readonly Message[]): Thread {
-    return { ...this.#plan.thread, messages };
+  /** The thread up to there. Its messages are listed when somebody asks: a list a step would grow with the square of the steps. */
+  #thread({ history: { entries } }: Turn, length: number): Thread {
+    let listed: readonly Message[] | null = null;
+    return {
+      ...this.#plan.thread,
+      get messages() {
+        listed ??= entries.slice(0, length);
+        return listed;
+      },
+    };
   }
 
   #chatResult(turn: Turn, ending: Ending): ChatResult {
     const { outcome, pendingToolCalls, suspendedCell, partial } = ending;
     const asks = outcome.type === "ask_user" ? outcome : null;
     return {
-      thread: this.#thread(historyMessages(turn.history)),
+      thread: this.#thread(turn, turn.history.length),
       finalResponse: this.#lastReply,
       haltedReason: haltedReasonOf(outcome),
       outcome,

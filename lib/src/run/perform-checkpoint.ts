@@ -6,7 +6,7 @@ import type { RunPlan } from "./plan.ts";
 import type { Inbox } from "./ports.ts";
 
 import { checkpointDelivered } from "../kernel/index.ts";
-import { totalTokens } from "../model/index.ts";
+import { addUsage, totalTokens } from "../model/index.ts";
 
 /** What a run has done so far, as far as budgets ask. */
 export type Account = {
@@ -36,7 +36,9 @@ export async function performCheckpoint(
   return checkpointDelivered(effect.id, await inbox.claim(effect, turn));
 }
 
-function exhausted({ budgets }: RunPlan, account: Account, { usage }: Turn): Verdict | null {
+function exhausted({ budgets, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
+  const sum = addUsage(spentBefore, turn.usage);
+  const usage = sum.ok ? sum.value : turn.usage;
   const { steps, tokens, cost, timeMs, noProgress } = budgets;
   if (steps !== undefined && account.steps >= steps) return { type: "budget", budget: "steps" };
   if (tokens !== undefined && (totalTokens(usage) ?? 0) >= tokens) return { type: "budget", budget: "tokens" };

@@ -6,7 +6,7 @@ import type { RunPlan } from "./plan.ts";
 
 import { checkValue, defaultCellLimits, startSpan } from "../engine/index.ts";
 import { cellCalls, codeCalls, codeFailed, codeFinished } from "../kernel/index.ts";
-import { toolCall } from "../model/index.ts";
+import { toCause, toolCall } from "../model/index.ts";
 
 export async function performCode(
   plan: RunPlan,
@@ -67,9 +67,11 @@ export async function performCode(
         });
       }
     }
+    // From a program without a compiler.
+    return codeFailed(id, "the executor answered something that is no result", { durationMs });
   } catch (error) {
     span.fail(error);
-    return codeFailed(id, error instanceof Error ? error.message : "the executor threw", {
+    return codeFailed(id, toCause(error)?.message ?? "the executor threw", {
       durationMs: plan.clock.now() - began,
     });
   }

@@ -1,22 +1,23 @@
 // Asks the caller whether the next step should work with something else.
 
-import type { EnvironmentSynced, SyncEnvironment, Turn } from "../kernel/index.ts";
+import type { EnvironmentFailed, EnvironmentSynced, SyncEnvironment, Turn } from "../kernel/index.ts";
 import type { Environment } from "../model/index.ts";
 import type { RunPlan } from "./plan.ts";
 
+import { priceOf } from "../engine/index.ts";
 import { MisuseError } from "../model/index.ts";
 
 export async function performEnvironment(
-  { prepareStep, toolSpecs: known }: RunPlan,
+  { prepareStep, toolSpecs: known, budgets }: RunPlan,
   { id, updateMachineConfig }: SyncEnvironment,
   { step, environment }: Turn,
-): Promise<EnvironmentSynced> {
+): Promise<EnvironmentSynced | EnvironmentFailed> {
   // What a turn starts with is pinned already; only a later step can be changed.
   if (!updateMachineConfig || prepareStep === null || prepareStep === undefined) {
     return { type: "environment_synced", id, environment: null };
   }
   const changes = await prepareStep({ step, environment });
-  if (changes === null) return { type: "environment_synced", id, environment: null };
+  if (changes === null || changes === undefined) return { type: "environment_synced", id, environment: null };
   const { model, instructions, tools, params } = changes;
   const changed: Environment = {
     ...environment,
@@ -25,6 +26,10 @@ export async function performEnvironment(
     ...(params === undefined ? {} : { params: { ...environment.params, ...params } }),
     ...(tools === undefined ? {} : { tools: tools.map(named) }),
   };
+  if (budgets.cost !== undefined && priceOf(changed.model) === null) {
+    const name = typeof changed.model === "string" ? changed.model : (changed.model?.id ?? "no model");
+    return { type: "environment_failed", id, message: `unknown_price: a cost budget needs the price of ${name}` };
+  }
   return { type: "environment_synced", id, environment: changed };
 
   function named(name: string) {

@@ -17,7 +17,15 @@ import type {
 import type { RunPlan } from "./plan.ts";
 import type { Scope, Sink } from "./ports.ts";
 
-import { checkValue, delayBefore, isRetryable, startSpan, tell, withCosts } from "../engine/index.ts";
+import {
+  checkValue,
+  delayBefore,
+  failureWithoutKey,
+  isRetryable,
+  startSpan,
+  tell,
+  withCosts,
+} from "../engine/index.ts";
 import { modelFailed, modelReplied, projectRequest } from "../kernel/index.ts";
 import {
   adapterFailure,
@@ -27,6 +35,7 @@ import {
   isEvent,
   isEverturnError,
   noUsage,
+  parse,
   renderIssue,
   replyText,
   streamFailure,
@@ -41,6 +50,10 @@ export type ModelPorts = {
   readonly scope: Scope;
   readonly collector: Collector;
   readonly signal: AbortSignal;
+  /** What has been spent and is in no answer yet. */
+  readonly unsettled: Map<string, Usage>;
+  /** Has the run said anything? */
+  readonly spoken: () => boolean;
   readonly parentSpan: number | null;
 };
 
@@ -48,8 +61,10 @@ export type ModelPorts = {
 type Attempt = {
   readonly reply: ModelReply;
   readonly failure: Failure | null;
-  /** Something of it may have been seen. */
+  /** Something of the answer may have been seen. */
   readonly shown: boolean;
+  /** Anything at all was heard of it. */
+  readonly heard: boolean;
   /** It failed before it said anything at all, for a reason that is a typed error of its own. */
   readonly preflight: boolean;
 };
@@ -61,6 +76,7 @@ export async function performModel(
   turn: Turn,
 ): Promise<ModelReplied | ModelFailed> {
   const began = plan.clock.now();
+  const silent = !ports.spoken();
   await plan.stepHooks.beforeStep?.(effect.step);
   const asked = projectRequest(plan.config, turn);
   const calls = new ModelCalls(plan, ports, effect);
@@ -70,7 +86,7 @@ export async function performModel(
   const { spent } = calls;
   if (failure === null) return modelReplied(effect.id, reply, { model, spent, durationMs });
   // What goes wrong before a run has said anything is a typed error, whoever asks and however.
-  if (attempt.preflight && calls.isFirst(turn)) throw errorFromFailure(failure);
+  if (attempt.preflight && silent && !ports.spoken()) throw errorFromFailure(failure);
   return modelFailed(effect.id, failure, { partial: reply, spent, durationMs });
 }
 
@@ -91,10 +107,6 @@ class ModelCalls {
     this.#effect = effect;
   }
 
-  isFirst({ step, runOffset, finalize, openReply }: Turn): boolean {
-    return step === runOffset && finalize === null && openReply === null;
-  }
-
   /** Asks the model, and those behind it, until one has answered or none is left. */
   async make(request: ModelRequest): Promise<{ readonly attempt: Attempt; readonly model: ModelName | null }> {
     const { adapter, fallback } = this.#plan;
@@ -107,7 +119,7 @@ class ModelCalls {
     for (const route of routes.slice(1)) {
       if (last.failure === null || this.#ports.signal.aborted) break;
       if (last.failure.type === "validation_error") break;
-      await this.#reset("fallback", last.shown);
+      await this.#reset("fallback", last.heard);
       last = await this.#ask(route.adapter, { ...request, model: route.model });
       model = route.changed;
     }
@@ -121,8 +133,9 @@ class ModelCalls {
     for (let repair = 0; ; repair += 1) {
       const attempt = await this.#retry(adapter, asked);
       const checked = attempt.failure === null ? await this.#check(asked, attempt.reply) : null;
-      if (checked === null || checked.ok || repair >= repairs) return this.#tellEnd(attempt, checked);
-      await this.#reset("retry", attempt.shown);
+      if (checked === null || checked.ok || repair >= repairs || this.#ports.signal.aborted)
+        return this.#tellEnd(attempt, checked);
+      await this.#reset("retry", attempt.heard);
       const said = [assistant(replyText(attempt.reply) ?? ""), user(complaint(checked.issues))];
       asked = { ...request, messages: [...request.messages, ...said] };
     }
@@ -146,7 +159,7 @@ class ModelCalls {
     const { retry, clock } = this.#plan;
     for (let n = 1; ; n += 1) {
       const attempt = await this.#once(adapter, request, n);
-      const { failure, shown } = attempt;
+      const { failure, shown, heard } = attempt;
       if (failure === null || n >= retry.maxAttempts || this.#ports.signal.aborted) return attempt;
       if (!isRetryable(retry, failure) || (shown && !retry.afterOutput)) return attempt;
       const delayMs = await this.#ports.scope.record(this.#effect.id, `delay/${this.#attempts}`, () =>
@@ -169,7 +182,7 @@ class ModelCalls {
         () => false,
       );
       if (!slept) return attempt;
-      await this.#reset("retry", shown);
+      await this.#reset("retry", heard);
     }
   }
 
@@ -195,23 +208,32 @@ class ModelCalls {
         rawChunks: plan.rawChunks,
         attempt: n,
       };
-      for await (const batch of adapter.stream(request, call)) {
-        if (ports.signal.aborted) break;
-        const events = this.#hear(batch, heard, request);
-        const wait = ports.sink.live(events);
-        if (wait !== undefined) await wait;
+      const batches = adapter.stream(request, call)[Symbol.asyncIterator]();
+      try {
+        for (;;) {
+          const next = await batches.next();
+          if (next.done === true || ports.signal.aborted) break;
+          const events = this.#hear(next.value, heard, request);
+          const wait = ports.sink.live(events);
+          if (wait !== undefined) await wait;
+        }
+      } finally {
+        // Closed, and not waited for: an adapter that hangs in its own end must not hold the run.
+        batches.return?.()?.then(undefined, () => undefined);
       }
     } catch (error) {
       if (error instanceof ListenerFailure) throw error.cause;
       thrown = { error };
     }
     const reply = ports.collector.reply();
-    const failure = ports.signal.aborted ? null : failureOf(adapter, reply, heard, thrown);
+    const told = ports.signal.aborted ? null : failureOf(adapter, reply, heard, thrown);
+    const failure = told === null ? null : failureWithoutKey(told, plan.apiKey);
     this.#book(reply.usage);
+    ports.unsettled.set(this.#effect.id, this.spent);
     if (failure === null) span.stop({ finishReason: reply.finishReason });
     else span.fail(errorFromFailure(failure));
     const preflight = thrown !== null && heard.events === 0;
-    return { reply, failure, shown: heard.shown, preflight };
+    return { reply, failure, shown: heard.shown, heard: heard.events > 0, preflight };
   }
 
   /** Takes a batch in: what is no event, or comes after the end, is left out. */
@@ -247,10 +269,14 @@ class ModelCalls {
         return isEvent(event) ? event : null;
       case "message_completed":
       case "error": {
-        if (heard.terminal !== null || !isEvent(event)) return null;
-        heard.terminal = event.type;
-        if (event.type === "error" || event.requestId !== null) return event;
-        return { ...event, requestId: this.#plan.requestId };
+        if (heard.terminal !== null) return null;
+        // Read as ours: what an adapter left out is filled in.
+        const read = parse("event", event);
+        if (!read.ok || (read.value.type !== "message_completed" && read.value.type !== "error")) return null;
+        heard.terminal = read.value.type;
+        if (read.value.type === "error")
+          return { ...read.value, error: failureWithoutKey(read.value.error, this.#plan.apiKey) };
+        return { ...read.value, requestId: read.value.requestId ?? this.#plan.requestId };
       }
       case "message_started":
         return heard.terminal === null && isEvent(event) ? event : null;
@@ -268,7 +294,7 @@ class ModelCalls {
   }
 
   /** What was shown of an attempt that failed is withdrawn, wherever it is kept. */
-  async #reset(reason: "retry" | "fallback", shown: boolean): Promise<void> {
+  async #reset(reason: "retry" | "fallback", heard: boolean): Promise<void> {
     const event: TurnEvent = {
       type: "step_reset",
       reason,
@@ -277,7 +303,10 @@ class ModelCalls {
       attempt: { epoch: 0, n: this.#attempts + 1 },
     };
     this.#ports.collector.add(event);
-    if (shown || reason === "fallback") await this.#live([event]);
+    // What the attempt cost is no longer in what is being heard.
+    const sum = addUsage(this.spent, this.#lastUsage);
+    if (sum.ok) this.#ports.unsettled.set(this.#effect.id, sum.value);
+    if (heard) await this.#live([event]);
   }
 
   async #live(events: readonly TurnEvent[]): Promise<void> {
@@ -316,17 +345,28 @@ function failureOf(
   thrown: { readonly error: unknown } | null,
 ): Failure | null {
   if (reply.error !== null) return reply.error;
-  if (thrown !== null && isEverturnError(thrown.error)) return thrown.error.failure;
   if (heard.terminal !== null) return null;
+  const known = thrown === null ? null : knownFailure(thrown.error);
+  if (known !== null) return known;
   if (thrown !== null) {
-    const details = { provider, cause: toCause(thrown.error) };
-    const message = thrown.error instanceof Error ? thrown.error.message : "the adapter threw";
+    const cause = toCause(thrown.error);
+    const details = { provider, cause };
+    const message = cause?.message ?? "the adapter threw";
     return heard.events === 0
       ? adapterFailure("unknown", { ...details, message })
       : streamFailure("interrupted", { ...details, message, eventIndex: heard.events });
   }
   const message = `the stream stopped after ${heard.events} events without having come to its end`;
   return streamFailure("interrupted", { provider, message, eventIndex: heard.events });
+}
+
+/** The failure an Everturn error carries. What was thrown may be anything, also something that throws when looked at. */
+function knownFailure(thrown: unknown): Failure | null {
+  try {
+    return isEverturnError(thrown) ? thrown.failure : null;
+  } catch {
+    return null;
+  }
 }
 
 function reasonOf(failure: Failure): string {

@@ -26,6 +26,7 @@ import {
   encodeToolValue,
   isEverturnError,
   noUsage,
+  parse,
   renderIssue,
   toCause,
   toolFailure,
@@ -37,6 +38,9 @@ export type ToolPorts = {
   readonly sink: Sink;
   readonly signal: AbortSignal;
   readonly slots: Slots;
+  /** What to call when the run is over, instead of a listener each. */
+  readonly stops: Set<() => void>;
+  readonly unsettled: Map<string, Usage>;
   readonly parentSpan: number | null;
   readonly runChild: (signal: AbortSignal, booked: (result: ChatResult) => void) => ToolContext["runChild"];
 };
@@ -55,8 +59,8 @@ export async function performTool<Context extends CallerContext>(
   let spent: Usage = noUsage;
   const stop = new AbortController();
   const end = () => stop.abort(ports.signal.reason);
-  ports.signal.addEventListener("abort", end, { once: true });
-  if (ports.signal.aborted) end();
+  let ended = false;
+  ports.stops.add(end);
   const { call, decision } = effect;
   const context: ToolContext<Context> = {
     context: plan.context,
@@ -66,10 +70,15 @@ export async function performTool<Context extends CallerContext>(
     idempotencyKey: effect.idempotencyKey,
     signal: stop.signal,
     engine: plan.engine,
-    progress: (progress) => void live(ports, effect, { type: "tool_progress", progress }),
+    progress: (progress) => {
+      const shown = encodeToolValue(progress);
+      if (shown.ok && !ended) void live(ports, effect, { type: "tool_progress", progress: shown.value });
+    },
     runChild: ports.runChild(stop.signal, (result) => {
       const sum = addUsage(spent, result.usage);
-      if (sum.ok) spent = sum.value;
+      if (!sum.ok) return;
+      spent = sum.value;
+      ports.unsettled.set(effect.id, spent);
     }),
   };
   const running = new ToolRun(plan, ports, effect, context, stop);
@@ -88,7 +97,8 @@ export async function performTool<Context extends CallerContext>(
       durationMs,
     });
   } finally {
-    ports.signal.removeEventListener("abort", end);
+    ended = true;
+    ports.stops.delete(end);
   }
 }
 
@@ -109,6 +119,8 @@ class ToolRun<Context extends CallerContext> {
   readonly #stop: AbortController;
   readonly #call: ToolCall;
   readonly #tool: Tool<Context> | null;
+  /** The limit that was passed, if one was. */
+  #timeUp: number | null = null;
 
   constructor(
     plan: Plan<Context>,
@@ -166,15 +178,17 @@ class ToolRun<Context extends CallerContext> {
       plan.clock.now,
     );
     try {
-      await live(ports, this.#effect, { type: "tool_execution_started", arguments: args });
+      // Nothing is begun for a turn that is over.
+      this.#stop.signal.throwIfAborted();
+      void live(ports, this.#effect, { type: "tool_execution_started", arguments: args });
       const result = await this.#limited(() => this.#execute(prepared, args));
       span.stop({});
       return result;
     } catch (error) {
       span.fail(error);
-      return error instanceof TimeUp
-        ? this.#failed("timeout", `the tool took longer than ${error.timeoutMs} ms`)
-        : this.#raised(error);
+      return this.#timeUp === null
+        ? this.#raised(error)
+        : this.#failed("timeout", `the tool took longer than ${this.#timeUp} ms`);
     } finally {
       free();
     }
@@ -213,7 +227,8 @@ class ToolRun<Context extends CallerContext> {
     const done = new AbortController();
     const timeUp = this.#plan.clock.sleep(timeoutMs, done.signal).then(
       () => {
-        const error = new TimeUp(timeoutMs);
+        const error = new DOMException(`timed out after ${timeoutMs} ms`, "TimeoutError");
+        this.#timeUp = timeoutMs;
         this.#stop.abort(error);
         throw error;
       },
@@ -241,10 +256,10 @@ class ToolRun<Context extends CallerContext> {
     const outcome: ToolOutcome = ran.type === "outcome" ? ran.outcome : { type: "failure", failure: ran.failure };
     try {
       const replaced = await afterTool(this.#call, outcome, this.#context);
-      if (replaced === null) return ran;
+      if (replaced === null || replaced === undefined) return ran;
       if (replaced.type === "failure") return { type: "failed", failure: replaced.failure };
       if (replaced.type === "success")
-        return { type: "outcome", outcome: replaced, content: this.#encode(replaced.value) };
+        return { type: "outcome", outcome: replaced, content: checkedContent(this.#encode(replaced.value)) };
       return { type: "outcome", outcome: replaced, content: ran.type === "outcome" ? ran.content : "" };
     } catch (error) {
       return this.#raised(error);
@@ -311,10 +326,12 @@ class ToolRun<Context extends CallerContext> {
     try {
       const encoded = encodeToolValue(value === undefined ? null : value);
       if (!encoded.ok) return { type: "failed", failure: this.#named(encoded.failure) };
-      const content = tool?.toModel === null || tool === null ? this.#encode(value) : tool.toModel(encoded.value);
+      const content = checkedContent(
+        tool?.toModel === null || tool === null ? this.#encode(value) : tool.toModel(encoded.value),
+      );
       return { type: "outcome", outcome: { type: "success", value: encoded.value, control: null }, content };
     } catch (error) {
-      const message = error instanceof Error ? error.message : "the result could not be encoded";
+      const message = toCause(error)?.message ?? "the result could not be encoded";
       return {
         type: "failed",
         failure: this.#named(toolFailure("encoding_failed", { message, cause: toCause(error) })),
@@ -328,7 +345,7 @@ class ToolRun<Context extends CallerContext> {
 
   #encodeFailure(failure: ToolFailure): ToolMessage["content"] {
     try {
-      if (failure.reason !== "encoding_failed") return this.#plan.encode({ type: "error", failure });
+      if (failure.reason !== "encoding_failed") return checkedContent(this.#plan.encode({ type: "error", failure }));
     } catch {
       // Then as the library says it.
     }
@@ -339,12 +356,13 @@ class ToolRun<Context extends CallerContext> {
     return { type: "failed", failure: this.#named(toolFailure(reason, { message })) };
   }
 
+  /** What was thrown may be anything, also something that throws when it is looked at. */
   #raised(error: unknown): Ran {
-    if (isEverturnError(error) && error.failure.type === "tool_error") {
-      return { type: "failed", failure: this.#named(error.failure) };
-    }
-    const message = error instanceof Error ? error.message : typeof error === "string" ? error : "the handler threw";
-    return { type: "failed", failure: this.#named(toolFailure("handler_raised", { message, cause: toCause(error) })) };
+    const known = ownFailure(error);
+    if (known !== null) return { type: "failed", failure: this.#named(known) };
+    const cause = toCause(error);
+    const message = cause?.message ?? "the handler threw";
+    return { type: "failed", failure: this.#named(toolFailure("handler_raised", { message, cause })) };
   }
 
   #invalid(message: string, metadata: JsonObject, error: unknown): ToolFailure {
@@ -358,14 +376,19 @@ class ToolRun<Context extends CallerContext> {
   }
 }
 
-class TimeUp extends Error {
-  override readonly name = "TimeoutError";
-  readonly timeoutMs: number;
-
-  constructor(timeoutMs: number) {
-    super(`timed out after ${timeoutMs} ms`);
-    this.timeoutMs = timeoutMs;
+function ownFailure(error: unknown): ToolFailure | null {
+  try {
+    return isEverturnError(error) && error.failure.type === "tool_error" ? error.failure : null;
+  } catch {
+    return null;
   }
+}
+
+/** What an encoder made has to be text, or parts a user's message may have. */
+function checkedContent(content: ToolMessage["content"]): ToolMessage["content"] {
+  const read = parse("message", { role: "tool", toolCallId: "x", content });
+  if (read.ok && read.value.role === "tool") return read.value.content;
+  throw new TypeError("an encoder has to make text, or a list of parts");
 }
 
 type Generated = AsyncGenerator<unknown, unknown> | Generator<unknown, unknown>;

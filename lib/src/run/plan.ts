@@ -30,6 +30,7 @@ import type {
   ToolMode,
   ToolSpec,
   TurnEvent,
+  Usage,
 } from "../model/index.ts";
 
 import {
@@ -50,6 +51,7 @@ import {
   errorFromFailure,
   fromMessages,
   MisuseError,
+  noUsage,
   orThrow,
   request as modelRequest,
   toolResult,
@@ -97,6 +99,8 @@ export type RunPlan = {
   readonly toolExecutor: ToolExecutor | null;
   readonly encode: ToolResultEncoder;
   readonly budgets: Budgets;
+  /** What the session had cost before this run: its budgets of tokens and cost go on. */
+  readonly spentBefore: Usage;
   readonly haltWhen: ChatOptions["haltWhen"] | null;
   readonly prepareStep: ChatOptions["prepareStep"] | null;
   readonly onCheckpoint: ChatOptions["onCheckpoint"] | null;
@@ -118,6 +122,7 @@ export type PlanDetails = {
   readonly answers?: readonly CallAnswer[];
   readonly cell?: SuspendedCell | null;
   readonly turnId?: string;
+  readonly spentBefore?: Usage;
 };
 
 export function planRun<Context extends CallerContext>(
@@ -126,6 +131,7 @@ export function planRun<Context extends CallerContext>(
   options: ChatOptions<Context>,
   details: PlanDetails,
 ): Plan<Context> {
+  checkCall(engine, options);
   const { verb, request } = details;
   const sources: Sources<ChatOptions<Context>> = [options, details.session, engine.options];
   const maxTurns = maxTurnsOf(sources, engine.params);
@@ -151,6 +157,11 @@ export function planRun<Context extends CallerContext>(
   const finalize = verb === "chat" && wantsFinalize ? finalizeOf(sources, format) : null;
   const stopAfter = verb === "chat" ? null : verb === "step" ? "step" : "reply";
   const mode = pick(sources, "mode") ?? "auto";
+  if (mode !== "auto" && mode !== "manual") {
+    throw new MisuseError("invalid_argument", `mode has to be "auto" or "manual", not ${String(mode)}`, {
+      path: ["mode"],
+    });
+  }
   const onUnknownTool = pick(sources, "onUnknownTool") ?? "error";
   const { protocol } = engine;
   const onEmptyReply = pick(sources, "onEmptyReply");
@@ -181,11 +192,12 @@ export function planRun<Context extends CallerContext>(
   });
   const turnId = details.turnId ?? requestId;
   const input = turnInput(turnId, {
-    history: thread.messages,
+    // A copy: what is done to the caller's list after the verb was called is not part of the run.
+    history: [...thread.messages],
     answers: details.answers ?? [],
     cell: details.cell ?? null,
   });
-  const budgets = pick(sources, "budgets") ?? {};
+  const budgets = checkedBudgets(pick(sources, "budgets") ?? {});
   const hooks = pick(sources, "hooks") ?? {};
   checkPrices(engine, config, budgets);
   checkRequest(withAnswers(thread, details), config);
@@ -207,16 +219,20 @@ export function planRun<Context extends CallerContext>(
     stepHooks: stepHooksOf(hooks),
     context: contextOf(engine, options.context),
     protocol,
-    output: output === null ? null : { schema: output, repair: pick(sources, "repair") ?? 0 },
+    output:
+      output === null
+        ? null
+        : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0, 0, true) },
     mode,
-    toolTimeout: pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"),
-    maxConcurrency: Math.max(1, pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY),
+    toolTimeout: checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"), 0),
+    maxConcurrency: checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY, 1),
     maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
     onToolError,
     toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,
     encode: pick(sources, "toolResultEncoder") ?? engine.toolResultEncoder ?? encodeAsJson,
     hooks,
     budgets,
+    spentBefore: details.spentBefore ?? noUsage,
     haltWhen: pick(sources, "haltWhen") ?? null,
     prepareStep: pick(sources, "prepareStep") ?? null,
     onCheckpoint: pick(sources, "onCheckpoint") ?? null,
@@ -226,6 +242,70 @@ export function planRun<Context extends CallerContext>(
     clock: engine.clock,
     signal: options.signal ?? null,
   };
+}
+
+/** What callers without a compiler may get wrong, told before anything happens. */
+function checkCall(engine: unknown, options: unknown): void {
+  if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
+    throw new MisuseError("invalid_argument", "the first argument has to be an engine: engine({ adapter, model, … })");
+  }
+  if (typeof options !== "object" || options === null) {
+    throw new MisuseError("invalid_argument", "the options have to be an object");
+  }
+  const stranger = Object.keys(options).find((key) => !optionNames.has(key));
+  if (stranger !== undefined) {
+    throw new MisuseError("unknown_field", `"${stranger}" is no option; settings of a provider go into params`, {
+      path: [stranger],
+    });
+  }
+}
+
+const optionNames: ReadonlySet<string> = new Set<keyof ChatOptions>([
+  ...([
+    "toolChoice",
+    "parallelToolCalls",
+    "temperature",
+    "topP",
+    "maxTokens",
+    "stopSequences",
+    "seed",
+    "reasoning",
+  ] as const),
+  ...(["promptCache", "options", "metadata", "providerTools", "model", "responseFormat", "output", "repair"] as const),
+  ...([
+    "adapterOptions",
+    "params",
+    "apiKey",
+    "requestId",
+    "retry",
+    "signal",
+    "emitTextDeltas",
+    "emitToolDeltas",
+  ] as const),
+  ...(["includeRawChunks", "onEvent", "instructions", "tools", "context", "sessionId", "mode", "toolTimeout"] as const),
+  ...(["maxConcurrency", "maxToolResultLength", "onToolError", "toolExecutor", "toolResultEncoder", "hooks"] as const),
+  ...(["onUnknownTool", "onEmptyReply", "maxTurns", "turnLimitMessage", "haltWhen", "budgets", "prepareStep"] as const),
+  ...(["structuredFinalize", "structuredFinalizeNudge", "onCheckpoint"] as const),
+]);
+
+/** A number that has to be one, and above a bound. */
+function checkedNumber(name: string, value: number, least: number, whole = false): number {
+  const fits = typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value));
+  if (fits) return value;
+  const kind = whole ? "a whole number" : "a number";
+  throw new MisuseError("invalid_argument", `${name} has to be ${kind} of ${least} or more, not ${String(value)}`, {
+    path: [name],
+  });
+}
+
+function checkedBudgets(budgets: Budgets): Budgets {
+  for (const [name, value] of Object.entries(budgets)) {
+    if (!["steps", "tokens", "cost", "timeMs", "noProgress"].includes(name)) {
+      throw new MisuseError("unknown_field", `budgets: "${name}" is no budget`, { path: ["budgets", name] });
+    }
+    checkedNumber(`budgets.${name}`, value, 0);
+  }
+  return budgets;
 }
 
 function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afterStep">): RunPlan["stepHooks"] {

@@ -2,13 +2,15 @@
 
 import type { RunChild } from "../engine/index.ts";
 import type { Effect, EffectResponse, Turn } from "../kernel/index.ts";
-import type { CallerContext, ChatResult, ModelReply, StepResult, TurnEvent } from "../model/index.ts";
+import type { CallerContext, ChatResult, ModelReply, StepResult, TurnEvent, Usage } from "../model/index.ts";
+import type { Drive } from "./driver.ts";
 import type { Plan, RunPlan } from "./plan.ts";
 import type { Inbox, JournalItem, Scope, Sink } from "./ports.ts";
 import type { Outlet, Running } from "./turn-stream.ts";
 
 import { startSpan } from "../engine/index.ts";
 import { Collector } from "../kernel/index.ts";
+import { addUsage, message, noUsage, toCause } from "../model/index.ts";
 import { drive } from "./driver.ts";
 import { MemoryJournal } from "./memory-journal.ts";
 import { Narrator } from "./narrator.ts";
@@ -49,17 +51,20 @@ export function startRun<Context extends CallerContext>(
   const journal = new MemoryJournal(recorded);
   const controller = new AbortController();
   const slots = new Slots(plan.maxConcurrency);
+  const stops = new Set<() => void>();
+  const unsettled: Unsettled = new Map();
+  let spoken = false;
   const span = startSpan(plan.verb, plan.requestId, { sessionId: plan.sessionId }, null, plan.clock.now);
   const { signal } = controller;
   const sink: Sink = {
     // Once a run is cancelled what is still going on is nobody's any more.
     live: (events) => (signal.aborted ? undefined : say(events)),
     commit: async (_, entries) => {
-      await say(entries);
+      await orAborted(say(entries), signal);
       for (const entry of entries) {
         if (entry.type !== "step_completed") continue;
         const step = narrator.steps.at(-1);
-        if (step !== undefined) await plan.stepHooks.afterStep?.(step);
+        if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
       }
     },
   };
@@ -67,23 +72,38 @@ export function startRun<Context extends CallerContext>(
   const inbox: Inbox = {
     claim: async ({ checkpoint }, turn) => {
       const given = (await plan.onCheckpoint?.({ checkpoint, step: turn.step })) ?? null;
-      return { messages: given?.messages ?? [], transientMessages: given?.transientMessages ?? [], turnCauses: [] };
+      // Checked as they come in: what is no message is told to whoever wrote the function.
+      const messages = (given?.messages ?? []).map(message);
+      const transientMessages = (given?.transientMessages ?? []).map(message);
+      return { messages, transientMessages, turnCauses: [] };
     },
   };
 
   function say(events: readonly TurnEvent[]): void | Promise<void> {
+    spoken ||= events.length > 0;
     const seen = events.every((event) => isSeen(plan, event));
     return outlet.say(seen ? events : events.filter((event) => isSeen(plan, event)));
   }
 
   function perform(effect: Effect, turn: Turn): Promise<EffectResponse> {
+    // A cancel is the next thing the turn hears: nothing is begun any more.
+    if (signal.aborted) return new Promise(() => undefined);
     switch (effect.type) {
       case "sync_environment":
         return performEnvironment(plan, effect, turn);
       case "call_model":
-        return performModel(plan, { sink, scope, collector, signal, parentSpan: span.id }, effect, turn);
+        return performModel(
+          plan,
+          { sink, scope, collector, signal, unsettled, spoken: () => spoken, parentSpan: span.id },
+          effect,
+          turn,
+        );
       case "call_tool":
-        return performTool(plan, { sink, signal, slots, parentSpan: span.id, runChild: children }, effect);
+        return performTool(
+          plan,
+          { sink, signal, slots, stops, unsettled, parentSpan: span.id, runChild: children },
+          effect,
+        );
       case "run_code":
         return plan.protocol.type === "code"
           ? performCode(plan, plan.protocol, signal, span.id, effect, turn)
@@ -96,8 +116,9 @@ export function startRun<Context extends CallerContext>(
   function cancel(origin: string, reason: string): void {
     if (signal.aborted) return;
     const received = collector.partial();
-    const { usage } = collector.reply();
+    const usage = [...unsettled.values(), collector.reply().usage].reduce(plus, noUsage);
     controller.abort(new DOMException(reason, "AbortError"));
+    for (const stop of stops) stop();
     journal.cancel({ evidence: { requestId: plan.requestId, origin, reason }, received, usage });
   }
 
@@ -105,7 +126,12 @@ export function startRun<Context extends CallerContext>(
   plan.signal?.addEventListener("abort", onAbort, { once: true });
   if (plan.signal?.aborted === true) onAbort();
   const { config, input } = plan;
-  const result = drive({ config, input, journal, sink, perform, entries: narrator.entries }).then(
+  const entries: Drive["entries"] = (item, before, step) => {
+    // What an effect has cost is part of its answer, once that is there.
+    if (item?.type === "response") unsettled.delete(item.response.id);
+    return narrator.entries(item, before, step);
+  };
+  const result = drive({ config, input, journal, sink, perform, entries }).then(
     (): Finished => {
       const { result: finished, steps, lastReply } = narrator;
       if (finished === null) throw new Error("a turn ended and said nothing of it");
@@ -122,6 +148,7 @@ export function startRun<Context extends CallerContext>(
   const settled = () => {
     plan.signal?.removeEventListener("abort", onAbort);
     controller.abort(new DOMException("the run is over", "AbortError"));
+    for (const stop of stops) stop();
   };
   result.then(settled, settled);
   return { result, stop: () => cancel("consumer", "the stream was left early") };
@@ -130,6 +157,28 @@ export function startRun<Context extends CallerContext>(
 /** Runs turns inside tools of this one. */
 export type PlanChild = (signal: AbortSignal, booked: (result: ChatResult) => void) => RunChild;
 
+/** What effects under way have cost so far, by their ids: billed, and not yet in any answer. */
+type Unsettled = Map<string, Usage>;
+
+/** Waits for something, but not longer than the run lasts. */
+async function orAborted(work: void | Promise<void> | undefined, signal: AbortSignal): Promise<void> {
+  if (work === undefined || signal.aborted) return;
+  const done = new AbortController();
+  const aborted = new Promise<void>((resolve) => {
+    signal.addEventListener("abort", () => resolve(), { once: true, signal: done.signal });
+  });
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    done.abort();
+  }
+}
+
+function plus(sum: Usage, more: Usage): Usage {
+  const total = addUsage(sum, more);
+  return total.ok ? total.value : sum;
+}
+
 function reasonOf(reason: unknown): string {
-  return reason instanceof Error ? reason.message : typeof reason === "string" ? reason : "the signal was aborted";
+  return typeof reason === "string" ? reason : (toCause(reason)?.message ?? "the signal was aborted");
 }

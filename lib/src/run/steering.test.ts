@@ -121,8 +121,10 @@ describe("[allm 121] G2: a call that failed is made again until something was sh
     expect(await lines).toEqual([
       "message_started",
       "retry_scheduled 500 ms",
+      "step_reset retry",
       "message_started",
       "retry_scheduled 1000 ms",
+      "step_reset retry",
       "message_started",
       'text_delta "Hello."',
       'text_completed "Hello."',

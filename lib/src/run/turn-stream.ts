@@ -27,12 +27,13 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   #batch: readonly TurnEvent[] = [];
   #index = 0;
   #queue: (readonly TurnEvent[])[] = [];
+  #handedOut = 0;
   #waitingEvents = 0;
-  #reader: {
-    readonly resolve: (result: IteratorResult<TurnEvent, undefined>) => void;
-    readonly reject: (reason: unknown) => void;
-  } | null = null;
-  #resume: (() => void) | null = null;
+  readonly #readers: Reader[] = [];
+  /** Whoever says more than anybody reads waits here. */
+  #speakers: (() => void)[] = [];
+  /** Somebody wants the result, read or not: nobody waits for the reader any more. */
+  #hurried = false;
   #ended: { readonly error: unknown } | null | undefined;
   /** Whether anybody reads events. Until that is known a few are kept; once it is clear that nobody does, none are. */
   #reading: "undecided" | "yes" | "no" = "undecided";
@@ -49,6 +50,8 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
 
   /** What the run came to. Asking for it starts the run; where nobody reads the events, they are let go. */
   get result(): Promise<Result> {
+    this.#hurried = true;
+    this.#release();
     return this.#start().result;
   }
 
@@ -104,7 +107,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     if (this.#ended !== undefined)
       return this.#ended === null ? Promise.resolve(done) : this.#rejectOnce(this.#ended.error);
     const waiting = new Promise<IteratorResult<TurnEvent, undefined>>((resolve, reject) => {
-      this.#reader = { resolve, reject };
+      this.#readers.push({ resolve, reject });
     });
     this.#start();
     return waiting;
@@ -118,17 +121,20 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
 
   #take(): TurnEvent | undefined {
     if (this.#index >= this.#batch.length) {
-      this.#batch = this.#queue.shift() ?? [];
+      this.#batch = this.#queue[this.#handedOut] ?? [];
       this.#index = 0;
+      this.#handedOut += 1;
+      // What has been handed out is let go now and then, not each time: taking from the front of a long list moves the rest.
+      if (this.#handedOut > 1024 || this.#handedOut > this.#queue.length) {
+        this.#queue = this.#queue.slice(this.#handedOut);
+        this.#handedOut = 0;
+      }
     }
     const event = this.#batch[this.#index];
     if (event === undefined) return undefined;
     this.#index += 1;
     this.#waitingEvents -= 1;
-    if (this.#resume !== null && this.#waitingEvents < highWater / 2) {
-      this.#resume();
-      this.#resume = null;
-    }
+    if (this.#waitingEvents < highWater / 2) this.#release();
     return event;
   }
 
@@ -139,32 +145,39 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     if (this.#reading === "undecided" && this.#waitingEvents + events.length > highWater) return this.#letGo();
     this.#queue.push(events);
     this.#waitingEvents += events.length;
-    const reader = this.#reader;
-    if (reader !== null) {
-      this.#reader = null;
+    while (this.#readers.length > 0) {
       const event = this.#take();
-      if (event !== undefined) reader.resolve({ done: false, value: event });
+      if (event === undefined) break;
+      this.#readers.shift()?.resolve({ done: false, value: event });
     }
-    if (this.#waitingEvents < highWater || this.#reading !== "yes") return;
-    return new Promise((resolve) => {
-      this.#resume = resolve;
-    });
+    if (this.#waitingEvents < highWater || this.#reading !== "yes" || this.#hurried) return;
+    return new Promise((resolve) => this.#speakers.push(resolve));
+  }
+
+  #release(): void {
+    const speakers = this.#speakers;
+    this.#speakers = [];
+    for (const speak of speakers) speak();
   }
 
   #end(failure: { readonly error: unknown } | null): void {
     this.#ended ??= failure;
-    this.#resume?.();
-    const reader = this.#reader;
-    this.#reader = null;
-    if (reader === null) return;
-    if (failure === null) return reader.resolve(done);
-    this.#ended = null;
-    reader.reject(failure.error);
+    this.#release();
+    const [first, ...others] = this.#readers.splice(0);
+    if (first === undefined) return;
+    // A failed run tells one reader, once; for the others, and after that, the stream is over.
+    if (failure === null) first.resolve(done);
+    else {
+      this.#ended = null;
+      first.reject(failure.error);
+    }
+    for (const reader of others) reader.resolve(done);
   }
 
   #letGo(): void {
     this.#reading = "no";
     this.#queue = [];
+    this.#handedOut = 0;
     this.#batch = [];
     this.#waitingEvents = 0;
   }
@@ -172,17 +185,20 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   /** Lets the run go, and waits until it has closed what it had open. */
   async #leave(): Promise<void> {
     this.#letGo();
-    this.#resume?.();
-    const running = this.#running;
-    if (running === null) {
-      this.#ended = null;
-      return;
-    }
+    this.#release();
+    // Also one that nobody has read from: what it came to is then a run that was cancelled before it began.
+    const running = this.#start();
     running.stop();
     await running.result.then(
       () => undefined,
       () => undefined,
     );
     this.#ended = null;
+    for (const reader of this.#readers.splice(0)) reader.resolve(done);
   }
 }
+
+type Reader = {
+  readonly resolve: (result: IteratorResult<TurnEvent, undefined>) => void;
+  readonly reject: (reason: unknown) => void;
+};

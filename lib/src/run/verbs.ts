@@ -79,7 +79,7 @@ export async function generate<Context extends CallerContext>(
   options: GenerateOptions = {},
 ): Promise<ModelReply> {
   const reply = await collectReply(streamGenerate(engine, input, { ...options, ...everything }));
-  return withOutput(reply, reply, options.output);
+  return withOutput(reply, reply, options.output ?? engine.options.output);
 }
 
 /** One model reply and the tools it asks for, streamed. */
@@ -113,7 +113,7 @@ export async function step<Context extends CallerContext>(
   options: StepOptions<Context> = {},
 ): Promise<StepResult> {
   const result = await collectStep(streamStep(engine, input, options));
-  return withOutput(result, result.response, options.output);
+  return withOutput(result, result.response, options.output ?? engine.options.output);
 }
 
 /** Steps until something ends the run, streamed. */
@@ -163,7 +163,7 @@ export async function chat<Context extends CallerContext>(
   options: ChatOptions<Context> = {},
 ): Promise<ChatResult> {
   const result = await collectChat(stream(engine, input, options));
-  return withOutput(result, result.finalResponse, options.output);
+  return withOutput(result, result.finalResponse, options.output ?? engine.options.output);
 }
 
 /** The stream of a run that is planned already. */
@@ -209,7 +209,11 @@ function streamOf<Context extends CallerContext, Result>(
 function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
   return (signal, booked) =>
     async (engine, input, options = {}) => {
-      const result = await chat(engine, input, { sessionId: plan.sessionId ?? plan.requestId, ...options, signal });
+      const result = await chat(engine, input, {
+        sessionId: plan.sessionId ?? plan.requestId,
+        ...options,
+        signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
+      });
       booked(result);
       return result;
     };

@@ -19,12 +19,13 @@ import {
   messageText,
   MisuseError,
   orThrow,
+  parse,
   renderIssue,
   SessionError,
   toolResult,
 } from "../model/index.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
-import { nextQuestion } from "./project.ts";
+import { asking, nextQuestion } from "./project.ts";
 
 /** Gives the result of a call that waits. */
 export function submitToolResult<Context extends CallerContext>(
@@ -61,6 +62,11 @@ export async function decide<Context extends CallerContext>(
   checkStatus(session, "decide", null);
   const call = pendingCall(session, toolCallId, decision.type);
   if (decision.type === "approve" && decision.arguments !== undefined && decision.arguments !== null) {
+    const plain = parse("tool_call", { id: "x", name: "x", arguments: decision.arguments });
+    if (!plain.ok)
+      throw new MisuseError("invalid_argument", `decide: the arguments are not JSON: ${plain.failure.message}`, {
+        path: ["arguments"],
+      });
     const tool = resolveTools(engine, {}).find(({ name }) => name === call.name);
     const prepared = tool === undefined ? null : await tool.prepare(decision.arguments);
     if (prepared !== null && !prepared.ok) {
@@ -125,9 +131,7 @@ function settled<Context extends CallerContext>(
 ): Session<Context> {
   if (session.status === "awaiting_user" && !questionAnswered) return session;
   const asked = nextQuestion(session.pendingToolCalls);
-  if (asked !== null) {
-    return { ...session, status: "awaiting_user", pendingQuestion: asked.question, pendingToolCallId: asked.id };
-  }
+  if (asked !== null) return asking(session, asked);
   const waits = session.pendingToolCalls.some(isOpen);
   const rests: SessionStatus = session.status === "completed" ? "completed" : "idle";
   return { ...session, status: waits ? "awaiting_tools" : rests, pendingQuestion: null, pendingToolCallId: null };

@@ -14,7 +14,16 @@ import type {
   Usage,
 } from "../model/index.ts";
 
-import { addUsage, haltedReasonOf, replyText, session, sessionStatusOf, toolFailure } from "../model/index.ts";
+import {
+  addMessage,
+  addUsage,
+  assistant,
+  haltedReasonOf,
+  replyText,
+  session,
+  sessionStatusOf,
+  toolFailure,
+} from "../model/index.ts";
 import { isOpen } from "./preconditions.ts";
 
 /** The session after a run. */
@@ -36,6 +45,7 @@ export function applyChatResult<Context extends CallerContext>(
     partial: result.partial,
   };
   const { pendingQuestion, pendingToolCallId } = result;
+  const next = pendingQuestion === null && status !== "error" ? nextQuestion(pendingToolCalls) : null;
   const after = {
     ...session,
     thread,
@@ -47,7 +57,7 @@ export function applyChatResult<Context extends CallerContext>(
     pendingToolCallId,
   };
   return {
-    ...after,
+    ...(next === null ? after : asking(after, next)),
     usage: sum(session.usage, usage),
     metadata: withError(session.metadata, status, result.metadata.error),
   };
@@ -65,10 +75,11 @@ export function applyStepResult<Context extends CallerContext>(
   result: StepResult,
 ): Session<Context> {
   if (result.metadata.haltedReason === "cancelled") return session;
-  const { metadata, thread, usage, pendingToolCalls } = result;
+  const { metadata, thread, usage, pendingToolCalls, suspendedCell } = result;
   const status = statusOfStep(result);
   const asks = status === "awaiting_user";
-  const question = asks ? (metadata.pendingQuestion ?? null) : null;
+  const next = nextQuestion(pendingToolCalls);
+  const question = asks ? (metadata.pendingQuestion ?? next?.question ?? null) : null;
   const error = metadata.error ?? result.response.error ?? undefined;
   return {
     ...session,
@@ -76,7 +87,8 @@ export function applyStepResult<Context extends CallerContext>(
     status,
     pendingToolCalls,
     pendingQuestion: question,
-    pendingToolCallId: asks ? (metadata.pendingToolCallId ?? null) : null,
+    pendingToolCallId: asks ? (metadata.pendingToolCallId ?? next?.id ?? null) : null,
+    suspendedCell,
     usage: sum(session.usage, usage),
     lastRun: lastStep(result, status, error ?? null),
     metadata: withError(session.metadata, status, error),
@@ -113,6 +125,7 @@ function outcomeOfStep(
 function statusOfStep({ metadata, response, pendingToolCalls, done }: StepResult): SessionStatus {
   if (metadata.haltedReason === "ask_user") return "awaiting_user";
   if (metadata.haltedReason === "tool_error") return "error";
+  if (nextQuestion(pendingToolCalls) !== null) return "awaiting_user";
   if (pendingToolCalls.some(isOpen)) return "awaiting_tools";
   if (response.finishReason === "error" || metadata.error !== undefined) return "error";
   return done ? "completed" : "idle";
@@ -128,6 +141,17 @@ function withError(metadata: JsonObject, status: SessionStatus, error: Failure |
 function sum(before: Usage, more: Usage): Usage {
   const total = addUsage(before, more);
   return total.ok ? total.value : before;
+}
+
+/** The session with this question put to its user: an entry of the conversation, like any other. */
+export function asking<Context extends CallerContext>(
+  session: Session<Context>,
+  call: PendingToolCall,
+): Session<Context> {
+  const { id: pendingToolCallId, question: pendingQuestion } = call;
+  const asked = assistant(pendingQuestion ?? "", { metadata: { askUser: true, toolCallId: pendingToolCallId } });
+  const thread = addMessage(session.thread, asked);
+  return { ...session, thread, status: "awaiting_user", pendingQuestion, pendingToolCallId };
 }
 
 /** What is next to be asked of a person; `null` when nothing is. */

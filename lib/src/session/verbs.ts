@@ -28,7 +28,7 @@ import {
 import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/index.ts";
 import { hear } from "./answers.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
-import { applyChatResult, applyStepResult } from "./project.ts";
+import { applyChatResult, applyStepResult, asking, nextQuestion } from "./project.ts";
 import { StreamReducer } from "./stream-reducer.ts";
 
 /** A session, or what one begins with. */
@@ -115,6 +115,11 @@ export function streamStep<Context extends CallerContext>(
   options: ChatOptions<Context> = {},
 ): TurnStream<SessionStepResult<Context>> {
   checkStatus(session, "step", null);
+  if (session.suspendedCell !== null) {
+    throw new MisuseError("invalid_status", "step: a cell of code waits to go on; continue drives it", {
+      path: ["suspendedCell"],
+    });
+  }
   const plan = planOf(engine, session, options, "step");
   return streamStepPlan(plan).map((result) => ({ session: applyStepResult(session, result), result }));
 }
@@ -134,6 +139,8 @@ export async function step<Context extends CallerContext>(
 export function recover<Context extends CallerContext>(session: Session<Context>): Session<Context> {
   if (session.status !== "error") return session;
   const { error: _, ...metadata }: JsonObject = session.metadata;
+  const asked = nextQuestion(session.pendingToolCalls);
+  if (asked !== null) return asking({ ...session, metadata }, asked);
   const waits = session.pendingToolCalls.some(isOpen);
   return { ...session, status: waits ? "awaiting_tools" : "idle", metadata };
 }
@@ -173,6 +180,7 @@ function planOf<Context extends CallerContext>(
     verb,
     answers,
     cell: suspendedCell,
+    spentBefore: session.usage,
     ...(id === null ? {} : { session: { sessionId: id } }),
   });
 }

@@ -17,7 +17,7 @@ import { describe, expect, test } from "vitest";
 
 import { fakeImages } from "../adapters/fake-images.ts";
 import { fake } from "../adapters/fake.ts";
-import { quickjs } from "../adapters/quickjs.ts";
+import { quickjs } from "../adapters/quickjs/quickjs.ts";
 import { adapterSuite, codeExecutorSuite, encoderSuite, executorSuite, imageAdapterSuite } from "./index.ts";
 
 function rows(suite: readonly ConformanceCase[]): readonly [string, ConformanceCase["run"]][] {

@@ -398,7 +398,7 @@ const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { reado
     thread,
     mode: "auto",
     manualToolCalls: [],
-    pendingToolCalls: waiting.pendingToolCalls,
+    pendingToolCalls: waiting.pendingToolCalls, suspendedCell: null,
     usage: spent,
   },
   chat_completed: { type: "chat_completed", result: asking },

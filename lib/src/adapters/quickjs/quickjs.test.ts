@@ -1,4 +1,4 @@
-import type { CellLimits, CellResult, CellRun } from "../engine/index.ts";
+import type { CellLimits, CellResult, CellRun } from "../../engine/index.ts";
 import type { CellCall, JsonObject, ToolOutcome } from "everturn/model";
 
 import { execFile } from "node:child_process";
@@ -11,7 +11,7 @@ import { pathToFileURL } from "node:url";
 import { toolCall, toolFailure, toolSpec } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { defaultCellLimits } from "../engine/index.ts";
+import { defaultCellLimits } from "../../engine/index.ts";
 import { quickjs } from "./quickjs.ts";
 
 const executor = quickjs();
@@ -544,14 +544,14 @@ describe("the executor", () => {
   test("names the packages to install when they are missing", async () => {
     // A copy of the sources in a place from which no package can be found.
     const copy = await mkdtemp(join(tmpdir(), "everturn-quickjs-"));
-    const sources = join(import.meta.dirname, "..");
-    await mkdir(join(copy, "adapters"));
+    const sources = join(import.meta.dirname, "../..");
+    await mkdir(join(copy, "adapters/quickjs"), { recursive: true });
     await cp(join(sources, "model"), join(copy, "model"), { recursive: true });
-    await cp(join(sources, "adapters/quickjs.ts"), join(copy, "adapters/quickjs.ts"));
+    await cp(join(sources, "adapters/quickjs/quickjs.ts"), join(copy, "adapters/quickjs/quickjs.ts"));
     await writeFile(join(copy, "package.json"), '{ "type": "module" }');
     await writeFile(
       join(copy, "main.ts"),
-      `import { quickjs } from "./adapters/quickjs.ts";
+      `import { quickjs } from "./adapters/quickjs/quickjs.ts";
       const limits = { instructions: 1e6, memoryBytes: 1e8, calls: 1, output: 1 };
       const cell = { cellId: "c", code: "", calls: [], tools: [], limits, signal: new AbortController().signal };
       const { name, reason, message } = await quickjs().run(cell).catch((error) => error);

@@ -1,0 +1,23 @@
+import type { Adapter } from "../engine/index.ts";
+import type { ProviderOptions } from "./http-adapter.ts";
+
+import { anthropicMessages } from "../wire/index.ts";
+import { httpAdapter } from "./http-adapter.ts";
+
+export type AnthropicOptions = ProviderOptions & {
+  /** Features under trial, by their names. */
+  readonly betas?: readonly string[];
+};
+
+/** Models of Anthropic. The key is `ANTHROPIC_API_KEY`, unless one is given. */
+export function anthropic({ betas = [], ...options }: AnthropicOptions = {}): Adapter {
+  const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...options.headers };
+  const profile = {
+    provider: "anthropic",
+    codec: anthropicMessages,
+    baseURL: "https://api.anthropic.com/v1",
+    auth: "x-api-key",
+    variables: ["ANTHROPIC_API_KEY"],
+  } as const;
+  return httpAdapter(profile, { ...options, headers });
+}

@@ -1,0 +1,13 @@
+import { parseDotenv } from "../engine/index.ts";
+
+/** Reads a `.env` file when it is asked for a key; a file that is not there holds none. Only where there are files. */
+export function readDotenv(path: true | string): () => Promise<{ readonly [name: string]: string }> {
+  return async () => {
+    try {
+      const { readFile } = await import("node:fs/promises");
+      return parseDotenv(await readFile(path === true ? ".env" : path, "utf8"));
+    } catch {
+      return {};
+    }
+  };
+}

@@ -1,0 +1,25 @@
+import type { Adapter } from "../engine/index.ts";
+import type { ModelRequest } from "../model/index.ts";
+import type { ProviderOptions } from "./http-adapter.ts";
+
+import { gemini as geminiCodec } from "../wire/index.ts";
+import { httpAdapter } from "./http-adapter.ts";
+
+/** Models of Google, by the Gemini API. The key is `GEMINI_API_KEY` or `GOOGLE_API_KEY`, unless one is given. */
+export function gemini(options: ProviderOptions = {}): Adapter {
+  const profile = {
+    provider: "gemini",
+    codec: geminiCodec,
+    baseURL: "https://generativelanguage.googleapis.com/v1beta",
+    auth: "x-goog-api-key",
+    variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    needsFinalize,
+  } as const;
+  return httpAdapter(profile, options);
+}
+
+/** Older models refuse a schema beside tools: the structured answer is then a call of its own. */
+function needsFinalize({ model, tools, responseFormat }: ModelRequest): boolean {
+  const name = typeof model === "string" ? model : (model?.id ?? "");
+  return tools.length > 0 && responseFormat?.type === "json_schema" && /gemini-(?:1|2)\b/.test(name);
+}

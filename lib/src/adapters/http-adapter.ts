@@ -1,0 +1,228 @@
+// An adapter over HTTP: a codec, a server, a key. Every provider of ours is this with other data.
+
+import type {
+  Adapter,
+  AdapterCall,
+  FetchLike,
+  HttpAnswer,
+  KeySource,
+  Timeouts,
+  TransportLimits,
+} from "../engine/index.ts";
+import type { AdapterFailure, Failure, Json, ModelEvent, ModelRequest } from "../model/index.ts";
+import type { Codec, EncodedRequest, Quirks, WireContext } from "../wire/index.ts";
+
+import {
+  defaultLimits,
+  defaultTimeouts,
+  failureWithoutKey,
+  findKey,
+  post,
+  requestIdOf,
+  retryAfter,
+  TransportFailure,
+  withoutKey,
+} from "../engine/index.ts";
+import { adapterFailure, assistant, MisuseError } from "../model/index.ts";
+import { noQuirks } from "../wire/index.ts";
+import { readDotenv } from "./dotenv.ts";
+
+/** What users may say about any provider. */
+export type ProviderOptions = {
+  /** The key, or what gives one when a call is made; otherwise the environment is asked. Never stored. */
+  readonly apiKey?: KeySource;
+  readonly baseURL?: string;
+  /** Sent with every request, beside what the API asks for. */
+  readonly headers?: { readonly [name: string]: string };
+  /** In place of the global `fetch`. */
+  readonly fetch?: FetchLike;
+  readonly timeouts?: Partial<Timeouts>;
+  readonly limits?: Partial<TransportLimits>;
+  /** Also look for the key in this `.env` file; `true`: the one in the working directory. */
+  readonly dotenv?: boolean | string;
+};
+
+/** What a provider is, as data. */
+export type ProviderProfile = {
+  readonly provider: string;
+  readonly codec: Codec;
+  readonly baseURL: string;
+  readonly auth: KeyHeader;
+  /** Names of variables that may hold the key. */
+  readonly variables: readonly string[];
+  readonly quirks?: Quirks;
+  /** Works without a key: a server of one's own. */
+  readonly keyless?: boolean;
+  /** Behind every path. */
+  readonly query?: string;
+  readonly needsFinalize?: (request: ModelRequest) => boolean;
+};
+
+export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
+
+export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
+  const { provider, codec, quirks = noQuirks, needsFinalize } = profile;
+  const baseURL = checkedURL(provider, options.baseURL ?? profile.baseURL);
+  return {
+    provider,
+    ...(needsFinalize === undefined ? {} : { needsFinalize }),
+    stream: (request, call) => ({
+      [Symbol.asyncIterator]: () => ask({ profile, options, baseURL, codec, quirks }, request, call),
+    }),
+  };
+}
+
+type Server = {
+  readonly profile: ProviderProfile;
+  readonly options: ProviderOptions;
+  readonly baseURL: string;
+  readonly codec: Codec;
+  readonly quirks: Quirks;
+};
+
+async function* ask(server: Server, request: ModelRequest, call: AdapterCall): AsyncGenerator<readonly ModelEvent[]> {
+  const { codec, profile, baseURL } = server;
+  const context = contextOf(server, request, call);
+  const encoded = codec.encode(request, context);
+  const key = await keyOf(server, call);
+  const started: ModelEvent = { type: "message_started", message: assistant("") };
+  const answer = await post({
+    url: `${baseURL}${encoded.path}${profile.query ?? ""}`,
+    headers: headersOf(server, encoded, key),
+    body: JSON.stringify(encoded.body),
+    provider: profile.provider,
+    signal: call.signal,
+    fetch: server.options.fetch ?? ((url, init) => fetch(url, init)),
+    timeouts: { ...defaultTimeouts, ...server.options.timeouts },
+    limits: { ...defaultLimits, ...server.options.limits },
+  });
+  if (answer.type !== "stream") {
+    yield* whole(server, answer, context, key, started);
+    return;
+  }
+  const decoder = codec.decoder(context);
+  let ended = false;
+  let begun = false;
+  try {
+    for await (const frames of answer.frames) {
+      const events = decoder.push(frames);
+      if (events.length === 0) continue;
+      yield begun || events[0]?.type === "message_started" ? events : [started, ...events];
+      begun = true;
+      ended ||= events.some(isTerminal);
+    }
+  } catch (error) {
+    if (!(error instanceof TransportFailure)) throw error;
+    if (ended) return;
+    // A reply that was whole when the connection broke is a reply.
+    const known = decoder.end();
+    const failed: ModelEvent = { type: "error", error: failureWithoutKey(named(error.failure, answer.headers), key) };
+    yield [...(begun ? [] : [started]), ...(known.some(({ type }) => type === "message_completed") ? known : [failed])];
+    return;
+  }
+  const last = decoder.end();
+  if (last.length > 0) yield begun ? last : [started, ...last];
+}
+
+/** What a server said that is no stream: a reply of its own, a refusal, or nothing. */
+function* whole(
+  { codec, profile }: Server,
+  answer: Exclude<HttpAnswer, { readonly type: "stream" }>,
+  context: WireContext,
+  key: string | null,
+  started: ModelEvent,
+): Generator<readonly ModelEvent[]> {
+  if (answer.type === "failed") {
+    yield [started, { type: "error", error: failureWithoutKey(answer.failure, key) }];
+    return;
+  }
+  const text = withoutKey(answer.text, key);
+  const body = parsed(text);
+  const requestId = requestIdOf(answer.headers);
+  if (answer.type === "refused") {
+    const { status } = answer;
+    const retryAfterMs = retryAfter(answer.headers, Date.now());
+    const error: AdapterFailure = codec.decodeError(
+      { status, body: body?.value ?? text, requestId, retryAfterMs },
+      context,
+    );
+    yield [started, { type: "error", error }];
+    return;
+  }
+  if (body === null) {
+    const message = `${profile.provider} answered something that is not JSON`;
+    const error = adapterFailure("malformed_response", { provider: profile.provider, requestId, message, raw: text });
+    yield [started, { type: "error", error }];
+    return;
+  }
+  const events = codec.decodeReply(body.value, context);
+  yield events[0]?.type === "message_started" ? events : [started, ...events];
+}
+
+function contextOf({ profile, baseURL, quirks, codec }: Server, request: ModelRequest, call: AdapterCall): WireContext {
+  const { model } = request;
+  const name = typeof model === "string" ? model : (model?.id ?? "");
+  if (name === "") {
+    const message = `no model was named for ${profile.provider}; give the engine one: engine({ model: … })`;
+    throw new MisuseError("invalid_argument", message, { path: ["model"] });
+  }
+  const route = { provider: profile.provider, endpoint: `${baseURL}#${codec.api}`, model: name };
+  return { route, rawChunks: call.rawChunks, quirks };
+}
+
+async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<string | null> {
+  const { provider, variables, keyless = false } = profile;
+  const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
+  const wanted = { provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv };
+  if (!keyless) return findKey(wanted);
+  return findKey(wanted).catch(() => null);
+}
+
+function headersOf(
+  { profile, options }: Server,
+  encoded: EncodedRequest,
+  key: string | null,
+): { readonly [name: string]: string } {
+  return {
+    "content-type": "application/json",
+    accept: "text/event-stream",
+    ...encoded.headers,
+    ...options.headers,
+    ...(key === null ? {} : keyHeader(profile.auth, key)),
+  };
+}
+
+function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
+  return auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key };
+}
+
+/** A failure with the server's own name for the call. */
+function named(failure: Failure, headers: Headers): Failure {
+  const requestId = requestIdOf(headers);
+  return "requestId" in failure && failure.requestId === null && requestId !== null
+    ? { ...failure, requestId }
+    : failure;
+}
+
+function isTerminal({ type }: ModelEvent): boolean {
+  return type === "message_completed" || type === "error";
+}
+
+function parsed(text: string): { readonly value: Json } | null {
+  try {
+    const value: Json = JSON.parse(text);
+    return { value };
+  } catch {
+    return null;
+  }
+}
+
+/** The base of an address, without a slash at its end. */
+function checkedURL(provider: string, given: string): string {
+  if (!/^https?:\/\//.test(given)) {
+    throw new MisuseError("invalid_argument", `${provider}: baseURL has to begin with http:// or https://`, {
+      path: ["baseURL"],
+    });
+  }
+  return given.replace(/\/+$/, "");
+}

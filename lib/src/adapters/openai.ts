@@ -1,0 +1,32 @@
+import type { Adapter } from "../engine/index.ts";
+import type { Quirks } from "../wire/index.ts";
+import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
+
+import { openaiChat, openaiResponses } from "../wire/index.ts";
+import { httpAdapter } from "./http-adapter.ts";
+
+export type OpenAIOptions = ProviderOptions & {
+  /** Which of the two APIs; `responses` unless said otherwise. */
+  readonly api?: "responses" | "chat";
+  readonly organization?: string;
+  readonly project?: string;
+};
+
+/** Models of OpenAI. The key is `OPENAI_API_KEY`, unless one is given. */
+export function openai({ api = "responses", organization, project, ...options }: OpenAIOptions = {}): Adapter {
+  const headers = {
+    ...(organization === undefined ? {} : { "openai-organization": organization }),
+    ...(project === undefined ? {} : { "openai-project": project }),
+    ...options.headers,
+  };
+  const chat: Quirks = { maxTokensField: "max_completion_tokens", streamUsage: true, systemRole: "developer" };
+  const profile: ProviderProfile = {
+    provider: "openai",
+    codec: api === "responses" ? openaiResponses : openaiChat,
+    baseURL: "https://api.openai.com/v1",
+    auth: "bearer",
+    variables: ["OPENAI_API_KEY"],
+    quirks: api === "responses" ? {} : chat,
+  };
+  return httpAdapter(profile, { ...options, headers });
+}

@@ -1,0 +1,48 @@
+import type { Adapter } from "../engine/index.ts";
+import type { ModelName, ModelRequest } from "../model/index.ts";
+
+import { EngineError } from "../model/index.ts";
+
+/**
+ * Several providers as one adapter: a model is named `"provider:model"`, or by a reference that says its provider. A name without one goes to the
+ * only provider there is, and to none if there are several.
+ */
+export function providers(known: { readonly [name: string]: Adapter }): Adapter {
+  const names = Object.keys(known);
+  const find = (request: ModelRequest) => {
+    const { provider, model } = split(request.model, names);
+    const adapter = provider === null ? (names.length === 1 ? known[names[0] ?? ""] : undefined) : known[provider];
+    if (adapter === undefined) {
+      const message = `no provider for the model ${JSON.stringify(nameOf(request.model))}; say which: ${names.map((name) => `"${name}:…"`).join(", ")}`;
+      throw new EngineError("missing_model", { message });
+    }
+    return { adapter, request: { ...request, model } };
+  };
+  return {
+    provider: "providers",
+    needsFinalize: (request) => {
+      const found = find(request);
+      return found.adapter.needsFinalize?.(found.request) ?? false;
+    },
+    stream: (request, call) => {
+      const found = find(request);
+      return found.adapter.stream(found.request, call);
+    },
+  };
+}
+
+function split(
+  model: ModelName | null,
+  names: readonly string[],
+): { readonly provider: string | null; readonly model: ModelName | null } {
+  if (model === null) return { provider: null, model };
+  if (typeof model !== "string") return { provider: model.provider, model };
+  const [prefix = "", ...rest] = model.split(":");
+  return rest.length > 0 && names.includes(prefix)
+    ? { provider: prefix, model: rest.join(":") }
+    : { provider: null, model };
+}
+
+function nameOf(model: ModelName | null): string {
+  return typeof model === "string" ? model : (model?.id ?? "");
+}

@@ -1,0 +1,77 @@
+// Where keys come from: the call, the adapter, the environment, a `.env` file when that is asked for. They are looked up when a call is made, and
+// kept nowhere.
+
+import type { Failure } from "../model/index.ts";
+
+import { adapterFailure, EngineError, parse } from "../model/index.ts";
+
+/** A key, or what gives one when a call is made. */
+export type KeySource = string | (() => string | null | Promise<string | null>);
+
+export type KeyRequest = {
+  readonly provider: string;
+  /** The call's own. */
+  readonly call: string | null;
+  /** The adapter's. */
+  readonly source: KeySource | null;
+  /** Names of variables to look in. */
+  readonly variables: readonly string[];
+  /** Reads a `.env` file, where the adapter was asked to. */
+  readonly dotenv: (() => Promise<{ readonly [name: string]: string }>) | null;
+};
+
+/** The key for a call; where there is none, an `EngineError` says where it was looked for. */
+export async function findKey({ provider, call, source, variables, dotenv }: KeyRequest): Promise<string> {
+  if (isKey(call)) return call;
+  const own = typeof source === "function" ? await source() : source;
+  if (isKey(own)) return own;
+  const environment = variables.map(variable).find(isKey);
+  if (environment !== undefined && environment !== null) return environment;
+  const file = dotenv === null ? {} : await dotenv();
+  const stored = variables.map((name) => file[name]).find(isKey);
+  if (stored !== undefined) return stored;
+  const checked = ["apiKey of the call", "apiKey of the adapter", ...variables, ...(dotenv === null ? [] : [".env"])];
+  throw new EngineError("missing_key", {
+    provider,
+    message: `no key for ${provider}; looked in ${checked.join(", ")}`,
+    metadata: { checkedSources: checked },
+  });
+}
+
+function isKey(value: string | null | undefined): value is string {
+  return typeof value === "string" && value.trim() !== "";
+}
+
+/** A variable of the environment, where there is one to ask. */
+export function variable(name: string): string | null {
+  const program: unknown = Reflect.get(globalThis, "process");
+  if (typeof program !== "object" || program === null) return null;
+  const environment: unknown = Reflect.get(program, "env");
+  if (typeof environment !== "object" || environment === null) return null;
+  const value: unknown = Reflect.get(environment, name);
+  return typeof value === "string" ? value : null;
+}
+
+/** The pairs of a `.env` text: `KEY=VALUE`, `export`, comments, one pair of quotes. */
+export function parseDotenv(text: string): { readonly [name: string]: string } {
+  const pairs = text.split(/\r?\n/).flatMap((line): [string, string][] => {
+    const [, name, value] = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (name === undefined || value === undefined) return [];
+    const [, quoted] = /^"(.*)"$/.exec(value) ?? [];
+    return [[name, quoted ?? value]];
+  });
+  return Object.fromEntries(pairs);
+}
+
+/** The text without the key, wherever it stands. */
+export function withoutKey(text: string, key: string | null): string {
+  return key === null || key.length < 4 ? text : text.replaceAll(key, "[key]");
+}
+
+/** The failure without the key of its call, wherever an adapter, a library or a provider put it. */
+export function failureWithoutKey(failure: Failure, key: string | null): Failure {
+  const text = JSON.stringify(failure);
+  if (key === null || key.length < 4 || !text.includes(key)) return failure;
+  const clean = parse("failure", JSON.parse(withoutKey(text, key)));
+  return clean.ok ? clean.value : adapterFailure("unknown");
+}

@@ -1,0 +1,99 @@
+// What a provider's refusal means: which reason, and whether it is worth trying again. By status first, then by the words providers use.
+
+import type { AdapterErrorReason, AdapterFailure } from "../model/index.ts";
+import type { ErrorAnswer, WireContext } from "./codec.ts";
+
+import { adapterFailure } from "../model/index.ts";
+
+/** What an API says went wrong, taken out of its own form. */
+export type Complaint = {
+  readonly message: string | null;
+  /** The API's own word: a code, or a type. */
+  readonly code: string | null;
+};
+
+const hardQuota = [
+  "insufficient_quota",
+  "usage_limit_reached",
+  "usage_not_included",
+  "credit balance is too low",
+  "exceeded your current quota",
+  "billing_hard_limit_reached",
+];
+const rateWords = ["rate limit", "rate_limit", "too many requests", "tokens per min", "requests per min"];
+const overflowWords = [
+  "context_length_exceeded",
+  "maximum context length",
+  "context window",
+  "context length",
+  "prompt is too long",
+  "input is too long",
+  "input length and `max_tokens` exceed",
+  "too many tokens",
+  "exceeds the maximum number of tokens",
+  "reduce the length of the messages",
+  "request too large for model",
+  "exceeds the limit of",
+  "input token count",
+  "token limit exceeded",
+  "contextwindowexceeded",
+];
+const filterWords = [
+  "content_filter",
+  "content_policy",
+  "content management policy",
+  "safety system",
+  "responsibleaipolicyviolation",
+];
+
+/** The failure behind an answer of a provider. */
+export function classify(answer: ErrorAnswer, complaint: Complaint, { route }: WireContext): AdapterFailure {
+  const { status, body, requestId, retryAfterMs } = answer;
+  const words = `${complaint.code ?? ""} ${complaint.message ?? ""}`.toLowerCase();
+  const reason = reasonOf(status, words);
+  const exhausted = hardQuota.some((word) => words.includes(word));
+  return adapterFailure(reason, {
+    provider: route.provider,
+    status,
+    requestId,
+    retryAfterMs,
+    code: complaint.code,
+    raw: typeof body === "string" ? body : JSON.stringify(body),
+    ...(complaint.message === null ? {} : { message: `${route.provider}: ${complaint.message}` }),
+    ...(exhausted ? { retryable: false, kind: "quota" as const } : {}),
+    ...(status === 409 || status === 408 || status === 425 ? { retryable: true } : {}),
+  });
+}
+
+function reasonOf(status: number | null, words: string): AdapterErrorReason {
+  const isRate = rateWords.some((word) => words.includes(word));
+  if (!isRate && overflowWords.some((word) => words.includes(word))) return "context_length_exceeded";
+  if (filterWords.some((word) => words.includes(word))) return "content_filter";
+  switch (status) {
+    case 401:
+    case 403:
+      return "authentication_failed";
+    case 408:
+    case 504:
+      return "timeout";
+    case 429:
+      return "rate_limited";
+    case 400:
+    case 404:
+    case 413:
+    case 422:
+      return "invalid_request";
+    default:
+      return byWords(status, words, isRate);
+  }
+}
+
+function byWords(status: number | null, words: string, isRate: boolean): AdapterErrorReason {
+  if (status !== null && status >= 500) return "provider_unavailable";
+  if (status !== null && status >= 400 && !isRate) return "unknown";
+  if (isRate || hardQuota.some((word) => words.includes(word))) return "rate_limited";
+  if (/overloaded|unavailable|server_error|internal|api_error/.test(words)) return "provider_unavailable";
+  if (/auth|permission|api key|api_key/.test(words)) return "authentication_failed";
+  if (/invalid|not_found|bad_request/.test(words)) return "invalid_request";
+  return /timeout|deadline/.test(words) ? "timeout" : "unknown";
+}

@@ -1,0 +1,358 @@
+// One reply of a Chat Completions server, as it is read. A whole body is read as one chunk that says everything, so that both ways come to the
+// same message (W3).
+//
+// Rules:
+//   1. A reply is one text, one reasoning and a list of calls, as in a whole body, however the stream mixes them.
+//   2. One choice is read, the first that is heard of.
+//   3. Fields of a message nobody here knows are kept as opaque parts: programs answer with the message as they got it, so servers take them back.
+//   4. Reasoning carries where it stood (`field`), and the structured form some servers send (`details`), which has to go back as it was.
+//   5. An ending that is an error (`error`, `insufficient_system_resource`) is one, not a message.
+
+import type { Json, JsonObject, ModelEvent, Usage } from "../model/index.ts";
+import type { Decoder, WireContext } from "./codec.ts";
+
+import { adapterFailure, opaquePart, toolResultPart } from "../model/index.ts";
+import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, said, textAt } from "./fields.ts";
+import { CallReader } from "./openai-chat-calls.ts";
+import { finishOf, isList, usageOf } from "./openai-chat-words.ts";
+import { ReplyBuilder } from "./reply-builder.ts";
+
+/** What a chunk came to, and what it counts as. */
+type Read = { readonly events: readonly ModelEvent[]; readonly heard: keyof Decoder["heard"] };
+
+/** Ids of the only blocks a reply has. */
+const content = "content";
+const reasoning = "reasoning";
+const refusal = "refusal";
+
+const messageFields = new Set([
+  "role",
+  "content",
+  "refusal",
+  "reasoning",
+  "reasoning_content",
+  "reasoning_details",
+  "tool_calls",
+  "function_call",
+  "executed_tools",
+  "annotations",
+  "audio",
+]);
+/** What a body or chunk says of its text, and of itself. */
+const sourceFields = ["citations", "search_results"];
+const factFields = ["service_tier", "system_fingerprint", "provider"];
+
+/** One reply, as it is read. */
+export class ChatReader {
+  readonly #context: WireContext;
+  readonly #builder: ReplyBuilder;
+  readonly #calls: CallReader;
+  #isStarted = false;
+  #choice: number | null = null;
+  #finish: string | null = null;
+  #usage: Usage | null = null;
+  #id: string | null = null;
+  #model: string | null = null;
+  #hasText = false;
+  #hasRefusal = false;
+  #hasReasoning = false;
+  #hasThinking = false;
+  #field: string | null = null;
+  readonly #details: JsonObject[] = [];
+  readonly #executed = new Map<string, JsonObject>();
+  #sources: JsonObject = {};
+  #facts: JsonObject = {};
+  #audio: JsonObject | null = null;
+  /** Fields and pieces of content without a meaning here, by the word for them. */
+  readonly #kept = new Map<string, Json>();
+  #keepsSome = false;
+
+  constructor(context: WireContext) {
+    this.#context = context;
+    this.#builder = new ReplyBuilder(context);
+    this.#calls = new CallReader(this.#builder);
+  }
+
+  /** Has the protocol's own end been heard? */
+  get hasEnded(): boolean {
+    return this.#finish !== null;
+  }
+
+  get usage(): Usage | null {
+    return this.#usage;
+  }
+
+  /** A chunk, or a body. */
+  read(chunk: JsonObject): Read {
+    const spent = this.readUsage(chunk);
+    const isChunk = chunk["choices"] !== undefined || spent !== null;
+    if (!isChunk) return { events: [], heard: "unknown" };
+    this.#id ??= wordAt(chunk, "id");
+    this.#model ??= wordAt(chunk, "model");
+    this.#sources = { ...this.#sources, ...picked(chunk, sourceFields) };
+    this.#facts = { ...this.#facts, ...picked(chunk, factFields) };
+    this.#keepsSome = false;
+    const events = objectsAt(chunk, "choices").flatMap((choice) => this.#readChoice(choice));
+    return { events, heard: this.#keepsSome ? "opaque" : "understood" };
+  }
+
+  /** What the chunk says of costs: in the place of the API, or where a server keeps it. */
+  readUsage(chunk: JsonObject): Usage | null {
+    const [choice = null] = objectsAt(chunk, "choices");
+    const raw = objectAt(chunk, "usage") ?? objectAt(objectAt(chunk, "x_groq"), "usage") ?? objectAt(choice, "usage");
+    if (raw === null || Object.keys(raw).length === 0) return null;
+    this.#usage = usageOf(raw);
+    return this.#usage;
+  }
+
+  /** The end of the reply. */
+  complete(): readonly ModelEvent[] {
+    const word = this.#finish;
+    const reason = word === null ? null : finishOf(word);
+    if (reason === "error") return this.#failed(`${word}`);
+    const text = this.#hasText ? [this.#endText()] : [];
+    const refused = this.#hasRefusal
+      ? [this.#builder.textEnd(refusal, { kind: "refusal", provider: this.#builder.replay({ refusal: true }) })]
+      : [];
+    const blocks = [...this.#start(), ...this.#endReasoning(), ...text, ...refused, ...this.#endExecuted()];
+    const calls = this.#calls.end();
+    for (const [kind, value] of this.#kept) {
+      const isPiece = kind.startsWith("content.");
+      const data = isPiece ? { content: value } : { fields: { [kind]: value } };
+      this.#builder.part(opaquePart(kind, this.#builder.replay(data)));
+    }
+    const isRefused = this.#hasRefusal && (reason === null || reason === "stop");
+    return [
+      ...blocks,
+      ...calls,
+      ...this.#builder.end({
+        finishReason: isRefused ? "content_filter" : reason,
+        rawFinishReason: word,
+        responseId: this.#id,
+        model: this.#model,
+        usage: this.#usage,
+        metadata: this.#facts,
+      }),
+    ];
+  }
+
+  #failed(word: string): readonly ModelEvent[] {
+    const { provider } = this.#context.route;
+    const message = `${provider}: the reply ended with "${word}"`;
+    const error = adapterFailure("provider_unavailable", { provider, code: word, message });
+    const spent: readonly ModelEvent[] = this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
+    return [...spent, { type: "error", error }];
+  }
+
+  #start(): readonly ModelEvent[] {
+    if (this.#isStarted) return [];
+    this.#isStarted = true;
+    return [this.#builder.started()];
+  }
+
+  #readChoice(choice: JsonObject): readonly ModelEvent[] {
+    const index = numberAt(choice, "index") ?? 0;
+    this.#choice ??= index;
+    if (index !== this.#choice) return [];
+    const delta = objectAt(choice, "delta");
+    const message = delta ?? objectAt(choice, "message");
+    this.#finish ??= wordAt(choice, "finish_reason");
+    this.#readLogprobs(objectAt(choice, "logprobs"));
+    return [...this.#start(), ...(message === null ? [] : this.#readMessage(message, delta === null))];
+  }
+
+  /** A delta, or the whole message. */
+  #readMessage(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
+    const called = objectAt(message, "function_call");
+    const events = [
+      ...this.#readReasoning(message, isWhole),
+      ...objectsAt(message, "executed_tools").flatMap((entry) => this.#readExecuted(entry)),
+      ...this.#readContent(message["content"] ?? null),
+      ...this.#say(refusal, textAt(message, "refusal") ?? ""),
+      ...this.#readAudio(objectAt(message, "audio")),
+      ...objectsAt(message, "tool_calls").flatMap((entry) => this.#calls.hear(entry, isWhole)),
+      ...(called === null ? [] : this.#calls.hear({ index: 0, function: called }, isWhole)),
+    ];
+    const annotations = listAt(message, "annotations");
+    if (annotations.length > 0) this.#addSources("annotations", annotations);
+    for (const [key, value] of Object.entries(message)) if (!messageFields.has(key)) this.#keep(key, value);
+    return events;
+  }
+
+  #readContent(value: Json): readonly ModelEvent[] {
+    if (typeof value === "string") return this.#say(content, value);
+    if (!isList(value)) return [];
+    return value.flatMap((one): readonly ModelEvent[] => {
+      const piece = asObject(one);
+      switch (textAt(piece, "type")) {
+        case "text":
+          return this.#say(content, textAt(piece, "text") ?? "");
+        case "refusal":
+          return this.#say(refusal, textAt(piece, "refusal") ?? "");
+        case "thinking": {
+          this.#hasThinking = true;
+          const thoughts = objectsAt(piece, "thinking").map((thought) => textAt(thought, "text") ?? "");
+          return this.#think(thoughts.join(""));
+        }
+        default:
+          if (piece !== null) this.#keep(`content.${textAt(piece, "type") ?? ""}`, [piece]);
+          return [];
+      }
+    });
+  }
+
+  #say(block: "content" | "refusal", delta: string): readonly ModelEvent[] {
+    if (delta === "") return [];
+    if (block === refusal) this.#hasRefusal = true;
+    else this.#hasText = true;
+    return [this.#builder.text(block, delta, block === refusal ? "refusal" : "text")];
+  }
+
+  #think(delta: string): readonly ModelEvent[] {
+    if (delta === "") return [];
+    this.#hasReasoning = true;
+    return [this.#builder.reasoning(reasoning, delta)];
+  }
+
+  #readReasoning(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
+    const first = this.#context.quirks.reasoningField ?? "reasoning_content";
+    const fields = [first, first === "reasoning" ? "reasoning_content" : "reasoning"];
+    const field =
+      fields.find((name) => (textAt(message, name) ?? "") !== "") ??
+      fields.find((name) => textAt(message, name) !== null);
+    if (field !== undefined) this.#field ??= field;
+    const details = objectsAt(message, "reasoning_details");
+    for (const detail of details) addDetail(this.#details, detail, isWhole);
+    const text = field === undefined ? "" : (textAt(message, field) ?? "");
+    return this.#think(text === "" ? details.map(detailText).join("") : text);
+  }
+
+  #endReasoning(): readonly ModelEvent[] {
+    // A server that has the field wants it back with calls even where it was empty.
+    const isWanted = this.#hasReasoning || this.#details.length > 0 || (this.#field !== null && !this.#calls.isEmpty);
+    if (!isWanted) return [];
+    const data = said({
+      field: this.#field,
+      details: this.#details.length === 0 ? null : this.#details,
+      thinking: this.#hasThinking ? true : null,
+    });
+    const isHidden = !this.#hasReasoning && this.#details.length > 0;
+    return [
+      this.#builder.reasoningEnd(reasoning, {
+        redacted: isHidden,
+        provider: Object.keys(data).length === 0 ? null : this.#builder.replay(data),
+      }),
+    ];
+  }
+
+  /** A tool the server ran by itself. It is told of twice: when it is called, and again with its output. */
+  #readExecuted(entry: JsonObject): readonly ModelEvent[] {
+    const id = `executed_tool_${countAt(entry, "index") ?? 0}`;
+    const before = this.#executed.get(id);
+    const whole = { ...before, ...said(entry) };
+    this.#executed.set(id, whole);
+    const name = textAt(whole, "name") ?? textAt(whole, "type") ?? "";
+    const started = before === undefined ? [this.#builder.callStart(id, name, { providerExecuted: true })] : [];
+    const { index: _, type: __, name: ___, arguments: raw, output, ...rest } = whole;
+    if (!this.#builder.isOpen(id) || (output === undefined && Object.keys(rest).length === 0)) return started;
+    const ended = this.#builder.callEnd(id, { raw: typeof raw === "string" ? raw : "" });
+    const result = Object.keys(rest).length === 0 ? (output ?? null) : said({ output, ...rest });
+    this.#builder.part(toolResultPart(id, result));
+    return ended === null ? started : [...started, ended];
+  }
+
+  #endExecuted(): readonly ModelEvent[] {
+    return [...this.#executed].flatMap(([id, whole]) => {
+      if (!this.#builder.isOpen(id)) return [];
+      const ended = this.#builder.callEnd(id, { raw: textAt(whole, "arguments") ?? "" });
+      return ended === null ? [] : [ended];
+    });
+  }
+
+  /** Speech: its transcript is the text of the reply, its id stands for it on the way back. */
+  #readAudio(audio: JsonObject | null): readonly ModelEvent[] {
+    if (audio === null) return [];
+    const before = this.#audio;
+    const data = (textAt(before, "data") ?? "") + (textAt(audio, "data") ?? "");
+    const { transcript: _, ...rest } = audio;
+    this.#audio = said({ ...before, ...rest, data: data === "" ? null : data });
+    return this.#say(content, textAt(audio, "transcript") ?? "");
+  }
+
+  #endText(): ModelEvent {
+    const id = textAt(this.#audio, "id");
+    return this.#builder.textEnd(content, {
+      metadata: said({ ...this.#sources, audio: this.#audio }),
+      provider: id === null ? null : this.#builder.replay({ audio: { id } }),
+    });
+  }
+
+  #readLogprobs(logprobs: JsonObject | null): void {
+    for (const key of [content, refusal]) {
+      const more = listAt(logprobs, key);
+      if (more.length > 0) {
+        const before = objectAt(this.#facts, "logprobs");
+        this.#facts = { ...this.#facts, logprobs: { ...before, [key]: [...listAt(before, key), ...more] } };
+      }
+    }
+  }
+
+  #addSources(key: string, more: readonly Json[]): void {
+    this.#sources = { ...this.#sources, [key]: [...listAt(this.#sources, key), ...more] };
+  }
+
+  #keep(kind: string, value: Json): void {
+    if (isNothing(value)) return;
+    this.#keepsSome = true;
+    this.#kept.set(kind, joined(this.#kept.get(kind), value));
+  }
+}
+
+/** Structured reasoning in pieces: text goes on under its index, everything else stands by itself. */
+function addDetail(details: JsonObject[], piece: JsonObject, isWhole: boolean): void {
+  const type = textAt(piece, "type");
+  const at = details.findLastIndex(
+    (one) => textAt(one, "type") === type && numberAt(one, "index") === numberAt(piece, "index"),
+  );
+  const before = details[at];
+  const isText = type === "reasoning.text" || type === "reasoning.summary";
+  if (isWhole || !isText || before === undefined) {
+    details.push(piece);
+    return;
+  }
+  const grown = ["text", "summary"].map((key): [string, Json] => [
+    key,
+    textAt(before, key) === null && textAt(piece, key) === null
+      ? null
+      : (textAt(before, key) ?? "") + (textAt(piece, key) ?? ""),
+  ]);
+  details[at] = { ...before, ...said(piece), ...said(Object.fromEntries(grown)) };
+}
+
+function detailText(detail: JsonObject): string {
+  return textAt(detail, "text") ?? textAt(detail, "summary") ?? "";
+}
+
+/** A text that says something. */
+function wordAt(object: JsonObject, key: string): string | null {
+  const text = textAt(object, key);
+  return text === "" ? null : text;
+}
+
+function picked(object: JsonObject, keys: readonly string[]): JsonObject {
+  return said(Object.fromEntries(keys.map((key) => [key, object[key]])));
+}
+
+function isNothing(value: Json): boolean {
+  if (value === null || value === "") return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+/** A field that arrives in pieces: texts and lists go on, objects are filled up, the last word counts for the rest. */
+function joined(before: Json | undefined, more: Json): Json {
+  if (before === undefined) return more;
+  if (typeof before === "string" && typeof more === "string") return before + more;
+  if (isList(before) && isList(more)) return [...before, ...more];
+  const [left, right] = [asObject(before), asObject(more)];
+  return left !== null && right !== null ? { ...left, ...right } : more;
+}

@@ -2,6 +2,7 @@
 
 import type { CallerContext, JsonObject, ModelName } from "../model/index.ts";
 import type { Adapter, ImageAdapter } from "./adapter.ts";
+import type { Catalog } from "./catalog.ts";
 import type { Clock } from "./clock.ts";
 import type { CellLimits, CodeExecutor } from "./executor.ts";
 import type { EngineOptions, ToolExecutor, ToolResultEncoder } from "./options.ts";
@@ -35,6 +36,8 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   /** What calls may also say; said here it holds for all of them. */
   readonly options: EngineOptions<Context>;
   readonly protocol: EngineProtocol;
+  /** What is known about models: windows, prices, what they can do. `null`: only what their references say. */
+  readonly catalog: Catalog | null;
   readonly clock: Clock;
   readonly metadata: JsonObject;
   /** Reserved. */
@@ -74,6 +77,7 @@ const defaults: Engine = {
   fallback: [],
   options: {},
   protocol: { type: "chat" },
+  catalog: null,
   clock: systemClock,
   metadata: emptyObject,
   middleware: [],

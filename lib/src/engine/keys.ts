@@ -70,8 +70,11 @@ export function withoutKey(text: string, key: string | null): string {
 
 /** The failure without the key of its call, wherever an adapter, a library or a provider put it. */
 export function failureWithoutKey(failure: Failure, key: string | null): Failure {
+  if (key === null || key.length < 4) return failure;
   const text = JSON.stringify(failure);
-  if (key === null || key.length < 4 || !text.includes(key)) return failure;
-  const clean = parse("failure", JSON.parse(withoutKey(text, key)));
+  // As it stands in JSON: a key with a line break in it is written with two characters there.
+  const written = JSON.stringify(key).slice(1, -1);
+  if (!text.includes(written)) return failure;
+  const clean = parse("failure", JSON.parse(text.replaceAll(written, "[key]")));
   return clean.ok ? clean.value : adapterFailure("unknown");
 }

@@ -24,6 +24,7 @@ import type {
   JsonObject,
   JsonSchemaFormat,
   MessageInput,
+  ModelName,
   ModelRequest,
   SuspendedCell,
   Thread,
@@ -35,6 +36,7 @@ import type {
 
 import {
   defaultOf,
+  knownModel,
   missingCapabilities,
   pick,
   priceOf,
@@ -149,7 +151,7 @@ export function planRun<Context extends CallerContext>(
   const { params, body } = requestParams(engine.params, request, options);
   const output = pick(sources, "output") ?? null;
   const format = pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(output);
-  const model = resolveModel(engine, { model: options.model ?? request?.model ?? null });
+  const model = known(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
   const specs =
     request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
   const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
@@ -209,7 +211,7 @@ export function planRun<Context extends CallerContext>(
     config,
     input,
     adapter,
-    fallback: engine.fallback,
+    fallback: engine.fallback.map((one) => (isPair(one) ? one : (known(engine, one) ?? one))),
     retry: retryPolicy(options.retry ?? engine.retry),
     adapterOptions: { ...engine.adapterOptions, ...options.adapterOptions },
     apiKey: options.apiKey ?? null,
@@ -242,6 +244,14 @@ export function planRun<Context extends CallerContext>(
     clock: engine.clock,
     signal: options.signal ?? null,
   };
+}
+
+/** A model with what the engine's catalog knows about it. */
+function known<Context extends CallerContext>(
+  { catalog, adapter }: Engine<Context>,
+  model: ModelName | null,
+): ModelName | null {
+  return catalog === null ? model : knownModel(model, adapter?.provider ?? null, catalog);
 }
 
 /** What callers without a compiler may get wrong, told before anything happens. */
@@ -452,7 +462,7 @@ function checkPrices<Context extends CallerContext>(
   budgets: Budgets,
 ): void {
   if (budgets.cost === undefined) return;
-  const models = [model, ...engine.fallback.map((one) => (isPair(one) ? one.model : one))];
+  const models = [model, ...engine.fallback.map((one) => known(engine, isPair(one) ? one.model : one))];
   const unpriced = models.find((name) => priceOf(name) === null);
   if (unpriced === undefined) return;
   const name = typeof unpriced === "string" ? unpriced : (unpriced?.id ?? "no model");

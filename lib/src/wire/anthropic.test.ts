@@ -67,7 +67,7 @@ function terminals(events: readonly ModelEvent[]): number {
   return events.filter(({ type }) => type === "message_completed" || type === "error").length;
 }
 
-describe("requests", () => {
+describe("[allm 110] [allm 111] requests", () => {
   for (const { name, request: given, body, left } of cases) {
     if (given === null || body === null) continue;
     test(name, () => {
@@ -183,7 +183,7 @@ describe("requests", () => {
   });
 });
 
-describe("replies", () => {
+describe("[allm 112] replies", () => {
   for (const { name, stream, reply, events } of cases) {
     if (stream === null || events === null) continue;
 

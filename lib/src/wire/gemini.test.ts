@@ -109,7 +109,7 @@ function stored(events: readonly ModelEvent[]): AssistantMessage {
   return found;
 }
 
-describe("what is sent", () => {
+describe("[allm 113] what is sent", () => {
   test.each(asked)("$name", ({ request, body }) => {
     const { path, body: sent, left, headers } = gemini.encode(request, context);
     expect({ body: sent, left }).toEqual(body);
@@ -195,7 +195,7 @@ describe("what is sent", () => {
   });
 });
 
-describe("what is heard", () => {
+describe("[allm 114] what is heard", () => {
   test.each(streamed)("$name", ({ stream, events }) => {
     expect(JSON.parse(JSON.stringify(decode([stream])))).toEqual(events);
   });

@@ -295,7 +295,7 @@ describe("replay (W4)", () => {
   });
 });
 
-describe("encode", () => {
+describe("[allm 115] encode", () => {
   test("a message is written once", () => {
     const reply = assistant("Hello.", { toolCalls: [{ id: "a", name: "weather", arguments: {} }] });
     const given = request([user("Hi."), reply, toolResult("a", "sunny")]);
@@ -371,7 +371,7 @@ describe("encode", () => {
   });
 });
 
-describe("decode", () => {
+describe("[allm 109] decode", () => {
   test("raw chunks are given on request, one a frame", () => {
     const chunk = { choices: [{ index: 0, delta: { content: "A" }, finish_reason: "stop" }] };
     const context: WireContext = { ...plain, rawChunks: true };

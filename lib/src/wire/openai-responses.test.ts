@@ -489,7 +489,7 @@ describe("replay (W4)", () => {
   });
 });
 
-describe("encoding", () => {
+describe("[allm 107] [allm 108] encoding", () => {
   test("a message is converted once", () => {
     const message = user("Hello");
     const [first] = inputOf(request([message]));

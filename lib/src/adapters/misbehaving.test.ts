@@ -1,0 +1,413 @@
+// A real server that misbehaves on purpose: whatever it does, a call ends in bounded time with a failure that says what happened, and the socket is
+// closed.
+
+import type { ProviderOptions } from "everturn";
+import type { Failure } from "everturn/model";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { anthropic, chat, engine, generate, openaiCompatible, stream } from "everturn";
+import { retryAfter } from "everturn/engine";
+import { handClock } from "everturn/testing";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+let answer: Answer = (_, response) => void response.end();
+const sockets = new Set<Socket>();
+const server = createServer((request, response) => {
+  request.resume();
+  request.on("end", () => answer(request, response));
+});
+server.on("connection", (socket) => {
+  sockets.add(socket);
+  socket.on("close", () => sockets.delete(socket));
+  socket.on("error", () => undefined);
+});
+let base = "";
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address: AddressInfo | string | null = server.address();
+  base = `http://127.0.0.1:${typeof address === "object" ? (address?.port ?? 0) : 0}/v1`;
+});
+afterAll(() => {
+  for (const socket of sockets) socket.destroy();
+  server.close();
+});
+
+const chunk = (delta: object, finish: string | null = null) =>
+  `data: ${JSON.stringify({ id: "r", model: "m", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
+const hello = `${chunk({ role: "assistant", content: "Hel" })}${chunk({ content: "lo" })}${chunk({}, "stop")}data: [DONE]\n\n`;
+const events = { "content-type": "text/event-stream" };
+
+/** What one call to a server that answers so comes to, with nothing tried twice. */
+async function call(how: Answer, options: ProviderOptions = {}, model = "m") {
+  answer = how;
+  const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: "sk-test-key-1234", ...options });
+  const began = Date.now();
+  const reply = await generate(engine({ adapter, model, retry: false }), "hi");
+  return { reply, error: reply.error, took: Date.now() - began };
+}
+
+/** All connections the server still has, once the client has had a moment to let go of them. */
+async function openSockets(): Promise<number> {
+  for (let turn = 0; turn < 40 && sockets.size > 0; turn += 1) await new Promise((resolve) => setTimeout(resolve, 25));
+  return [...sockets].filter(
+    (socket) => !socket.destroyed && socket.bytesWritten > 0 && socket.writable && isBusy(socket),
+  ).length;
+}
+
+/** Idle connections may be kept for the next request; one with an answer under way may not. */
+function isBusy(socket: Socket): boolean {
+  return busy.has(socket);
+}
+const busy = new Set<Socket>();
+function keep(response: ServerResponse): void {
+  const { socket } = response;
+  if (socket === null) return;
+  busy.add(socket);
+  socket.on("close", () => busy.delete(socket));
+}
+
+describe("answers that are right, however they arrive", () => {
+  test("one byte at a time, and slowly", async () => {
+    const bytes = Buffer.from(hello);
+    const { reply } = await call((_, response) => {
+      response.writeHead(200, events);
+      let at = 0;
+      const next = () => {
+        if (at >= bytes.length) return void response.end();
+        response.write(bytes.subarray(at, at + 1));
+        at += 1;
+        setImmediate(next);
+      };
+      next();
+    });
+    expect(reply).toMatchObject({ outputText: "Hello", finishReason: "stop", error: null });
+  });
+
+  test("W2: cut anywhere, inside a letter of several bytes and between carriage return and line feed too", async () => {
+    const text = `${chunk({ content: "Grüße 🌍" })}${chunk({}, "stop")}`.replaceAll("\n", "\r\n");
+    const bytes = Buffer.from(text);
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(bytes.length), { maxLength: 8 }), async (cuts) => {
+        const at = [...new Set([0, ...cuts, bytes.length])].sort((left, right) => left - right);
+        const pieces = at.slice(1).map((end, index) => bytes.subarray(at[index], end));
+        const body = new ReadableStream<Uint8Array>({
+          start: (controller) => {
+            for (const piece of pieces) controller.enqueue(piece);
+            controller.close();
+          },
+        });
+        const fetch = () => Promise.resolve(new Response(body, { headers: events }));
+        const adapter = openaiCompatible({ baseURL: base, name: "local", fetch });
+        expect((await generate(engine({ adapter, model: "m" }), "hi")).outputText).toBe("Grüße 🌍");
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("without the last blank line, without saying that it is a stream, or not streamed at all", async () => {
+    const forgetful = await call(
+      (_, response) =>
+        void response.writeHead(200, events).end(`${chunk({ content: "A" })}${chunk({}, "stop").trimEnd()}`),
+    );
+    expect(forgetful.reply.outputText).toBe("A");
+    const mute = await call((_, response) => void response.writeHead(200, { "content-type": "text/plain" }).end(hello));
+    expect(mute.reply.outputText).toBe("Hello");
+    const whole = { id: "r", choices: [{ message: { role: "assistant", content: "Whole" }, finish_reason: "stop" }] };
+    const plain = await call(
+      (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(whole)),
+    );
+    expect(plain.reply).toMatchObject({ outputText: "Whole", finishReason: "stop" });
+  });
+});
+
+describe("answers that break off", () => {
+  test.each<[string, Answer]>([
+    [
+      "in the middle of an event",
+      (_, response) =>
+        void response.writeHead(200, events).write(chunk({ content: "Hel" }) + 'data: {"cho', () => response.destroy()),
+    ],
+    [
+      "with a reset",
+      (_, response) =>
+        void response.writeHead(200, events).write(chunk({ content: "Hel" }), () => response.socket?.resetAndDestroy()),
+    ],
+    ["without their end", (_, response) => void response.writeHead(200, events).end(chunk({ content: "Hel" }))],
+    [
+      "with nothing but [DONE]",
+      (_, response) => void response.writeHead(200, events).end(`${chunk({ content: "Hel" })}data: [DONE]\n\n`),
+    ],
+  ])("%s are interrupted, with what had arrived", async (_, how) => {
+    const { reply, error } = await call(how);
+    expect(error).toMatchObject({ type: "stream_error", reason: "interrupted" });
+    expect(reply.outputText).toBe("Hel");
+  });
+
+  test("before they began are a network error, with what lies behind it", async () => {
+    const { error } = await call((request) => void request.socket.resetAndDestroy());
+    expect(error).toMatchObject({ reason: "network_error", retryable: true });
+    expect(error?.message).toMatch(/local could not be reached: .+/);
+    const nobody = openaiCompatible({ baseURL: "http://127.0.0.1:9/v1", name: "nobody" });
+    const refused = await generate(engine({ adapter: nobody, model: "m", retry: false }), "hi");
+    expect(refused.error).toMatchObject({ reason: "network_error" });
+  });
+});
+
+describe("[allm 105] answers that do not come", () => {
+  const timeouts = { connect: 60, firstByte: 60, betweenChunks: 60 };
+
+  test.each<[string, Answer, RegExp]>([
+    ["headers", () => undefined, /an answer did not come within 60 ms/],
+    [
+      "a first byte",
+      (_, response) => (keep(response), void response.writeHead(200, events).flushHeaders()),
+      /a first byte did not come/,
+    ],
+    [
+      "the next piece",
+      (_, response) => (keep(response), void response.writeHead(200, events).write(chunk({ content: "Hel" }))),
+      /the next piece did not come/,
+    ],
+  ])("%s: a timeout that says so, and the socket is closed", async (_, how, message) => {
+    const { error, took } = await call(how, { timeouts });
+    expect(error).toMatchObject({ reason: "timeout", retryable: true });
+    expect(error?.message).toMatch(message);
+    expect(took).toBeLessThan(2000);
+    expect(await openSockets()).toBe(0);
+  });
+
+  test("an end, though something always comes", async () => {
+    const { error, took } = await call(
+      (_, response) => {
+        keep(response);
+        response.writeHead(200, events);
+        const timer = setInterval(() => response.write(": still here\n\n"), 10);
+        response.on("close", () => clearInterval(timer));
+      },
+      { timeouts: { total: 150 } },
+    );
+    expect(error?.message).toMatch(/an end did not come within 150 ms/);
+    expect(took).toBeLessThan(2000);
+    expect(await openSockets()).toBe(0);
+  });
+});
+
+describe("answers that never stop", () => {
+  const flood =
+    (piece: string): Answer =>
+    (_, response) => {
+      keep(response);
+      response.writeHead(200, events);
+      const more = () => {
+        if (response.destroyed) return;
+        while (response.write(piece));
+        response.once("drain", more);
+      };
+      more();
+    };
+
+  test.each<[string, string, RegExp]>([
+    ["a line", "x".repeat(8192), /a line of more than 65536 characters/],
+    ["an event", `data: ${"x".repeat(8192)}\n`, /an event of more than 65536 characters/],
+    ["a stream", chunk({ content: "x" }), /a stream of more than 500 events/],
+  ])("%s: cut off in bounded memory, and the socket is closed", async (_, piece, message) => {
+    const { error } = await call(flood(piece), { limits: { line: 65_536, events: 500 } });
+    expect(error).toMatchObject({ type: "stream_error", reason: "malformed_event" });
+    expect(error?.message).toMatch(message);
+    expect(await openSockets()).toBe(0);
+  });
+
+  test("a body that should have been a stream, and the body of an error", async () => {
+    const endless: Answer = (_, response) => {
+      keep(response);
+      response.writeHead(200, { "content-type": "application/json" });
+      const more = () => {
+        if (response.destroyed) return;
+        while (response.write("[".repeat(8192)));
+        response.once("drain", more);
+      };
+      more();
+    };
+    expect((await call(endless, { limits: { body: 100_000 } })).error?.message).toMatch(
+      /a reply of more than 100000 bytes/,
+    );
+    const refused = await call((_, response) => void response.writeHead(500).end("x".repeat(1_000_000)), {
+      limits: { errorBody: 1000 },
+    });
+    expect(refused.error).toMatchObject({ reason: "provider_unavailable", status: 500 });
+    expect((refused.error && "raw" in refused.error ? String(refused.error.raw) : "").length).toBeLessThan(1100);
+  });
+});
+
+describe("[lash 90] refusals", () => {
+  const refuse =
+    (status: number, body: string, headers: { readonly [name: string]: string } = {}): Answer =>
+    (_, response) =>
+      void response.writeHead(status, headers).end(body);
+  const said = (message: string, code: string | null = null) => JSON.stringify({ error: { message, code, type: "x" } });
+
+  test.each<[number, string, Partial<Record<keyof Failure | "retryable" | "status", unknown>>]>([
+    [401, said("bad key"), { reason: "authentication_failed", retryable: false }],
+    [403, said("no"), { reason: "authentication_failed", retryable: false }],
+    [400, said("nonsense"), { reason: "invalid_request", retryable: false }],
+    [
+      400,
+      said("This model's maximum context length is 8192 tokens", "context_length_exceeded"),
+      { reason: "context_length_exceeded", retryable: false },
+    ],
+    [404, said("no such model"), { reason: "invalid_request", retryable: false }],
+    [408, said("slow"), { reason: "timeout", retryable: true }],
+    [429, said("slow down"), { reason: "rate_limited", retryable: true }],
+    [429, said("You exceeded your current quota", "insufficient_quota"), { reason: "rate_limited", retryable: false }],
+    [500, said("oops"), { reason: "provider_unavailable", retryable: true }],
+    [503, "<html><h1>503 Service Unavailable</h1></html>", { reason: "provider_unavailable", retryable: true }],
+    [529, said("overloaded"), { reason: "provider_unavailable", retryable: true }],
+    [302, "", { reason: "unknown" }],
+  ])("%i %s", async (status, body, expected) => {
+    const { error } = await call(
+      refuse(status, body, { "x-request-id": "req_7", location: "http://elsewhere.invalid/" }),
+    );
+    expect(error).toMatchObject({ type: "adapter_error", status, requestId: "req_7", ...expected });
+  });
+
+  test("how long to wait, in seconds, as a date, in milliseconds, and in the providers' own words", async () => {
+    const now = Date.parse("2026-11-15T12:00:00Z");
+    const of = (headers: { readonly [name: string]: string }) => retryAfter(new Headers(headers), now);
+    expect(of({ "retry-after": "7" })).toBe(7000);
+    expect(of({ "retry-after": "Sun, 15 Nov 2026 12:00:09 GMT" })).toBe(9000);
+    expect(of({ "retry-after-ms": "350", "retry-after": "9" })).toBe(350);
+    expect(of({ "x-ratelimit-reset-requests": "1m30.5s", "x-ratelimit-reset-tokens": "20ms" })).toBe(90_500);
+    expect(of({ "anthropic-ratelimit-tokens-reset": "2026-11-15T12:00:04Z" })).toBe(4000);
+    expect(of({ "retry-after": "soon" })).toBeNull();
+    const { error } = await call(refuse(429, said("slow down"), { "retry-after": "3" }));
+    expect(error).toMatchObject({ retryAfterMs: 3000 });
+  });
+
+  test("a failure that passes is tried again, as long as the server asked", async () => {
+    let asked = 0;
+    answer = (_, response) => {
+      asked += 1;
+      if (asked === 1) response.writeHead(429, { "retry-after": "2" }).end(said("slow down"));
+      else if (asked === 2) response.writeHead(500).end("oops");
+      else response.writeHead(200, events).end(hello);
+    };
+    const clock = handClock();
+    const waits: number[] = [];
+    const adapter = openaiCompatible({ baseURL: base, name: "local" });
+    const reading = (async () => {
+      for await (const event of stream(engine({ adapter, model: "m", clock }), "hi")) {
+        if (event.type === "retry_scheduled") waits.push(event.delayMs);
+      }
+    })();
+    while (waits.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    await clock.advance(2000);
+    while (waits.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    await clock.advance(1000);
+    await reading;
+    expect(waits).toEqual([2000, 1000]);
+  });
+
+  test("JSON that is none, and an answer that is no reply", async () => {
+    expect(
+      (await call((_, response) => void response.writeHead(200, { "content-type": "application/json" }).end("<html>")))
+        .error,
+    ).toMatchObject({
+      reason: "malformed_response",
+    });
+    const garbled = await call((_, response) => void response.writeHead(200, events).end(`data: {oops\n\n${hello}`));
+    expect(garbled.reply.outputText).toBe("Hello");
+  });
+});
+
+describe("leaving", () => {
+  test("a reader that leaves, and a signal, close the socket", async () => {
+    const endless: Answer = (_, response) => {
+      keep(response);
+      response.writeHead(200, events);
+      const timer = setInterval(() => response.write(chunk({ content: "x" })), 5);
+      response.on("close", () => clearInterval(timer));
+    };
+    answer = endless;
+    const adapter = openaiCompatible({ baseURL: base, name: "local" });
+    for await (const { type } of stream(engine({ adapter, model: "m" }), "hi")) if (type === "text_delta") break;
+    expect(await openSockets()).toBe(0);
+    answer = endless;
+    const result = await chat(engine({ adapter, model: "m" }), "hi", { signal: AbortSignal.timeout(50) });
+    expect(result.haltedReason).toBe("cancelled");
+    expect(await openSockets()).toBe(0);
+  });
+});
+
+describe("[allm 103] keys", () => {
+  test("are looked up when a call is made, and in none of what comes of it", async () => {
+    const key = "sk-secret-0123456789";
+    const seen: string[] = [];
+    answer = (request, response) => {
+      seen.push(request.headers.authorization ?? "");
+      response
+        .writeHead(401, { "content-type": "application/json" })
+        .end(JSON.stringify({ error: { message: `Incorrect API key provided: ${key}` } }));
+    };
+    const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: () => Promise.resolve(key) });
+    const told: unknown[] = [];
+    for await (const event of stream(engine({ adapter, model: "m" }), "hi")) told.push(event);
+    expect(seen).toEqual([`Bearer ${key}`]);
+    expect(JSON.stringify(told)).toContain("Incorrect API key provided: [key]");
+    expect(JSON.stringify(told)).not.toContain(key);
+  });
+
+  test("that cannot be a header do not end up in the error that says so", async () => {
+    const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: "sk-bad\nkey-123456" });
+    const reply = await generate(engine({ adapter, model: "m", retry: false }), "hi");
+    expect(JSON.stringify(reply.error)).not.toContain("key-123456");
+  });
+
+  test("come from the call, the adapter, the environment or a .env file that was asked for, in this order", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "everturn-keys-"));
+    const file = join(folder, ".env");
+    await writeFile(file, '# keys\nexport LOCAL_API_KEY="sk-from-file"\n');
+    const seen: string[] = [];
+    answer = (request, response) => {
+      seen.push(request.headers.authorization ?? "none");
+      response.writeHead(200, events).end(hello);
+    };
+    const ask = (options: ProviderOptions, apiKey?: string) => {
+      const adapter = openaiCompatible({ baseURL: base, name: "local", ...options });
+      return generate(engine({ adapter, model: "m" }), "hi", apiKey === undefined ? {} : { apiKey });
+    };
+    await ask({});
+    await ask({ dotenv: file });
+    process.env["LOCAL_API_KEY"] = "sk-from-environment";
+    await ask({ dotenv: file });
+    await ask({ dotenv: file, apiKey: "sk-of-adapter" });
+    await ask({ dotenv: file, apiKey: "sk-of-adapter" }, "sk-of-call");
+    delete process.env["LOCAL_API_KEY"];
+    await rm(folder, { recursive: true });
+    expect(seen).toEqual([
+      "none",
+      "Bearer sk-from-file",
+      "Bearer sk-from-environment",
+      "Bearer sk-of-adapter",
+      "Bearer sk-of-call",
+    ]);
+  });
+
+  test("that are nowhere are an error that says where they were looked for", async () => {
+    const adapter = anthropic({ baseURL: base, apiKey: () => null });
+    const wanted = generate(engine({ adapter, model: "m" }), "hi");
+    await expect(wanted).rejects.toMatchObject({
+      reason: "missing_key",
+      message: expect.stringContaining("ANTHROPIC_API_KEY"),
+    });
+  });
+});

@@ -1,0 +1,56 @@
+import { frameReader, FrameTooLong } from "everturn/wire";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+const whole = (text: string) => {
+  const reader = frameReader();
+  return [...reader.push(text), ...reader.end()];
+};
+
+describe("[allm 106] server-sent events", () => {
+  test.each([
+    ["line feeds", "data: a\n\ndata: b\n\n"],
+    ["carriage returns", "data: a\r\rdata: b\r\r"],
+    ["both", "data: a\r\n\r\ndata: b\r\n\r\n"],
+    ["a mixture", "data: a\r\n\ndata: b\n\r"],
+    ["no blank line at the end", "data: a\n\ndata: b"],
+  ])("lines end with %s", (_, text) => {
+    expect(whole(text)).toEqual([
+      { event: null, data: "a" },
+      { event: null, data: "b" },
+    ]);
+  });
+
+  test("comments are dropped, one space behind the colon too, and several lines of data are one text", () => {
+    expect(whole(": hello\nevent: tick\nid: 7\nretry: 3\ndata:  two\ndata:lines\n\n")).toEqual([
+      { event: "tick", data: " two\nlines" },
+    ]);
+    expect(whole("event: nothing\n\n\n\n")).toEqual([]);
+    expect(whole("data\n\n")).toEqual([{ event: null, data: "" }]);
+  });
+
+  test("W2, G26: however the text is cut, also between a carriage return and its line feed, the frames are the same", () => {
+    const text = fc
+      .array(fc.constantFrom("data: a", "data: ü", "event: x", ": c", "\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "[DONE]"))
+      .map((pieces) => pieces.join(""));
+    fc.assert(
+      fc.property(text, fc.array(fc.nat(200)), (given, cuts) => {
+        const at = [...new Set([0, ...cuts.map((cut) => cut % (given.length + 1)), given.length])].sort(
+          (a, b) => a - b,
+        );
+        const reader = frameReader();
+        const frames = at.slice(1).flatMap((end, index) => reader.push(given.slice(at[index], end)));
+        expect([...frames, ...reader.end()]).toEqual(whole(given));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("a line, or an event, that is longer than anybody should send is refused", () => {
+    const reader = frameReader(100);
+    expect(() => Array.from({ length: 20 }, () => reader.push("xxxxxxxxxx"))).toThrow(FrameTooLong);
+    expect(() => Array.from({ length: 20 }, () => frameReader(100).push("data: xxxxxxxx\n".repeat(20)))).toThrow(
+      FrameTooLong,
+    );
+  });
+});

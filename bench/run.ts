@@ -3,8 +3,10 @@
 import { benchKernel } from "./kernel.ts";
 import { benchModel } from "./model.ts";
 import { benchTypes } from "./types.ts";
+import { benchWire } from "./wire.ts";
 
 console.log(`Node ${process.version}, ${process.arch}`);
 benchModel();
 benchKernel();
+benchWire();
 benchTypes();

@@ -98,6 +98,7 @@ export {
   editImage,
   generate,
   generateImage,
+  partialOutput,
   step,
   stream,
   streamGenerate,

@@ -35,7 +35,14 @@ beforeAll(async () => {
     await cp(join(root, name), join(copy, name), { recursive: true });
   }
   // Only what the library may use is there to be found.
-  for (const name of ["@cfworker", "@jitl", "@types", "quickjs-emscripten-core", "undici-types"]) {
+  for (const name of [
+    "@cfworker",
+    "@jitl",
+    "@types",
+    "eventsource-parser",
+    "quickjs-emscripten-core",
+    "undici-types",
+  ]) {
     await mkdir(join(copy, "node_modules"), { recursive: true });
     await symlink(join(root, "node_modules", name), join(copy, "node_modules", name));
   }

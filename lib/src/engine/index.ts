@@ -66,3 +66,4 @@ export { checkValue, isStandardSchema, toJsonSchema } from "./schema.ts";
 export { startSpan, subscribe, tell } from "./telemetry.ts";
 export { specOf, tool } from "./tool.ts";
 export { defaultLimits, defaultTimeouts, post, requestIdOf, retryAfter, TransportFailure } from "./transport.ts";
+export { PartialJson } from "../wire/index.ts";

@@ -1,7 +1,8 @@
 // From events to what they come to. What the awaitable verbs return is this, over what their twins stream.
 
-import type { ChatResult, Failure, ModelReply, StepResult, Thread, TurnEvent } from "../model/index.ts";
+import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEvent } from "../model/index.ts";
 
+import { PartialJson } from "../engine/index.ts";
 import { Collector } from "../kernel/index.ts";
 import { EngineError, errorFromFailure, fromMessages, MisuseError, replyText } from "../model/index.ts";
 
@@ -44,6 +45,30 @@ export async function collectChat(
   const collector = new Collector(thread);
   for await (const event of events) collector.add(event);
   return collector.chatResult();
+}
+
+/**
+ * An answer in a schema while it is being written: after each piece, the value as far as it goes. A new attempt begins anew.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake, partialOutput, stream } from "everturn";
+ *
+ * const script = ['{"sky": "cl', 'ear"}'].map((text) => ({ type: "text", text }) as const);
+ * const events = stream(engine({ adapter: fake({ script }) }), "The sky?", { output: { type: "object" } });
+ * const seen: unknown[] = [];
+ * for await (const value of partialOutput(events)) seen.push(structuredClone(value));
+ * seen; // => [{ sky: "cl" }, { sky: "clear" }]
+ * ```
+ */
+export async function* partialOutput(events: AsyncIterable<TurnEvent>): AsyncGenerator<Json> {
+  let json = new PartialJson();
+  for await (const event of events) {
+    if (event.type === "message_started" || event.type === "step_reset") json = new PartialJson();
+    if (event.type !== "text_delta") continue;
+    json.push(event.delta);
+    if (json.value !== undefined) yield json.value;
+  }
 }
 
 /**

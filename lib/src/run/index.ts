@@ -9,7 +9,7 @@ export type { GenerateInput, WithOutput } from "./verbs.ts";
 
 export { drive } from "./driver.ts";
 export { encodeAsJson } from "./encode-result.ts";
-export { collectChat, collectReply, collectStep, UnknownToolError, unwrap } from "./folds.ts";
+export { collectChat, collectReply, collectStep, partialOutput, UnknownToolError, unwrap } from "./folds.ts";
 export { editImage, generateImage, imageVariations } from "./images.ts";
 export { MemoryJournal } from "./memory-journal.ts";
 export { planRun } from "./plan.ts";

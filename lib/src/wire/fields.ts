@@ -27,10 +27,13 @@ export function objectAt(object: JsonObject | null, key: string): JsonObject | n
 
 /** The objects of a list under a key. */
 export function objectsAt(object: JsonObject | null, key: string): readonly JsonObject[] {
-  return listAt(object, key).flatMap((one) => {
-    const found = asObject(one);
-    return found === null ? [] : [found];
-  });
+  const list = listAt(object, key);
+  const found: JsonObject[] = [];
+  for (const one of list) {
+    const whole = asObject(one);
+    if (whole !== null) found.push(whole);
+  }
+  return found;
 }
 
 export function listAt(object: JsonObject | null, key: string): readonly Json[] {

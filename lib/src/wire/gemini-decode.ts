@@ -295,7 +295,9 @@ function isEmpty(value: Json): boolean {
 /** Deeper than a message may be; looks no further than that. */
 function isTooDeep(value: Json, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((one: Json) => isTooDeep(one, levels - 1));
+  if (levels === 0) return true;
+  for (const one of Object.values(value)) if (isTooDeep(one, levels - 1)) return true;
+  return false;
 }
 
 function blockOf(feedback: JsonObject | null): string | null {

@@ -9,7 +9,7 @@ import { toolResult } from "../model/index.ts";
 export type SendableHistory = { readonly messages: readonly Message[]; readonly left: readonly LeftOut[] };
 
 /** The text that stands in for an answer nobody gave. */
-export const missingResult = "[No result: the call was never answered]";
+const missingResult = "[No result: the call was never answered]";
 
 export function sendableHistory(messages: readonly Message[], callIds: Quirks["callIds"] = undefined): SendableHistory {
   const left: LeftOut[] = [];

@@ -19,3 +19,4 @@ export { anthropicMessages } from "./anthropic.ts";
 export { gemini } from "./gemini.ts";
 export { openaiChat } from "./openai-chat.ts";
 export { openaiResponses } from "./openai-responses.ts";
+export { PartialJson } from "./partial-json.ts";

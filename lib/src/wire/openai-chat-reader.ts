@@ -84,6 +84,8 @@ export class ChatReader {
 
   /** A chunk, or a body. */
   read(chunk: JsonObject): Read {
+    const text = this.#isStarted ? this.#plainText(chunk) : null;
+    if (text !== null) return { events: this.#say(content, text), heard: "understood" };
     const spent = this.readUsage(chunk);
     const isChunk = chunk["choices"] !== undefined || spent !== null;
     if (!isChunk) return { events: [], heard: "unknown" };
@@ -94,6 +96,21 @@ export class ChatReader {
     this.#keepsSome = false;
     const events = objectsAt(chunk, "choices").flatMap((choice) => this.#readChoice(choice));
     return { events, heard: this.#keepsSome ? "opaque" : "understood" };
+  }
+
+  /** Nearly every chunk is one more piece of text and nothing else: it is read without looking for what else it might be. */
+  #plainText(chunk: JsonObject): string | null {
+    const choices = chunk["choices"];
+    if (choices === undefined || !isList(choices) || choices.length !== 1) return null;
+    if ((chunk["usage"] ?? null) !== null || chunk["x_groq"] !== undefined) return null;
+    const choice = asObject(choices[0]);
+    if (choice === null || (choice["finish_reason"] ?? null) !== null || (choice["logprobs"] ?? null) !== null)
+      return null;
+    if ((choice["index"] ?? 0) !== this.#choice || choice["usage"] !== undefined || choice["error"] !== undefined)
+      return null;
+    const delta = asObject(choice["delta"]);
+    const text = delta?.["content"];
+    return delta !== null && typeof text === "string" && Object.keys(delta).length === 1 ? text : null;
   }
 
   /** What the chunk says of costs: in the place of the API, or where a server keeps it. */

@@ -2,9 +2,10 @@
 
 import type { CellResult, ChatOptions, CodeExecutor, TelemetryEvent } from "everturn/engine";
 
-import { chat, engine, fake, generate, step, stream, streamGenerate, subscribe } from "everturn";
+import { chat, engine, fake, generate, step, stream, streamGenerate, subscribe, tool } from "everturn";
 import { configure } from "everturn/engine";
 import { messageText, modelRef, user } from "everturn/model";
+import { quickjs } from "everturn/quickjs";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -438,5 +439,36 @@ describe("[allm 116] what can be watched", () => {
     stop();
     expect(seen).toContain("retry");
     expect(seen.at(-1)).toBe("exception");
+  });
+});
+
+describe("code in a real sandbox", () => {
+  const cell = (code: string) => says(`\`\`\`js\n${code}\n\`\`\``);
+  const sky = tool({
+    name: "sky",
+    description: "Tells the sky over a city.",
+    schema: z.object({ city: z.string() }),
+    handler: ({ city }) => (city === "Rome" ? "clear" : "cloudy"),
+  });
+
+  test("calls tools side by side, goes on with what it learned, and ends with a value that fits", async () => {
+    const protocol = { type: "code", executor: quickjs(), finish: z.object({ clear: z.array(z.string()) }) } as const;
+    const looks = `
+      const cities = ["Rome", "Oslo"];
+      const skies = await Promise.all(cities.map((city) => sky({ city })));
+      print(skies.join());
+      finish({ clear: cities.filter((_, index) => skies[index] === "clear") });`;
+    const { engine: of } = playing([cell("finish({ wrong: true })"), cell(looks)], [sky], { protocol });
+    const result = await chat(of, "Where is it clear?");
+    expect(result.outcome).toEqual({ type: "final_value", value: { clear: ["Rome"] } });
+    expect(result.thread.messages.map(messageText).join("\n")).toMatch(/does not fit: clear/);
+  });
+
+  test("is stopped by its limits, and the model is told", async () => {
+    const protocol = { type: "code", executor: quickjs(), limits: { instructions: 100_000 } } as const;
+    const { engine: of } = playing([cell("for (;;);"), says("I give up.")], [], { protocol });
+    const { thread, haltedReason } = await chat(of, "Loop.");
+    expect(haltedReason).toBe("completed");
+    expect(messageText(thread.messages[2] ?? user(""))).toContain("instructions");
   });
 });

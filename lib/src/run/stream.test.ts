@@ -37,7 +37,7 @@ describe("[allm 19] nothing happens before somebody reads", () => {
   });
 });
 
-describe("order", () => {
+describe("[lash 97] order", () => {
   test("[allm 20] a model call: begun, deltas, calls, the end", async () => {
     const { engine: of } = playing([
       [

@@ -225,7 +225,7 @@ describe("S2: whatever happens, what is left can be gone on with", () => {
   });
 });
 
-describe("[allm 70] cancelling", () => {
+describe("[allm 70] [lash 69] cancelling", () => {
   const long: readonly FakeScript[] = [
     [
       { type: "reasoning", text: "hm" },

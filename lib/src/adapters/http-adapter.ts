@@ -23,7 +23,7 @@ import {
   TransportFailure,
   withoutKey,
 } from "../engine/index.ts";
-import { adapterFailure, assistant, MisuseError } from "../model/index.ts";
+import { adapterFailure, assistant, EngineError, MisuseError } from "../model/index.ts";
 import { noQuirks } from "../wire/index.ts";
 import { readDotenv } from "./dotenv.ts";
 
@@ -105,7 +105,7 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
   let begun = false;
   try {
     for await (const frames of answer.frames) {
-      const events = decoder.push(frames);
+      const events = withoutKeys(decoder.push(frames), key);
       if (events.length === 0) continue;
       yield begun || events[0]?.type === "message_started" ? events : [started, ...events];
       begun = true;
@@ -115,12 +115,12 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
     if (!(error instanceof TransportFailure)) throw error;
     if (ended) return;
     // A reply that was whole when the connection broke is a reply.
-    const known = decoder.end();
+    const known = withoutKeys(decoder.end(), key);
     const failed: ModelEvent = { type: "error", error: failureWithoutKey(named(error.failure, answer.headers), key) };
     yield [...(begun ? [] : [started]), ...(known.some(({ type }) => type === "message_completed") ? known : [failed])];
     return;
   }
-  const last = decoder.end();
+  const last = withoutKeys(decoder.end(), key);
   if (last.length > 0) yield begun ? last : [started, ...last];
 }
 
@@ -175,7 +175,10 @@ async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<s
   const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
   const wanted = { provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv };
   if (!keyless) return findKey(wanted);
-  return findKey(wanted).catch(() => null);
+  return findKey(wanted).catch((error: unknown) => {
+    if (error instanceof EngineError && error.reason === "missing_key") return null;
+    throw error;
+  });
 }
 
 function headersOf(
@@ -202,6 +205,14 @@ function named(failure: Failure, headers: Headers): Failure {
   return "requestId" in failure && failure.requestId === null && requestId !== null
     ? { ...failure, requestId }
     : failure;
+}
+
+/** Servers repeat keys in their complaints, also in the middle of a stream. */
+function withoutKeys(events: readonly ModelEvent[], key: string | null): readonly ModelEvent[] {
+  if (!events.some(({ type }) => type === "error")) return events;
+  return events.map((event) =>
+    event.type === "error" ? { ...event, error: failureWithoutKey(event.error, key) } : event,
+  );
 }
 
 function isTerminal({ type }: ModelEvent): boolean {

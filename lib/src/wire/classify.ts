@@ -44,6 +44,17 @@ const filterWords = [
   "content management policy",
   "safety system",
   "responsibleaipolicyviolation",
+  "content filtering policy",
+  "responsible ai practices",
+];
+/** What a model or an account cannot do, said with a 400. */
+const featureWords = [
+  "unsupported_parameter",
+  "unsupported_value",
+  "does not support",
+  "not supported with this model",
+  "not supported by this model",
+  "is not enabled for",
 ];
 
 /** The failure behind an answer of a provider. */
@@ -79,6 +90,7 @@ function reasonOf(status: number | null, words: string): AdapterErrorReason {
     case 429:
       return "rate_limited";
     case 400:
+      return featureWords.some((word) => words.includes(word)) ? "unsupported_feature" : "invalid_request";
     case 404:
     case 413:
     case 422:

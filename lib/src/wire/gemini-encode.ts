@@ -256,7 +256,9 @@ function userPart(part: UserPart, path: string, route: ProviderRoute, left: Left
 function mediaPart(source: ContentSource, mimeType: string | null, path: string, route: ProviderRoute): JsonObject {
   switch (source.type) {
     case "base64":
-      if (mimeType === null) throw refusal(`${path} has no MIME type, and Gemini takes no data without one`, route);
+      if (mimeType === null) {
+        throw refusal(`${path} has no MIME type, and Gemini takes no data without one`, route, "invalid_request");
+      }
       return { inlineData: { mimeType, data: source.data } };
     case "url": {
       const inline = /^data:([^;,]+);base64,(.*)$/s.exec(source.url);
@@ -272,8 +274,12 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
   }
 }
 
-function refusal(message: string, { provider }: ProviderRoute): AdapterError {
-  return new AdapterError("unsupported_feature", { provider, message: `${provider}: ${message}` });
+function refusal(
+  message: string,
+  { provider }: ProviderRoute,
+  reason: "unsupported_feature" | "invalid_request" = "unsupported_feature",
+): AdapterError {
+  return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
 }
 
 /** The answer to a call. Media stands inside of it since Gemini 3, and beside it before or when it is not inline. */

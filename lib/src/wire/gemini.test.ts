@@ -138,14 +138,14 @@ describe("[allm 113] what is sent", () => {
 
   test("files on disk, data without a type and files of other providers are refused", () => {
     const sources = [
-      imagePart(imageFromFile("a.png")),
-      filePart({ type: "base64", data: "AA==" }),
-      filePart({ type: "provider_file", provider: "openai", id: "file-1" }),
-    ];
-    for (const part of sources) {
+      [imagePart(imageFromFile("a.png")), "unsupported_feature"],
+      [filePart({ type: "base64", data: "AA==" }), "invalid_request"],
+      [filePart({ type: "provider_file", provider: "openai", id: "file-1" }), "unsupported_feature"],
+    ] as const;
+    for (const [part, reason] of sources) {
       const send = () => gemini.encode(request([user([part])]), context);
       expect(send).toThrow(AdapterError);
-      expect(send).toThrow(expect.objectContaining({ reason: "unsupported_feature" }));
+      expect(send).toThrow(expect.objectContaining({ reason }));
     }
   });
 

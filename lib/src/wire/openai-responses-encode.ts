@@ -297,7 +297,10 @@ function encodeReply(message: AssistantMessage, way: Way): Wire {
       left.push({ path, reason: "unsupported" });
     } else {
       const field = resultField(textAt(data, "type"));
-      items.push(field === null || Object.hasOwn(data, field) ? data : { ...data, [field]: result });
+      // A reasoning item has a status on the way here, and none on the way back.
+      const { status: _, ...reasoning } = data;
+      if (textAt(data, "type") === "reasoning") items.push(reasoning);
+      else items.push(field === null || Object.hasOwn(data, field) ? data : { ...data, [field]: result });
     }
   }
 }
@@ -310,7 +313,8 @@ function canReturn(item: JsonObject | null, stores: boolean): boolean {
 function encodeText(part: Extract<AssistantPart, { readonly type: "text" }>): readonly JsonObject[] {
   const text = visibleText(part.text, part.pruneState);
   if (text === "") return [];
-  const content = part.kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text };
+  const content =
+    part.kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
   return [{ type: "message", role: "assistant", content: [content], ...said({ phase: part.phase }) }];
 }
 

@@ -440,7 +440,7 @@ describe("replay (W4)", () => {
     expect(input[4]).toEqual({
       type: "message",
       role: "assistant",
-      content: [{ type: "output_text", text: "News here." }],
+      content: [{ type: "output_text", text: "News here.", annotations: [] }],
     });
   });
 
@@ -571,12 +571,12 @@ describe("[allm 107] [allm 108] encoding", () => {
     );
     const { body, left } = openaiResponses.encode(request([message]), context);
     expect(body["input"]).toEqual([
-      { type: "message", role: "assistant", content: [{ type: "output_text", text: "Yes." }] },
+      { type: "message", role: "assistant", content: [{ type: "output_text", text: "Yes.", annotations: [] }] },
       { type: "function_call", call_id: "toolu_1", name: "go", arguments: '{"a":1}' },
       {
         type: "message",
         role: "assistant",
-        content: [{ type: "output_text", text: "And more." }],
+        content: [{ type: "output_text", text: "And more.", annotations: [] }],
         phase: "final_answer",
       },
       expect.objectContaining({ type: "function_call_output", call_id: "toolu_1" }),

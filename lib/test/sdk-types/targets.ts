@@ -1,0 +1,277 @@
+// The four APIs, the types their makers' SDKs have for a request, and one reply of each that goes back with the history.
+
+import type { Json, JsonObject, ProviderTool } from "everturn/model";
+import type { Codec, WireContext } from "everturn/wire";
+
+import { anthropicMessages, gemini, openaiChat, openaiResponses } from "everturn/wire";
+
+export type Target = {
+  readonly codec: Codec;
+  readonly context: WireContext;
+  /** What stands before the bodies in a generated file: `Body` is the type they have to be of. */
+  readonly preamble: readonly string[];
+  readonly providerTools: readonly ProviderTool[];
+  /** A whole reply of the API with everything in it that we send back. */
+  readonly reply: Json;
+  /** The calls in it that are ours to answer. */
+  readonly answers: readonly string[];
+  /** Levels of effort the model takes. */
+  readonly efforts: readonly string[];
+  /** Settings of the API's own, in its own words. */
+  readonly options: JsonObject;
+};
+
+function contextOf(provider: string, model: string, quirks: WireContext["quirks"] = {}): WireContext {
+  return { route: { provider, endpoint: "https://example.com/v1", model }, rawChunks: false, quirks };
+}
+
+const chat: Target = {
+  codec: openaiChat,
+  context: contextOf("openai", "gpt-5.4", { systemRole: "developer" }),
+  preamble: [
+    'import type { ChatCompletionCreateParamsStreaming } from "openai/resources/chat/completions";',
+    "type Body = ChatCompletionCreateParamsStreaming;",
+  ],
+  providerTools: [
+    { provider: "openai", name: "custom", options: { custom: { name: "shell", description: "Runs a command." } } },
+  ],
+  reply: {
+    id: "chatcmpl-1",
+    model: "gpt-5.4-2026-03-05",
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: "assistant",
+          content: "Let me look.",
+          refusal: "Not that.",
+          audio: { id: "audio_1", data: "AAAA", transcript: "", expires_at: 1 },
+          annotations: [],
+          tool_calls: [
+            { id: "call_1", type: "function", function: { name: "weather", arguments: '{"city":"Oslo"}' } },
+            { id: "call_2", type: "custom", custom: { name: "shell", input: "ls" } },
+          ],
+        },
+        finish_reason: "tool_calls",
+      },
+    ],
+  },
+  answers: ["call_1", "call_2"],
+  efforts: ["none", "minimal", "low", "medium", "high", "xhigh"],
+  options: {
+    store: true,
+    metadata: { team: "red" },
+    service_tier: "flex",
+    verbosity: "low",
+    logit_bias: { "50256": -100 },
+    web_search_options: { search_context_size: "low" },
+  },
+};
+
+const responses: Target = {
+  codec: openaiResponses,
+  context: contextOf("openai", "gpt-5.4"),
+  // Two things the API takes and the types do not know; OpenAI's own Codex sends both: a reply without the id and status nobody but the API can
+  // give it, and the status of a custom call, which comes from the API.
+  preamble: [
+    'import type { ResponseCreateParamsStreaming, ResponseCustomToolCall, ResponseInputItem } from "openai/resources/responses/responses";',
+    'type Words = { type: "output_text"; text: string; annotations: [] } | { type: "refusal"; refusal: string };',
+    'type Reply = { type: "message"; role: "assistant"; content: Words[]; phase?: "commentary" | "final_answer" };',
+    'type Custom = ResponseCustomToolCall & { status?: "completed" };',
+    "type Body = Omit<ResponseCreateParamsStreaming, 'input'> & { input: (ResponseInputItem | Reply | Custom)[] };",
+  ],
+  providerTools: [
+    { provider: "openai", name: "web_search", options: { filters: { allowed_domains: ["example.com"] } } },
+    { provider: "openai", name: "file_search", options: { vector_store_ids: ["vs_1"] } },
+    { provider: "openai", name: "code_interpreter", options: { container: { type: "auto" } } },
+    { provider: "openai", name: "image_generation", options: { quality: "low" } },
+    { provider: "openai", name: "mcp", options: { server_label: "deepwiki", server_url: "https://example.com/mcp" } },
+    { provider: "openai", name: "custom", options: { name: "shell", description: "Runs a command." } },
+    { provider: "openai", name: "local_shell", options: {} },
+  ],
+  reply: {
+    id: "resp_1",
+    status: "completed",
+    output: [
+      {
+        type: "reasoning",
+        id: "rs_1",
+        summary: [{ type: "summary_text", text: "Look at the weather." }],
+        encrypted_content: "gAAAAAB",
+        status: "completed",
+      },
+      {
+        type: "message",
+        id: "msg_1",
+        role: "assistant",
+        status: "completed",
+        phase: "commentary",
+        content: [{ type: "output_text", text: "Let me look.", annotations: [], logprobs: [] }],
+      },
+      {
+        type: "web_search_call",
+        id: "ws_1",
+        status: "completed",
+        action: { type: "search", query: "oslo", queries: ["oslo"] },
+      },
+      {
+        type: "file_search_call",
+        id: "fs_1",
+        status: "completed",
+        queries: ["oslo"],
+        results: [{ file_id: "file_1", filename: "a.txt", score: 0.5, text: "Oslo", attributes: {} }],
+      },
+      {
+        type: "code_interpreter_call",
+        id: "ci_1",
+        status: "completed",
+        code: "1",
+        container_id: "cntr_1",
+        outputs: [{ type: "logs", logs: "1" }],
+      },
+      { type: "image_generation_call", id: "ig_1", status: "completed", result: "AAAA" },
+      { type: "mcp_list_tools", id: "mcpl_1", server_label: "deepwiki", tools: [{ name: "ask", input_schema: {} }] },
+      { type: "mcp_call", id: "mcp_1", server_label: "deepwiki", name: "ask", arguments: "{}", output: "Yes." },
+      {
+        type: "function_call",
+        id: "fc_1",
+        call_id: "call_1",
+        name: "weather",
+        arguments: '{"city":"Oslo"}',
+        status: "completed",
+      },
+      { type: "custom_tool_call", id: "ctc_1", call_id: "call_2", name: "shell", input: "ls", status: "completed" },
+    ],
+  },
+  answers: ["call_1", "call_2"],
+  efforts: ["none", "minimal", "low", "medium", "high", "xhigh"],
+  options: {
+    store: true,
+    truncation: "auto",
+    service_tier: "flex",
+    metadata: { team: "red" },
+    text: { verbosity: "low" },
+    max_tool_calls: 4,
+    context_management: [{ type: "compaction", compact_threshold: 10_000 }],
+  },
+};
+
+const messages: Target = {
+  codec: anthropicMessages,
+  context: contextOf("anthropic", "claude-opus-4-7"),
+  // The SDK speaks version 2026-10-21 of the API, which takes nothing about sampling. We speak 2023-06-01, which does, for the models that can.
+  preamble: [
+    'import type { MessageCreateParamsStreaming } from "@anthropic-ai/sdk/resources/messages";',
+    "type Body = MessageCreateParamsStreaming & { temperature?: number; top_p?: number; top_k?: number };",
+  ],
+  providerTools: [
+    { provider: "anthropic", name: "web_search_20250305", options: { max_uses: 2 } },
+    { provider: "anthropic", name: "web_fetch_20250910", options: { max_content_tokens: 1000 } },
+    { provider: "anthropic", name: "code_execution_20250825", options: {} },
+    { provider: "anthropic", name: "bash_20250124", options: {} },
+    { provider: "anthropic", name: "memory_20250818", options: {} },
+    { provider: "anthropic", name: "text_editor_20250728", options: { max_characters: 1000 } },
+    { provider: "anthropic", name: "tool_search_tool_bm25_20251119", options: {} },
+  ],
+  reply: {
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "claude-opus-4-7",
+    content: [
+      { type: "thinking", thinking: "Look at the weather.", signature: "EqQB" },
+      { type: "redacted_thinking", data: "EmwK" },
+      { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "oslo" } },
+      {
+        type: "web_search_tool_result",
+        tool_use_id: "srvtoolu_1",
+        content: [
+          {
+            type: "web_search_result",
+            title: "Oslo",
+            url: "https://example.com",
+            encrypted_content: "Eo8B",
+            page_age: null,
+          },
+        ],
+      },
+      {
+        type: "text",
+        text: "Let me look.",
+        citations: [
+          {
+            type: "web_search_result_location",
+            url: "https://example.com",
+            title: "Oslo",
+            encrypted_index: "Eo8B",
+            cited_text: "Oslo",
+          },
+        ],
+      },
+      { type: "tool_use", id: "toolu_1", name: "weather", input: { city: "Oslo" }, caller: { type: "direct" } },
+      { type: "tool_use", id: "toolu_2", name: "time", input: {} },
+    ],
+    stop_reason: "tool_use",
+    usage: { input_tokens: 1, output_tokens: 1 },
+  },
+  answers: ["toolu_1", "toolu_2"],
+  efforts: ["none", "low", "medium", "high", "xhigh", "max"],
+  options: {
+    metadata: { user_id: "u-1" },
+    service_tier: "auto",
+    top_k: 5,
+    inference_geo: "us",
+  },
+};
+
+const generateContent: Target = {
+  codec: gemini,
+  context: contextOf("gemini", "gemini-3.1-pro-preview"),
+  // The SDK has other names for whole requests than the API it calls; what they are made of is the same. Its enums are the API's words; levels of
+  // thinking the API takes in small letters too, as its documentation writes them.
+  preamble: [
+    'import type { Content, GenerationConfig, SafetySetting, ThinkingLevel, Tool, ToolConfig } from "@google/genai";',
+    "type Plain<T> = T extends ThinkingLevel ? `${T}` | Lowercase<`${T}`> : T extends string ? `${T}` : PlainObject<T>;",
+    "type PlainObject<T> = T extends (infer I)[] ? Plain<I>[] : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;",
+    "type Wire = { contents: Content[]; systemInstruction?: Content; tools?: Tool[]; toolConfig?: ToolConfig; generationConfig?: GenerationConfig; safetySettings?: SafetySetting[]; cachedContent?: string };",
+    "type Body = Plain<Wire>;",
+  ],
+  providerTools: [
+    { provider: "gemini", name: "googleSearch", options: {} },
+    { provider: "gemini", name: "urlContext", options: {} },
+    { provider: "gemini", name: "codeExecution", options: {} },
+    { provider: "gemini", name: "googleMaps", options: { enableWidget: true } },
+    { provider: "gemini", name: "fileSearch", options: { fileSearchStoreNames: ["fileSearchStores/a"], topK: 2 } },
+  ],
+  reply: {
+    responseId: "r-1",
+    modelVersion: "gemini-3.1-pro-preview",
+    candidates: [
+      {
+        index: 0,
+        finishReason: "STOP",
+        content: {
+          role: "model",
+          parts: [
+            { text: "Look at the weather.", thought: true, thoughtSignature: "AY89" },
+            { executableCode: { language: "PYTHON", code: "1", id: "code_1" } },
+            { codeExecutionResult: { outcome: "OUTCOME_OK", output: "1", id: "code_1" } },
+            { inlineData: { mimeType: "image/png", data: "AAAA" }, thoughtSignature: "AY90" },
+            { text: "Let me look.", thoughtSignature: "AY91" },
+            { functionCall: { id: "fc_1", name: "weather", args: { city: "Oslo" } }, thoughtSignature: "AY92" },
+            { functionCall: { name: "time", args: {} } },
+          ],
+        },
+      },
+    ],
+  },
+  answers: ["fc_1", "call_1"],
+  efforts: ["none", "minimal", "low", "medium", "high"],
+  options: {
+    safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }],
+    cachedContent: "cachedContents/a",
+    generationConfig: { topK: 5, responseModalities: ["TEXT"], mediaResolution: "MEDIA_RESOLUTION_LOW" },
+  },
+};
+
+export const targets: readonly Target[] = [chat, responses, messages, generateContent];

@@ -9,9 +9,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
 import { inspect } from "node:util";
 
-import { chat, engine, subscribe, tool } from "everturn";
+import { chat, engine, stream, subscribe, tool } from "everturn";
+import { describeEngine } from "everturn/engine";
 import { fromJson, imagePart, messageText, orThrow, request, toJson, user } from "everturn/model";
-import { adapterSuite } from "everturn/testing";
+import * as sessions from "everturn/session";
+import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
 import { anthropic } from "./anthropic.ts";
@@ -685,8 +687,32 @@ describe("a tool loop with reasoning, three replies long", () => {
   }
 });
 
+describe("a session with a server that repeats the key", () => {
+  test.each(wires)("$name: what is stored, described and printed", async (wire) => {
+    const bad: Play = { type: "stream", text: wire.complain(`bad key ${key}`), last: "end" };
+    const set = stage(
+      wire.refuse({
+        type: "failure",
+        reason: "authentication_failed",
+        status: 401,
+        retryAfterMs: null,
+        requestId: null,
+      }),
+      bad,
+    );
+    const of = engineAt(set, wire);
+    const first = await sessions.start(of, "Hvor er det sol?");
+    const second = await chat(of, "Hvor er det sol?");
+    expect([first.result.haltedReason, second.haltedReason]).toEqual(["error", "error"]);
+    const told = await transcript(stream(engineAt(stage(bad), wire), "Hvor er det sol?"));
+    heard.push(toJson("session", first.session), first.result, second, told, of);
+    heard.push(JSON.stringify(of), describeEngine(of));
+    expect(JSON.stringify([first.result, second])).toContain("[key]");
+  });
+});
+
 // This is the last test: it is about all those before it.
-test("the key is in no event, no error and no telemetry of this file", () => {
+test("the key is in no event, error, telemetry, session, engine or transcript of this file", () => {
   expect(keys).toEqual(new Set(["sk-conformance-4f9a2c7e1b", key]));
   expect(heard.length).toBeGreaterThan(500);
   expect(heard.some((one) => one instanceof Error)).toBe(true);

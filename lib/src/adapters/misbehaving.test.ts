@@ -402,6 +402,15 @@ describe("[allm 103] keys", () => {
     ]);
   });
 
+  test("that could not be fetched are an error, also where a server needs none", async () => {
+    const adapter = openaiCompatible({
+      baseURL: base,
+      name: "local",
+      apiKey: () => Promise.reject(new Error("vault")),
+    });
+    await expect(generate(engine({ adapter, model: "m" }), "hi")).rejects.toThrow("vault");
+  });
+
   test("that are nowhere are an error that says where they were looked for", async () => {
     const adapter = anthropic({ baseURL: base, apiKey: () => null });
     const wanted = generate(engine({ adapter, model: "m" }), "hi");

@@ -480,6 +480,13 @@ describe("replay (W4)", () => {
     expect(inputOf(request(history, { options: { store: true } })).slice(0, 2)).toEqual([thought, call]);
   });
 
+  test("reasoning goes back without the status it came with", () => {
+    const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
+    const text = { id: "msg_1", type: "message", role: "assistant", content: [{ type: "output_text", text: "So." }] };
+    const message = messageOf(replied({ status: "completed", output: [{ ...secret, status: "completed" }, text] }));
+    expect(inputOf(request([message, user("b")]))[0]).toEqual(secret);
+  });
+
   test("reasoning that led to nothing is not sent", () => {
     const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
     const message = messageOf(replied({ status: "incomplete", output: [secret] }));

@@ -95,6 +95,20 @@ describe("[lash 45] budgets", () => {
     expect((await chat(engine({ adapter }), "hi", { budgets: { tokens: 1 } })).haltedReason).toBe("completed");
   });
 
+  test("what was said meanwhile is left for the next run when nothing may follow the answer", async () => {
+    const adapter = fake({ script: says("Done."), usage: { inputTokens: 9, outputTokens: 9 } });
+    const asked: string[] = [];
+    const result = await chat(engine({ adapter }), "hi", {
+      budgets: { tokens: 1 },
+      onCheckpoint: ({ checkpoint }) => {
+        asked.push(checkpoint);
+        return { messages: [user("and?")] };
+      },
+    });
+    expect(result.thread.messages.map(messageText)).toEqual(["hi", "Done."]);
+    expect(asked).toEqual([]);
+  });
+
   test("Q12: a cost nobody could keep count of is refused at the start", async () => {
     await expect(chat(playing([]).engine, "hi", { budgets: { cost: 1 } })).rejects.toMatchObject({
       reason: "unknown_price",

@@ -136,14 +136,18 @@ export function azure({
   readonly deployment: string;
   readonly apiVersion?: string;
 }): Adapter {
+  if (!/^[a-z\d-]+$/i.test(resource)) {
+    const message = `azure: resource is the name of one, of letters, digits and hyphens, and is ${JSON.stringify(resource)}`;
+    throw new MisuseError("invalid_argument", message, { path: ["resource"] });
+  }
   return httpAdapter(
     {
       provider: "azure",
       codec: openaiChat,
-      baseURL: `https://${resource}.openai.azure.com/openai/deployments/${deployment}`,
+      baseURL: `https://${resource}.openai.azure.com/openai/deployments/${encodeURIComponent(deployment)}`,
       auth: "api-key",
       variables: ["AZURE_OPENAI_API_KEY"],
-      query: `?api-version=${apiVersion}`,
+      query: `?api-version=${encodeURIComponent(apiVersion)}`,
       quirks: { streamUsage: true, maxTokensField: "max_completion_tokens" },
     },
     options,

@@ -16,7 +16,8 @@ import type { ImageAnswer, ImageCall, ImageServer } from "./image-http.ts";
 import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/index.ts";
 import { asObject, countAt, flagAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
 import { gemini } from "../wire/gemini.ts";
-import { askForImages, checkedBase, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
+import { checkedBase } from "./base-url.ts";
+import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 
 const provider = "gemini";
 const operations: readonly ImageOperation[] = ["generate", "edit"];

@@ -21,10 +21,10 @@ import {
   requestIdOf,
   retryAfter,
   TransportFailure,
-  withoutKey,
 } from "../engine/index.ts";
 import { adapterFailure, assistant, EngineError, MisuseError } from "../model/index.ts";
 import { noQuirks } from "../wire/index.ts";
+import { checkedBase } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 
 /** What users may say about any provider. */
@@ -62,12 +62,13 @@ export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
 
 export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
   const { provider, codec, quirks = noQuirks, needsFinalize } = profile;
-  const baseURL = checkedURL(provider, options.baseURL ?? profile.baseURL);
+  const baseURL = checkedBase(provider, options.baseURL ?? profile.baseURL);
+  const timeouts = checkedTimeouts(provider, options.timeouts ?? {});
   return {
     provider,
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     stream: (request, call) => ({
-      [Symbol.asyncIterator]: () => ask({ profile, options, baseURL, codec, quirks }, request, call),
+      [Symbol.asyncIterator]: () => ask({ profile, options, baseURL, timeouts, codec, quirks }, request, call),
     }),
   };
 }
@@ -76,6 +77,7 @@ type Server = {
   readonly profile: ProviderProfile;
   readonly options: ProviderOptions;
   readonly baseURL: string;
+  readonly timeouts: Timeouts;
   readonly codec: Codec;
   readonly quirks: Quirks;
 };
@@ -86,6 +88,12 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
   const started: ModelEvent = { type: "message_started", message: assistant("") };
+  if (key !== null && !isSendable(key)) {
+    const message = `the key for ${profile.provider} holds characters that no header can; was it copied whole?`;
+    const details = { provider: profile.provider, message, retryable: false };
+    yield [started, { type: "error", error: adapterFailure("authentication_failed", details) }];
+    return;
+  }
   const answer = await post({
     url: `${baseURL}${encoded.path}${profile.query ?? ""}`,
     headers: headersOf(server, encoded, key),
@@ -93,7 +101,7 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
     provider: profile.provider,
     signal: call.signal,
     fetch: server.options.fetch ?? ((url, init) => fetch(url, init)),
-    timeouts: { ...defaultTimeouts, ...server.options.timeouts },
+    timeouts: server.timeouts,
     limits: { ...defaultLimits, ...server.options.limits },
   });
   if (answer.type !== "stream") {
@@ -109,7 +117,9 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
       if (events.length === 0) continue;
       yield begun || events[0]?.type === "message_started" ? events : [started, ...events];
       begun = true;
-      ended ||= events.some(isTerminal);
+      if (ended || !events.some(isTerminal)) continue;
+      ended = true;
+      answer.finish();
     }
   } catch (error) {
     if (!(error instanceof TransportFailure)) throw error;
@@ -136,7 +146,7 @@ function* whole(
     yield [started, { type: "error", error: failureWithoutKey(answer.failure, key) }];
     return;
   }
-  const text = withoutKey(answer.text, key);
+  const { text } = answer;
   const body = parsed(text);
   const requestId = requestIdOf(answer.headers);
   if (answer.type === "refused") {
@@ -146,16 +156,16 @@ function* whole(
       { status, body: body?.value ?? text, requestId, retryAfterMs },
       context,
     );
-    yield [started, { type: "error", error }];
+    yield [started, { type: "error", error: failureWithoutKey(error, key) }];
     return;
   }
   if (body === null) {
     const message = `${profile.provider} answered something that is not JSON`;
     const error = adapterFailure("malformed_response", { provider: profile.provider, requestId, message, raw: text });
-    yield [started, { type: "error", error }];
+    yield [started, { type: "error", error: failureWithoutKey(error, key) }];
     return;
   }
-  const events = codec.decodeReply(body.value, context);
+  const events = withoutKeys(codec.decodeReply(body.value, context), key);
   yield events[0]?.type === "message_started" ? events : [started, ...events];
 }
 
@@ -186,16 +196,36 @@ function headersOf(
   encoded: EncodedRequest,
   key: string | null,
 ): { readonly [name: string]: string } {
-  return {
+  const ours = {
     "content-type": "application/json",
     accept: "text/event-stream",
-    ...encoded.headers,
-    ...options.headers,
     ...(key === null ? {} : keyHeader(profile.auth, key)),
   };
+  return { ...ours, ...lowerCase(encoded.headers), ...lowerCase(options.headers ?? {}) };
 }
 
-function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
+/** The same name in other letters is the same header: said twice, a server would get both. */
+export function lowerCase(headers: { readonly [name: string]: string }): { readonly [name: string]: string } {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** What a header can hold. */
+function isSendable(key: string): boolean {
+  return /^[\u0020-\u007e\u0080-\u00ff]*$/.test(key);
+}
+
+/** The clocks of a provider; what is not said is as it is by default. */
+export function checkedTimeouts(provider: string, given: Partial<Timeouts>, usual = defaultTimeouts): Timeouts {
+  const said = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
+  for (const [name, limit] of Object.entries(said)) {
+    if ((typeof limit === "number" && limit > 0) || (name === "total" && limit === null)) continue;
+    const message = `${provider}: timeouts.${name} has to be a number of milliseconds above 0, and is ${String(limit)}`;
+    throw new MisuseError("invalid_argument", message, { path: ["timeouts", name] });
+  }
+  return { ...usual, ...said };
+}
+
+export function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
   return auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key };
 }
 
@@ -226,14 +256,4 @@ function parsed(text: string): { readonly value: Json } | null {
   } catch {
     return null;
   }
-}
-
-/** The base of an address, without a slash at its end. */
-function checkedURL(provider: string, given: string): string {
-  if (!/^https?:\/\//.test(given)) {
-    throw new MisuseError("invalid_argument", `${provider}: baseURL has to begin with http:// or https://`, {
-      path: ["baseURL"],
-    });
-  }
-  return given.replace(/\/+$/, "");
 }

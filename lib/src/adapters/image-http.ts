@@ -17,10 +17,11 @@ import type { Codec } from "../wire/index.ts";
 import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 
 import { defaultLimits, defaultTimeouts, findKey, post, requestIdOf, retryAfter, withoutKey } from "../engine/index.ts";
-import { EngineError, ImageAdapterError, imageAdapterFailure, MisuseError } from "../model/index.ts";
+import { EngineError, ImageAdapterError, imageAdapterFailure } from "../model/index.ts";
 import { asObject, parseJson } from "../wire/fields.ts";
 import { noQuirks } from "../wire/index.ts";
 import { readDotenv } from "./dotenv.ts";
+import { checkedTimeouts, keyHeader, lowerCase } from "./http-adapter.ts";
 
 /** A server that makes images, as data. */
 export type ImageServer = {
@@ -73,8 +74,8 @@ export async function askForImages(
     provider,
     signal: call.signal,
     // The transport knows text alone; a form is put in on the way.
-    fetch: (url, init) => unlessAborted(send, url, body.type === "form" ? { ...init, body: body.form } : init),
-    timeouts: { ...imageTimeouts, ...options.timeouts },
+    fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
+    timeouts: checkedTimeouts(provider, options.timeouts ?? {}, imageTimeouts),
     limits: { ...defaultLimits, ...options.limits },
   });
   switch (answer.type) {
@@ -165,14 +166,6 @@ const firstBytes: readonly (readonly [string, string])[] = [
   ["R0lGOD", "image/gif"],
 ];
 
-/** The base of an address, without a slash at its end. */
-export function checkedBase(provider: string, given: string): string {
-  if (/^https?:\/\//.test(given)) return given.replace(/\/+$/, "");
-  throw new MisuseError("invalid_argument", `${provider}: baseURL has to begin with http:// or https://`, {
-    path: ["baseURL"],
-  });
-}
-
 /** A failure of the transport or of a codec, as one of an image call. */
 function imageFailureOf(failure: Failure, provider: string, clean: (text: string) => string): ImageAdapterFailure {
   const message = clean(failure.message);
@@ -220,39 +213,20 @@ function cleanCause(cause: FailureCause | null, clean: (text: string) => string)
 
 async function keyOf({ provider, variables, options }: ImageServer, call: AdapterCall): Promise<string> {
   const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
-  const key = await findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
-  // As a header would have it: a server that repeats the key repeats it without the white space around it.
-  return key.trim();
+  return findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
 }
 
 function headersOf({ auth, options }: ImageServer, body: ImageBody, key: string): { readonly [name: string]: string } {
   // A form has a boundary in its type, which `fetch` writes.
-  const given = Object.entries(options.headers ?? {}).filter(
-    ([name]) => body.type === "json" || name.toLowerCase() !== "content-type",
+  const given = Object.entries(lowerCase(options.headers ?? {})).filter(
+    ([name]) => body.type === "json" || name !== "content-type",
   );
   return {
     ...(body.type === "json" ? { "content-type": "application/json" } : {}),
     accept: "application/json",
+    ...keyHeader(auth, key),
     ...Object.fromEntries(given),
-    ...(auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key }),
   };
-}
-
-/** A request that ends with its signal, also when `fetch` does not look at it. */
-function unlessAborted(send: FetchLike, url: string, init: RequestInit): Promise<Response> {
-  const signal = init.signal ?? new AbortController().signal;
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    send(url, init)
-      .then(async (response) => {
-        if (signal.aborted) await response.body?.cancel();
-        return resolve(response);
-      })
-      .catch(reject)
-      .finally(() => signal.removeEventListener("abort", stop));
-  });
 }
 
 const deepest = 64;

@@ -11,8 +11,9 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { anthropic, chat, engine, generate, openaiCompatible, stream } from "everturn";
+import { anthropic, azure, chat, engine, generate, openaiCompatible, providers, stream } from "everturn";
 import { retryAfter } from "everturn/engine";
+import { modelRef, request as asked, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -283,6 +284,7 @@ describe("[lash 90] refusals", () => {
   test("how long to wait, in seconds, as a date, in milliseconds, and in the providers' own words", async () => {
     const now = Date.parse("2026-11-15T12:00:00Z");
     const of = (headers: { readonly [name: string]: string }) => retryAfter(new Headers(headers), now);
+    expect(of({ "retry-after-ms": "", "retry-after": "30" })).toBe(30_000);
     expect(of({ "retry-after": "7" })).toBe(7000);
     expect(of({ "retry-after": "Sun, 15 Nov 2026 12:00:09 GMT" })).toBe(9000);
     expect(of({ "retry-after-ms": "350", "retry-after": "9" })).toBe(350);
@@ -348,6 +350,137 @@ describe("leaving", () => {
   });
 });
 
+describe("servers that do not hang up", () => {
+  const whole = { outputText: "Hello", error: null };
+
+  test("a reply that is whole waits a moment for the end of the connection, and no longer", async () => {
+    const silent = await call((_, response) => {
+      keep(response);
+      response.writeHead(200, events).write(hello);
+    });
+    expect(silent.reply).toMatchObject(whole);
+    expect(silent.took).toBeLessThan(5000);
+    const pinging = await call((_, response) => {
+      keep(response);
+      response.writeHead(200, events).write(hello);
+      const timer = setInterval(() => response.write(": ping\n\n"), 5);
+      response.on("close", () => clearInterval(timer));
+    });
+    expect(pinging.reply).toMatchObject(whole);
+    expect(pinging.took).toBeLessThan(5000);
+    expect(await openSockets()).toBe(0);
+  });
+
+  test("a stream of comments has a limit too", async () => {
+    const { error } = await call(
+      (_, response) => {
+        keep(response);
+        response.writeHead(200, events);
+        const timer = setInterval(() => response.write(": ping\n\n".repeat(10)), 1);
+        response.on("close", () => clearInterval(timer));
+      },
+      { limits: { stream: 1000 } },
+    );
+    expect(error).toMatchObject({ reason: "malformed_event", message: "local sent a stream of more than 1000 bytes" });
+    expect(await openSockets()).toBe(0);
+  });
+});
+
+describe("a fetch that does not look at its signal", () => {
+  const never = new Promise<never>(() => undefined);
+  const mute = () => Promise.resolve(new Response(new ReadableStream({ pull: () => never }), { headers: events }));
+  const asking = (fetch: ProviderOptions["fetch"] & {}, timeouts: ProviderOptions["timeouts"] & {} = {}) =>
+    engine({ adapter: openaiCompatible({ baseURL: base, name: "local", fetch, timeouts }), model: "m", retry: false });
+
+  test("is given up when its time is over", async () => {
+    const slow = await generate(
+      asking(() => never, { connect: 20 }),
+      "hi",
+    );
+    expect(slow.error).toMatchObject({ reason: "timeout", message: "local: an answer did not come within 20 ms" });
+    const still = await generate(asking(mute, { firstByte: 20 }), "hi");
+    expect(still.error).toMatchObject({ reason: "timeout", message: "local: a first byte did not come within 20 ms" });
+  });
+
+  test("is given up when the run is cancelled, and not begun when it was cancelled before", async () => {
+    for (const fetch of [() => never, mute]) {
+      const result = await chat(asking(fetch), "hi", { signal: AbortSignal.timeout(20) });
+      expect(result.haltedReason).toBe("cancelled");
+    }
+    const adapter = openaiCompatible({ baseURL: base, name: "local", fetch: () => expect.fail("called") });
+    const request = { ...asked([user("hi")]), model: "m" };
+    const call = { signal: AbortSignal.abort(new Error("gone")), requestId: "r", options: {}, apiKey: null };
+    const reading = adapter.stream(request, { ...call, rawChunks: false, attempt: 1 })[Symbol.asyncIterator]();
+    await expect(reading.next()).rejects.toThrow("gone");
+  });
+
+  test("that answers nothing, or what somebody else reads, is a failure of its own", async () => {
+    const locked = new Response("data: {}\n\n", { headers: events });
+    locked.body?.getReader();
+    const nothing: unknown = await generate(
+      asking(() => Promise.resolve(JSON.parse("{}"))),
+      "hi",
+    );
+    expect(nothing).toMatchObject({ error: { type: expect.stringMatching(/^(adapter|stream)_error$/) } });
+    const taken = await generate(
+      asking(() => Promise.resolve(locked)),
+      "hi",
+    );
+    expect(taken.error).toMatchObject({ reason: "interrupted", message: expect.stringContaining("local") });
+  });
+});
+
+describe("what an adapter is made with", () => {
+  test("addresses hold no secrets, and nothing a path cannot follow", () => {
+    for (const baseURL of [
+      "https://me:hunter2@gate/v1",
+      "https://gate/v1?token=x",
+      "https://gate/v1#x",
+      "ftp://gate",
+      "/v1",
+    ]) {
+      const make = () => openaiCompatible({ baseURL, name: "local" });
+      expect(make).toThrow(expect.objectContaining({ reason: "invalid_argument" }));
+      expect(make).not.toThrow(/hunter2/);
+    }
+    expect(() => azure({ resource: "evil.example/x?", deployment: "d" })).toThrow(/resource/);
+  });
+
+  test("a header of the user's is sent once, and in place of ours", async () => {
+    const seen: unknown[] = [];
+    const { reply } = await call(
+      ({ headers }, response) => {
+        seen.push([headers.authorization, headers["content-type"]]);
+        response.writeHead(200, events).end(hello);
+      },
+      { headers: { Authorization: "Bearer other", "Content-Type": "application/json; charset=utf-8" } },
+    );
+    expect(reply.outputText).toBe("Hello");
+    expect(seen).toEqual([["Bearer other", "application/json; charset=utf-8"]]);
+  });
+
+  test("clocks that never ring are taken, and those that make no sense refused", async () => {
+    const { reply } = await call((_, response) => void response.writeHead(200, events).end(hello), {
+      timeouts: { connect: Infinity, firstByte: Infinity, betweenChunks: Infinity, total: null },
+    });
+    expect(reply.outputText).toBe("Hello");
+    for (const connect of [0, -1, Number.NaN]) {
+      expect(() => openaiCompatible({ baseURL: base, timeouts: { connect } })).toThrow(/timeouts.connect/);
+    }
+  });
+
+  test("what every object has is no provider", () => {
+    const known = providers({ local: openaiCompatible({ baseURL: base }), other: openaiCompatible({ baseURL: base }) });
+    const call = { signal: new AbortController().signal, requestId: "r", options: {}, apiKey: null };
+    for (const provider of ["toString", "__proto__"]) {
+      const request = { ...asked([user("hi")]), model: modelRef({ id: "m", provider }) };
+      expect(() => known.stream(request, { ...call, rawChunks: false, attempt: 1 })).toThrow(
+        /no provider for the model/,
+      );
+    }
+  });
+});
+
 describe("[allm 103] keys", () => {
   test("are looked up when a call is made, and in none of what comes of it", async () => {
     const key = "sk-secret-0123456789";
@@ -366,10 +499,41 @@ describe("[allm 103] keys", () => {
     expect(JSON.stringify(told)).not.toContain(key);
   });
 
+  test.each([
+    [
+      "escaped",
+      "sk-very/secret+1234",
+      (key: string) =>
+        JSON.stringify({ error: { message: `bad ${key}` } })
+          .replaceAll("/", String.raw`\/`)
+          .replaceAll("+", String.raw`\u002b`),
+    ],
+    ["with a line break behind it", "sk-verysecret-1234\n", (key: string) => `bad ${key.trim()}`],
+  ])("that a server repeats are taken out: %s", async (_, apiKey, said) => {
+    const { error } = await call((__, response) => void response.writeHead(401).end(said(apiKey)), { apiKey });
+    expect(error?.reason).toBe("authentication_failed");
+    expect(JSON.stringify(error)).toContain("[key]");
+    expect(JSON.stringify(error)).not.toMatch(/secret/);
+  });
+
+  test("that are only a word standing in for one change nothing that is said", async () => {
+    const body = { id: "r", model: "m", choices: [{ message: { role: "assistant", content: "none, null" } }] };
+    for (const apiKey of ["none", "null"]) {
+      const { reply } = await call(
+        (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body)),
+        { apiKey },
+      );
+      expect(reply).toMatchObject({ outputText: "none, null", error: null });
+      const refused = await call((_, response) => void response.writeHead(400).end("null: none"), { apiKey });
+      expect(refused.error).toMatchObject({ reason: "invalid_request", raw: "null: none" });
+    }
+  });
+
   test("that cannot be a header do not end up in the error that says so", async () => {
     const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: "sk-bad\nkey-123456" });
     const reply = await generate(engine({ adapter, model: "m", retry: false }), "hi");
     expect(JSON.stringify(reply.error)).not.toContain("key-123456");
+    expect(reply.error).toMatchObject({ reason: "authentication_failed", retryable: false });
   });
 
   test("come from the call, the adapter, the environment or a .env file that was asked for, in this order", async () => {

@@ -16,7 +16,8 @@ import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-htt
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/index.ts";
 import { countAt, numberAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
 import { openaiResponses } from "../wire/openai-responses.ts";
-import { askForImages, checkedBase, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
+import { checkedBase } from "./base-url.ts";
+import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 
 export type OpenAIImagesOptions = ProviderOptions & {
   readonly organization?: string;

@@ -11,7 +11,8 @@ export function providers(known: { readonly [name: string]: Adapter }): Adapter 
   const names = Object.keys(known);
   const find = (request: ModelRequest) => {
     const { provider, model } = split(request.model, names);
-    const adapter = provider === null ? (names.length === 1 ? known[names[0] ?? ""] : undefined) : known[provider];
+    const adapter =
+      provider === null ? (names.length === 1 ? known[names[0] ?? ""] : undefined) : ownOf(known, provider);
     if (adapter === undefined) {
       const message = `no provider for the model ${JSON.stringify(nameOf(request.model))}; say which: ${names.map((name) => `"${name}:…"`).join(", ")}`;
       throw new EngineError("missing_model", { message });
@@ -29,6 +30,11 @@ export function providers(known: { readonly [name: string]: Adapter }): Adapter 
       return found.adapter.stream(found.request, call);
     },
   };
+}
+
+/** Not what every object has: `toString` is no provider. */
+function ownOf(known: { readonly [name: string]: Adapter }, name: string): Adapter | undefined {
+  return Object.hasOwn(known, name) ? known[name] : undefined;
 }
 
 function split(

@@ -22,14 +22,15 @@ export type KeyRequest = {
 
 /** The key for a call; where there is none, an `EngineError` says where it was looked for. */
 export async function findKey({ provider, call, source, variables, dotenv }: KeyRequest): Promise<string> {
-  if (isKey(call)) return call;
+  // Without the white space around it, as a header would have it: a server that repeats the key repeats it so.
+  if (isKey(call)) return call.trim();
   const own = typeof source === "function" ? await source() : source;
-  if (isKey(own)) return own;
+  if (isKey(own)) return own.trim();
   const environment = variables.map(variable).find(isKey);
-  if (environment !== undefined && environment !== null) return environment;
+  if (environment !== undefined && environment !== null) return environment.trim();
   const file = dotenv === null ? {} : await dotenv();
   const stored = variables.map((name) => file[name]).find(isKey);
-  if (stored !== undefined) return stored;
+  if (stored !== undefined) return stored.trim();
   const checked = ["apiKey of the call", "apiKey of the adapter", ...variables, ...(dotenv === null ? [] : [".env"])];
   throw new EngineError("missing_key", {
     provider,
@@ -63,18 +64,26 @@ export function parseDotenv(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(pairs);
 }
 
+/** Shorter ones are no secrets, but words such as `none`, which stand in for a key where none is needed. */
+const shortestKey = 8;
+
 /** The text without the key, wherever it stands. */
 export function withoutKey(text: string, key: string | null): string {
-  return key === null || key.length < 4 ? text : text.replaceAll(key, "[key]");
+  const secret = key?.trim() ?? "";
+  return secret.length < shortestKey ? text : text.replaceAll(secret, "[key]");
 }
 
 /** The failure without the key of its call, wherever an adapter, a library or a provider put it. */
 export function failureWithoutKey(failure: Failure, key: string | null): Failure {
-  if (key === null || key.length < 4) return failure;
-  const text = JSON.stringify(failure);
-  // As it stands in JSON: a key with a line break in it is written with two characters there.
-  const written = JSON.stringify(key).slice(1, -1);
-  if (!text.includes(written)) return failure;
-  const clean = parse("failure", JSON.parse(text.replaceAll(written, "[key]")));
+  const secret = key?.trim() ?? "";
+  if (secret.length < shortestKey) return failure;
+  let found = false;
+  const text = JSON.stringify(failure, (_, value: unknown) => {
+    if (typeof value !== "string" || !value.includes(secret)) return value;
+    found = true;
+    return withoutKey(value, secret);
+  });
+  if (!found) return failure;
+  const clean = parse("failure", JSON.parse(text));
   return clean.ok ? clean.value : adapterFailure("unknown");
 }

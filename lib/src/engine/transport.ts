@@ -38,6 +38,8 @@ export type TransportLimits = {
   readonly line: number;
   /** Events in one stream. */
   readonly events: number;
+  /** Of a whole stream, in bytes: also of what is no event. */
+  readonly stream: number;
 };
 
 export const defaultLimits: TransportLimits = {
@@ -45,6 +47,7 @@ export const defaultLimits: TransportLimits = {
   body: 64 * 1024 * 1024,
   line: 16 * 1024 * 1024,
   events: 2_000_000,
+  stream: 1024 * 1024 * 1024,
 };
 
 export type HttpCall = {
@@ -61,7 +64,13 @@ export type HttpCall = {
 /** What a server answered. */
 export type HttpAnswer =
   /** A stream of events. */
-  | { readonly type: "stream"; readonly headers: Headers; readonly frames: AsyncIterable<readonly Frame[]> }
+  | {
+      readonly type: "stream";
+      readonly headers: Headers;
+      readonly frames: AsyncIterable<readonly Frame[]>;
+      /** All that matters has been read: the rest may take a moment, and no more. */
+      readonly finish: () => void;
+    }
   /** A body of its own, whole. */
   | { readonly type: "body"; readonly headers: Headers; readonly text: string }
   /** A status of 400 and above, or one that leads elsewhere. */
@@ -82,24 +91,28 @@ export class TransportFailure extends Error {
 
 /** Sends a request and waits for the beginning of its answer. */
 export async function post(call: HttpCall): Promise<HttpAnswer> {
+  call.signal.throwIfAborted();
   const watch = new Watch(call);
   let response: Response;
   try {
     watch.expect("connect", call.timeouts.connect);
-    response = await call.fetch(call.url, {
+    const sent = call.fetch(call.url, {
       method: "POST",
       headers: { ...call.headers },
       body: call.body,
       signal: watch.signal,
       redirect: "manual",
     });
+    // An answer that comes when nobody waits any more is let go of.
+    sent.then((late) => (watch.isClosed ? late.body?.cancel() : undefined)).catch(() => undefined);
+    response = await watch.until(sent);
   } catch (error) {
     watch.close();
     if (call.signal.aborted) throw call.signal.reason;
     return { type: "failed", failure: watch.failure ?? unreachable(call, error) };
   }
-  const { status, headers } = response;
   try {
+    const { status, headers } = response;
     if (status < 200 || status >= 300) {
       const text = await readText(call, response, watch, call.limits.errorBody, true);
       watch.close();
@@ -111,10 +124,11 @@ export async function post(call: HttpCall): Promise<HttpAnswer> {
       watch.close();
       // Some servers forget to say that they stream.
       return looksLikeStream(text)
-        ? { type: "stream", headers, frames: framesOf(call, text) }
+        ? { type: "stream", headers, frames: framesOf(call, text), finish: () => undefined }
         : { type: "body", headers, text };
     }
-    return { type: "stream", headers, frames: readFrames(call, response, watch) };
+    const reader = response.body?.getReader();
+    return { type: "stream", headers, frames: readFrames(call, reader, watch), finish: () => watch.finish() };
   } catch (error) {
     watch.close();
     if (call.signal.aborted) throw call.signal.reason;
@@ -126,16 +140,22 @@ export async function post(call: HttpCall): Promise<HttpAnswer> {
 }
 
 /** The frames of a stream, all that one read holds at once. */
-async function* readFrames(call: HttpCall, response: Response, watch: Watch): AsyncGenerator<readonly Frame[]> {
-  const reader = response.body?.getReader();
+async function* readFrames(
+  call: HttpCall,
+  reader: ReadableStreamDefaultReader<Uint8Array> | undefined,
+  watch: Watch,
+): AsyncGenerator<readonly Frame[]> {
   const decoder = new TextDecoder();
   const lines = frameReader(call.limits.line);
   let events = 0;
+  let size = 0;
   watch.expect("first byte", call.timeouts.firstByte);
   try {
     for (;;) {
-      const read = reader === undefined ? { done: true as const, value: undefined } : await reader.read();
+      const read = reader === undefined ? { done: true as const, value: undefined } : await watch.until(reader.read());
       watch.heard();
+      size += read.value?.byteLength ?? 0;
+      if (size > call.limits.stream) throw tooMuch(call, `a stream of more than ${call.limits.stream} bytes`);
       const text = read.done ? decoder.decode() : decoder.decode(read.value, { stream: true });
       const frames = read.done ? [...lines.push(text), ...lines.end()] : lines.push(text);
       events += frames.length;
@@ -180,7 +200,7 @@ async function readText(
   watch.expect("first byte", call.timeouts.firstByte);
   try {
     for (;;) {
-      const read = await reader.read();
+      const read = await watch.until(reader.read());
       watch.heard();
       if (read.done) return text + decoder.decode();
       size += read.value.byteLength;
@@ -225,13 +245,15 @@ class Watch {
   #limit = 0;
   #since = Date.now();
   #timer: ReturnType<typeof setTimeout> | null = null;
+  #lastMoment: number | null = null;
+  #giveUp: ((reason: unknown) => void) | null = null;
   failure: Failure | null = null;
+  isClosed = false;
 
   constructor(call: HttpCall) {
     this.#call = call;
-    this.#onAbort = () => this.#controller.abort(call.signal.reason);
+    this.#onAbort = () => this.#stop(call.signal.reason);
     call.signal.addEventListener("abort", this.#onAbort, { once: true });
-    if (call.signal.aborted) this.#onAbort();
   }
 
   get signal(): AbortSignal {
@@ -245,6 +267,21 @@ class Watch {
     this.#arm();
   }
 
+  /** Waits for something, also for what does not look at the signal. One at a time. */
+  until<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#giveUp = reject;
+      work.then(resolve, reject);
+      if (this.signal.aborted) reject(this.signal.reason);
+    });
+  }
+
+  /** From now on there is a moment left, whatever is heard. */
+  finish(): void {
+    this.#lastMoment = Date.now() + momentMs;
+    this.#arm();
+  }
+
   heard(): void {
     this.#since = Date.now();
     if (this.#waitsFor === "between chunks") return;
@@ -254,6 +291,7 @@ class Watch {
   }
 
   close(): void {
+    this.isClosed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     this.#call.signal.removeEventListener("abort", this.#onAbort);
@@ -264,28 +302,42 @@ class Watch {
     const { total } = this.#call.timeouts;
     const now = Date.now();
     const own = this.#since + this.#limit - now;
-    const left = total === null ? own : Math.min(own, this.#began + total - now);
-    this.#timer = setTimeout(() => this.#look(), Math.max(0, left));
+    const ends = [total === null ? Infinity : this.#began + total - now, (this.#lastMoment ?? Infinity) - now];
+    const left = Math.min(own, ...ends);
+    this.#timer = setTimeout(() => this.#look(), Math.min(Math.max(0, left), longestTimerMs));
   }
 
   #look(): void {
     const now = Date.now();
     const { provider, timeouts } = this.#call;
     const isTotal = timeouts.total !== null && now - this.#began >= timeouts.total;
+    if (this.#lastMoment !== null && now >= this.#lastMoment)
+      return this.#stop(new Error(`${provider} did not hang up`));
     if (!isTotal && now - this.#since < this.#limit) return this.#arm();
     const [what, limit] = isTotal ? ["an end", timeouts.total ?? 0] : [words[this.#waitsFor], this.#limit];
     const message = `${provider}: ${what} did not come within ${limit} ms`;
     this.failure = adapterFailure("timeout", { provider, message });
-    this.#controller.abort(new Error(message));
+    this.#stop(new Error(message));
+  }
+
+  #stop(reason: unknown): void {
+    this.#controller.abort(reason);
+    this.#giveUp?.(reason);
   }
 }
+
+/** What a server gets to hang up, once its reply is whole. */
+const momentMs = 1000;
+/** What a timer can hold; a later end is looked at again. */
+const longestTimerMs = 2 ** 31 - 1;
 
 const words = { connect: "an answer", "first byte": "a first byte", "between chunks": "the next piece" } as const;
 
 /** How long a server asked to wait, from whatever header says it. */
 export function retryAfter(headers: Headers, now: number): number | null {
-  const ms = Number(headers.get("retry-after-ms") ?? Number.NaN);
-  if (Number.isFinite(ms) && ms >= 0) return ms;
+  const exact = headers.get("retry-after-ms") ?? "";
+  const ms = Number(exact);
+  if (exact.trim() !== "" && Number.isFinite(ms) && ms >= 0) return ms;
   const after = headers.get("retry-after");
   if (after !== null) {
     const seconds = Number(after);

@@ -59,4 +59,43 @@ export function benchWire(): void {
       },
     ]),
   );
+
+  growing();
+}
+
+function call(fields: object, text: string): object {
+  return { tool_calls: [{ ...fields, function: { name: "f", arguments: text } }] };
+}
+
+/** A piece costs the same however many came before it: the last eighth of a long stream beside the first. */
+function growing(): void {
+  const count = 32_000;
+  const deltas: readonly (readonly [string, (n: number) => object])[] = [
+    ["text", () => ({ content: "a" })],
+    ["annotations", (n) => ({ annotations: [{ n }] })],
+    ["a list nobody knows", (n) => ({ odd: [n] })],
+    ["an object nobody knows", (n) => ({ odd: { [`k${n}`]: n } })],
+    ["reasoning", (n) => ({ reasoning_details: [{ type: "reasoning.text", text: "a", index: n }] })],
+    ["a name with every piece", (n) => call({ index: 0, id: "c" }, n === 0 ? '{"a":"' : "}{}{}{}{}{}{")],
+    ["calls that share an id", (n) => call({ index: n, id: "c" }, "{}")],
+    ["calls without an index", (n) => call({ id: `c${n}` }, "{}")],
+  ];
+  console.log(`\nthe last ${count / 8} pieces of ${count}, beside the first`);
+  for (const [what, delta] of deltas) {
+    const frames = Array.from({ length: count }, (_, n) => {
+      const choice = { index: 0, delta: delta(n), logprobs: what === "text" ? { content: [{ n }] } : null };
+      return { event: null, data: JSON.stringify({ choices: [choice] }) };
+    });
+    const route = { provider: "x", endpoint: "x", model: "m" };
+    const decoder = openaiChat.decoder({ route, rawChunks: false, quirks: noQuirks });
+    const timed = (from: number, to: number): number => {
+      const before = performance.now();
+      decoder.push(frames.slice(from, to));
+      return performance.now() - before;
+    };
+    const first = timed(0, count / 8);
+    timed(count / 8, (count * 7) / 8);
+    const last = timed((count * 7) / 8, count);
+    console.log(`  ${what.padEnd(40)} × ${(last / first).toFixed(2)}`);
+  }
 }

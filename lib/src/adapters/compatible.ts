@@ -87,7 +87,7 @@ const presets = {
     variables: ["MISTRAL_API_KEY"],
     quirks: {
       streamUsage: false,
-      callIds: { maxLength: 9, pattern: "alphanumeric" },
+      callIds: { maxLength: 9, pattern: "letters_and_digits", exact: true },
       without: ["seed", "parallel_tool_calls"],
     },
   },

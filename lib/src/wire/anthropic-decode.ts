@@ -7,7 +7,8 @@
 //      result it is with what a tool of the provider's returned. Citations stand in both places; blocks nobody here understands are kept whole.
 //   4. `message_stop` is the end. A second `message_start` of the same message is a duplicate; of another one while the first is open, it is the
 //      work of a gateway that tried again, and the reply is broken: its thinking could never be sent back.
-//   5. Blocks may come with `message_start` already: replies to code that calls tools do.
+//   5. A call that begins again in its place is the same call. Different calls of the same id are told apart; one without an id gets one.
+//   6. Blocks may come with `message_start` already: replies to code that calls tools do.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../model/index.ts";
 import type { Decoder, ErrorAnswer, Frame, WireContext } from "./codec.ts";
@@ -15,7 +16,7 @@ import type { Decoder, ErrorAnswer, Frame, WireContext } from "./codec.ts";
 import { MisuseError, opaquePart, streamFailure, toolResultPart, usage } from "../model/index.ts";
 import { classify } from "./classify.ts";
 import { asObject, countAt, listAt, objectAt, objectsAt, parseJson, textAt } from "./fields.ts";
-import { argumentsOf, ReplyBuilder } from "./reply-builder.ts";
+import { argumentsOf, isStorable, rawChunk, ReplyBuilder } from "./reply-builder.ts";
 
 /** What became of an event, for the count. */
 type Heard = "understood" | "opaque" | "unknown";
@@ -52,6 +53,8 @@ function kindOf(type: string): BlockKind {
 class Reply {
   readonly #builder: ReplyBuilder;
   readonly #open = new Map<number, OpenBlock>();
+  /** Calls that have begun, by place and id. */
+  readonly #called = new Set<string>();
   #begun = 0;
   #counts: JsonObject = {};
   #usage: Usage | null = null;
@@ -71,7 +74,8 @@ class Reply {
     this.id = textAt(message, "id");
     this.#model = textAt(message, "model");
     this.ended(message, message);
-    const whole = objectsAt(message, "content").flatMap((block) => {
+    const whole = objectsAt(message, "content").flatMap((block, at) => {
+      this.#isCalled(at, block);
       const begun = this.#begin(block);
       return [...begun.events, ...this.#close(begun.block)];
     });
@@ -94,10 +98,26 @@ class Reply {
   }
 
   begin(index: number, block: JsonObject): readonly ModelEvent[] {
+    if (this.#isCalled(index, block)) return [];
     const before = this.stop(index);
     const begun = this.#begin(block);
     this.#open.set(index, begun.block);
     return [...before, ...begun.events];
+  }
+
+  /** Has this call, or the result of a call, begun in this place before? From now on it has. */
+  #isCalled(index: number, block: JsonObject): boolean {
+    const kind = kindOf(textAt(block, "type") ?? "");
+    if (kind !== "call" && kind !== "provider_call" && kind !== "result") return false;
+    const id = textAt(block, kind === "result" ? "tool_use_id" : "id") ?? "";
+    const open = this.#open.get(index);
+    // Without an id only the block that has just begun can be the same.
+    if (id === "")
+      return open?.kind === kind && open.input === "" && textAt(open.fields, "name") === textAt(block, "name");
+    const key = `${index}:${kind}:${id}`;
+    const isKnown = this.#called.has(key);
+    this.#called.add(key);
+    return isKnown;
   }
 
   kindAt(index: number): BlockKind | null {
@@ -187,7 +207,8 @@ class Reply {
       case "call":
       case "provider_call": {
         const providerExecuted = kind === "provider_call";
-        const called = textAt(fields, "id") ?? `call_${id}`;
+        const given = textAt(fields, "id") ?? "";
+        const called = given === "" ? `call_${id}` : given;
         const name = textAt(fields, "name") ?? "";
         return { block, events: [this.#builder.callStart(called, name, { providerExecuted, key: id })] };
       }
@@ -215,8 +236,10 @@ class Reply {
         return [builder.textEnd(id, { provider, metadata: cited })];
       }
       case "thinking": {
-        const provider = builder.replay(except(fields, ["thinking"]));
-        return [builder.reasoningEnd(id, { redacted: !block.hasText, provider })];
+        // The API takes back only thinking it has signed.
+        const isSigned = (textAt(fields, "signature") ?? "") !== "";
+        const provider = isSigned ? builder.replay(except(fields, ["thinking"])) : null;
+        return [builder.reasoningEnd(id, { redacted: isSigned && !block.hasText, provider })];
       }
       case "redacted_thinking":
         return [builder.reasoningEnd(id, { redacted: true, provider: builder.replay(fields) })];
@@ -318,8 +341,7 @@ export function anthropicDecoder(context: WireContext): Decoder {
 
   function read({ event, data }: Frame): readonly ModelEvent[] {
     const parsed = parseJson(data);
-    const raw: readonly ModelEvent[] =
-      context.rawChunks && parsed !== null ? [{ type: "raw_chunk", chunk: parsed.value }] : [];
+    const raw: readonly ModelEvent[] = context.rawChunks && parsed !== null ? [rawChunk(parsed.value)] : [];
     const object = parsed === null ? null : asObject(parsed.value);
     if (isOver || (object === null && event !== "error")) {
       heard.unknown += 1;
@@ -343,7 +365,7 @@ export function anthropicDecoder(context: WireContext): Decoder {
 
 /** The events of a whole message, or of the error in its place. */
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
-  const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
+  const raw: readonly ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
   const message = asObject(body);
   if (message === null || message["content"] === undefined) return [...raw, errorEvent(body, context)];
   const reply = new Reply(context);
@@ -357,11 +379,8 @@ export function decodeReply(body: Json, context: WireContext): readonly ModelEve
 
 /** What can be read but not stored, because it is nested too deep or too large, fails the reply. */
 function malformed(cause: unknown, { route }: WireContext): ModelEvent {
-  if (!(cause instanceof MisuseError)) throw cause;
-  return {
-    type: "error",
-    error: streamFailure("malformed_event", { provider: route.provider, message: cause.message }),
-  };
+  const why = cause instanceof MisuseError ? { message: cause.message } : { cause };
+  return { type: "error", error: streamFailure("malformed_event", { provider: route.provider, ...why }) };
 }
 
 /** What went wrong, from `{"type":"error","error":{"type":…,"message":…},"request_id":…}` or whatever stands in its place. */
@@ -410,23 +429,28 @@ const counted = [
   "server_tool_use",
 ];
 
-/** Usage with the prompt counted whole: the provider counts what came from a cache, and what went there, on their own. */
+/**
+ * Usage with the prompt counted whole: the provider counts what came from a cache, and what went there, on their own. A count that is none is
+ * left out: it does not cost the reply.
+ */
 function usageOf(spent: JsonObject): Usage {
   const fresh = countAt(spent, "input_tokens");
   const cached = countAt(spent, "cache_read_input_tokens");
   const written = countAt(spent, "cache_creation_input_tokens");
-  const inputTokens = fresh === null ? null : fresh + (cached ?? 0) + (written ?? 0);
+  const sum = fresh === null ? null : fresh + (cached ?? 0) + (written ?? 0);
   const used = Object.entries(objectAt(spent, "server_tool_use") ?? {})
-    .filter(([, count]) => typeof count === "number" && count > 0)
+    .filter(([, count]) => typeof count === "number" && Number.isFinite(count) && count > 0)
     .map(([name, count]): [string, Json] => [name.replace(/_requests$/, ""), count]);
   return usage({
-    inputTokens,
+    inputTokens: Number.isSafeInteger(sum) ? sum : null,
     outputTokens: countAt(spent, "output_tokens"),
     cachedInputTokens: cached,
     cacheWriteInputTokens: written,
     reasoningTokens: countAt(objectAt(spent, "output_tokens_details"), "thinking_tokens"),
     toolUsage: Object.fromEntries(used),
-    extra: except(spent, counted),
+    extra: Object.fromEntries(
+      Object.entries(except(spent, counted)).filter(([key, value]) => isStorable({ [key]: value })),
+    ),
   });
 }
 

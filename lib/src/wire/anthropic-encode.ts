@@ -2,7 +2,7 @@
 //
 // Rules:
 //   1. The API takes turns: what follows in the same role is one message, and the results of a step come first in the one that answers it.
-//   2. Blank text is refused by the API and says nothing: it is left out.
+//   2. Blank text is refused by the API and says nothing: it is left out. So is a message of nothing else, and that is said.
 //   3. Reasoning goes back as the very block it was, in the place it had. A call the provider ran goes back only together with its result.
 //   4. What a message looks like is remembered by its identity and route, so a long history is converted once.
 
@@ -18,13 +18,13 @@ import type {
   ToolMessage,
   UserPart,
 } from "../model/index.ts";
-import type { LeftOut, Quirks, WireContext } from "./codec.ts";
+import type { LeftOut, WireContext } from "./codec.ts";
 
-import { AdapterError, imageFromBase64, imageToBinary, replayFor, visibleText } from "../model/index.ts";
+import { AdapterError, imageFromBase64, imageToBinary, messageText, replayFor, visibleText } from "../model/index.ts";
 import { asObject, said } from "./fields.ts";
-import { legalId, sendableHistory } from "./history.ts";
+import { nothingToSend, sendableHistory } from "./history.ts";
 
-const defaultCallIds: CallIds = { maxLength: 64, pattern: "alphanumeric" };
+const defaultCallIds = { maxLength: 64, pattern: "alphanumeric" } as const;
 
 /** A message as the API has it. Paths in `left` are those within the message. */
 type Wire = {
@@ -38,29 +38,28 @@ const memory = new WeakMap<Message, { readonly key: string; readonly wire: Wire 
 
 /** The messages of a request but for its instructions. What is not sent is added to `left`. */
 export function encodeMessages(messages: readonly Message[], context: WireContext, left: LeftOut[]): Json {
-  const callIds = context.quirks.callIds ?? defaultCallIds;
   const { provider, endpoint, model } = context.route;
-  const key = JSON.stringify([provider, endpoint, model, callIds.maxLength, callIds.pattern]);
-  const sendable = sendableHistory(messages, callIds);
+  const key = JSON.stringify([provider, endpoint, model]);
+  const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds);
   left.push(...sendable.left);
-  // Where the messages stood: answers have moved to their calls, everything else is in its order.
-  const places = messages.flatMap(({ role }, index) => (role === "tool" ? [] : [index]));
-  let next = 0;
-  let place = 0;
   const turns: { readonly role: Wire["role"]; readonly content: JsonObject[] }[] = [];
-  for (const message of sendable.messages) {
-    if (message.role !== "tool") {
-      place = places[next] ?? place;
-      next += 1;
+  for (const [index, message] of sendable.messages.entries()) {
+    const at = `messages[${sendable.places[index] ?? index}]`;
+    if (message.role === "system") {
+      if (messageText(message).trim() === "") left.push({ path: at, reason: "repaired" });
+      continue;
     }
-    if (message.role === "system") continue;
-    const wire = remembered(message, key, context.route, callIds);
-    left.push(...wire.left.map(({ path, reason }) => ({ path: `messages[${place}].${path}`, reason })));
-    if (wire.blocks.length === 0) continue;
+    const wire = remembered(message, key, context.route);
+    left.push(...wire.left.map(({ path, reason }) => ({ path: `${at}.${path}`, reason })));
+    if (wire.blocks.length === 0) {
+      left.push({ path: at, reason: "repaired" });
+      continue;
+    }
     const last = turns.at(-1);
     if (last?.role === wire.role) last.content.push(...wire.blocks);
     else turns.push({ role: wire.role, content: [...wire.blocks] });
   }
+  if (turns.length === 0) throw nothingToSend(context.route);
   return turns.map(({ role, content }, index) => ({
     role,
     content: role === "assistant" && index === turns.length - 1 ? prefill(content) : content,
@@ -77,17 +76,16 @@ function prefill(content: readonly JsonObject[]): readonly JsonObject[] {
 }
 
 type Said = Exclude<Message, { readonly role: "system" }>;
-type CallIds = NonNullable<Quirks["callIds"]>;
 
-function remembered(message: Said, key: string, route: ProviderRoute, callIds: CallIds): Wire {
+function remembered(message: Said, key: string, route: ProviderRoute): Wire {
   const known = memory.get(message);
   if (known?.key === key) return known.wire;
-  const wire = wireOf(message, route, callIds);
+  const wire = wireOf(message, route);
   memory.set(message, { key, wire });
   return wire;
 }
 
-function wireOf(message: Said, route: ProviderRoute, callIds: CallIds): Wire {
+function wireOf(message: Said, route: ProviderRoute): Wire {
   switch (message.role) {
     case "user":
     case "event":
@@ -95,7 +93,7 @@ function wireOf(message: Said, route: ProviderRoute, callIds: CallIds): Wire {
     case "tool":
       return { role: "user", blocks: [resultBlock(message, route)], left: [] };
     case "assistant":
-      return assistantWire(message, route, callIds);
+      return assistantWire(message, route);
   }
 }
 
@@ -195,7 +193,7 @@ function resultBlock(message: ToolMessage, route: ProviderRoute): JsonObject {
   return said({ type: "tool_result", tool_use_id: toolCallId, content, is_error: isError ? true : null });
 }
 
-function assistantWire(message: AssistantMessage, route: ProviderRoute, callIds: CallIds): Wire {
+function assistantWire(message: AssistantMessage, route: ProviderRoute): Wire {
   const { content, toolCalls } = message;
   const left: LeftOut[] = [];
   const placed = new Set<ToolCall>();
@@ -208,17 +206,12 @@ function assistantWire(message: AssistantMessage, route: ProviderRoute, callIds:
     blocks.push(...textBlocks(content));
   } else {
     const lost = lostResults(content, route);
-    const seen = new Map<string, number>();
     content.forEach((part, index) => {
       if (part.type !== "tool_call" || part.providerExecuted !== null) {
         blocks.push(...partBlocks(part, `content[${index}]`, route, lost, left));
         return;
       }
-      // The name the call has here: a second one of the same id has got its own (history.ts).
-      const before = seen.get(part.toolCallId) ?? 0;
-      seen.set(part.toolCallId, before + 1);
-      const own = before === 0 ? part.toolCallId : `${part.toolCallId}~${before + 1}`;
-      const found = toolCalls.find(({ id }) => id === own || id === legalId(own, callIds));
+      const found = toolCalls.find(({ id }) => id === part.toolCallId);
       if (found !== undefined && !placed.has(found)) call(found);
     });
   }

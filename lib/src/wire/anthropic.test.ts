@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { Collector } from "everturn/kernel";
-import { assistant, imagePart, messageText, parse, request, toolResult, toolSpec, user } from "everturn/model";
+import { assistant, imagePart, isEvent, messageText, parse, request, toolResult, toolSpec, user } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
@@ -262,7 +262,9 @@ describe("[allm 112] replies", () => {
           event: word,
           data: JSON.stringify({ ...Object(rest), type: word }),
         }));
-        expect(terminals([...decoder.push(frames), ...decoder.end(), ...decoder.end()])).toBe(1);
+        const out = [...decoder.push(frames), ...decoder.end(), ...decoder.end()];
+        expect(terminals(out)).toBe(1);
+        expect(out.filter((event) => !isEvent(event))).toEqual([]);
       }),
     );
     for (const data of ["[DONE]", "", "7", "null", "{"]) {
@@ -284,6 +286,129 @@ describe("[allm 112] replies", () => {
     }
     for (const body of [null, 7, "<html>", [], {}, { content: 3 }])
       expect(terminals(anthropicMessages.decodeReply(body, context))).toBe(1);
+  });
+
+  const pushed = (data: readonly (Json | string)[], given: WireContext = context): readonly ModelEvent[] => {
+    const decoder = anthropicMessages.decoder(given);
+    const frames = data.map((one) => ({ event: null, data: typeof one === "string" ? one : JSON.stringify(one) }));
+    return [...decoder.push(frames), ...decoder.end()];
+  };
+  const called = (events: readonly ModelEvent[]) => ({
+    begun: events.flatMap((event) => (event.type === "tool_call_started" ? [event.id] : [])),
+    kept: folded(events).toolCalls.map(({ id, arguments: given }) => [id, given]),
+  });
+  const start = (index: number, content_block: Json) => ({ type: "content_block_start", index, content_block });
+  const input = (index: number, partial_json: string) => ({
+    type: "content_block_delta",
+    index,
+    delta: { type: "input_json_delta", partial_json },
+  });
+  const stop = (index: number) => ({ type: "content_block_stop", index });
+  const over = { type: "message_stop" };
+  const use = (id: string) => ({ type: "tool_use", id, name: "step", input: {} });
+
+  test("a block that begins twice makes no second call", () => {
+    const once = { begun: ["x"], kept: [["x", { n: 1 }]] };
+    const open = [start(0, use("x")), start(0, use("x")), input(0, '{"n":1}'), start(0, use("x")), stop(0), over];
+    expect(called(pushed(open))).toEqual(once);
+    const whole = [start(0, use("x")), input(0, '{"n":1}'), stop(0)];
+    expect(called(pushed([...whole, ...whole, over]))).toEqual(once);
+    const unnamed = [start(0, use("")), start(0, use("")), input(0, '{"n":1}'), stop(0), over];
+    expect(called(pushed(unnamed))).toEqual({ begun: ["call_0"], kept: [["call_0", { n: 1 }]] });
+  });
+
+  test("different calls of the same id stay two, under ids of their own", () => {
+    const both = { begun: ["x", "x~2"], kept: ["x", "x~2"].map((id, n) => [id, { n }]) };
+    const blocks = [0, 1].flatMap((at) => [start(at, use("x")), input(at, `{"n":${at}}`), stop(at)]);
+    expect(called(pushed([...blocks, over]))).toEqual(both);
+    const content = [0, 1].map((n) => ({ ...use("x"), input: { n } }));
+    expect(called(anthropicMessages.decodeReply({ content }, context))).toEqual(both);
+    // Servers that number all blocks 0.
+    const flat = ["x", "y"].flatMap((id) => [start(0, use(id)), stop(0)]);
+    expect(called(pushed([...flat, over])).begun).toEqual(["x", "y"]);
+  });
+
+  test("a call without an id gets one that is free", () => {
+    const content = [use("call_1"), use("")];
+    expect(called(anthropicMessages.decodeReply({ content }, context)).begun).toEqual(["call_1", "call_1~2"]);
+  });
+
+  test("thinking that was never signed is shown and does not go back", () => {
+    const think = { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "Hm." } };
+    const text = { type: "content_block_delta", index: 1, delta: { type: "text_delta", text: "Hi" } };
+    const begin = start(0, { type: "thinking", thinking: "", signature: "" });
+    const { message } = folded(
+      pushed([begin, think, stop(0), start(1, { type: "text", text: "" }), text, stop(1), over]),
+    );
+    expect(message?.content).toMatchObject([
+      { type: "reasoning", text: "Hm.", redacted: false, provider: null },
+      { type: "text", text: "Hi" },
+    ]);
+    if (message === null) throw new Error("no message");
+    expect(
+      anthropicMessages.encode(request([user("hi"), message, user("go on")]), context).body["messages"],
+    ).toMatchObject([
+      { role: "user" },
+      { role: "assistant", content: [{ type: "text", text: "Hi" }] },
+      { role: "user" },
+    ]);
+  });
+
+  test("W1: whatever is nested too deep, every event can be stored", () => {
+    for (const depth of [130, 100_000]) {
+      const deep = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+      const blocks = [
+        '{"type":"thinking","thinking":"Hm.","signature":"s","x":DEEP}',
+        '{"type":"redacted_thinking","data":DEEP}',
+        '{"type":"text","text":"Hi","citations":[DEEP]}',
+        '{"type":"tool_use","id":"t","name":"n","input":DEEP}',
+        '{"type":"web_search_tool_result","tool_use_id":"t","content":DEEP}',
+        '{"type":"x","y":DEEP}',
+      ];
+      const frames = [
+        ...blocks.map((block) => `{"type":"content_block_start","index":0,"content_block":${block}}`),
+        '{"type":"error","error":{"type":"api_error","message":"no","x":DEEP}}',
+        '{"error":{"message":"no","x":DEEP}}',
+        '{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":DEEP},"usage":{"x":DEEP}}',
+        '{"type":"ping","x":DEEP}',
+        '{"type":"new","x":DEEP}',
+      ];
+      for (const frame of frames) {
+        const events = pushed([frame.replaceAll("DEEP", deep), over], { ...context, rawChunks: true });
+        expect(terminals(events)).toBe(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+      const bodies = [...blocks.map((block) => `{"content":[${block}]}`), '{"error":{"message":"no","x":DEEP}}'];
+      for (const body of [...bodies, '{"content":[],"stop_sequence":DEEP,"usage":{"x":DEEP}}']) {
+        const given = { ...context, rawChunks: true };
+        const events = anthropicMessages.decodeReply(json(body.replaceAll("DEEP", deep)), given);
+        expect(terminals(events)).toBe(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+    }
+  });
+
+  test("facts about a reply that cannot be stored do not cost the reply", () => {
+    const deep = `${"[".repeat(130)}${"]".repeat(130)}`;
+    const delta = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":${deep},"container":{"id":"c"}}}`;
+    const end = pushed([start(0, { type: "text", text: "Hi" }), stop(0), delta, over]).at(-1);
+    expect(end).toMatchObject({ type: "message_completed", message: { content: "Hi" } });
+    expect(end).toHaveProperty("metadata", { container: { id: "c" } });
+  });
+
+  test("a count that is none costs only itself", () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    const spent = (usage: string) =>
+      folded(
+        pushed([start(0, { type: "text", text: "Hi" }), stop(0), `{"type":"message_delta","usage":${usage}}`, over]),
+      );
+    const sum = spent(`{"input_tokens":${most},"cache_read_input_tokens":${most},"output_tokens":5}`);
+    expect(sum).toMatchObject({ error: null, outputText: "Hi", usage: { inputTokens: null, outputTokens: 5 } });
+    const odd = spent(
+      '{"input_tokens":1e20,"output_tokens":5,"server_tool_use":{"a_requests":1e999,"b_requests":2},"x":1e999}',
+    );
+    expect(odd).toMatchObject({ error: null, outputText: "Hi" });
+    expect(odd.usage).toMatchObject({ inputTokens: null, outputTokens: 5, toolUsage: { b: 2 }, extra: {} });
   });
 
   test("errors", () => {

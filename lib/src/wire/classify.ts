@@ -1,6 +1,6 @@
 // What a provider's refusal means: which reason, and whether it is worth trying again. By status first, then by the words providers use.
 
-import type { AdapterErrorReason, AdapterFailure } from "../model/index.ts";
+import type { AdapterErrorReason, AdapterFailure, Json } from "../model/index.ts";
 import type { ErrorAnswer, WireContext } from "./codec.ts";
 
 import { adapterFailure } from "../model/index.ts";
@@ -69,11 +69,20 @@ export function classify(answer: ErrorAnswer, complaint: Complaint, { route }: W
     requestId,
     retryAfterMs,
     code: complaint.code,
-    raw: typeof body === "string" ? body : JSON.stringify(body),
+    raw: typeof body === "string" ? body : written(body),
     ...(complaint.message === null ? {} : { message: `${route.provider}: ${complaint.message}` }),
     ...(exhausted ? { retryable: false, kind: "quota" as const } : {}),
     ...(status === 409 || status === 408 || status === 425 ? { retryable: true } : {}),
   });
+}
+
+/** The body as text; nothing when it is nested too deep to be written. */
+function written(body: Json): string | null {
+  try {
+    return JSON.stringify(body);
+  } catch {
+    return null;
+  }
 }
 
 function reasonOf(status: number | null, words: string): AdapterErrorReason {

@@ -55,8 +55,15 @@ export type Quirks = {
   readonly without?: readonly string[];
   /** Where reasoning text stands in deltas and messages of chat servers that send it. */
   readonly reasoningField?: "reasoning" | "reasoning_content";
-  /** Longest id of a call, and the only characters it may have. */
-  readonly callIds?: { readonly maxLength: number; readonly pattern: "alphanumeric" | "any" };
+  /**
+   * Longest id of a call, and the only characters it may have: `alphanumeric` takes `_` and `-` too, `letters_and_digits` does not. `exact`: ids have
+   * that length, no other.
+   */
+  readonly callIds?: {
+    readonly maxLength: number;
+    readonly pattern: "alphanumeric" | "letters_and_digits" | "any";
+    readonly exact?: boolean;
+  };
 };
 
 export const noQuirks: Quirks = {};

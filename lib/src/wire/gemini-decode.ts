@@ -5,7 +5,8 @@
 //      signature begins a new part.
 //   2. Calls are known by the API's id. Where it gives none they are counted (`call_0`); an id that was counted is never sent back.
 //   3. The end is a `finishReason`, or a prompt that was blocked. After it only usage is listened to.
-//   4. Parts of kinds we do not read (code that Gemini ran, searches, media) stay in their place, whole, as opaque parts.
+//   4. What no event can hold is not told as it came: numbers that are none are `null`, and a body nested too deep is malformed.
+//   5. Parts of kinds we do not read (code that Gemini ran, searches, media) stay in their place, whole, as opaque parts.
 
 import type { AdapterFailure, Failure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../model/index.ts";
 import type { Decoder, ErrorAnswer, Frame, WireContext } from "./codec.ts";
@@ -14,7 +15,7 @@ import { adapterFailure, opaquePart, streamFailure, usage as usageFrom } from ".
 import { classify } from "./classify.ts";
 import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, parseJson, said, textAt } from "./fields.ts";
 import { PartialArguments } from "./gemini-arguments.ts";
-import { ReplyBuilder } from "./reply-builder.ts";
+import { rawChunk, ReplyBuilder } from "./reply-builder.ts";
 
 export function decoder(context: WireContext): Decoder {
   const reading = new Reading(context, true);
@@ -75,12 +76,15 @@ class Reading {
     return this.#fail(streamFailure("malformed_event", { provider: this.#context.route.provider, raw: text }));
   }
 
-  value(value: Json): readonly ModelEvent[] {
-    const raw: readonly ModelEvent[] = this.#context.rawChunks ? [{ type: "raw_chunk", chunk: value }] : [];
-    if (isTooDeep(value, maxDepth)) {
+  value(given: Json): readonly ModelEvent[] {
+    const isDeep = isTooDeep(given, maxDepth);
+    const value = isDeep ? null : finite(given);
+    const raw: readonly ModelEvent[] = this.#context.rawChunks ? [rawChunk(value)] : [];
+    if (isDeep) {
       this.heard.unknown += 1;
       const message = `nested more than ${maxDepth} levels deep`;
-      return this.#fail(streamFailure("malformed_event", { provider: this.#context.route.provider, message }));
+      const error = streamFailure("malformed_event", { provider: this.#context.route.provider, message });
+      return [...raw, ...this.#fail(error)];
     }
     const chunk = asObject(value);
     if (chunk === null) {
@@ -238,7 +242,7 @@ class Reading {
     const end =
       raw === null
         ? this.#builder.callEnd(key, { arguments: { ...object, ...whole?.arguments }, provider })
-        : this.#builder.callEnd(key, { raw, provider });
+        : this.#builder.callEnd(key, isReadable(raw) ? { raw, provider } : { arguments: null, provider });
     if (end !== null) events.push(end);
   }
 
@@ -298,6 +302,22 @@ function isTooDeep(value: Json, levels: number): boolean {
   if (levels === 0) return true;
   for (const one of Object.values(value)) if (isTooDeep(one, levels - 1)) return true;
   return false;
+}
+
+/** The same with `null` for numbers that JSON text can hold and JSON cannot: `1e999`. */
+function finite(value: Json): Json {
+  return isWritable(value) ? value : (parseJson(JSON.stringify(value))?.value ?? null);
+}
+
+function isWritable(value: Json): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  return typeof value !== "object" || value === null || Object.values(value).every(isWritable);
+}
+
+/** Arguments written as text are no part of the body whose depth was looked at. */
+function isReadable(raw: string): boolean {
+  const parsed = parseJson(raw);
+  return parsed === null || (!isTooDeep(parsed.value, maxDepth) && isWritable(parsed.value));
 }
 
 function blockOf(feedback: JsonObject | null): string | null {
@@ -360,13 +380,16 @@ function usageOf(told: JsonObject | null): Usage | null {
   });
 }
 
+/** `null` also where the sum is too large to be a count. */
 function sum(left: number | null, right: number | null): number | null {
-  return left === null || right === null ? (left ?? right) : left + right;
+  const both = left === null || right === null ? (left ?? right) : left + right;
+  return both !== null && Number.isSafeInteger(both) ? both : null;
 }
 
 /** `google.rpc.Status`, in a list of one when the stream was asked for without `alt=sse`. */
 export function decodeError(answer: ErrorAnswer, context: WireContext): AdapterFailure {
-  const { body, status } = answer;
+  const { body } = answer;
+  const status = isHttpStatus(answer.status) ? answer.status : null;
   const outer = Array.isArray(body) ? asObject(listAt({ body }, "body")[0]) : asObject(body);
   const error = objectAt(outer, "error");
   const details = objectsAt(error, "details");
@@ -389,6 +412,11 @@ export function decodeError(answer: ErrorAnswer, context: WireContext): AdapterF
   const isDaily = quotas.some((id) => id.includes("PerDay"));
   const retryable = isDaily ? false : delay !== null || quotas.length > 0 || failure.retryable;
   return { ...failure, retryable };
+}
+
+/** Bodies hold any number as their code. */
+function isHttpStatus(status: number | null): boolean {
+  return status !== null && Number.isInteger(status) && status >= 100 && status <= 599;
 }
 
 /** A duration as protobuf writes it: `34.4s`. */

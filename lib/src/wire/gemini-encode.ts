@@ -7,6 +7,7 @@
 //   3. An id goes back only if the API gave it on this route; without ids, results belong to calls by name and order.
 //   4. Gemini 3 refuses a reply whose first call has no signature. One that another model made goes with the word Google has for that.
 //   5. A message is encoded once for a route, however often it is sent.
+//   6. Turns without parts are refused: a message with nothing to send is left out, and that is said.
 
 import type {
   AssistantMessage,
@@ -27,12 +28,13 @@ import type { EncodedRequest, LeftOut, WireContext } from "./codec.ts";
 
 import { AdapterError, replayFor, visibleText } from "../model/index.ts";
 import { asObject, said, textAt } from "./fields.ts";
-import { sendableHistory } from "./history.ts";
+import { nothingToSend, sendableHistory } from "./history.ts";
 
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
   const left: LeftOut[] = [];
   const { system, contents } = turns(request.messages, route, left);
+  if (contents.length === 0 && request.options["contents"] === undefined) throw nothingToSend(route);
   const tools = toolsOf(request, route, left);
   const config = configOf(request, context, left);
   const body = said({
@@ -45,17 +47,34 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   if (request.promptCache !== null) left.push({ path: "promptCache", reason: "unsupported" });
   if (request.parallelToolCalls === false) left.push({ path: "parallelToolCalls", reason: "unsupported" });
   return {
-    path: `/${modelPath(route.model)}:streamGenerateContent?alt=sse`,
+    path: `/${modelPath(route)}:streamGenerateContent?alt=sse`,
     body: without(merged(body, request.options), quirks.without ?? []),
     headers: {},
     left,
   };
 }
 
-/** Models are named without their collection, or with one: `tunedModels/…`. */
-function modelPath(model: string): string {
-  const name = model.includes("/") ? model : `models/${model}`;
-  return name.split("/").map(encodeURIComponent).join("/");
+/** Models are named without their collection, or with one: `tunedModels/…`. No name leads out of the base URL. */
+function modelPath(route: ProviderRoute): string {
+  const { model } = route;
+  const segments = (model.includes("/") ? model : `models/${model}`).split("/");
+  const written = segments.map((segment) => (isStep(segment) ? null : encoded(segment)));
+  if (written.includes(null)) throw refusal(`${JSON.stringify(model)} is no name of a model`, route, "invalid_request");
+  return written.join("/");
+}
+
+/** What a URL takes as a way, and not as a name. */
+function isStep(segment: string): boolean {
+  return segment === "" || segment === "." || segment === "..";
+}
+
+/** `null`: half a character, which no URL can hold. */
+function encoded(segment: string): string | null {
+  try {
+    return encodeURIComponent(segment);
+  } catch {
+    return null;
+  }
 }
 
 /** Options win, word for word; objects that are on both sides (`generationConfig`) are joined key by key. */
@@ -168,33 +187,37 @@ function turns(
 ): { readonly system: string; readonly contents: readonly JsonObject[] } {
   const history = sendableHistory(messages);
   left.push(...history.left);
-  const places = new Map(messages.map((message, index) => [message, index]));
   const system: string[] = [];
   const found: Turn[] = [];
   let calls: readonly ToolCall[] = [];
   for (const [index, message] of history.messages.entries()) {
+    const at = `messages[${history.places[index] ?? index}]`;
     if (message.role === "system") {
-      system.push(textOf(message.content));
+      const text = textOf(message.content);
+      if (text === "") left.push({ path: at, reason: "repaired" });
+      else system.push(text);
       continue;
     }
     if (message.role === "assistant") calls = message.toolCalls;
     const call = message.role === "tool" ? (calls.find(({ id }) => id === message.toolCallId) ?? null) : null;
-    const encoded = encodeOnce(message, call, route);
-    const at = `messages[${places.get(message) ?? index}]`;
-    left.push(...encoded.left.map(({ path, reason }) => ({ path: `${at}.${path}`, reason })));
-    if (encoded.parts.length === 0) continue;
+    const { parts, left: lost } = encodeOnce(message, call, route);
+    left.push(...lost.map(({ path, reason }) => ({ path: `${at}.${path}`, reason })));
+    if (parts.length === 0) {
+      left.push({ path: at, reason: "repaired" });
+      continue;
+    }
     const last = found.at(-1);
     const joins = last?.of === message.role && (message.role === "assistant" || message.role === "tool");
-    if (joins) last.parts.push(...encoded.parts);
+    if (joins) last.parts.push(...parts);
     else
       found.push({
         role: message.role === "assistant" ? "model" : "user",
         of: message.role,
-        parts: [...encoded.parts],
+        parts: [...parts],
       });
   }
   return {
-    system: system.filter((text) => text !== "").join("\n\n"),
+    system: system.join("\n\n"),
     contents: found.map(({ role, parts }) => ({ role, parts })),
   };
 }

@@ -11,6 +11,7 @@ import {
   filePart,
   imageFromFile,
   imagePart,
+  isEvent,
   orThrow,
   parse,
   request,
@@ -601,5 +602,110 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
     expect(reply.error).toBeNull();
     expect(reply.usage.totalTokens).toBe((reply.usage.inputTokens ?? 0) + (reply.usage.outputTokens ?? 0));
     expect(signatures(gemini.encode(request([user("a"), stored(events)]), context).body)).toEqual(signatures(body));
+  });
+});
+
+describe("names of models in the path", () => {
+  const pathOf = (model: string): string =>
+    gemini.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
+
+  test.each([
+    ["gemini-3-pro", "/models/gemini-3-pro"],
+    ["models/x", "/models/x"],
+    ["tunedModels/x", "/tunedModels/x"],
+    ["publishers/google/models/x", "/publishers/google/models/x"],
+    ["a b?c#d", "/models/a%20b%3Fc%23d"],
+    ["..\\x", "/models/..%5Cx"],
+    ["%2e%2e/x", "/%252e%252e/x"],
+  ])("%s", (model, path) => {
+    expect(pathOf(model)).toBe(`${path}:streamGenerateContent?alt=sse`);
+  });
+
+  test.each(["../../v1/evil", "models/../x", "./x", "..", ".", "", "/x", "models/", "a//b", "\ud800", "models/\udc00"])(
+    "%j is refused",
+    (model) => {
+      const encoding = (): string => pathOf(model);
+      expect(encoding).toThrow(AdapterError);
+      expect(encoding).toThrow(expect.objectContaining({ reason: "invalid_request" }));
+    },
+  );
+});
+
+describe("what no event can hold", () => {
+  const both = (chunk: Json, rawChunks = true): readonly (readonly ModelEvent[])[] => {
+    const to = { ...context, rawChunks };
+    return [decode([sse(chunk)], to), gemini.decodeReply(chunk, to), gemini.decodeReply([chunk], to)];
+  };
+  const nested = (levels: number): Json => JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
+  const fits = (events: readonly ModelEvent[]): void => {
+    expect(events.filter((event) => !isEvent(event))).toEqual([]);
+    expect(terminals(events)).toBe(1);
+  };
+
+  test("counts that add up to no number are unknown", () => {
+    const usageMetadata = { candidatesTokenCount: 9007199254740991, thoughtsTokenCount: 1, promptTokenCount: 2 };
+    for (const events of both({ ...says([{ text: "a" }], { finishReason: "STOP" }), usageMetadata })) {
+      fits(events);
+      expect(events.find(({ type }) => type === "usage")).toMatchObject({
+        usage: { inputTokens: 2, outputTokens: null, reasoningTokens: 1 },
+      });
+    }
+  });
+
+  test.each([1.5, 1e308, -1, 0, 99, 600, Number.MAX_SAFE_INTEGER])("a code of %s is no status", (code) => {
+    for (const events of both({ error: { code, message: "no" } })) {
+      fits(events);
+      expect(events.find(({ type }) => type === "error")).toMatchObject({ error: { status: null } });
+    }
+    const answer = { status: code, body: { error: { code } }, requestId: null, retryAfterMs: null };
+    expect(gemini.decodeError(answer, context).status).toBeNull();
+  });
+
+  test.each([90, 99, 100, 127, 128, 129, 200, 20_000])("nested %i deep", (levels) => {
+    const deep = nested(levels);
+    const end = { finishReason: "STOP" };
+    const chunks: readonly Json[] = [
+      deep,
+      says([{ executableCode: deep }], end),
+      says([{ functionCall: { name: "f", args: deep } }], end),
+      says([{ functionCall: { name: "f", args: '{"a":'.repeat(levels) + "1" + "}".repeat(levels) } }], end),
+      says([{ text: "a" }], { ...end, groundingMetadata: deep }),
+      says([{ text: "a" }], { ...end, other: deep }),
+      { ...says([{ text: "a" }], end), usageMetadata: { promptTokenCount: 1, more: deep } },
+      { error: { code: 400, message: "no", details: [deep] } },
+      { promptFeedback: { blockReason: "SAFETY", more: deep } },
+    ];
+    for (const chunk of chunks) {
+      const to = { ...context, rawChunks: true };
+      fits(gemini.decodeReply(chunk, to));
+      fits(gemini.decodeReply([chunk], to));
+      const decoder = gemini.decoder(to);
+      // Text that is nested this deep is read by `JSON.parse`, but not written by `JSON.stringify`.
+      if (levels < 1000) fits(decode([sse(chunk)], to));
+      else
+        fits([
+          ...decoder.push([{ event: null, data: `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}` }]),
+          ...decoder.end(),
+        ]);
+    }
+    const answer = {
+      status: 400,
+      body: { error: { message: "no", details: [deep] } },
+      requestId: null,
+      retryAfterMs: null,
+    };
+    expect(gemini.decodeError(answer, context).status).toBe(400);
+  });
+
+  test("numbers too large to be one", () => {
+    const texts = [
+      '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"n":1e999}}}]},"finishReason":"STOP"}]}',
+      '{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","avgLogprobs":-1e999}]}',
+      '{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"x":1e999}}',
+    ];
+    for (const text of texts) {
+      fits(decode([`data: ${text}\n\n`], { ...context, rawChunks: true }));
+      fits(gemini.decodeReply(JSON.parse(text), { ...context, rawChunks: true }));
+    }
   });
 });

@@ -5,12 +5,14 @@
 //      whatever comes first: usage stands behind the end on most servers, and some say more in between. `[DONE]` alone ends nothing.
 //   2. Frames that are no JSON are passed over.
 //   3. After the end only usage is heard.
+//   4. What the model has no room for is left out before anything else is read, from raw chunks too.
 
 import type { Json, ModelEvent } from "../model/index.ts";
 import type { Decoder, Frame, WireContext } from "./codec.ts";
 
 import { adapterFailure, streamFailure } from "../model/index.ts";
 import { asObject, objectsAt, parseJson } from "./fields.ts";
+import { held } from "./openai-chat-bounds.ts";
 import { ChatReader } from "./openai-chat-reader.ts";
 import { errorIn, failureOf, firstOf } from "./openai-chat-words.ts";
 
@@ -30,13 +32,14 @@ export function decoder(context: WireContext): Decoder {
       heard.understood += 1;
       return reader.hasEnded && !isOver ? finish() : [];
     }
-    const body = parseJson(data);
-    if (body === null) {
+    const parsed = parseJson(data);
+    if (parsed === null) {
       heard.unknown += 1;
       return [];
     }
-    const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body.value }] : [];
-    return [...raw, ...read(body.value, event)];
+    const body = held(parsed.value);
+    const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
+    return [...raw, ...read(body, event)];
   }
 
   function read(body: Json, event: string | null): readonly ModelEvent[] {
@@ -79,7 +82,8 @@ export function decoder(context: WireContext): Decoder {
 }
 
 /** Reads a whole body. */
-export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
+export function decodeReply(given: Json, context: WireContext): readonly ModelEvent[] {
+  const body = held(given);
   const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
   const answer = { status: null, body, requestId: null, retryAfterMs: null };
   if (errorIn(body) !== null) return [...raw, { type: "error", error: failureOf(answer, context) }];

@@ -6,7 +6,8 @@
 //   3. The API takes only text as the answer to a call. Images and files of answers follow in a message of the user's, behind the last answer.
 //   4. Reasoning, signatures and unknown fields go back to the route they came by, in the fields they stood in, and nowhere else.
 //   5. Arguments go back as they were written. What is no JSON object is sent as `{}`, since many servers read them and refuse the whole request.
-//   6. `quirks.without` names fields of the body and of replies that the server must not get; `options` are the caller's word and come last.
+//   6. Empty text is left out, and so is a message with nothing else to send, which is said.
+//   7. `quirks.without` names fields of the body and of replies that the server must not get; `options` are the caller's word and come last.
 
 import type {
   AssistantMessage,
@@ -24,13 +25,14 @@ import type { EncodedRequest, LeftOut, WireContext } from "./codec.ts";
 
 import { normalizeContent, replayFor, visibleText } from "../model/index.ts";
 import { asObject, flagAt, listAt, objectAt, objectsAt, said, textAt } from "./fields.ts";
-import { sendableHistory } from "./history.ts";
+import { nothingToSend, sendableHistory } from "./history.ts";
 import { mediaPiece } from "./openai-chat-media.ts";
 
 /** A message as it is sent. `left` has paths within the message. */
 type Written = { readonly left: readonly LeftOut[] } & (
   | { readonly type: "instructions"; readonly text: string }
   | { readonly type: "message"; readonly wire: JsonObject }
+  | { readonly type: "nothing" }
   | { readonly type: "answer"; readonly wire: JsonObject; readonly attached: readonly JsonObject[] }
 );
 
@@ -39,6 +41,7 @@ const remembered = new WeakMap<Message, Map<string, Written>>();
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { quirks, route } = context;
   const { messages, left } = encodeMessages(request, context);
+  if (messages.length === 0 && request.options["messages"] === undefined) throw nothingToSend(route);
   const settings = encodeSettings(request, context);
   const fields = { model: route.model, messages, ...settings.fields };
   const barred = new Set(quirks.without);
@@ -127,7 +130,6 @@ type Messages = { readonly messages: readonly JsonObject[]; readonly left: reado
 function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
-  const places = new Map(request.messages.map((message, index): [Message, number] => [message, index]));
   const { provider, endpoint, model } = route;
   const key = JSON.stringify([provider, endpoint, model, quirks.reasoningField ?? null, quirks.without ?? []]);
   const left: LeftOut[] = [...history.left];
@@ -148,13 +150,16 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
 
   for (const [at, message] of history.messages.entries()) {
     const written = recall(message, key, context);
+    const place = `messages[${history.places[at] ?? at}]`;
+    left.push(...written.left.map(({ path, reason }) => ({ path: `${place}${path}`, reason })));
+    if (written.type === "nothing") {
+      left.push({ path: place, reason: "repaired" });
+      continue;
+    }
     settle(written.type);
     if (written.type === "instructions") instructions.push(written.text);
     else out.push(written.wire);
     if (written.type === "answer") attached.push(...written.attached);
-    for (const { path, reason } of written.left) {
-      left.push({ path: `messages[${places.get(message) ?? at}]${path}`, reason });
-    }
   }
   settle(null);
   return { messages: out, left };
@@ -173,12 +178,18 @@ function recall(message: Message, key: string, context: WireContext): Written {
 
 function write(message: Message, context: WireContext): Written {
   switch (message.role) {
-    case "system":
-      return { type: "instructions", text: textOf(message.content, "\n\n"), left: [] };
-    case "event":
-      return { type: "message", wire: { role: "user", content: textOf(message.content, "\n\n") }, left: [] };
+    case "system": {
+      const text = textOf(message.content, "\n\n");
+      return text === "" ? { type: "nothing", left: [] } : { type: "instructions", text, left: [] };
+    }
+    case "event": {
+      const content = textOf(message.content, "\n\n");
+      return content === ""
+        ? { type: "nothing", left: [] }
+        : { type: "message", wire: { role: "user", content }, left: [] };
+    }
     case "user":
-      return { type: "message", wire: writeUser(message, context), left: [] };
+      return writeUser(message, context);
     case "assistant":
       return writeReply(message, context);
     case "tool":
@@ -186,24 +197,34 @@ function write(message: Message, context: WireContext): Written {
   }
 }
 
-function writeUser({ content, name }: UserMessage, context: WireContext): JsonObject {
+function writeUser({ content, name }: UserMessage, context: WireContext): Written {
   const parts = normalizeContent(content);
-  const [only] = parts;
-  const pieces = parts.map((part) =>
-    part.type === "text" ? textPiece(visibleText(part.text, part.pruneState)) : mediaPiece(part, context),
-  );
-  const isText = parts.length === 1 && only?.type === "text";
-  return said({
+  const pieces = parts
+    .map((part) =>
+      part.type === "text" ? textPiece(visibleText(part.text, part.pruneState)) : mediaPiece(part, context),
+    )
+    .filter(saysSomething);
+  if (pieces.length === 0) return { type: "nothing", left: [] };
+  const isText = pieces.length === 1 && parts.every(({ type }) => type === "text");
+  const wire = said({
     role: "user",
     name: name !== null && /^[\w-]{1,64}$/.test(name) ? name : null,
-    content: isText ? visibleText(only.text, only.pruneState) : pieces,
+    content: isText ? textAt(pieces[0] ?? null, "text") : pieces,
   });
+  return { type: "message", wire, left: [] };
+}
+
+/** A piece of text without any is refused. */
+function saysSomething(piece: JsonObject): boolean {
+  return piece["type"] !== "text" || piece["text"] !== "";
 }
 
 function writeAnswer({ toolCallId, content }: ToolMessage, context: WireContext): Written {
   const parts = normalizeContent(content);
   const texts = parts.filter((part) => part.type === "text");
-  const media = parts.flatMap((part) => (part.type === "text" ? [] : [mediaPiece(part, context)]));
+  const media = parts
+    .flatMap((part) => (part.type === "text" ? [] : [mediaPiece(part, context)]))
+    .filter(saysSomething);
   const text = textOf(texts, "\n");
   const told = text === "" && media.length > 0 ? "The result is attached below." : text;
   return {
@@ -286,6 +307,7 @@ function writeReply(message: AssistantMessage, context: WireContext): Written {
   // Servers that have the field and think want it with every call, also with those another model made.
   const field = quirks.reasoningField;
   if (calls.length > 0 && field === "reasoning_content" && !barred.has(field)) fields = { [field]: "", ...fields };
+  if (pieces.length === 0 && calls.length === 0 && Object.keys(fields).length === 0) return { type: "nothing", left };
   const hasMore = calls.length > 0 || fields["audio"] !== undefined;
   return {
     type: "message",

@@ -6,15 +6,17 @@
 //   2. One choice is read, the first that is heard of.
 //   3. Fields of a message nobody here knows are kept as opaque parts: programs answer with the message as they got it, so servers take them back.
 //   4. Reasoning carries where it stood (`field`), and the structured form some servers send (`details`), which has to go back as it was.
-//   5. An ending that is an error (`error`, `insufficient_system_resource`) is one, not a message.
+//   5. What arrives in pieces is collected in lists that grow, and put together once, at the end: a piece costs the same however many came before.
+//   6. An ending that is an error (`error`, `insufficient_system_resource`) is one, not a message.
 
 import type { Json, JsonObject, ModelEvent, Usage } from "../model/index.ts";
 import type { Decoder, WireContext } from "./codec.ts";
 
 import { adapterFailure, opaquePart, toolResultPart } from "../model/index.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, said, textAt } from "./fields.ts";
+import { isList } from "./openai-chat-bounds.ts";
 import { CallReader } from "./openai-chat-calls.ts";
-import { finishOf, isList, usageOf } from "./openai-chat-words.ts";
+import { finishOf, usageOf } from "./openai-chat-words.ts";
 import { ReplyBuilder } from "./reply-builder.ts";
 
 /** What a chunk came to, and what it counts as. */
@@ -58,13 +60,16 @@ export class ChatReader {
   #hasReasoning = false;
   #hasThinking = false;
   #field: string | null = null;
-  readonly #details: JsonObject[] = [];
+  readonly #details = new Details();
   readonly #executed = new Map<string, JsonObject>();
   #sources: JsonObject = {};
   #facts: JsonObject = {};
-  #audio: JsonObject | null = null;
+  readonly #annotations: Json[] = [];
+  readonly #logprobs = new Map<string, Json[]>();
+  readonly #audio = new Map<string, Json>();
+  #speech = "";
   /** Fields and pieces of content without a meaning here, by the word for them. */
-  readonly #kept = new Map<string, Json>();
+  readonly #kept = new Map<string, Kept>();
   #keepsSome = false;
 
   constructor(context: WireContext) {
@@ -133,11 +138,13 @@ export class ChatReader {
       : [];
     const blocks = [...this.#start(), ...this.#endReasoning(), ...text, ...refused, ...this.#endExecuted()];
     const calls = this.#calls.end();
-    for (const [kind, value] of this.#kept) {
+    for (const [kind, kept] of this.#kept) {
+      const value = valueOf(kept);
       const isPiece = kind.startsWith("content.");
       const data = isPiece ? { content: value } : { fields: { [kind]: value } };
       this.#builder.part(opaquePart(kind, this.#builder.replay(data)));
     }
+    const logprobs = Object.fromEntries(this.#logprobs);
     const isRefused = this.#hasRefusal && (reason === null || reason === "stop");
     return [
       ...blocks,
@@ -148,7 +155,7 @@ export class ChatReader {
         responseId: this.#id,
         model: this.#model,
         usage: this.#usage,
-        metadata: this.#facts,
+        metadata: this.#logprobs.size === 0 ? this.#facts : { ...this.#facts, logprobs },
       }),
     ];
   }
@@ -190,8 +197,7 @@ export class ChatReader {
       ...objectsAt(message, "tool_calls").flatMap((entry) => this.#calls.hear(entry, isWhole)),
       ...(called === null ? [] : this.#calls.hear({ index: 0, function: called }, isWhole)),
     ];
-    const annotations = listAt(message, "annotations");
-    if (annotations.length > 0) this.#addSources("annotations", annotations);
+    for (const annotation of listAt(message, "annotations")) this.#annotations.push(annotation);
     for (const [key, value] of Object.entries(message)) if (!messageFields.has(key)) this.#keep(key, value);
     return events;
   }
@@ -239,21 +245,22 @@ export class ChatReader {
       fields.find((name) => textAt(message, name) !== null);
     if (field !== undefined) this.#field ??= field;
     const details = objectsAt(message, "reasoning_details");
-    for (const detail of details) addDetail(this.#details, detail, isWhole);
+    for (const detail of details) this.#details.add(detail, isWhole);
     const text = field === undefined ? "" : (textAt(message, field) ?? "");
     return this.#think(text === "" ? details.map(detailText).join("") : text);
   }
 
   #endReasoning(): readonly ModelEvent[] {
     // A server that has the field wants it back with calls even where it was empty.
-    const isWanted = this.#hasReasoning || this.#details.length > 0 || (this.#field !== null && !this.#calls.isEmpty);
+    const details = this.#details.list;
+    const isWanted = this.#hasReasoning || details.length > 0 || (this.#field !== null && !this.#calls.isEmpty);
     if (!isWanted) return [];
     const data = said({
       field: this.#field,
-      details: this.#details.length === 0 ? null : this.#details,
+      details: details.length === 0 ? null : details,
       thinking: this.#hasThinking ? true : null,
     });
-    const isHidden = !this.#hasReasoning && this.#details.length > 0;
+    const isHidden = !this.#hasReasoning && details.length > 0;
     return [
       this.#builder.reasoningEnd(reasoning, {
         redacted: isHidden,
@@ -289,17 +296,19 @@ export class ChatReader {
   /** Speech: its transcript is the text of the reply, its id stands for it on the way back. */
   #readAudio(audio: JsonObject | null): readonly ModelEvent[] {
     if (audio === null) return [];
-    const before = this.#audio;
-    const data = (textAt(before, "data") ?? "") + (textAt(audio, "data") ?? "");
-    const { transcript: _, ...rest } = audio;
-    this.#audio = said({ ...before, ...rest, data: data === "" ? null : data });
+    this.#speech += textAt(audio, "data") ?? "";
+    for (const [key, value] of Object.entries(audio)) {
+      if (key !== "transcript" && key !== "data" && value !== null) this.#audio.set(key, value);
+    }
     return this.#say(content, textAt(audio, "transcript") ?? "");
   }
 
   #endText(): ModelEvent {
-    const id = textAt(this.#audio, "id");
+    const audio = said({ ...Object.fromEntries(this.#audio), data: this.#speech === "" ? null : this.#speech });
+    const id = textAt(audio, "id");
+    const annotations = this.#annotations.length === 0 ? null : this.#annotations;
     return this.#builder.textEnd(content, {
-      metadata: said({ ...this.#sources, audio: this.#audio }),
+      metadata: said({ ...this.#sources, annotations, audio: isNothing(audio) ? null : audio }),
       provider: id === null ? null : this.#builder.replay({ audio: { id } }),
     });
   }
@@ -307,15 +316,11 @@ export class ChatReader {
   #readLogprobs(logprobs: JsonObject | null): void {
     for (const key of [content, refusal]) {
       const more = listAt(logprobs, key);
-      if (more.length > 0) {
-        const before = objectAt(this.#facts, "logprobs");
-        this.#facts = { ...this.#facts, logprobs: { ...before, [key]: [...listAt(before, key), ...more] } };
-      }
+      if (more.length === 0) continue;
+      const all = this.#logprobs.get(key) ?? [];
+      for (const one of more) all.push(one);
+      this.#logprobs.set(key, all);
     }
-  }
-
-  #addSources(key: string, more: readonly Json[]): void {
-    this.#sources = { ...this.#sources, [key]: [...listAt(this.#sources, key), ...more] };
   }
 
   #keep(kind: string, value: Json): void {
@@ -326,24 +331,34 @@ export class ChatReader {
 }
 
 /** Structured reasoning in pieces: text goes on under its index, everything else stands by itself. */
-function addDetail(details: JsonObject[], piece: JsonObject, isWhole: boolean): void {
-  const type = textAt(piece, "type");
-  const at = details.findLastIndex(
-    (one) => textAt(one, "type") === type && numberAt(one, "index") === numberAt(piece, "index"),
-  );
-  const before = details[at];
-  const isText = type === "reasoning.text" || type === "reasoning.summary";
-  if (isWhole || !isText || before === undefined) {
-    details.push(piece);
-    return;
+class Details {
+  readonly #list: JsonObject[] = [];
+  /** Where the newest text of a type and an index stands. */
+  readonly #places = new Map<string, number>();
+
+  get list(): readonly JsonObject[] {
+    return this.#list;
   }
-  const grown = ["text", "summary"].map((key): [string, Json] => [
-    key,
-    textAt(before, key) === null && textAt(piece, key) === null
-      ? null
-      : (textAt(before, key) ?? "") + (textAt(piece, key) ?? ""),
-  ]);
-  details[at] = { ...before, ...said(piece), ...said(Object.fromEntries(grown)) };
+
+  add(piece: JsonObject, isWhole: boolean): void {
+    const type = textAt(piece, "type");
+    const isText = type === "reasoning.text" || type === "reasoning.summary";
+    const name = `${type} ${numberAt(piece, "index")}`;
+    const at = this.#places.get(name) ?? -1;
+    const before = this.#list[at];
+    if (isWhole || !isText || before === undefined) {
+      if (isText) this.#places.set(name, this.#list.length);
+      this.#list.push(piece);
+      return;
+    }
+    const grown = ["text", "summary"].map((key): [string, Json] => [
+      key,
+      textAt(before, key) === null && textAt(piece, key) === null
+        ? null
+        : (textAt(before, key) ?? "") + (textAt(piece, key) ?? ""),
+    ]);
+    this.#list[at] = { ...before, ...said(piece), ...said(Object.fromEntries(grown)) };
+  }
 }
 
 function detailText(detail: JsonObject): string {
@@ -365,11 +380,36 @@ function isNothing(value: Json): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
+/** A field nobody here knows, as it grows. */
+type Kept =
+  | { readonly type: "list"; readonly items: Json[] }
+  | { readonly type: "object"; readonly fields: Map<string, Json> }
+  | { readonly type: "value"; readonly value: Json };
+
 /** A field that arrives in pieces: texts and lists go on, objects are filled up, the last word counts for the rest. */
-function joined(before: Json | undefined, more: Json): Json {
-  if (before === undefined) return more;
-  if (typeof before === "string" && typeof more === "string") return before + more;
-  if (isList(before) && isList(more)) return [...before, ...more];
-  const [left, right] = [asObject(before), asObject(more)];
-  return left !== null && right !== null ? { ...left, ...right } : more;
+function joined(before: Kept | undefined, more: Json): Kept {
+  if (isList(more)) {
+    const kept: Kept = before?.type === "list" ? before : { type: "list", items: [] };
+    for (const one of more) kept.items.push(one);
+    return kept;
+  }
+  const object = asObject(more);
+  if (object !== null) {
+    const kept: Kept = before?.type === "object" ? before : { type: "object", fields: new Map() };
+    for (const [key, value] of Object.entries(object)) kept.fields.set(key, value);
+    return kept;
+  }
+  const goesOn = before?.type === "value" && typeof before.value === "string" && typeof more === "string";
+  return { type: "value", value: goesOn ? `${before.value}${more}` : more };
+}
+
+function valueOf(kept: Kept): Json {
+  switch (kept.type) {
+    case "list":
+      return kept.items;
+    case "object":
+      return Object.fromEntries(kept.fields);
+    case "value":
+      return kept.value;
+  }
 }

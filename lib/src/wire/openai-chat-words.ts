@@ -11,6 +11,7 @@ import type { ErrorAnswer, WireContext } from "./codec.ts";
 import { usage } from "../model/index.ts";
 import { classify } from "./classify.ts";
 import { asObject, countAt, numberAt, objectAt, objectsAt, parseJson, said, textAt } from "./fields.ts";
+import { held, isList } from "./openai-chat-bounds.ts";
 
 /** Every word a server is known to end a reply with. */
 const finishWords: ReadonlyMap<string, FinishReason> = new Map([
@@ -91,7 +92,7 @@ export function usageOf(raw: JsonObject): Usage {
 /** More tokens from and for the cache than the prompt has: then the server counts them beside it. */
 function wholeInput(input: number | null, cached: number | null, written: number | null): number | null {
   const beside = (cached ?? 0) + (written ?? 0);
-  return input !== null && beside > input ? input + beside : input;
+  return input !== null && beside > input ? countOf(input + beside) : input;
 }
 
 /** A total that is more than prompt and output, or more reasoning than output: then the server counts reasoning beside it. */
@@ -103,7 +104,12 @@ function wholeOutput(
 ): number | null {
   if (output === null) return null;
   const implied = input === null || total === null ? output : Math.max(output, total - input);
-  return reasoning !== null && reasoning > implied ? implied + reasoning : implied;
+  return reasoning !== null && reasoning > implied ? countOf(implied + reasoning) : implied;
+}
+
+/** A sum that can still be counted with. Counts of which it cannot be made are wrong, and wrong is unknown. */
+function countOf(sum: number): number | null {
+  return Number.isSafeInteger(sum) ? sum : null;
 }
 
 /** What else was reported. Details stand beside each other by their path, so that sums can be made. */
@@ -144,10 +150,6 @@ export function firstOf(body: Json): Json {
   return isList(body) ? (body[0] ?? null) : body;
 }
 
-export function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
-}
-
 function errorOf(error: JsonObject): ServerError {
   const number = countAt(error, "code") ?? countAt(error, "status");
   const detail = error["detail"];
@@ -164,10 +166,11 @@ function errorOf(error: JsonObject): ServerError {
 
 /** The failure behind an answer. Where the code says nothing, the type of the error does. */
 export function failureOf(answer: ErrorAnswer, context: WireContext): AdapterFailure {
-  const parsed = typeof answer.body === "string" ? (parseJson(answer.body)?.value ?? answer.body) : answer.body;
+  const body = held(answer.body);
+  const parsed = typeof body === "string" ? held(parseJson(body)?.value ?? body) : body;
   const object = asObject(firstOf(parsed));
   const error = errorIn(parsed) ?? (object === null ? null : errorOf(object));
-  const known = { ...answer, status: answer.status ?? error?.status ?? null };
+  const known = { ...answer, body, status: answer.status ?? error?.status ?? null };
   const text = typeof parsed === "string" && parsed.trim() !== "" ? parsed.trim().slice(0, 500) : null;
   const message = error?.message ?? text;
   const code = error?.code ?? error?.type ?? null;

@@ -13,6 +13,7 @@ import {
   eventTypes,
   filePart,
   imagePart,
+  isEvent,
   opaquePart,
   reasoningPart,
   request,
@@ -484,6 +485,147 @@ describe("[allm 109] decode", () => {
     expect(openaiChat.decodeError(text, plain)).toMatchObject({ reason: "provider_unavailable", raw: text.body });
     const detail = { status: 422, body: { detail: [{ msg: "field required" }] }, requestId: null, retryAfterMs: null };
     expect(openaiChat.decodeError(detail, plain).message).toContain("field required");
+  });
+
+  describe("calls of servers that repeat themselves", () => {
+    const piece = (text: string, fields: { readonly [key: string]: Json } = { index: 0, id: "c1" }): Json => ({
+      choices: [{ index: 0, delta: { tool_calls: [{ ...fields, function: { name: "weather", arguments: text } }] } }],
+    });
+    const end: Json = { choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] };
+    const callsOf = (...chunks: readonly Json[]): Json =>
+      collected(read(sse(...chunks, end)).events).toolCalls.map(({ id, arguments: given }) => [id, given]);
+
+    test("id and name on every piece, blanks behind the end: one call", () => {
+      expect(callsOf(piece('{"a":1}'), piece("\n"))).toEqual([["c1", { a: 1 }]]);
+      expect(callsOf(piece('{"a"'), piece(":"), piece("1}"), piece(" "), piece(""))).toEqual([["c1", { a: 1 }]]);
+      expect(callsOf(piece('{"a":1}', { index: 0 }), piece("\n", { index: 0 }))).toEqual([["call_0", { a: 1 }]]);
+    });
+
+    test("the whole call once more, written in another way: one call", () => {
+      expect(callsOf(piece('{"a": 1}'), piece('{"a":1}'))).toEqual([["c1", { a: 1 }]]);
+      const again = piece('{"b":[{"c":null}],"a":1}');
+      expect(callsOf(piece('{"a":1, "b"'), piece(': [{"c": null}]}'), again, again)).toEqual([
+        ["c1", { a: 1, b: [{ c: null }] }],
+      ]);
+      expect(callsOf(piece('{"a": 1}', { id: "c1" }), piece('{"a":1}', { id: "c1" }))).toEqual([["c1", { a: 1 }]]);
+    });
+
+    test("braces in a text end no arguments", () => {
+      expect(callsOf(piece('{"a":"}{'), piece('{}\\"}'), piece('{}"}'))).toEqual([["c1", { a: '}{{}"}{}' }]]);
+    });
+
+    test("calls of other ids under one index are other calls, whatever they say", () => {
+      const other = { index: 0, id: "c2" };
+      expect(callsOf(piece('{"a":1}'), piece('{"a":1}', other), piece("\n", other))).toEqual([
+        ["c1", { a: 1 }],
+        ["c2", { a: 1 }],
+      ]);
+    });
+
+    test("a whole call that says something else is another one, under the same id too", () => {
+      expect(callsOf(piece('{"a":1}'), piece('{"a":2}'))).toEqual([
+        ["c1", { a: 1 }],
+        ["c1~2", { a: 2 }],
+      ]);
+    });
+  });
+
+  describe("W1: what the model has no room for", () => {
+    const context: WireContext = { ...plain, rawChunks: true };
+    const nested = (depth: number, inside = "1"): string => `${'{"a":'.repeat(depth)}${inside}${"}".repeat(depth)}`;
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    const usage =
+      '{"prompt_tokens":9007199254740991,"completion_tokens":9007199254740991,' +
+      '"prompt_tokens_details":{"cached_tokens":9007199254740991,"cache_write_tokens":9007199254740991},' +
+      '"completion_tokens_details":{"reasoning_tokens":9007199254740991}}';
+    const message = (fields: string): string => `{"choices":[{"index":0,"message":{"content":"A",${fields}}}]}`;
+
+    for (const [what, body] of [
+      ["a field", message(`"odd":${deep}`)],
+      ["a field in a field", message(`"odd":{"x":${nested(150)}}`)],
+      ["a field that is just too deep", message(`"odd":${nested(125)}`)],
+      ["a field that just fits", message(`"odd":${nested(124)}`)],
+      ["a number without end", message(`"odd":[1e999]`)],
+      ["a field of a call", message(`"tool_calls":[{"id":"c","x":${deep},"function":{"name":"f","arguments":"{}"}}]`)],
+      [
+        "arguments that are an object",
+        message(`"tool_calls":[{"id":"c","function":{"name":"f","arguments":${deep}}}]`),
+      ],
+      ["reasoning", message(`"reasoning_details":[{"type":"reasoning.encrypted","data":${deep}}]`)],
+      ["annotations", message(`"annotations":[${deep}]`)],
+      ["speech", message(`"audio":{"id":"x","odd":${deep}}`)],
+      ["a tool the server ran", message(`"executed_tools":[{"index":0,"type":"x","output":${deep}}]`)],
+      ["facts", `{"choices":[{"message":{"content":"A"}}],"service_tier":${deep},"citations":${deep}}`],
+      ["logprobs", `{"choices":[{"message":{"content":"A"},"logprobs":{"content":[${deep}]}}]}`],
+      ["costs", `{"choices":[{"message":{"content":"A"}}],"usage":{"odd":${deep},"server_tool_use":{"x":${deep}}}}`],
+      ["counts", `{"choices":[{"message":{"content":"A"}}],"usage":${usage}}`],
+      [
+        "counts beside the output",
+        `{"choices":[{"message":{"content":"A"}}],"usage":${usage.replace(":9007199254740991,", ":1,")}}`,
+      ],
+    ] as const) {
+      test(`${what}: the rest of the reply is heard`, () => {
+        const end = '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
+        const stream = `data: ${body.replace('"message"', '"delta"')}\n\ndata: ${end}\n\n`;
+        const parsed: Json = JSON.parse(body);
+        for (const events of [read(stream, { context }).events, openaiChat.decodeReply(parsed, context)]) {
+          expectOneEnd(events);
+          expect(events.filter((event) => !isEvent(event))).toEqual([]);
+          expect(collected(events)).toMatchObject({ outputText: "A", error: null });
+        }
+      });
+    }
+
+    test("a field that fits is kept, one that does not is left out whole", () => {
+      const kept = (depth: number): string => {
+        const body: Json = JSON.parse(message(`"odd":${nested(depth)},"fine":{"x":1}`));
+        return JSON.stringify(messageOf(openaiChat.decodeReply(body, plain)).content);
+      };
+      expect(kept(124)).toContain(nested(124));
+      expect(kept(125)).not.toContain("odd");
+      expect(kept(125)).toContain('"fine":{"x":1}');
+    });
+
+    test("counts that add up to more than can be counted are unknown", () => {
+      const raw: Json = JSON.parse(`{"choices":[{"message":{"content":"A"}}],"usage":${usage}}`);
+      expect(collected(openaiChat.decodeReply(raw, plain)).usage).toMatchObject({
+        inputTokens: null,
+        outputTokens: 9007199254740991,
+        cachedInputTokens: 9007199254740991,
+      });
+    });
+
+    for (const text of [`{"a":${deep}}`, nested(150), '{"a":1e999}']) {
+      test(`arguments like ${text.slice(0, 12)} are none, and the reply is heard`, () => {
+        const call = { id: "c", function: { name: "f", arguments: text } };
+        const run = { index: 0, type: "x", arguments: text, output: "y" };
+        const body = { choices: [{ message: { content: "A", tool_calls: [call, call], executed_tools: [run] } }] };
+        const events = openaiChat.decodeReply(body, context);
+        expectOneEnd(events);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+        expect(collected(events).toolCalls).toMatchObject([{ arguments: null }, { arguments: null }]);
+      });
+    }
+
+    for (const [what, body] of [
+      ["an answer without a reply", deep],
+      ["an error", `{"error":{"message":"No","detail":${deep}}}`],
+      ["an error without words", `{"error":{"detail":${deep}}}`],
+      ["an error of its own", `{"object":"error","detail":${deep}}`],
+    ] as const) {
+      test(`${what} is one error`, () => {
+        const parsed: Json = JSON.parse(body);
+        for (const events of [read(`data: ${body}\n\n`, { context }).events, openaiChat.decodeReply(parsed, context)]) {
+          expectOneEnd(events);
+          expect(events.filter((event) => !isEvent(event))).toEqual([]);
+        }
+        const answer = { status: 500, requestId: null, retryAfterMs: null };
+        for (const given of [parsed, body]) {
+          const error = openaiChat.decodeError({ ...answer, body: given }, plain);
+          expect(isEvent({ type: "error", error })).toBe(true);
+        }
+      });
+    }
   });
 
   test("W1: whatever a server sends, nothing throws and there is one end", () => {

@@ -2,7 +2,7 @@
 //
 // Rules:
 //   1. An item is found by its id, and where the id is new (some servers give another one with every event) by its `output_index`. Indexes may have
-//      gaps and may repeat.
+//      gaps and may repeat. An item that comes again, by its id or as the same call in the same place, changes nothing: no call is made twice.
 //   2. Items may begin and end in any order. The message has them in the order of `output_index`; calls are told in that order too: one that comes
 //      before an item of a lower index waits.
 //   3. The message is read from whole items, never from deltas, so that a stream and a whole response come to the same one (W3). An item that was
@@ -24,8 +24,9 @@ import {
   readItem,
   startItem,
   statusOf,
+  wordAt,
 } from "./openai-responses-items.ts";
-import { ReplyBuilder } from "./reply-builder.ts";
+import { rawChunk, ReplyBuilder } from "./reply-builder.ts";
 
 /** One item of a response as it arrives. */
 type Slot = {
@@ -46,7 +47,7 @@ type Slot = {
 /** A whole response. */
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const response = asObject(body);
-  const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
+  const raw: readonly ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
   const isReply = response !== null && (Array.isArray(response["output"]) || textAt(response, "status") !== null);
   if (!isReply) {
     const failure =
@@ -72,6 +73,9 @@ export function decoder(context: WireContext): Decoder {
   const slots: Slot[] = [];
   const byId = new Map<string, Slot>();
   const byIndex = new Map<number, Slot>();
+  const byCall = new Map<string, Slot>();
+  /** Items that wait, by the index before which nothing may be missing. */
+  const waiting = new Map<number, Slot[]>();
   let begun = false;
   let over = false;
   /** No item below this index is still to come. */
@@ -88,10 +92,9 @@ export function decoder(context: WireContext): Decoder {
     begun = true;
   }
 
-  function release(out: ModelEvent[], upTo: number): void {
-    for (const slot of inOrder(slots)) {
-      if (slot.held === null || (slot.index ?? 0) > upTo) continue;
-      out.push(...slot.held);
+  function release(waited: readonly Slot[], out: ModelEvent[]): void {
+    for (const slot of inOrder(waited)) {
+      for (const event of slot.held ?? []) out.push(event);
       slot.held = null;
     }
   }
@@ -104,18 +107,46 @@ export function decoder(context: WireContext): Decoder {
     const rest = { raw: "", rawIsWhole: false, whole: null, held: early ? [] : null };
     const slot: Slot = { key, index, item, texts, summary: new Map(), thoughts: new Map(), ...rest };
     slots.push(slot);
-    const id = textAt(item, "id");
-    if (id !== null) byId.set(id, slot);
     if (index !== null) byIndex.set(index, slot);
-    while (byIndex.has(low)) low += 1;
+    if (early) addTo(waiting, Math.ceil(index), slot);
+    name(slot, item, index);
     tell(slot, startItem(builder, item, key), out);
-    release(out, low);
+    while (byIndex.has(low)) {
+      low += 1;
+      release(waiting.get(low) ?? [], out);
+      waiting.delete(low);
+    }
     return slot;
+  }
+
+  /** From now on an item of these names is this one. */
+  function name(slot: Slot, item: JsonObject, index: number | null): void {
+    const id = wordAt(item, "id");
+    const call = callKey(item, index);
+    const anywhere = callKey(item, null);
+    if (id !== null) byId.set(id, slot);
+    if (call !== null) byCall.set(call, slot);
+    if (anywhere !== null && !byCall.has(anywhere)) byCall.set(anywhere, slot);
+  }
+
+  /** The item as it was heard of before, if it was. */
+  function heardOf(item: JsonObject, index: number | null): Slot | null {
+    const call = callKey(item, index);
+    const same = ofType(item, byId.get(wordAt(item, "id") ?? ""));
+    const isOther =
+      same !== null &&
+      same.index !== null &&
+      index !== null &&
+      same.index !== index &&
+      (call === null || callKey(item, same.index) !== callKey(same.item, same.index));
+    if (same !== null && !isOther) return same;
+    const placeless = ofType(item, byCall.get(callKey(item, null) ?? ""));
+    return ofType(item, byCall.get(call ?? "")) ?? (placeless?.index === null ? placeless : null);
   }
 
   /** The item an event is about; one nobody announced is begun when the event says of what type it is. */
   function slotOf(event: JsonObject, type: string | null, out: ModelEvent[]): Slot | null {
-    const id = textAt(event, "item_id");
+    const id = wordAt(event, "item_id");
     const index = numberAt(event, "output_index");
     const known = (id === null ? undefined : byId.get(id)) ?? (index === null ? undefined : byIndex.get(index));
     if (known !== undefined || type === null) return known ?? null;
@@ -127,9 +158,7 @@ export function decoder(context: WireContext): Decoder {
 
   function finish(slot: Slot, given: JsonObject, out: ModelEvent[]): void {
     if (slot.whole !== null) return;
-    const callId = textAt(slot.item, "call_id");
-    // Calls keep the id they were announced with.
-    slot.whole = isOurCall(given) && callId !== null ? { ...given, call_id: callId } : given;
+    slot.whole = given;
     for (const event of readItem(builder, slot.whole, slot.key)) tell(slot, event, out);
   }
 
@@ -137,9 +166,10 @@ export function decoder(context: WireContext): Decoder {
     const item = objectAt(event, "item");
     if (item === null) return;
     const index = numberAt(event, "output_index");
-    const id = textAt(item, "id");
-    const known = (id === null ? undefined : byId.get(id)) ?? (index === null ? undefined : byIndex.get(index));
-    const slot = known === undefined || known.whole !== null ? open(item, index, out) : known;
+    const here = index === null ? null : ofType(item, byIndex.get(index));
+    const slot = heardOf(item, index) ?? (here?.whole === null ? here : open(item, index, out));
+    // It may come again under the names it has now.
+    name(slot, item, index);
     finish(slot, item, out);
   }
 
@@ -148,17 +178,50 @@ export function decoder(context: WireContext): Decoder {
     begin(out);
     const output = objectsAt(response, "output");
     const more = output.length > slots.length;
+    const found = matched(output);
     for (const [at, item] of output.entries()) {
-      const slot = byId.get(textAt(item, "id") ?? "");
+      const slot = found.get(item);
       if (slot !== undefined) finish(slot, item, out);
       else if (more) finish(open(item, at, out), item, out);
     }
     for (const slot of slots) finish(slot, assembled(slot, status), out);
-    release(out, Number.POSITIVE_INFINITY);
-    const items = inOrder(slots).flatMap(({ whole }) => (whole === null ? [] : [whole]));
+    release([...waiting.values()].flat(), out);
+    const ended = inOrder(slots);
+    const items = ended.flatMap(({ whole }) => (whole === null ? [] : [whole]));
+    // Calls keep the ids they were announced with.
+    const ids = ended.flatMap(({ whole, key }) => (whole === null ? [] : [builder.callId(key)]));
     const named = { ...response, ...said({ id: textAt(response, "id") ?? responseId }) };
-    out.push(...ending(status, { ...named, ...said({ model: textAt(response, "model") ?? model }) }, items, context));
+    const whole = { ...named, ...said({ model: textAt(response, "model") ?? model }) };
+    out.push(...ending(status, whole, items, context, ids));
     over = true;
+  }
+
+  /** Which items of the last event were heard of: by their ids, then calls by theirs, then what is of the same type in the same place. */
+  function matched(output: readonly JsonObject[]): ReadonlyMap<JsonObject, Slot> {
+    const found = new Map<JsonObject, Slot>();
+    const free = new Set(slots);
+    const calls = new Map<string, Slot[]>();
+    for (const slot of inOrder(slots).toReversed()) {
+      const call = callKey(slot.item, null);
+      if (call !== null) addTo(calls, call, slot);
+    }
+    function match(by: (item: JsonObject, at: number) => Slot | undefined): void {
+      for (const [at, item] of output.entries()) {
+        const slot = found.has(item) ? null : ofType(item, by(item, at));
+        if (slot !== null && free.delete(slot)) found.set(item, slot);
+      }
+    }
+    match((item) => byId.get(wordAt(item, "id") ?? ""));
+    match((item) => {
+      const same = calls.get(callKey(item, null) ?? "") ?? [];
+      while (same.length > 0) {
+        const slot = same.pop();
+        if (slot !== undefined && free.has(slot)) return slot;
+      }
+      return undefined;
+    });
+    match((item, at) => (isOurCall(item) ? undefined : byIndex.get(at)));
+    return found;
   }
 
   function fail(event: JsonObject, out: ModelEvent[]): void {
@@ -183,7 +246,7 @@ export function decoder(context: WireContext): Decoder {
         const item = objectAt(event, "item");
         const index = numberAt(event, "output_index");
         if (item === null) return "unknown";
-        open(item, index, out);
+        if (heardOf(item, index) === null) open(item, index, out);
         return isOpaque(item) ? "opaque" : "understood";
       }
       case "response.output_item.done": {
@@ -276,7 +339,7 @@ export function decoder(context: WireContext): Decoder {
 
   function frame({ event: name, data }: Frame, out: ModelEvent[]): void {
     const parsed = parseJson(data);
-    if (parsed !== null && context.rawChunks) out.push({ type: "raw_chunk", chunk: parsed.value });
+    if (parsed !== null && context.rawChunks) out.push(rawChunk(parsed.value));
     if (over) return;
     const event = parsed === null ? null : asObject(parsed.value);
     const type = textAt(event, "type") ?? name;
@@ -311,6 +374,23 @@ export function decoder(context: WireContext): Decoder {
 /** Events that say only how far an item is; the item itself says the rest. */
 const quiet =
   /^(keepalive|response\.(content_part|reasoning_summary_part)\.(added|done)|response\.reasoning(_summary)?_text\.done|response\.(web_search|file_search|code_interpreter|image_generation|mcp)_call(_code)?\.[a-z_]+)$/;
+
+/** What a call is known by where ids of items change: its own id, in its place. */
+function callKey(item: JsonObject, index: number | null): string | null {
+  const id = isOurCall(item) ? wordAt(item, "call_id") : null;
+  return id === null ? null : `${index ?? ""}:${id}`;
+}
+
+/** What an item is found as is of its type, whatever its names say. */
+function ofType(item: JsonObject, slot: Slot | undefined): Slot | null {
+  return slot !== undefined && textAt(slot.item, "type") === textAt(item, "type") ? slot : null;
+}
+
+function addTo<K>(lists: Map<K, Slot[]>, key: K, slot: Slot): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [slot]);
+  else list.push(slot);
+}
 
 function inOrder(slots: readonly Slot[]): readonly Slot[] {
   return slots.toSorted((left, right) => (left.index ?? 0) - (right.index ?? 0));

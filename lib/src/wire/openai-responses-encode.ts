@@ -7,6 +7,7 @@
 //      reasoning of an item whose id it knows.
 //   3. System messages at the start are the instructions; later ones stay where they are.
 //   4. A message is converted once for each way of sending it, and remembered by identity.
+//   5. Empty text is left out, and so is a message with nothing else to send, which is said.
 
 import type {
   AssistantMessage,
@@ -25,7 +26,7 @@ import type { EncodedRequest, LeftOut, WireContext } from "./codec.ts";
 
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../model/index.ts";
 import { asObject, flagAt, objectAt, said, textAt } from "./fields.ts";
-import { sendableHistory } from "./history.ts";
+import { nothingToSend, sendableHistory } from "./history.ts";
 import { resultField } from "./openai-responses-items.ts";
 
 /** A message as it is sent. Paths of what is left out begin at the message. */
@@ -45,6 +46,8 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
   const left: LeftOut[] = [];
   const { input, instructions } = encodeMessages(request.messages, { context, stores, key }, left);
+  if (input.length === 0 && instructions === null && !others.some((name) => Object.hasOwn(request.options, name)))
+    throw nothingToSend(route);
   const fields = said({
     model: route.model,
     instructions,
@@ -68,6 +71,9 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   );
   return { path: "/responses", body, headers: {}, left };
 }
+
+/** Options that say what the model is asked in other ways than by messages. */
+const others = ["input", "instructions", "prompt", "previous_response_id", "conversation"] as const;
 
 /** Settings that are objects are merged field by field: a verbosity does not undo a format. */
 function nested(name: string, fields: JsonObject, options: JsonObject): JsonObject {
@@ -160,16 +166,21 @@ function encodeMessages(
   left.push(...history.left);
   const body = history.messages.findIndex(({ role }) => role !== "system");
   const start = body === -1 ? history.messages.length : body;
-  const instructions = history.messages.slice(0, start).map(messageText).join("\n\n");
-  const places = new Map(messages.map((message, at) => [message, at]));
+  const texts = history.messages.slice(0, start).map(messageText);
+  const instructions = texts.filter((text) => text !== "").join("\n\n");
   const input: JsonObject[] = [];
   let calls: readonly ToolCall[] = [];
   for (const [at, message] of history.messages.entries()) {
-    if (at < start) continue;
+    const path = `messages[${history.places[at] ?? at}]`;
+    if (at < start) {
+      if (texts[at] === "") left.push({ path, reason: "repaired" });
+      continue;
+    }
     if (message.role === "assistant") calls = message.toolCalls;
     const wire = remembered(message, way);
-    const path = `messages[${places.get(message) ?? at}]`;
     left.push(...wire.left.map(({ path: rest, reason }) => ({ path: `${path}${rest}`, reason })));
+    if (wire.items.length === 0 && wire.left.every(({ path: rest }) => rest !== ""))
+      left.push({ path, reason: "repaired" });
     if (message.role !== "tool") input.push(...wire.items);
     else input.push(...wire.items.map((item) => answering(item, calls, way)));
   }
@@ -190,13 +201,15 @@ function encodeMessage(message: Message, way: Way): Wire {
   switch (message.role) {
     case "system": {
       const role = way.context.quirks.systemRole ?? "developer";
-      return { items: [{ type: "message", role, content: [inputText(messageText(message))] }], left: [] };
+      const content = [inputText(messageText(message))].filter(saysSomething);
+      return { items: content.length === 0 ? [] : [{ type: "message", role, content }], left: [] };
     }
     case "user":
     case "event": {
       const parts = normalizeContent<UserPart>(message.content);
-      const content = parts.map((part) => encodePart(part, way.context));
-      return { items: [{ type: "message", role: "user", content }], left: foreign(parts, way) };
+      const content = parts.map((part) => encodePart(part, way.context)).filter(saysSomething);
+      const items = content.length === 0 ? [] : [{ type: "message", role: "user", content }];
+      return { items, left: foreign(parts, way) };
     }
     case "tool":
       return { items: [encodeAnswer(message, way.context)], left: [] };
@@ -217,7 +230,8 @@ function foreign(parts: readonly UserPart[], { context }: Way): readonly LeftOut
 function encodeAnswer(message: ToolMessage, context: WireContext): JsonObject {
   const parts = normalizeContent<UserPart>(message.content);
   const texts = parts.flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
-  const output = texts.length === parts.length ? texts.join("\n") : parts.map((part) => encodePart(part, context));
+  const pieces = parts.map((part) => encodePart(part, context)).filter(saysSomething);
+  const output = texts.length === parts.length || pieces.length === 0 ? texts.join("\n") : pieces;
   return { type: "function_call_output", call_id: message.toolCallId, output };
 }
 
@@ -337,6 +351,10 @@ function encodeCall(call: ToolCall, data: JsonObject | null, lost: boolean): Jso
 
 function inputText(text: string): JsonObject {
   return { type: "input_text", text };
+}
+
+function saysSomething(piece: JsonObject): boolean {
+  return piece["type"] !== "input_text" || piece["text"] !== "";
 }
 
 function encodePart(part: UserPart, context: WireContext): JsonObject {

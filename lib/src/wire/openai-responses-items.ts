@@ -5,6 +5,7 @@
 //      a result. Everything else, known or not, is an opaque part and goes back as it came.
 //   2. An item stands in its replay data once: with the result part where there is one, without the result itself, which is the part's content.
 //   3. A call that was cut off is begun and never ended.
+//   4. A call without an id gets one from its place. Ids are unique within a reply.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, TextPhase, Usage } from "../model/index.ts";
 import type { Complaint } from "./classify.ts";
@@ -48,15 +49,25 @@ export function isOpaque(item: JsonObject): boolean {
 }
 
 /** An item is announced. Only calls are worth an event. */
-export function startItem(builder: ReplyBuilder, item: JsonObject, key: string): ModelEvent | null {
+export function startItem(
+  builder: ReplyBuilder,
+  item: JsonObject,
+  key: string,
+  id: string = callIdOf(item, key),
+): ModelEvent | null {
   const hosted = hostedTools.get(textAt(item, "type") ?? "");
   if (hosted === undefined && !isOurCall(item)) return null;
   const name = textAt(item, "name") ?? hosted?.name ?? "";
-  return builder.callStart(callIdOf(item, key), name, { providerExecuted: hosted !== undefined, key });
+  return builder.callStart(id, name, { providerExecuted: hosted !== undefined, key });
 }
 
-/** A whole item. What was told of it before under the same key is completed. */
-export function readItem(builder: ReplyBuilder, item: JsonObject, key: string): readonly ModelEvent[] {
+/** A whole item. What was told of it before under the same key is completed. `id` is that of its call, if it is one. */
+export function readItem(
+  builder: ReplyBuilder,
+  item: JsonObject,
+  key: string,
+  id: string = callIdOf(item, key),
+): readonly ModelEvent[] {
   switch (textAt(item, "type")) {
     case "message":
       return readMessage(builder, item, key);
@@ -64,11 +75,11 @@ export function readItem(builder: ReplyBuilder, item: JsonObject, key: string): 
       return [readReasoning(builder, item, key)];
     case "function_call":
     case "custom_tool_call":
-      return readCall(builder, item, key);
+      return readCall(builder, item, key, id);
     case null:
       return [];
     default:
-      return isOpaque(item) ? readOpaque(builder, item) : readHosted(builder, item, key);
+      return isOpaque(item) ? readOpaque(builder, item) : readHosted(builder, item, key, id);
   }
 }
 
@@ -103,13 +114,13 @@ function textsOf(item: JsonObject, field: string): readonly string[] {
   return objectsAt(item, field).flatMap((part) => textAt(part, "text") ?? []);
 }
 
-function readCall(builder: ReplyBuilder, item: JsonObject, key: string): readonly ModelEvent[] {
+function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
   const { call_id: _, name: __, arguments: written, input, ...rest } = item;
   const isCustom = textAt(item, "type") === "custom_tool_call";
   const name = textAt(item, "name") ?? "";
   const raw = isCustom ? text(input) : text(written);
   const isNew = !builder.hasCall(key);
-  const started = isNew ? startItem(builder, item, key) : null;
+  const started = isNew ? startItem(builder, item, key, id) : null;
   // What a cut call had so far is told as it would have been in pieces.
   const cut = textAt(item, "status") === "incomplete";
   const last = cut
@@ -131,8 +142,8 @@ function text(value: Json | undefined): string {
 }
 
 /** What the provider ran by itself: the call, and the result where the item has one. */
-function readHosted(builder: ReplyBuilder, item: JsonObject, key: string): readonly ModelEvent[] {
-  const started = builder.hasCall(key) ? null : startItem(builder, item, key);
+function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
+  const started = builder.hasCall(key) ? null : startItem(builder, item, key, id);
   const field = resultField(textAt(item, "type"));
   const error = item["error"] ?? null;
   const found = field === null ? null : (item[field] ?? null);
@@ -145,7 +156,8 @@ function readHosted(builder: ReplyBuilder, item: JsonObject, key: string): reado
   if (result !== null) {
     const rest = Object.fromEntries(Object.entries(item).filter(([name]) => found === null || name !== field));
     const isError = error !== null || textAt(item, "status") === "failed";
-    builder.part(toolResultPart(callIdOf(item, key), result, { isError, provider: builder.replay(rest) }));
+    const provider = builder.replay(rest);
+    builder.part(toolResultPart(builder.callId(key) ?? id, result, { isError, provider }));
   }
   return [started, ended].flatMap((event) => event ?? []);
 }
@@ -171,7 +183,13 @@ function readOpaque(builder: ReplyBuilder, item: JsonObject): readonly ModelEven
 }
 
 function callIdOf(item: JsonObject, key: string): string {
-  return textAt(item, "call_id") ?? textAt(item, "id") ?? `call_${key}`;
+  return wordAt(item, "call_id") ?? wordAt(item, "id") ?? `call_${key}`;
+}
+
+/** A name: an empty one is none. */
+export function wordAt(object: JsonObject, key: string): string | null {
+  const word = textAt(object, key);
+  return word === "" ? null : word;
 }
 
 /** The status of a response; where it says none, or none that is an end, what is known otherwise. */
@@ -191,12 +209,13 @@ export function statusOf(response: JsonObject, otherwise: Status | null = null):
   }
 }
 
-/** The last events of a response: what it cost, and the message of its items or the failure. */
+/** The last events of a response: what it cost, and the message of its items or the failure. `ids` are those its calls were told under. */
 export function ending(
   status: Status,
   response: JsonObject,
   items: readonly JsonObject[],
   context: WireContext,
+  ids: readonly (string | null)[] = [],
 ): readonly ModelEvent[] {
   const spent = usageOf(response);
   const { provider } = context.route;
@@ -204,7 +223,7 @@ export function ending(
     case "completed":
     case "incomplete": {
       const builder = new ReplyBuilder(context);
-      for (const [at, item] of items.entries()) readItem(builder, item, `${at}`);
+      for (const [at, item] of items.entries()) readItem(builder, item, `${at}`, ids[at] ?? undefined);
       const reason = textAt(objectAt(response, "incomplete_details"), "reason");
       return builder.end({
         finishReason: finishOf(status, reason, items),
@@ -255,7 +274,7 @@ function usageOf(response: JsonObject): Usage | null {
     const count = countAt(asObject(use), "num_requests") ?? 0;
     return count === 0 ? [] : [[name, count]];
   });
-  const extra = Object.entries(reported).filter(([name, value]) => !counted.has(name) && typeof value === "number");
+  const extra = Object.entries(reported).filter(([name, value]) => !counted.has(name) && Number.isFinite(value));
   return usage({
     inputTokens: countAt(reported, "input_tokens"),
     outputTokens: countAt(reported, "output_tokens"),

@@ -10,6 +10,7 @@ import {
   assistant,
   filePart,
   imagePart,
+  isEvent,
   opaquePart,
   orThrow,
   parse,
@@ -298,6 +299,7 @@ describe("decoding", () => {
         const frames = events.map((one) => ({ event: null, data: JSON.stringify(one) }));
         const out = [...decoder.push(frames), ...decoder.end()];
         expect(terminals(out)).toHaveLength(1);
+        expect(out.filter((event) => !isEvent(event))).toEqual([]);
         expect(decoder.end()).toEqual([]);
       }),
     );
@@ -314,6 +316,158 @@ describe("decoding", () => {
     const events = decoder.push([{ event: null, data: deep }]);
     expect(events.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
     expect(decoder.end()).toEqual([]);
+  });
+
+  const pushed = (events: readonly Json[], given: WireContext = context): readonly ModelEvent[] =>
+    openaiResponses.decoder(given).push(events.map((one) => ({ event: null, data: JSON.stringify(one) })));
+  const called = (events: readonly ModelEvent[]) => ({
+    begun: events.flatMap((event) => (event.type === "tool_call_started" ? [event.id] : [])),
+    ended: events.flatMap((event) => (event.type === "tool_call_completed" ? [event.id] : [])),
+    kept: folded(events).toolCalls.map(({ id, arguments: given }) => [id, given]),
+  });
+  const callItem = (id: string | null, call_id: string, n: number) => ({
+    ...(id === null ? {} : { id }),
+    type: "function_call",
+    status: "completed",
+    call_id,
+    name: "step",
+    arguments: `{"n":${n}}`,
+  });
+  const added = (item: Json, output_index: number) => ({ type: "response.output_item.added", output_index, item });
+  const done = (item: Json, output_index: number) => ({ type: "response.output_item.done", output_index, item });
+  const completed = (output: readonly Json[], rest: JsonObject = {}) => ({
+    type: "response.completed",
+    response: { status: "completed", output, ...rest },
+  });
+
+  test("a frame that comes twice makes no second call", () => {
+    const item = callItem("fc1", "x", 1);
+    const once = { begun: ["x"], ended: ["x"], kept: [["x", { n: 1 }]] };
+    expect(called(pushed([done(item, 0), done(item, 0), completed([item])]))).toEqual(once);
+    expect(called(pushed([added(item, 0), added(item, 0), done(item, 0), completed([item])]))).toEqual(once);
+    expect(called(pushed([added(item, 0), done(item, 0), added(item, 0), completed([item])]))).toEqual(once);
+    const unnamed = callItem(null, "x", 1);
+    expect(called(pushed([done(unnamed, 0), done(unnamed, 0), completed([unnamed])]))).toEqual(once);
+    const other = callItem("fc2", "y", 2);
+    expect(called(pushed([done(item, 0), done(other, 0), done(item, 0), completed([item, other])])).kept).toEqual([
+      ["x", { n: 1 }],
+      ["y", { n: 2 }],
+    ]);
+  });
+
+  test("a text item that comes twice is there once", () => {
+    const item = { id: "m", type: "message", content: [{ type: "output_text", text: "Hi" }] };
+    expect(folded(pushed([added(item, 0), done(item, 0), done(item, 0), completed([item])]))).toMatchObject({
+      message: { content: "Hi" },
+    });
+  });
+
+  test("ids of items that change with every frame make no second call, also in the last event", () => {
+    const first = (turn: string) => callItem(`a_${turn}`, "x", 1);
+    const text = (id: string) => ({ id, type: "message", content: [{ type: "output_text", text: "Hi" }] });
+    const late = callItem("late", "z", 3);
+    const frames = [added(first("1"), 0), done(first("2"), 0), done(first("3"), 0), done(text("m1"), 1)];
+    const same = pushed([...frames, completed([first("4"), text("m2")])]);
+    expect(called(same)).toEqual({ begun: ["x"], ended: ["x"], kept: [["x", { n: 1 }]] });
+    // One that was never heard of is told, and no other with it.
+    const more = pushed([...frames, completed([first("4"), text("m2"), late])]);
+    expect(called(more).begun).toEqual(["x", "z"]);
+    expect(messageOf(more).content).toMatchObject([{ toolCallId: "x" }, { text: "Hi" }, { toolCallId: "z" }]);
+    // Nor do places that are said only at times.
+    const { output_index: _, ...placeless } = done(first("2"), 0);
+    expect(called(pushed([added(first("1"), 0), placeless, completed([])])).begun).toEqual(["x"]);
+    expect(called(pushed([placeless, done(first("3"), 0), completed([])])).begun).toEqual(["x"]);
+  });
+
+  test("different calls of the same id stay two, under ids of their own", () => {
+    const items = [callItem("fc1", "x", 1), callItem("fc2", "x", 2)];
+    const both = [
+      ["x", { n: 1 }],
+      ["x~2", { n: 2 }],
+    ];
+    expect(called(replied({ status: "completed", output: items })).kept).toEqual(both);
+    const events = pushed([...items.map((item, at) => done(item, at)), completed(items)]);
+    expect(called(events)).toEqual({ begun: ["x", "x~2"], ended: ["x", "x~2"], kept: both });
+    // Each keeps the id it began with, whatever its place.
+    const turned = pushed([done(items[1] ?? null, 1), done(items[0] ?? null, 0), completed(items)]);
+    const told = turned.flatMap((event) => (event.type === "tool_call_completed" ? [[event.id, event.arguments]] : []));
+    expect(new Map(called(turned).kept.map(([id, given]) => [id, given]))).toEqual(
+      new Map(told.map(([id, given]) => [id, given])),
+    );
+  });
+
+  test("a call without an id gets one", () => {
+    const item = callItem("", "", 1);
+    expect(called(pushed([added(item, 0), done(item, 0), completed([item])]))).toEqual({
+      begun: ["call_0"],
+      ended: ["call_0"],
+      kept: [["call_0", { n: 1 }]],
+    });
+    expect(called(replied({ status: "completed", output: [item] })).kept).toEqual([["call_0", { n: 1 }]]);
+  });
+
+  test("W1: whatever is nested too deep, every event can be stored", () => {
+    for (const depth of [130, 100_000]) {
+      const deep = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+      const text =
+        '{"id":"m","type":"message","content":[{"type":"output_text","text":"Hi","annotations":[{"x":DEEP}]}]}';
+      const items = [`{"id":"r","type":"reasoning","summary":[],"x":DEEP}`, text, '{"id":"n","type":"new","x":DEEP}'];
+      const item = items.map((one) => `{"type":"response.output_item.done","output_index":0,"item":${one}}`);
+      const ends = [
+        '{"type":"error","error":{"message":"no","x":DEEP}}',
+        '{"type":"response.failed","response":{"error":{"message":"no","x":DEEP}}}',
+        '{"type":"response.completed","response":{"tools":[DEEP],"usage":{"input_tokens":1,"x":DEEP}}}',
+        `{"type":"response.completed","response":{"output":[${items.join()}]}}`,
+      ];
+      for (const data of [...item, ...ends]) {
+        const decoder = openaiResponses.decoder({ ...context, rawChunks: true });
+        const frames = [data, '{"type":"response.completed","response":{}}'];
+        const events = decoder.push(frames.map((one) => ({ event: null, data: one.replaceAll("DEEP", deep) })));
+        expect(terminals([...events, ...decoder.end()])).toHaveLength(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+      for (const body of [`{"output":[${items.join()}]}`, '{"error":{"message":"no","x":DEEP}}', "[DEEP]"]) {
+        const events = replied(JSON.parse(body.replaceAll("DEEP", deep)), { ...context, rawChunks: true });
+        expect(terminals(events)).toHaveLength(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+    }
+  });
+
+  test("a count that is none costs only itself", () => {
+    const data = '{"type":"response.completed","response":{"usage":{"input_tokens":1e30,"output_tokens":5,"x":1e999}}}';
+    const { usage, error } = folded(openaiResponses.decoder(context).push([{ event: null, data }]));
+    expect(error).toBeNull();
+    expect(usage).toMatchObject({ inputTokens: null, outputTokens: 5, extra: {} });
+  });
+
+  test("a call that waits may wait with any number of deltas", () => {
+    const delta = { type: "response.function_call_arguments.delta", item_id: "b", output_index: 1, delta: " " };
+    const item = callItem("b", "y", 2);
+    const events = pushed([added(item, 1), ...Array.from({ length: 200_000 }, () => delta), completed([])]);
+    expect(folded(events).error).toBeNull();
+    expect(events.filter(({ type }) => type === "tool_call_delta")).toHaveLength(200_000);
+  });
+
+  test("calls that wait are told in the order of their places", () => {
+    const places = [3, 1.5, 2, 1, 0];
+    const frames = places.map((place) => added(callItem(`i${place}`, `c${place}`, place), place));
+    expect(called(pushed(frames)).begun).toEqual(["c0", "c1", "c1.5", "c2", "c3"]);
+  });
+
+  test("an item costs the same however many came before it", () => {
+    const cost = (count: number): number => {
+      const decoder = openaiResponses.decoder(context);
+      const frames = Array.from({ length: count }, (_, at) => ({
+        event: null,
+        data: JSON.stringify(added({ id: `i${at}`, type: "message", content: [] }, at)),
+      }));
+      const before = performance.now();
+      decoder.push(frames);
+      return (performance.now() - before) / count;
+    };
+    cost(1000);
+    expect(cost(20_000)).toBeLessThan(0.1);
   });
 
   test("frames that are no JSON, and what comes after the end, change nothing", () => {

@@ -4,6 +4,7 @@
 import type {
   AssistantPart,
   FinishReason,
+  Json,
   JsonObject,
   ModelEvent,
   OpaquePart,
@@ -16,7 +17,7 @@ import type {
 } from "../model/index.ts";
 import type { WireContext } from "./codec.ts";
 
-import { assistant, reasoningPart, textPart, toolCall, toolCallPart } from "../model/index.ts";
+import { assistant, isEvent, reasoningPart, textPart, toolCall, toolCallPart } from "../model/index.ts";
 import { asObject, parseJson } from "./fields.ts";
 
 type TextBlock = {
@@ -64,6 +65,8 @@ export class ReplyBuilder {
   readonly #context: WireContext;
   readonly #blocks: Block[] = [];
   readonly #byKey = new Map<string, Block>();
+  /** Ids of calls that are taken, and how often each was asked for. */
+  readonly #ids = new Map<string, number>();
 
   constructor(context: WireContext) {
     this.#context = context;
@@ -98,8 +101,8 @@ export class ReplyBuilder {
     block.text = rest.text ?? block.text;
     block.kind = rest.kind ?? block.kind;
     block.phase = rest.phase ?? block.phase;
-    block.provider = rest.provider ?? block.provider;
-    block.metadata = rest.metadata ?? block.metadata;
+    block.provider = storableReplay(rest.provider) ?? block.provider;
+    block.metadata = rest.metadata === undefined ? block.metadata : storableMetadata(rest.metadata);
     return { type: "text_completed", id, text: block.text, phase: block.phase, provider: block.provider };
   }
 
@@ -115,21 +118,28 @@ export class ReplyBuilder {
     const block = this.#reasoning(id);
     block.text = rest.text ?? block.text;
     block.redacted = rest.redacted ?? block.redacted;
-    block.provider = rest.provider ?? block.provider;
+    block.provider = storableReplay(rest.provider) ?? block.provider;
     return { type: "reasoning_completed", id, text: block.text, redacted: block.redacted, provider: block.provider };
   }
 
-  /** A call begins. `key` is what the stream knows it by, when that is not its id. */
+  /** A call begins. `key` is what the stream knows it by, when that is not its id. Another call of the same id gets one of its own. */
   callStart(
-    id: string,
+    wanted: string,
     name: string,
     options: { readonly providerExecuted?: boolean; readonly key?: string } = {},
   ): ModelEvent {
-    const { providerExecuted = false, key = id } = options;
+    const { providerExecuted = false, key = wanted } = options;
+    const id = this.#freeId(wanted);
     const block: CallBlock = { type: "call", id, name, raw: "", whole: null, providerExecuted };
     this.#blocks.push(block);
     this.#byKey.set(`call:${key}`, block);
     return { type: "tool_call_started", id, name, providerExecuted };
+  }
+
+  /** The id of the call of that key, which is not always the one it asked for. */
+  callId(key: string): string | null {
+    const block = this.#byKey.get(`call:${key}`);
+    return block?.type === "call" ? block.id : null;
   }
 
   hasCall(key: string): boolean {
@@ -231,9 +241,21 @@ export class ReplyBuilder {
         model,
         route,
         output,
-        metadata,
+        metadata: storableMetadata(metadata),
       },
     ];
+  }
+
+  #freeId(wanted: string): string {
+    let n = (this.#ids.get(wanted) ?? 0) + 1;
+    let id = n === 1 ? wanted : `${wanted}~${n}`;
+    while (n > 1 && this.#ids.has(id)) {
+      n += 1;
+      id = `${wanted}~${n}`;
+    }
+    this.#ids.set(wanted, n);
+    if (id !== wanted) this.#ids.set(id, 1);
+    return id;
   }
 
   #calls(): readonly { readonly call: ToolCall; readonly providerExecuted: boolean }[] {
@@ -297,9 +319,34 @@ function isPlain({ kind, phase, provider, metadata }: Extract<AssistantPart, { r
   return kind === "text" && phase === null && provider === null && Object.keys(metadata).length === 0;
 }
 
-/** Arguments as an object; no text at all is none. `null`: what was written is no JSON object. */
+/** Can this stand in an event? Not when it is nested too deep, too large, or holds a number that is none. */
+export function isStorable(value: Json): boolean {
+  return isEvent({ type: "raw_chunk", chunk: value });
+}
+
+/** The provider's own event. One that cannot be stored is told all the same, without what it says. */
+export function rawChunk(chunk: Json): ModelEvent {
+  return { type: "raw_chunk", chunk: isStorable(chunk) ? chunk : null };
+}
+
+/** Replay data that cannot be stored whole is worth nothing: it goes back as it came or not at all. */
+function storableReplay(replay: ProviderReplay | null | undefined): ProviderReplay | null {
+  return replay === null || replay === undefined || !isStorable(replay.data) ? null : replay;
+}
+
+/** What can be stored of facts about a reply: one that cannot does not cost the reply. */
+function storableMetadata(metadata: JsonObject): JsonObject {
+  const call = { type: "tool_call_completed", id: "", name: "", arguments: null };
+  if (Object.keys(metadata).length === 0 || isEvent({ ...call, metadata })) return metadata;
+  return Object.fromEntries(
+    Object.entries(metadata).filter(([key, value]) => isEvent({ ...call, metadata: { [key]: value } })),
+  );
+}
+
+/** Arguments as an object; no text at all is none. `null`: what was written is no JSON object, or none that can be stored. */
 export function argumentsOf(raw: string): JsonObject | null {
   if (raw.trim() === "") return {};
   const parsed = parseJson(raw);
-  return parsed === null ? null : asObject(parsed.value);
+  const found = parsed === null ? null : asObject(parsed.value);
+  return found === null || !isStorable(found) ? null : found;
 }

@@ -371,6 +371,26 @@ describe("servers that do not hang up", () => {
     expect(await openSockets()).toBe(0);
   });
 
+  test("E1: what becomes of the connection behind the end is no second end", async () => {
+    const ends = async (how: Answer) => {
+      answer = how;
+      const adapter = openaiCompatible({ baseURL: base, name: "local" });
+      const call = { signal: new AbortController().signal, requestId: "r", options: {}, apiKey: null };
+      const told: string[] = [];
+      const request = { ...asked([user("hi")]), model: "m" };
+      for await (const batch of adapter.stream(request, { ...call, rawChunks: false, attempt: 1 })) {
+        told.push(...batch.map(({ type }) => type));
+      }
+      return told.filter((type) => type === "message_completed" || type === "error");
+    };
+    const open: Answer = (_, response) => void response.writeHead(200, events).write(hello);
+    const cut: Answer = (_, response) => {
+      response.writeHead(200, events).write(hello, () => setTimeout(() => response.destroy(), 20));
+    };
+    expect(await ends(open)).toEqual(["message_completed"]);
+    expect(await ends(cut)).toEqual(["message_completed"]);
+  });
+
   test("a stream of comments has a limit too", async () => {
     const { error } = await call(
       (_, response) => {

@@ -250,10 +250,9 @@ describe("keys", () => {
   test("that an adapter puts into an error are taken out of it again", async () => {
     const leaky = {
       provider: "leaky",
-      // eslint-disable-next-line require-yield
-      async *stream(_: unknown, { apiKey }: { readonly apiKey: string | null }) {
-        throw new Error(`bad key ${apiKey}`);
-      },
+      stream: (_: unknown, { apiKey }: { readonly apiKey: string | null }) => ({
+        [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error(`bad key ${apiKey}`)) }),
+      }),
     };
     const error = await generate(engine({ adapter: leaky }), "hi", { apiKey: "sk-very-secret" }).catch(
       (thrown: unknown) => thrown,

@@ -242,7 +242,7 @@ class Reading {
     const end =
       raw === null
         ? this.#builder.callEnd(key, { arguments: { ...object, ...whole?.arguments }, provider })
-        : this.#builder.callEnd(key, isReadable(raw) ? { raw, provider } : { arguments: null, provider });
+        : this.#builder.callEnd(key, { raw, provider });
     if (end !== null) events.push(end);
   }
 
@@ -312,12 +312,6 @@ function finite(value: Json): Json {
 function isWritable(value: Json): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   return typeof value !== "object" || value === null || Object.values(value).every(isWritable);
-}
-
-/** Arguments written as text are no part of the body whose depth was looked at. */
-function isReadable(raw: string): boolean {
-  const parsed = parseJson(raw);
-  return parsed === null || (!isTooDeep(parsed.value, maxDepth) && isWritable(parsed.value));
 }
 
 function blockOf(feedback: JsonObject | null): string | null {

@@ -36,7 +36,7 @@ export type { RetryPolicy, RetrySetting } from "./retry.ts";
 export type { AnySchema, Checked, JsonSchema, StandardIssue, StandardResult, StandardSchema } from "./schema.ts";
 export type { Listener, OpenSpan, Span, SpanName, TelemetryEvent } from "./telemetry.ts";
 export type { FetchLike, HttpAnswer, HttpCall, Timeouts, TransportLimits } from "./transport.ts";
-export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition } from "./tool.ts";
+export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition, ToolRetryPolicy } from "./tool.ts";
 
 export { missingCapabilities } from "./capability.ts";
 export { catalogDate, catalogSources } from "./catalog-data.ts";

@@ -16,6 +16,7 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly hasHandler: boolean;
   /** Its own limit; `null`: that of the run. */
   readonly timeoutMs: number | null;
+  readonly retry: ToolRetryPolicy;
   /** Checks arguments, and gives what can be done with those that fit. */
   readonly prepare: (args: JsonObject) => Promise<PreparedCall<Context>>;
   /** What the model gets to see of a value; `null`: what the encoder of the run makes of it. */
@@ -55,6 +56,19 @@ export type RunChild = <C extends CallerContext>(
   options?: ChatOptions<C>,
 ) => Promise<ChatResult>;
 
+/** How often, and how fast, a handler may be run again when its failure says that it may: `fail("busy", { retry: { type: "safe", … } })`. */
+export type ToolRetryPolicy =
+  | { readonly type: "never" }
+  /** `idempotent`: as `safe`, for work that is known by the idempotency key, which is the same each time. */
+  | ({ readonly type: "safe" | "idempotent" } & {
+      /** In all. */
+      readonly maxAttempts: number;
+      /** Before the second; doubled before each one after that. What the failure asks for comes first. */
+      readonly baseDelayMs: number;
+      /** 0: no cap. */
+      readonly maxDelayMs: number;
+    });
+
 /** How a tool is described. `Result` is whatever its handler returns: a value, a directive, a promise, or a generator of progress. */
 export type ToolDefinition<Input = unknown, Context extends CallerContext = CallerContext, Result = unknown> = {
   readonly name: string;
@@ -66,7 +80,10 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   readonly needsApproval?: boolean | ((input: Input, context: ToolContext<Context>) => boolean | Promise<boolean>);
   /** What recovery does with a call that was running when the process died. */
   readonly replay?: ReplayPolicy;
+  /** For each attempt. */
   readonly timeoutMs?: number;
+  /** Never, unless this says otherwise. */
+  readonly retry?: ToolRetryPolicy;
   /** What the model gets to see of what the handler returned, from its JSON; the program gets the value itself. */
   readonly toModel?: (value: Json) => ToolMessage["content"];
   /** The shape of the result, for models and prompts that can use it. */
@@ -125,11 +142,30 @@ export function tool<Output, Result, Context extends CallerContext>(
     ...spec,
     hasHandler: handler !== undefined,
     timeoutMs,
+    retry: checkedRetry(name, definition.retry ?? { type: "never" }),
     prepare: isStandard(definition)
       ? (args) => prepareStandard(definition, args)
       : (args) => preparePlain(definition, args),
     toModel,
   };
+}
+
+/** What callers without a compiler may get wrong. */
+function checkedRetry(name: string, retry: ToolRetryPolicy): ToolRetryPolicy {
+  const refuse = (path: readonly string[], message: string) =>
+    new MisuseError("invalid_argument", `tool "${name}": ${message}`, { path: ["retry", ...path] });
+  if (typeof retry !== "object" || retry === null || !["never", "safe", "idempotent"].includes(retry.type)) {
+    throw refuse([], 'retry has to be { type: "never" }, "safe" or "idempotent"');
+  }
+  if (retry.type === "never") return retry;
+  const { maxAttempts, baseDelayMs, maxDelayMs } = retry;
+  if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
+    throw refuse(["maxAttempts"], "retry.maxAttempts has to be a whole number of 1 or more");
+  }
+  for (const [field, value] of Object.entries({ baseDelayMs, maxDelayMs })) {
+    if (!Number.isFinite(value) || value < 0) throw refuse([field], `retry.${field} has to be a number of 0 or more`);
+  }
+  return retry;
 }
 
 type Standard<Output, Context extends CallerContext, Result> = ToolDefinition<Output, Context, Result> & {

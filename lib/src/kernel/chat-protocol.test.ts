@@ -301,7 +301,7 @@ describe("checkpoints", () => {
     } as const;
     const cause = { id: "w1", eventType: "process.wake", origin, text: " woke " };
     const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
-    const delivery = { messages: [], transientMessages: [note], turnCauses: [cause, cause] };
+    const delivery = { messages: [], transientMessages: [note], turnCauses: [cause, cause], inputs: [] };
     const story = [
       answer,
       { type: "checkpoint_delivered", id: "t/0/before_completion", delivery, verdict: { type: "go_on" } } as const,

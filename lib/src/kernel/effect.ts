@@ -200,6 +200,8 @@ export type CheckpointDelivery = {
   /** Shown to the model in this turn, not kept as history. */
   readonly transientMessages: readonly Message[];
   readonly turnCauses: readonly TurnCause[];
+  /** The ids of the inputs these came from, where the host knows them by any: taken for good when the answer is recorded. */
+  readonly inputs: readonly string[];
 };
 
 /** What a host decides about a turn at a checkpoint. */

@@ -16,6 +16,11 @@ export function startHistory(messages: readonly Message[]): TurnHistory {
   return appendHistory({ ...emptyList, digest: beginning }, messages);
 }
 
+/** Is this a history already, and not just what was said? */
+export function isHistory(said: readonly Message[] | TurnHistory): said is TurnHistory {
+  return "digest" in said;
+}
+
 /** The history with more behind it. */
 export function appendHistory(history: TurnHistory, added: readonly Message[]): TurnHistory {
   if (added.length === 0) return history;

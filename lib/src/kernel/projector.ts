@@ -5,7 +5,7 @@ import type { ContextProjector, ProjectorContext, TurnProtocol } from "./protoco
 import type { Turn, TurnMachineConfig } from "./turn.ts";
 
 import { MisuseError, request, system, user } from "../model/index.ts";
-import { renderPrompt } from "./prompt.ts";
+import { renderHistory, renderPrompt } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
 
@@ -17,15 +17,15 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
   project({ config, turn, useTools, overrides }: ProjectorContext<TurnProtocol>): ModelRequest {
     const { environment } = turn;
     const active = new Set(turn.turnCauses.map((cause) => cause.id));
-    const history = shownMessages(turn).filter(
-      (message) => message.role !== "event" || message.id === null || !active.has(message.id),
-    );
+    // Nearly always there is nothing to put in or to leave out.
+    const plain = active.size === 0 && turn.transient.length === 0;
+    const said = plain ? renderHistory(turn.history) : renderPrompt(shownMessages(turn).filter(isToldHere));
     const causes = renderTurnCausesPrompt(turn.turnCauses);
     const instructions = environment.instructions ?? "";
     const nudge = turn.finalize?.nudge ?? null;
     const messages: readonly Message[] = [
       ...(instructions.trim() === "" ? [] : [system(instructions)]),
-      ...renderPrompt(history),
+      ...said,
       ...(causes === null ? [] : [user(causes)]),
       ...(nudge === null ? [] : [nudge]),
     ];
@@ -45,6 +45,10 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     });
     // Not through the constructor: messages keep their identity, so that whoever encodes them can remember what it encoded.
     return { ...base, messages };
+
+    function isToldHere({ role, id }: Message): boolean {
+      return role !== "event" || id === null || !active.has(id);
+    }
   },
 };
 

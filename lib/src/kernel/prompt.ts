@@ -16,6 +16,7 @@ import type {
   ToolResultPart,
   UserPart,
 } from "../model/index.ts";
+import type { SharedList } from "./shared-list.ts";
 
 import { system, textPart, toolResultPart, user, visibleText } from "../model/index.ts";
 
@@ -27,6 +28,45 @@ export function renderPrompt(history: readonly Message[]): readonly Message[] {
     if (seen !== null) shown.push(seen);
   }
   return shown;
+}
+
+/**
+ * The same for a list that only grows, at the cost of what is new: what was worked out for its beginning is remembered. A list whose results do not
+ * all stand at their calls is worked out as a whole.
+ */
+export function renderHistory({ entries, length }: SharedList<Message>): readonly Message[] {
+  const known = beginnings.get(entries) ?? { upTo: 0, shown: [] };
+  if (known.upTo > length) return renderPrompt(entries.slice(0, length));
+  let { upTo } = known;
+  while (upTo < length) {
+    const next = endOfExchange(entries, upTo, length);
+    if (next === null) return renderPrompt(entries.slice(0, length));
+    for (; upTo < next; upTo += 1) {
+      const message = entries[upTo];
+      const seen = message === undefined ? null : rendered(message);
+      if (seen !== null) known.shown.push(seen);
+    }
+    known.upTo = upTo;
+  }
+  beginnings.set(entries, known);
+  return known.shown;
+}
+
+// By the entries that lists share: what stands before the end of a list never changes.
+const beginnings = new WeakMap<readonly Message[], { upTo: number; readonly shown: Message[] }>();
+
+/** The place behind a message and the answers to its calls; `null` when those do not stand right behind it, in their order. */
+function endOfExchange(entries: readonly Message[], index: number, length: number): number | null {
+  const message = entries[index];
+  if (message?.role === "tool") return null;
+  if (message?.role !== "assistant") return index + 1;
+  const end = index + 1 + message.toolCalls.length;
+  if (end > length) return null;
+  const inOrder = message.toolCalls.every(({ id }, slot) => {
+    const answer = entries[index + 1 + slot];
+    return answer?.role === "tool" && answer.toolCallId === id;
+  });
+  return inOrder ? end : null;
 }
 
 /** Does every result stand right behind its reply, in call order? Nearly always, and then there is nothing to move. */

@@ -72,7 +72,7 @@ const llmCallErrorShape: Shape<LlmCallError> = object<LlmCallError>({
   partial: fallback(nullable(replyShape), null),
 });
 
-const turnCauseShape: Shape<TurnCause> = object<TurnCause>({
+export const turnCauseShape: Shape<TurnCause> = object<TurnCause>({
   id: required(string),
   eventType: required(string),
   origin: required(originShape),
@@ -83,6 +83,7 @@ const deliveryShape: Shape<CheckpointDelivery> = object<CheckpointDelivery>({
   messages: fallback(array(messageShape), []),
   transientMessages: fallback(array(messageShape), []),
   turnCauses: fallback(array(turnCauseShape), []),
+  inputs: fallback(array(string), []),
 });
 
 const verdictShape: Shape<Verdict> = variant<Verdict, "type">("type", {

@@ -11,7 +11,7 @@ import { addUsage, MisuseError, noUsage } from "../model/index.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { effectOfResponse } from "./effect.ts";
 import { ending } from "./ending.ts";
-import { digestOf, startHistory } from "./history.ts";
+import { digestOf, isHistory, startHistory } from "./history.ts";
 import { takeAnswers } from "./open-calls.ts";
 import { prepare } from "./prepare.ts";
 import { takeResponse } from "./responses.ts";
@@ -22,7 +22,7 @@ import { named, Work } from "./work.ts";
 /** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
 export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
   const environment = startEnvironment(config);
-  const before = startHistory(input.history);
+  const before = isHistory(input.history) ? input.history : startHistory(input.history);
   const { messages, approved, cell } = takeAnswers(input, before);
   const work = new Work<P>(config, {
     revision: kernelRevision,

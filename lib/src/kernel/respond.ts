@@ -106,7 +106,7 @@ export function checkpointDelivered(
     ...delivery
   }: Partial<CheckpointDelivery> & Partial<Pick<CheckpointDelivered, "verdict">> = {},
 ): CheckpointDelivered {
-  const whole = { messages: [], transientMessages: [], turnCauses: [], ...delivery };
+  const whole = { messages: [], transientMessages: [], turnCauses: [], inputs: [], ...delivery };
   return { type: "checkpoint_delivered", id, delivery: whole, verdict };
 }
 

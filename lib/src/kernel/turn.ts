@@ -80,8 +80,8 @@ export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
 /** What a turn begins with. */
 export type TurnInput = {
   readonly turnId: string;
-  /** What was said before this turn. */
-  readonly history: readonly Message[];
+  /** What was said before this turn: messages, or a history that a turn before left, which costs nothing to go on from. */
+  readonly history: readonly Message[] | TurnHistory;
   /** What is said now; may be empty. */
   readonly messages: readonly Message[];
   readonly turnCauses: readonly TurnCause[];

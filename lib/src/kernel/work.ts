@@ -94,6 +94,7 @@ export class Work<P extends TurnProtocol> {
 
   /** Adds what made the turn happen. What an earlier turn has written down already is not written again. */
   addStartCauses(causes: TurnInput["turnCauses"]): void {
+    if (causes.length === 0) return;
     const written = new Set(itemsOf(this.#turn.history).map(({ role, id }) => (role === "event" ? id : null)));
     const known = causes.filter(
       ({ id }, index) => written.has(id) && causes.findIndex((one) => one.id === id) === index,

@@ -249,7 +249,9 @@ export const validationErrorReasons = [
 
 /**
  * `reconfigure_failed`: the environment could not be synced. `invalid_actions`, `invalid_tool_results`: a protocol or a host broke its
- * contract. `diverged`: a replay asked for something else than was recorded. `conflict`: another writer was first.
+ * contract. `diverged`: a replay asked for something else than was recorded. `replay_missing`: it asked for something that was not.
+ * `conflict`: another writer was first. `lease_lost`: somebody else has the session now. `callback_failed`: a function of the program's
+ * own threw. `volatile_storage`: what has to last was to be kept where it would not. The others are about where rows are kept.
  */
 export type RuntimeErrorReason = (typeof runtimeErrorReasons)[number];
 export const runtimeErrorReasons = [
@@ -262,6 +264,14 @@ export const runtimeErrorReasons = [
   "conflict",
   "lease_lost",
   "storage_failed",
+  "storage_full",
+  "storage_busy",
+  "corrupt_row",
+  "newer_schema",
+  "volatile_storage",
+  "replay_missing",
+  "callback_failed",
+  "not_found",
 ] as const;
 
 /** Which part of the call failed. A word of a later release reads as `unknown`. */

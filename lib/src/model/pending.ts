@@ -50,7 +50,7 @@ export type Decision =
   | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
   | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
 
-const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
+export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
   approve: object<Extract<Decision, { type: "approve" }>>({
     type: required(oneOf(["approve"])),
     arguments: fallback(nullable(jsonObject), null),

@@ -2,16 +2,18 @@
 
 export type { Shape } from "./shape.ts";
 
-export { environmentShape } from "./environment.ts";
+export { environmentShape, suspendedCellShape } from "./environment.ts";
+export { eventShape } from "./event-shape.ts";
 export { failureShape, issueShape } from "./failure.ts";
-export { emptyObject } from "./json.ts";
-export { messageShape, toolAnswerFields } from "./message.ts";
+export { emptyObject, isPlainObject } from "./json.ts";
+export { assistantMessageShape, messageShape, toolAnswerFields } from "./message.ts";
 export { modelNameShape } from "./model-ref.ts";
 export { originShape } from "./origin.ts";
-export { budgets } from "./outcome.ts";
-export { pendingReasons } from "./pending.ts";
+export { budgets, cancelEvidenceShape, outcomeShape } from "./outcome.ts";
+export { decisionShape, pendingReasons } from "./pending.ts";
 export { replyShape } from "./reply.ts";
 export { failed, ok } from "./result.ts";
+export { sessionShape } from "./session.ts";
 export {
   array,
   boolean,

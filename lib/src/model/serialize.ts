@@ -22,7 +22,7 @@ import { failed, ok } from "./result.ts";
 import { json, maxNodes, read } from "./shape.ts";
 
 /** The version this release writes. */
-export const storedVersion = 2;
+export const storedVersion = 3;
 
 /** The longest text that is read or written, in UTF-16 units. */
 export const maxTextLength = 32 * 1024 * 1024;

@@ -27,7 +27,7 @@ export async function drive({ config, input, journal, sink, perform, entries }: 
   let item: JournalItem | null = null;
   let step = startTurn(config, input);
   for (;;) {
-    await sink.commit(step, entries(item, before, step));
+    await sink.commit(step, entries(item, before, step), item);
     const { turn } = step;
     if (turn.phase.type === "ended") return turn;
     if (before === null || !isSameBatch(before, turn)) {

@@ -3,8 +3,19 @@
 export type { Drive } from "./driver.ts";
 export type { Plan, PlanDetails, RunInput } from "./plan.ts";
 export type { ImageOptions } from "./images.ts";
-export type { Inbox, Journal, JournalItem, Ports, Scope, Sink } from "./ports.ts";
-export type { Finished } from "./run.ts";
+export type { Pinned } from "./pinned.ts";
+export type {
+  CancellableJournal,
+  Committed,
+  Inbox,
+  Journal,
+  JournalItem,
+  LiveOrigin,
+  Ports,
+  Scope,
+  Sink,
+} from "./ports.ts";
+export type { Finished, PlanChild, Started } from "./run.ts";
 export type { GenerateInput, WithOutput } from "./verbs.ts";
 
 export { drive } from "./driver.ts";
@@ -12,8 +23,10 @@ export { encodeAsJson } from "./encode-result.ts";
 export { collectChat, collectReply, collectStep, partialOutput, UnknownToolError, unwrap } from "./folds.ts";
 export { editImage, generateImage, imageVariations } from "./images.ts";
 export { MemoryJournal } from "./memory-journal.ts";
+export { readPinned } from "./pinned.ts";
 export { planRun } from "./plan.ts";
 export { newRequestId } from "./request-id.ts";
+export { startRun } from "./run.ts";
 export { TurnStream } from "./turn-stream.ts";
 export {
   chat,

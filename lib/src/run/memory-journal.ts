@@ -2,9 +2,9 @@
 // performed again.
 
 import type { Cancellation, Effect, EffectResponse } from "../kernel/index.ts";
-import type { Journal, JournalItem } from "./ports.ts";
+import type { CancellableJournal, JournalItem } from "./ports.ts";
 
-export class MemoryJournal implements Journal {
+export class MemoryJournal implements CancellableJournal {
   /** What has been settled, in order: all that it takes to replay the turn. */
   readonly items: JournalItem[] = [];
   readonly #recorded: JournalItem[];
@@ -42,10 +42,10 @@ export class MemoryJournal implements Journal {
   };
 
   /** Ends the turn: a cancel is the next thing it hears of, before whatever has not been handed out yet. */
-  cancel(cancellation: Cancellation): void {
+  readonly cancel = (cancellation: Cancellation): void => {
     this.#settled.length = 0;
     this.#settle({ type: "cancel", cancellation });
-  }
+  };
 
   #settle(item: JournalItem): void {
     const waiting = this.#waiting;

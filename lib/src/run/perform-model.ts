@@ -1,4 +1,5 @@
 // Makes model calls: one stream an attempt, retries until something was shown, other models after that, and answers in a schema checked.
+// An attempt that another one follows is written down first (Q2): whoever performs the effect again goes on behind it, and what it cost is kept.
 
 import type { Adapter, Checked } from "../engine/index.ts";
 import type { CallModel, Collector, ModelFailed, ModelReplied, Turn } from "../kernel/index.ts";
@@ -15,7 +16,8 @@ import type {
   Usage,
 } from "../model/index.ts";
 import type { RunPlan } from "./plan.ts";
-import type { Scope, Sink } from "./ports.ts";
+import type { LiveOrigin, Scope, Sink } from "./ports.ts";
+import type { ModelAttempt } from "./records.ts";
 
 import {
   checkValue,
@@ -34,6 +36,7 @@ import {
   errorFromFailure,
   isEvent,
   isEverturnError,
+  modelReply,
   noUsage,
   parse,
   renderIssue,
@@ -44,6 +47,7 @@ import {
   validationFailure,
 } from "../model/index.ts";
 import { isPair } from "./plan.ts";
+import { attemptName, pause, readModelAttempt } from "./records.ts";
 
 export type ModelPorts = {
   readonly sink: Sink;
@@ -67,6 +71,8 @@ type Attempt = {
   readonly heard: boolean;
   /** It failed before it said anything at all, for a reason that is a typed error of its own. */
   readonly preflight: boolean;
+  /** What was written down of it, by whoever made it; `null`: it was made here. */
+  readonly record: ModelAttempt | null;
 };
 
 export async function performModel(
@@ -119,6 +125,7 @@ class ModelCalls {
     for (const route of routes.slice(1)) {
       if (last.failure === null || this.#ports.signal.aborted) break;
       if (last.failure.type === "validation_error") break;
+      await this.#keep(last, last.failure);
       await this.#reset("fallback", last.heard);
       last = await this.#ask(route.adapter, { ...request, model: route.model });
       model = route.changed;
@@ -132,9 +139,10 @@ class ModelCalls {
     let asked = request;
     for (let repair = 0; ; repair += 1) {
       const attempt = await this.#retry(adapter, asked);
-      const checked = attempt.failure === null ? await this.#check(asked, attempt.reply) : null;
+      const checked = attempt.failure === null ? await this.#check(asked, attempt) : null;
       if (checked === null || checked.ok || repair >= repairs || this.#ports.signal.aborted)
         return this.#tellEnd(attempt, checked);
+      await this.#keep(attempt, validationFailure("invalid_output", { issues: checked.issues }));
       await this.#reset("retry", attempt.heard);
       const said = [assistant(replyText(attempt.reply) ?? ""), user(complaint(checked.issues))];
       asked = { ...request, messages: [...request.messages, ...said] };
@@ -145,11 +153,12 @@ class ModelCalls {
   async #tellEnd(attempt: Attempt, checked: Checked<Json> | null): Promise<Attempt> {
     const held = this.#held;
     this.#held = null;
-    if (held === null) return attempt;
-    const event = checked?.ok === true ? { ...held, output: { value: checked.value } } : held;
-    this.#ports.collector.add(event);
-    await this.#ports.sink.live([event]);
-    const reply = this.#ports.collector.reply();
+    if (held !== null) {
+      const event = checked?.ok === true ? { ...held, output: { value: checked.value } } : held;
+      this.#ports.collector.add(event);
+      await this.#live([event], this.#attempts);
+    }
+    const reply = held === null ? attempt.reply : this.#ports.collector.reply();
     if (checked === null || checked.ok) return { ...attempt, reply };
     const error = validationFailure("invalid_output", { issues: checked.issues });
     return { ...attempt, reply: { ...reply, finishReason: "error", error } };
@@ -157,39 +166,66 @@ class ModelCalls {
 
   async #retry(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
     const { retry, clock } = this.#plan;
+    const { scope, signal } = this.#ports;
     for (let n = 1; ; n += 1) {
-      const attempt = await this.#once(adapter, request, n);
+      this.#attempts += 1;
+      const attempt = this.#recall() ?? (await this.#once(adapter, request, n));
       const { failure, shown, heard } = attempt;
-      if (failure === null || n >= retry.maxAttempts || this.#ports.signal.aborted) return attempt;
+      if (failure === null || n >= retry.maxAttempts || signal.aborted) return attempt;
       if (!isRetryable(retry, failure) || (shown && !retry.afterOutput)) return attempt;
-      const delayMs = await this.#ports.scope.record(this.#effect.id, `delay/${this.#attempts}`, () =>
-        Promise.resolve(delayBefore(retry, n, failure, clock.random())),
-      );
-      const { requestId } = this.#plan;
-      tell({ type: "retry", requestId, provider: adapter.provider, attempt: n, delayMs, reason: reasonOf(failure) });
-      await this.#live([
-        {
-          type: "retry_scheduled",
-          maxAttempts: retry.maxAttempts,
-          delayMs,
-          error: failure,
-          effectId: this.#effect.id,
-          attempt: { epoch: 0, n: this.#attempts },
-        },
-      ]);
-      const slept = await clock.sleep(delayMs, this.#ports.signal).then(
-        () => true,
-        () => false,
-      );
-      if (!slept) return attempt;
+      await this.#keep(attempt, failure);
+      const waited = await pause({
+        scope,
+        clock,
+        signal,
+        effectId: this.#effect.id,
+        n: this.#attempts,
+        delayOf: () => delayBefore(retry, n, failure, clock.random()),
+        tell: (delayMs) => this.#tellRetry(adapter, n, delayMs, failure),
+      });
+      if (!waited) return attempt;
       await this.#reset("retry", heard);
     }
+  }
+
+  async #tellRetry(adapter: Adapter, attempt: number, delayMs: number, failure: Failure): Promise<void> {
+    const { requestId, retry } = this.#plan;
+    tell({ type: "retry", requestId, provider: adapter.provider, attempt, delayMs, reason: reasonOf(failure) });
+    const { maxAttempts } = retry;
+    const event = { type: "retry_scheduled", maxAttempts, delayMs, error: failure } as const;
+    await this.#live([{ ...event, ...this.#origin(this.#attempts) }], this.#attempts);
+  }
+
+  /** An attempt that is on record: it is not made again, and what it cost is counted. */
+  #recall(): Attempt | null {
+    const { scope, unsettled } = this.#ports;
+    const record = readModelAttempt(scope.find(this.#effect.id, attemptName(this.#attempts)));
+    if (record === null) return null;
+    const { failure, usage, shown, heard } = record;
+    const reply = record.reply ?? modelReply({ finishReason: "error", error: failure, usage });
+    this.#book(usage);
+    // Nothing of it is being heard here.
+    unsettled.set(this.#effect.id, this.#total());
+    return { reply, failure: record.reply === null ? failure : null, shown, heard, preflight: false, record };
+  }
+
+  /** Writes down an attempt that is not the answer, before anything follows from it. */
+  async #keep({ reply, failure, shown, heard, record }: Attempt, reason: Failure): Promise<void> {
+    if (record !== null) return;
+    const kept: ModelAttempt = {
+      failure: reason,
+      usage: reply.usage,
+      shown,
+      heard,
+      reply: failure === null ? storable(reply) : null,
+    };
+    await this.#ports.scope.record(this.#effect.id, attemptName(this.#attempts), kept);
   }
 
   /** One stream, read to its end. */
   async #once(adapter: Adapter, request: ModelRequest, n: number): Promise<Attempt> {
     const { plan, ports } = { plan: this.#plan, ports: this.#ports };
-    this.#attempts += 1;
+    const origin = this.#origin(this.#attempts);
     const span = startSpan(
       "model",
       plan.requestId,
@@ -214,7 +250,7 @@ class ModelCalls {
           const next = await batches.next();
           if (next.done === true || ports.signal.aborted) break;
           const events = this.#hear(next.value, heard, request);
-          const wait = ports.sink.live(events);
+          const wait = ports.sink.live(events, origin);
           if (wait !== undefined) await wait;
         }
       } finally {
@@ -233,7 +269,7 @@ class ModelCalls {
     if (failure === null) span.stop({ finishReason: reply.finishReason });
     else span.fail(errorFromFailure(failure));
     const preflight = thrown !== null && heard.events === 0;
-    return { reply, failure, shown: heard.shown, heard: heard.events > 0, preflight };
+    return { reply, failure, shown: heard.shown, heard: heard.events > 0, preflight, record: null };
   }
 
   /** Takes a batch in: what is no event, or comes after the end, is left out. */
@@ -288,33 +324,38 @@ class ModelCalls {
   }
 
   #book(usage: Usage): void {
-    const sum = addUsage(this.spent, this.#lastUsage);
-    if (sum.ok) this.spent = sum.value;
+    this.spent = this.#total();
     this.#lastUsage = usage;
+  }
+
+  /** What all attempts have cost, the last one too. */
+  #total(): Usage {
+    const sum = addUsage(this.spent, this.#lastUsage);
+    return sum.ok ? sum.value : this.spent;
   }
 
   /** What was shown of an attempt that failed is withdrawn, wherever it is kept. */
   async #reset(reason: "retry" | "fallback", heard: boolean): Promise<void> {
-    const event: TurnEvent = {
-      type: "step_reset",
-      reason,
-      withdrawn: [],
-      effectId: this.#effect.id,
-      attempt: { epoch: 0, n: this.#attempts + 1 },
-    };
+    const next = this.#attempts + 1;
+    const event: TurnEvent = { type: "step_reset", reason, withdrawn: [], ...this.#origin(next) };
+    this.#held = null;
     this.#ports.collector.add(event);
     // What the attempt cost is no longer in what is being heard.
-    const sum = addUsage(this.spent, this.#lastUsage);
-    if (sum.ok) this.#ports.unsettled.set(this.#effect.id, sum.value);
-    if (heard) await this.#live([event]);
+    this.#ports.unsettled.set(this.#effect.id, this.#total());
+    if (heard) await this.#live([event], next);
   }
 
-  async #live(events: readonly TurnEvent[]): Promise<void> {
-    await this.#ports.sink.live(events);
+  #origin(n: number): LiveOrigin {
+    return { effectId: this.#effect.id, attempt: { epoch: this.#ports.scope.epoch, n } };
+  }
+
+  async #live(events: readonly TurnEvent[], n: number): Promise<void> {
+    await this.#ports.sink.live(events, this.#origin(n));
   }
 
   /** The answer read and checked by the schema it was asked for in; `null` when this reply is not one to be checked. */
-  async #check(request: ModelRequest, reply: ModelReply): Promise<Checked<Json> | null> {
+  async #check(request: ModelRequest, { reply, record }: Attempt): Promise<Checked<Json> | null> {
+    if (record?.failure.type === "validation_error") return { ok: false, issues: record.failure.issues };
     const { output } = this.#plan;
     if (output === null || request.responseFormat === null || reply.finishReason !== "stop") return null;
     const text = reply.output === null ? parsed(replyText(reply) ?? "") : { value: reply.output.value };
@@ -367,6 +408,13 @@ function knownFailure(thrown: unknown): Failure | null {
   } catch {
     return null;
   }
+}
+
+/** A reply as it can be kept: one that could not be is what it said. */
+function storable(reply: ModelReply): ModelReply {
+  if (parse("reply", reply).ok) return reply;
+  const { finishReason, usage } = reply;
+  return modelReply({ outputText: replyText(reply) ?? "", finishReason, usage });
 }
 
 function reasonOf(failure: Failure): string {

@@ -18,11 +18,12 @@ import type {
   ToolExecutor,
   ToolResultEncoder,
 } from "../engine/index.ts";
-import type { CallAnswer, TurnInput, TurnMachineConfig } from "../kernel/index.ts";
+import type { CallAnswer, TurnCause, TurnHistory, TurnInput, TurnMachineConfig } from "../kernel/index.ts";
 import type {
   CallerContext,
   JsonObject,
   JsonSchemaFormat,
+  Message,
   MessageInput,
   ModelName,
   ModelRequest,
@@ -33,6 +34,7 @@ import type {
   TurnEvent,
   Usage,
 } from "../model/index.ts";
+import type { Pinned } from "./pinned.ts";
 
 import {
   defaultOf,
@@ -46,7 +48,7 @@ import {
   specOf,
   toJsonSchema,
 } from "../engine/index.ts";
-import { chatProtocol, codeProtocol, turnConfig, turnInput } from "../kernel/index.ts";
+import { turnInput } from "../kernel/index.ts";
 import {
   engineFailure,
   EngineError,
@@ -63,6 +65,7 @@ import {
   validateThread,
 } from "../model/index.ts";
 import { encodeAsJson } from "./encode-result.ts";
+import { configOf, pinnedProtocol } from "./pinned.ts";
 import { newRequestId } from "./request-id.ts";
 
 /** What is said to a model: words, messages, a whole thread. */
@@ -83,6 +86,8 @@ export type RunPlan = {
   readonly sessionId: string | null;
   readonly thread: Thread;
   readonly config: TurnMachineConfig;
+  /** The part of the configuration that a durable turn keeps to its end. */
+  readonly pinned: Pinned;
   readonly input: TurnInput;
   readonly adapter: Adapter;
   readonly fallback: readonly Fallback[];
@@ -125,6 +130,12 @@ export type PlanDetails = {
   readonly cell?: SuspendedCell | null;
   readonly turnId?: string;
   readonly spentBefore?: Usage;
+  /** What was said before, where that is a history already: it is taken as it is. */
+  readonly history?: TurnHistory;
+  readonly messages?: readonly Message[];
+  readonly turnCauses?: readonly TurnCause[];
+  /** What the turn was pinned to when it began. */
+  readonly pinned?: Pinned;
 };
 
 export function planRun<Context extends CallerContext>(
@@ -167,44 +178,44 @@ export function planRun<Context extends CallerContext>(
   const onUnknownTool = pick(sources, "onUnknownTool") ?? "error";
   const { protocol } = engine;
   const onEmptyReply = pick(sources, "onEmptyReply");
-  const config = turnConfig({
-    protocolDriver:
-      protocol.type === "code"
-        ? codeProtocol({
-            language: protocol.executor.language,
-            requireFinish: protocol.requireFinish ?? protocol.finish !== undefined,
-            stopAfter,
-            ...(onEmptyReply === undefined ? {} : { onEmptyReply }),
-          })
-        : chatProtocol({ mode, onUnknownTool, stopAfter, onEmptyReply: onEmptyReply ?? "complete" }),
-    syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
-    sessionId: pick(sources, "sessionId") ?? "",
-    model,
-    systemPrompt: pick(sources, "instructions") ?? engine.instructions ?? "",
-    toolSpecs: specs,
-    generation: {
-      ...params,
-      ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
-      ...(Object.keys(body).length === 0 ? {} : { options: body }),
+  const pinned = details.pinned ?? {
+    environment: {
+      instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
+      model,
+      tools: specs,
+      providerTools: [],
+      params: {
+        ...params,
+        ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
+        ...(Object.keys(body).length === 0 ? {} : { options: body }),
+      },
     },
-    maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
-    maxTurns: verb === "chat" ? maxTurns : null,
-    turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
-    structuredFinalize: finalize,
-  });
+    policy: {
+      syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
+      maxTurns: verb === "chat" ? maxTurns : null,
+      maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
+      turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
+      structuredFinalize: finalize,
+    },
+    protocol: pinnedProtocol(protocol, { mode, onUnknownTool, stopAfter }, onEmptyReply),
+  };
+  const config = configOf(pinned, pick(sources, "sessionId") ?? "");
   const turnId = details.turnId ?? requestId;
   const input = turnInput(turnId, {
     // A copy: what is done to the caller's list after the verb was called is not part of the run.
-    history: [...thread.messages],
+    history: details.history ?? [...thread.messages],
+    messages: details.messages ?? [],
+    turnCauses: details.turnCauses ?? [],
     answers: details.answers ?? [],
     cell: details.cell ?? null,
   });
   const budgets = checkedBudgets(pick(sources, "budgets") ?? {});
   const hooks = pick(sources, "hooks") ?? {};
   checkPrices(engine, config, budgets);
-  checkRequest(withAnswers(thread, details), config);
+  checkRequest(withAnswers(thread, details), config, details.history === undefined);
   return {
     verb,
+    pinned,
     requestId,
     sessionId: pick(sources, "sessionId") ?? null,
     thread,
@@ -365,7 +376,9 @@ function withAnswers(thread: Thread, { answers = [], cell = null }: PlanDetails)
   };
 }
 
-function checkRequest(thread: Thread, config: TurnMachineConfig): void {
+function checkRequest(thread: Thread, config: TurnMachineConfig, unchecked: boolean): void {
+  // What a store has kept was looked at when it came in.
+  if (!unchecked) return;
   orThrow(validateThread(thread));
   const { systemPrompt, toolSpecs, generation, model } = config;
   const probe = modelRequest(thread.messages, { ...generation, tools: toolSpecs, model });

@@ -1,18 +1,17 @@
 // Puts a run together: a plan, ports, performers, and the one loop.
 
 import type { RunChild } from "../engine/index.ts";
-import type { Effect, EffectResponse, Turn } from "../kernel/index.ts";
-import type { CallerContext, ChatResult, ModelReply, StepResult, TurnEvent, Usage } from "../model/index.ts";
+import type { CallTool, Effect, EffectResponse, Turn } from "../kernel/index.ts";
+import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/index.ts";
 import type { Drive } from "./driver.ts";
-import type { Plan, RunPlan } from "./plan.ts";
-import type { Inbox, JournalItem, Scope, Sink } from "./ports.ts";
-import type { Outlet, Running } from "./turn-stream.ts";
+import type { Plan } from "./plan.ts";
+import type { Ports, Sink } from "./ports.ts";
+import type { Running } from "./turn-stream.ts";
 
 import { startSpan } from "../engine/index.ts";
 import { Collector } from "../kernel/index.ts";
-import { addUsage, message, noUsage, toCause } from "../model/index.ts";
+import { addUsage, noUsage, toCause } from "../model/index.ts";
 import { drive } from "./driver.ts";
-import { MemoryJournal } from "./memory-journal.ts";
 import { Narrator } from "./narrator.ts";
 import { performCheckpoint } from "./perform-checkpoint.ts";
 import { performCode } from "./perform-code.ts";
@@ -27,63 +26,55 @@ export type Finished = {
   /** The newest step that ended, or the one that was open when the run was left. */
   readonly step: StepResult;
   readonly reply: ModelReply;
-  /** What it accepted, in order. */
-  readonly journal: readonly JournalItem[];
-  /** How many effects were performed, and not replayed. */
-  readonly performed: number;
 };
 
-/** Which events of a run a reader of this verb gets to see, live ones and entries. */
-function isSeen({ verb }: RunPlan, { type }: TurnEvent): boolean {
-  if (verb === "chat") return true;
-  if (type === "chat_completed") return false;
-  return verb === "step" || type !== "step_completed";
-}
+/** A run under way: what it comes to, and how to end it before it does. */
+export type Started = Running<Finished> & {
+  /** Ends it, with who asked for that and why. */
+  readonly cancel: (evidence: Omit<CancelEvidence, "requestId">) => void;
+};
+
+/** Runs turns inside tools of this one: for a try of the call, with its signal, telling what each has cost. */
+export type PlanChild = (
+  call: CallTool,
+  attempt: number,
+  signal: AbortSignal,
+  booked: (result: ChatResult) => void,
+) => RunChild;
 
 export function startRun<Context extends CallerContext>(
   plan: Plan<Context>,
-  outlet: Outlet,
+  portsOf: (signal: AbortSignal) => Ports,
   children: PlanChild,
-  recorded: readonly JournalItem[] = [],
-): Running<Finished> {
+): Started {
   const collector = new Collector(plan.thread);
   const narrator = new Narrator(plan, collector);
-  const journal = new MemoryJournal(recorded);
   const controller = new AbortController();
   const slots = new Slots(plan.maxConcurrency);
   const stops = new Set<() => void>();
   const unsettled: Unsettled = new Map();
-  let spoken = false;
+  /** The model call under way: what the collector hears is of that one, and of the last one before it. */
+  let asked: string | null = null;
   const span = startSpan(plan.verb, plan.requestId, { sessionId: plan.sessionId }, null, plan.clock.now);
   const { signal } = controller;
+  const { journal, inbox, scope, accepted, sink: outer } = portsOf(signal);
+  let spoken = accepted;
   const sink: Sink = {
     // Once a run is cancelled what is still going on is nobody's any more.
-    live: (events) => (signal.aborted ? undefined : say(events)),
-    commit: async (_, entries) => {
-      await orAborted(say(entries), signal);
-      for (const entry of entries) {
-        if (entry.type !== "step_completed") continue;
-        const step = narrator.steps.at(-1);
-        if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
-      }
+    live: (events, of) => {
+      if (signal.aborted) return;
+      spoken ||= events.length > 0;
+      return outer.live(events, of);
+    },
+    commit: async (transition, entries, item) => {
+      spoken ||= entries.length > 0;
+      const committed = await outer.commit(transition, entries, item);
+      if (committed === "replayed" || !entries.some(({ type }) => type === "step_completed")) return committed;
+      const step = narrator.steps.at(-1);
+      if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
+      return committed;
     },
   };
-  const scope: Scope = { record: (_, __, work) => work() };
-  const inbox: Inbox = {
-    claim: async ({ checkpoint }, turn) => {
-      const given = (await plan.onCheckpoint?.({ checkpoint, step: turn.step })) ?? null;
-      // Checked as they come in: what is no message is told to whoever wrote the function.
-      const messages = (given?.messages ?? []).map(message);
-      const transientMessages = (given?.transientMessages ?? []).map(message);
-      return { messages, transientMessages, turnCauses: [] };
-    },
-  };
-
-  function say(events: readonly TurnEvent[]): void | Promise<void> {
-    spoken ||= events.length > 0;
-    const seen = events.every((event) => isSeen(plan, event));
-    return outlet.say(seen ? events : events.filter((event) => isSeen(plan, event)));
-  }
 
   function perform(effect: Effect, turn: Turn): Promise<EffectResponse> {
     // A cancel is the next thing the turn hears: nothing is begun any more.
@@ -92,6 +83,7 @@ export function startRun<Context extends CallerContext>(
       case "sync_environment":
         return performEnvironment(plan, effect, turn);
       case "call_model":
+        asked = effect.id;
         return performModel(
           plan,
           { sink, scope, collector, signal, unsettled, spoken: () => spoken, parentSpan: span.id },
@@ -101,7 +93,16 @@ export function startRun<Context extends CallerContext>(
       case "call_tool":
         return performTool(
           plan,
-          { sink, signal, slots, stops, unsettled, parentSpan: span.id, runChild: children },
+          {
+            sink,
+            scope,
+            signal,
+            slots,
+            stops,
+            unsettled,
+            parentSpan: span.id,
+            runChild: (attempt, stop, booked) => children(effect, attempt, stop, booked),
+          },
           effect,
         );
       case "run_code":
@@ -113,22 +114,27 @@ export function startRun<Context extends CallerContext>(
     }
   }
 
-  function cancel(origin: string, reason: string): void {
+  function cancel({ origin, reason }: Omit<CancelEvidence, "requestId">): void {
     if (signal.aborted) return;
     const received = collector.partial();
-    const usage = [...unsettled.values(), collector.reply().usage].reduce(plus, noUsage);
-    controller.abort(new DOMException(reason, "AbortError"));
+    // A reply that has been settled is paid for in its answer.
+    const heard = asked === null ? noUsage : collector.reply().usage;
+    const usage = [...unsettled.values(), heard].reduce(plus, noUsage);
+    controller.abort(new DOMException(reason ?? "cancelled", "AbortError"));
     for (const stop of stops) stop();
     journal.cancel({ evidence: { requestId: plan.requestId, origin, reason }, received, usage });
   }
 
-  const onAbort = () => cancel("signal", reasonOf(plan.signal?.reason));
+  const onAbort = () => cancel({ origin: "signal", reason: reasonOf(plan.signal?.reason) });
   plan.signal?.addEventListener("abort", onAbort, { once: true });
   if (plan.signal?.aborted === true) onAbort();
   const { config, input } = plan;
   const entries: Drive["entries"] = (item, before, step) => {
     // What an effect has cost is part of its answer, once that is there.
-    if (item?.type === "response") unsettled.delete(item.response.id);
+    if (item?.type === "response") {
+      unsettled.delete(item.response.id);
+      if (asked === item.response.id) asked = null;
+    }
     return narrator.entries(item, before, step);
   };
   const result = drive({ config, input, journal, sink, perform, entries }).then(
@@ -138,7 +144,7 @@ export function startRun<Context extends CallerContext>(
       span.stop({ haltedReason: finished.haltedReason });
       const reply = lastReply ?? collector.reply();
       const step = steps.at(-1) ?? collector.stepResult();
-      return { chat: finished, step, reply, journal: journal.items, performed: journal.performed };
+      return { chat: finished, step, reply };
     },
     (error: unknown) => {
       span.fail(error);
@@ -151,17 +157,14 @@ export function startRun<Context extends CallerContext>(
     for (const stop of stops) stop();
   };
   result.then(settled, settled);
-  return { result, stop: () => cancel("consumer", "the stream was left early") };
+  return { result, cancel, stop: () => cancel({ origin: "consumer", reason: "the stream was left early" }) };
 }
-
-/** Runs turns inside tools of this one. */
-export type PlanChild = (signal: AbortSignal, booked: (result: ChatResult) => void) => RunChild;
 
 /** What effects under way have cost so far, by their ids: billed, and not yet in any answer. */
 type Unsettled = Map<string, Usage>;
 
 /** Waits for something, but not longer than the run lasts. */
-async function orAborted(work: void | Promise<void> | undefined, signal: AbortSignal): Promise<void> {
+export async function orAborted(work: void | Promise<void> | undefined, signal: AbortSignal): Promise<void> {
   if (work === undefined || signal.aborted) return;
   const done = new AbortController();
   const aborted = new Promise<void>((resolve) => {

@@ -28,6 +28,8 @@ import type { Finished, PlanChild } from "./run.ts";
 import { checkValue } from "../engine/index.ts";
 import { replyText } from "../model/index.ts";
 import { collectChat, collectReply, collectStep } from "./folds.ts";
+import { MemoryJournal } from "./memory-journal.ts";
+import { memoryPorts } from "./memory-ports.ts";
 import { planRun } from "./plan.ts";
 import { startRun } from "./run.ts";
 import { TurnStream } from "./turn-stream.ts";
@@ -184,12 +186,20 @@ export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context
 export async function replayPlan<Context extends CallerContext>(
   plan: Plan<Context>,
   journal: readonly JournalItem[],
-): Promise<Finished & { readonly entries: readonly TurnEvent[] }> {
+): Promise<Replayed> {
   const entries: TurnEvent[] = [];
   const outlet = { say: (events: readonly TurnEvent[]) => void entries.push(...events) };
-  const finished = await startRun(plan, outlet, childrenOf(plan), journal).result;
-  return { ...finished, entries };
+  const memory = new MemoryJournal(journal);
+  const finished = await startRun(plan, memoryPorts(plan, outlet, memory), childrenOf(plan)).result;
+  return { ...finished, entries, journal: memory.items, performed: memory.performed };
 }
+
+/** What a replay came to: what it said, what it accepted, and how many effects were performed and not replayed. */
+type Replayed = Finished & {
+  readonly entries: readonly TurnEvent[];
+  readonly journal: readonly JournalItem[];
+  readonly performed: number;
+};
 
 function streamOf<Context extends CallerContext, Result>(
   plan: Plan<Context>,
@@ -198,7 +208,7 @@ function streamOf<Context extends CallerContext, Result>(
 ): TurnStream<Result> {
   return new TurnStream(
     (outlet) => {
-      const { result, stop } = startRun(plan, outlet, childrenOf(plan));
+      const { result, stop } = startRun(plan, memoryPorts(plan, outlet), childrenOf(plan));
       return { result: result.then(take), stop };
     },
     textOf,
@@ -207,7 +217,7 @@ function streamOf<Context extends CallerContext, Result>(
 }
 
 function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
-  return (signal, booked) =>
+  return (_, __, signal, booked) =>
     async (engine, input, options = {}) => {
       const result = await chat(engine, input, {
         sessionId: plan.sessionId ?? plan.requestId,

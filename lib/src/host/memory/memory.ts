@@ -1,0 +1,59 @@
+// Rows in the memory of the process: the reference of what a host does, and all that a program needs whose sessions may end with it.
+//
+// Reads and writes do their work before they return a promise, so nothing comes between a check and what relies on it. Rows are frozen, so what
+// was read cannot change what is kept.
+
+import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/storage.ts";
+import type { TableName } from "../../runtime/tables.ts";
+
+import { checkBatch, checkQuery, holds } from "../shared/access.ts";
+import { Watchers } from "../shared/watchers.ts";
+import { SortedRows } from "./sorted-rows.ts";
+
+export type MemoryOptions = {
+  /** What errors call it; `memory`, if nothing else is said. */
+  readonly name?: string;
+  /**
+   * What it says of itself: `volatile`, because it is. `durable` is for tests of programs that insist on it. It makes nothing last.
+   */
+  readonly durability?: "volatile" | "durable";
+};
+
+/** A storage in the memory of this process. It is gone with the process, or with the last reference to it. */
+export function memoryStorage(options: MemoryOptions = {}): HostStorage {
+  const kept = new Map<TableName, SortedRows>();
+  const watchers = new Watchers();
+
+  function rowsOf(table: TableName): SortedRows {
+    const known = kept.get(table);
+    if (known !== undefined) return known;
+    const rows = new SortedRows();
+    kept.set(table, rows);
+    return rows;
+  }
+
+  function answer(query: Query): readonly Row[] {
+    checkQuery(query);
+    return rowsOf(query.table).read(query, query.limit ?? Infinity, query.reverse ?? false);
+  }
+
+  function apply(batch: Batch): Written {
+    checkBatch(batch);
+    const failed = batch.checks.findIndex((check) => !holds(check, rowsOf(check.table).get(check.key)));
+    if (failed !== -1) return { ok: false, check: failed };
+    for (const { table, prefix } of batch.removals) rowsOf(table).remove(prefix);
+    for (const { table, key, tag, value, expires } of batch.puts) {
+      rowsOf(table).put(Object.freeze({ key: Object.freeze([...key]), tag, expires: expires ?? null, value }));
+    }
+    if (batch.removals.length + batch.puts.length > 0) watchers.tell();
+    return { ok: true };
+  }
+
+  return {
+    name: options.name ?? "memory",
+    durability: options.durability ?? "volatile",
+    read: async (queries) => queries.map(answer),
+    write: async (batch) => apply(batch),
+    watch: (changed) => watchers.add(changed),
+  };
+}

@@ -1,0 +1,158 @@
+// Rows in a SQLite database, on a handle the caller opened. Every operation is one transaction in one synchronous block, so a handle is never
+// found with a transaction of ours open.
+//
+// Lasting writes are on the disk when they are told to be written: `synchronous=FULL` in the WAL. A batch that need not last is written under
+// `synchronous=NORMAL`, which leaves it to the next lasting one to wait for the disk, for both. `OFF` would be wrong: a checkpoint under it
+// could lose what had lasted.
+
+import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/storage.ts";
+import type { SqliteDatabase } from "./database.ts";
+
+import { MisuseError } from "../../model/index.ts";
+import { checkBatch, checkQuery, holds } from "../shared/access.ts";
+import { Watchers } from "../shared/watchers.ts";
+import { field } from "./database.ts";
+import { isBusy, storageError } from "./failure.ts";
+import { OtherWriters } from "./other-writers.ts";
+import { migrate, versionOf } from "./schema.ts";
+import { Statements } from "./statements.ts";
+import { inTransaction } from "./transaction.ts";
+
+export type SqliteOptions = {
+  /** What the names of its tables begin with: letters, digits and underscores. `everturn_`, if nothing else is said. */
+  readonly tablePrefix?: string;
+  /** How often to look for writes of other connections while somebody watches, in milliseconds; 25, if nothing else is said. */
+  readonly pollMs?: number;
+  /** What errors call it; the path of the file, if nothing else is said. */
+  readonly name?: string;
+  /** How long to wait for a lock another connection holds, in milliseconds. The process does nothing else in that time. 15 seconds, if nothing else is said. */
+  readonly busyMs?: number;
+  /** `normal`: what was written lately may be lost with the machine. `full`, if nothing else is said. */
+  readonly synchronous?: "full" | "normal";
+};
+
+/** Storages on one handle hear of each other's writes here: SQLite tells a connection only of the writes of others. */
+const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
+
+/**
+ * A storage in a SQLite database: a `DatabaseSync` of `node:sqlite`, or a `Database` of `libsql`. Makes its tables, or brings older ones up to
+ * date, before it returns; throws `RuntimeError` if that cannot be done. It puts the database into WAL mode, and sets `busy_timeout` and
+ * `synchronous` of the handle. Between operations the handle may be used for other things. Who opened it closes it.
+ */
+export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions = {}): HostStorage {
+  const { tablePrefix, pollMs, busyMs, synchronous } = checked(options);
+  const file = attempt(options.name ?? "sqlite", busyMs, () => fileOf(database));
+  const name = options.name ?? (file === "" ? "sqlite in memory" : file);
+  attempt(name, busyMs, () => {
+    database.exec(`PRAGMA busy_timeout = ${busyMs}`);
+    // Before anything is changed: these may be the tables of a later release.
+    versionOf(database, tablePrefix, name);
+    useWal(database);
+    database.exec(`PRAGMA synchronous = ${synchronous}`);
+    migrate(database, tablePrefix, name);
+  });
+
+  const statements = new Statements(database, tablePrefix, name);
+  // A statement that failed is not used again, and a handle that was closed is not kept open by those of libsql.
+  const forget = () => statements.clear();
+  const watchers = watchersOf.get(database) ?? new Watchers();
+  watchersOf.set(database, watchers);
+  const others = new OtherWriters(database, pollMs, () => watchers.tell(), forget);
+
+  function answer(queries: readonly Query[]): readonly (readonly Row[])[] {
+    for (const query of queries) checkQuery(query);
+    return inTransaction(database, "BEGIN", () => queries.map((query) => statements.read(query)));
+  }
+
+  function apply(batch: Batch): Written {
+    checkBatch(batch);
+    const written = inTransaction(database, "BEGIN IMMEDIATE", (): Written => {
+      const failed = batch.checks.findIndex((check) => !holds(check, statements.find(check)));
+      if (failed !== -1) return { ok: false, check: failed };
+      for (const removal of batch.removals) statements.remove(removal);
+      for (const put of batch.puts) statements.put(put);
+      return { ok: true };
+    });
+    if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell();
+    return written;
+  }
+
+  function applyFleeting(batch: Batch): Written {
+    database.exec("PRAGMA synchronous = normal");
+    try {
+      return apply(batch);
+    } finally {
+      database.exec(`PRAGMA synchronous = ${synchronous}`);
+    }
+  }
+
+  return {
+    name,
+    durability: file === "" ? "volatile" : "durable",
+    read: async (queries) => attempt(name, busyMs, () => answer(queries), forget),
+    write: async (batch) => {
+      const fleeting = batch.lasting === false && synchronous !== "normal";
+      return attempt(name, busyMs, () => (fleeting ? applyFleeting(batch) : apply(batch)), forget);
+    },
+    watch: (changed) => {
+      const ends = [watchers.add(changed), others.watch()];
+      return () => {
+        for (const end of ends.splice(0)) end();
+      };
+    },
+  };
+}
+
+/** Does something with the database; what a driver throws is thrown as a failure of the storage. */
+function attempt<T>(storage: string, busyMs: number, work: () => T, failed: () => void = () => undefined): T {
+  try {
+    return work();
+  } catch (error) {
+    failed();
+    throw storageError(error, storage, busyMs);
+  }
+}
+
+function checked(options: SqliteOptions): Required<Omit<SqliteOptions, "name">> {
+  const { tablePrefix = "everturn_", pollMs = 25, busyMs = 15_000, synchronous = "full" } = options;
+  const refuse = (option: keyof SqliteOptions, has: string) => {
+    throw new MisuseError("invalid_argument", `${option} ${has}`, { path: [option] });
+  };
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(tablePrefix)) {
+    refuse("tablePrefix", "has to be letters, digits and underscores, and must not begin with a digit");
+  }
+  if (!Number.isSafeInteger(pollMs) || pollMs < 1)
+    refuse("pollMs", "has to be a whole number of milliseconds, 1 or more");
+  if (!Number.isSafeInteger(busyMs) || busyMs < 0)
+    refuse("busyMs", "has to be a whole number of milliseconds, 0 or more");
+  if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'has to be "full" or "normal"');
+  return { tablePrefix, pollMs, busyMs, synchronous };
+}
+
+/** The path of the database; empty for one that is gone when its handle is closed. */
+function fileOf(database: SqliteDatabase): string {
+  const databases = database.prepare("PRAGMA database_list").all();
+  const file = field(
+    databases.find((one) => field(one, "name") === "main"),
+    "file",
+  );
+  return typeof file === "string" ? file : "";
+}
+
+/** Where there can be no WAL, as in memory, the database stays as it is. */
+function useWal(database: SqliteDatabase): void {
+  for (let triesLeft = 20; !hasWal(database); triesLeft -= 1) {
+    try {
+      database.exec("PRAGMA journal_mode = WAL");
+      return;
+    } catch (error) {
+      // Two that change it at once may both be told so without waiting. To begin a transaction waits.
+      if (!isBusy(error) || triesLeft === 0) throw error;
+      inTransaction(database, "BEGIN IMMEDIATE", () => undefined);
+    }
+  }
+}
+
+function hasWal(database: SqliteDatabase): boolean {
+  return field(database.prepare("PRAGMA journal_mode").all()[0], "journal_mode") === "wal";
+}

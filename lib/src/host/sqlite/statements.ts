@@ -1,0 +1,142 @@
+// The statements behind queries and batches. There are few shapes of them, so each is prepared once.
+
+import type { Check, Key, KeyPart, Put, Query, Removal, Row } from "../../runtime/storage.ts";
+import type { Column, TableName } from "../../runtime/tables.ts";
+import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts";
+
+import { RuntimeError } from "../../model/index.ts";
+import { tables } from "../../runtime/tables.ts";
+import { field, integer } from "./database.ts";
+import { fromKept, toKept } from "./text.ts";
+
+export class Statements {
+  readonly #database: SqliteDatabase;
+  readonly #prefix: string;
+  readonly #storage: string;
+  readonly #prepared = new Map<string, SqliteStatement>();
+
+  constructor(database: SqliteDatabase, prefix: string, storage: string) {
+    this.#database = database;
+    this.#prefix = prefix;
+    this.#storage = storage;
+  }
+
+  /** Gives all of them up. */
+  clear(): void {
+    this.#prepared.clear();
+  }
+
+  /** What a check looks at. */
+  find({ table, key }: Check): Pick<Row, "tag" | "expires"> | null {
+    const statement = this.#prepare(
+      `find ${table}`,
+      () => `SELECT "tag", "expires" FROM ${this.#name(table)} WHERE ${same(tables[table])}`,
+    );
+    const row = statement.get(...values(key));
+    return field(row, "tag") === undefined ? null : { tag: this.#tag(table, row), expires: this.#expires(table, row) };
+  }
+
+  remove({ table, prefix }: Removal): void {
+    const statement = this.#prepare(`remove ${table} ${prefix.length}`, () => {
+      const where = prefix.length === 0 ? "" : ` WHERE ${same(tables[table].slice(0, prefix.length))}`;
+      return `DELETE FROM ${this.#name(table)}${where}`;
+    });
+    statement.run(...values(prefix));
+  }
+
+  put({ table, key, tag, expires, value }: Put): void {
+    const statement = this.#prepare(`put ${table}`, () => {
+      const columns = names(tables[table]);
+      const places = tables[table].map(() => "?, ").join("");
+      const update = `"tag" = excluded."tag", "expires" = excluded."expires", "value" = excluded."value"`;
+      return `INSERT INTO ${this.#name(table)} (${columns}, "tag", "expires", "value") VALUES (${places}?, ?, ?) ON CONFLICT (${columns}) DO UPDATE SET ${update}`;
+    });
+    statement.run(...values(key), tag, expires ?? null, toKept(value));
+  }
+
+  read(query: Query): readonly Row[] {
+    const { table, prefix, after, before, limit, reverse } = query;
+    const given = [after === undefined ? "" : "after", before === undefined ? "" : "before"];
+    const shape = `read ${table} ${prefix.length} ${given.join(" ")} ${limit === undefined} ${reverse === true}`;
+    const rest = tables[table].slice(prefix.length);
+    const statement = this.#prepare(shape, () => this.#select(query, rest));
+    const bounds = [after, before].filter((bound) => bound !== undefined);
+    const most = limit === undefined ? [] : [Math.max(limit, 0)];
+    const found = statement.all(...values([...prefix, ...bounds]), ...most);
+    return found.map((row) => ({
+      key: [...prefix, ...rest.map((column) => this.#part(table, column, row))],
+      tag: this.#tag(table, row),
+      expires: this.#expires(table, row),
+      value: this.#text(table, "value", row),
+    }));
+  }
+
+  /** The parts of the key that the query names are not read again. */
+  #select({ table, prefix, after, before, limit, reverse }: Query, rest: readonly Column[]): string {
+    const next = rest.slice(0, 1);
+    const conditions = [
+      ...tables[table].slice(0, prefix.length).map(({ name }) => `"${name}" = ?`),
+      ...(after === undefined ? [] : next.map(({ name }) => `"${name}" > ?`)),
+      ...(before === undefined ? [] : next.map(({ name }) => `"${name}" < ?`)),
+    ];
+    const order = rest.map(({ name }) => `"${name}"${reverse === true ? " DESC" : ""}`);
+    return [
+      `SELECT ${rest.map(({ name }) => `"${name}", `).join("")}"tag", "expires", "value" FROM ${this.#name(table)}`,
+      ...(conditions.length === 0 ? [] : [`WHERE ${conditions.join(" AND ")}`]),
+      ...(order.length === 0 ? [] : [`ORDER BY ${order.join(", ")}`]),
+      ...(limit === undefined ? [] : ["LIMIT ?"]),
+    ].join(" ");
+  }
+
+  #prepare(shape: string, sql: () => string): SqliteStatement {
+    const known = this.#prepared.get(shape);
+    if (known !== undefined) return known;
+    const statement = this.#database.prepare(sql());
+    this.#prepared.set(shape, statement);
+    return statement;
+  }
+
+  #name(table: TableName): string {
+    return `"${this.#prefix}${table}"`;
+  }
+
+  #part(table: TableName, { name, type }: Column, row: unknown): KeyPart {
+    return type === "text" ? this.#text(table, name, row) : this.#integer(table, name, row);
+  }
+
+  #tag(table: TableName, row: unknown): number {
+    return this.#integer(table, "tag", row);
+  }
+
+  #expires(table: TableName, row: unknown): number | null {
+    return field(row, "expires") === null ? null : this.#integer(table, "expires", row);
+  }
+
+  #integer(table: TableName, column: string, row: unknown): number {
+    return integer(field(row, column)) ?? this.#corrupt(table, column);
+  }
+
+  #text(table: TableName, column: string, row: unknown): string {
+    const text = field(row, column);
+    return typeof text === "string" ? fromKept(text) : this.#corrupt(table, column);
+  }
+
+  #corrupt(table: TableName, column: string): never {
+    throw new RuntimeError("corrupt_row", {
+      message: `a row of "${this.#prefix}${table}" in the storage "${this.#storage}" was not written by this library: its "${column}" is of another kind. Restore a backup, or remove the row.`,
+      metadata: { storage: this.#storage, table, column },
+    });
+  }
+}
+
+function names(columns: readonly Column[]): string {
+  return columns.map(({ name }) => `"${name}"`).join(", ");
+}
+
+function same(columns: readonly Column[]): string {
+  return columns.map(({ name }) => `"${name}" = ?`).join(" AND ");
+}
+
+function values(key: Key): SqliteValue[] {
+  return key.map((part) => (typeof part === "string" ? toKept(part) : part));
+}

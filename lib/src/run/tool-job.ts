@@ -1,0 +1,124 @@
+// One call of a tool, while it is being worked on: what its stages share, and what they tell while they do.
+
+import type { Tool, ToolContext } from "../engine/index.ts";
+import type { CallTool } from "../kernel/index.ts";
+import type { CallerContext, ChatResult, Json, JsonObject, TurnEvent, Usage } from "../model/index.ts";
+import type { Plan } from "./plan.ts";
+import type { LiveOrigin, Scope, Sink } from "./ports.ts";
+import type { Slots } from "./slots.ts";
+
+import { addUsage, encodeToolValue, noUsage } from "../model/index.ts";
+
+export type ToolPorts = {
+  readonly sink: Sink;
+  readonly scope: Scope;
+  readonly signal: AbortSignal;
+  readonly slots: Slots;
+  /** What to call when the run is over, instead of a listener each. */
+  readonly stops: Set<() => void>;
+  readonly unsettled: Map<string, Usage>;
+  readonly parentSpan: number | null;
+  readonly runChild: (
+    attempt: number,
+    signal: AbortSignal,
+    booked: (result: ChatResult) => void,
+  ) => ToolContext["runChild"];
+};
+
+type LiveToolEvent =
+  | { readonly type: "tool_execution_started"; readonly arguments: JsonObject }
+  | { readonly type: "tool_progress"; readonly progress: Json };
+
+export class ToolJob<Context extends CallerContext> {
+  readonly plan: Plan<Context>;
+  readonly ports: ToolPorts;
+  readonly effect: CallTool;
+  /** `null`: nobody here has it. */
+  readonly tool: Tool<Context> | null;
+  readonly stop = new AbortController();
+  /** What the handler, hooks and the gate are given: the same for each of them, until the next attempt. */
+  context: ToolContext<Context>;
+  /** The attempt under way, counted from 1, over all processes that had the call. */
+  attempt = 1;
+  /** What turns that the tool ran have cost: in this attempt, and in those before it. */
+  usage: Usage = noUsage;
+  #before: Usage = noUsage;
+  #ended = false;
+  readonly #end = () => this.stop.abort(this.ports.signal.reason);
+
+  constructor(plan: Plan<Context>, ports: ToolPorts, effect: CallTool) {
+    this.plan = plan;
+    this.ports = ports;
+    this.effect = effect;
+    this.tool = plan.tools.findLast(({ name }) => name === effect.call.name) ?? null;
+    ports.stops.add(this.#end);
+    this.context = {
+      context: plan.context,
+      sessionId: plan.sessionId,
+      requestId: plan.requestId,
+      toolCall: effect.call,
+      idempotencyKey: effect.idempotencyKey,
+      signal: this.stop.signal,
+      engine: plan.engine,
+      progress: this.#progress(),
+      runChild: this.#children(),
+    };
+  }
+
+  /** What this call has cost so far. */
+  get spent(): Usage {
+    return plus(this.#before, this.usage);
+  }
+
+  /** Adds to what the attempt under way has cost. */
+  book(usage: Usage): void {
+    this.usage = plus(this.usage, usage);
+    this.ports.unsettled.set(this.effect.id, this.spent);
+  }
+
+  /** Another attempt begins: what the one before still says is nobody's any more. */
+  nextAttempt(): void {
+    this.#before = this.spent;
+    this.usage = noUsage;
+    this.attempt += 1;
+    this.context = { ...this.context, progress: this.#progress(), runChild: this.#children() };
+  }
+
+  /** The call has come to something: nothing is told of it any more, and nobody has to stop it. */
+  end(): void {
+    this.#ended = true;
+    this.ports.stops.delete(this.#end);
+  }
+
+  get origin(): LiveOrigin {
+    return { effectId: this.effect.id, attempt: { epoch: this.ports.scope.epoch, n: this.attempt } };
+  }
+
+  /** Tells what is only worth seeing now. */
+  live(event: LiveToolEvent): void | Promise<void> {
+    const { id, name } = this.effect.call;
+    return this.say({ ...event, id, name, ...this.origin });
+  }
+
+  say(event: TurnEvent): void | Promise<void> {
+    return this.ports.sink.live([event], this.origin);
+  }
+
+  #children(): ToolContext["runChild"] {
+    return this.ports.runChild(this.attempt, this.stop.signal, ({ usage }) => this.book(usage));
+  }
+
+  #progress(): ToolContext["progress"] {
+    const of = this.attempt;
+    return (progress) => {
+      const shown = encodeToolValue(progress);
+      if (!shown.ok || this.#ended || of !== this.attempt) return;
+      void this.live({ type: "tool_progress", progress: shown.value });
+    };
+  }
+}
+
+function plus(sum: Usage, more: Usage): Usage {
+  const total = addUsage(sum, more);
+  return total.ok ? total.value : sum;
+}

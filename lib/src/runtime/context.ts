@@ -1,0 +1,130 @@
+// What all parts of one runtime share.
+
+import type { Engine } from "../engine/index.ts";
+import type { Clock } from "../engine/index.ts";
+import type { TurnHistory } from "../kernel/index.ts";
+import type { Message } from "../model/index.ts";
+import type { Hub } from "./hub.ts";
+import type { LeaseTimings } from "./lease.ts";
+import type { PieceWriter } from "./pieces.ts";
+import type { HostStorage, Key, Query, Row } from "./storage.ts";
+
+import { MisuseError, RuntimeError } from "../model/index.ts";
+import { readValue } from "./stored.ts";
+
+/** Where things are kept. One storage for all three is one write where three would be three. */
+export type Host = {
+  readonly journal: HostStorage;
+  readonly store: HostStorage;
+  readonly events: HostStorage;
+};
+
+/**
+ * A host from a storage, or from one for each part. What lasts may not rely on what does not: with a journal that outlives the process over a store
+ * that does not, every promise of the journal would be a lie, so the mixture is refused before anything happens.
+ */
+export function hostOf(given: HostStorage | Host, wanted: HostStorage["durability"] | null): Host {
+  const host = "read" in given ? { journal: given, store: given, events: given } : given;
+  const parts = [host.journal, host.store, host.events];
+  const lasting = wanted === "durable" || parts.some(({ durability }) => durability === "durable");
+  const volatile = (["journal", "store", "events"] as const).find((part) => host[part].durability === "volatile");
+  if (!lasting || volatile === undefined) return host;
+  throw new RuntimeError("volatile_storage", {
+    message: `a durable runtime cannot keep its ${volatile} in ${host[volatile].name}, which does not outlive the process; give it a durable storage`,
+    metadata: { part: volatile, storage: host[volatile].name },
+  });
+}
+
+export type RuntimeContext = {
+  readonly host: Host;
+  readonly engines: { readonly [name: string]: Engine };
+  readonly clock: Clock;
+  /** Who this is, among those that share the storage. */
+  readonly owner: string;
+  readonly lease: LeaseTimings;
+  readonly hub: Hub;
+  readonly pieces: PieceWriter;
+  readonly histories: Histories;
+};
+
+/** One session, by its tenant and id. */
+export type SessionKey = { readonly tenant: string; readonly session: string };
+
+export function keyOf({ tenant, session }: SessionKey): Key {
+  return [tenant, session];
+}
+
+/** The name of a session in the tables of this process. */
+export function nameOf({ tenant, session }: SessionKey): string {
+  return JSON.stringify([tenant, session]);
+}
+
+export function engineOf({ engines }: Pick<RuntimeContext, "engines">, name: string): Engine {
+  const engine = Object.hasOwn(engines, name) ? engines[name] : undefined;
+  if (engine !== undefined) return engine;
+  const known = Object.keys(engines).join(", ");
+  throw new MisuseError("invalid_argument", `no engine is called "${name}"; this runtime has ${known}`, {
+    path: ["engine"],
+  });
+}
+
+/** Reads one row. */
+export async function readOne(storage: HostStorage, query: Query): Promise<Row | null> {
+  const [rows = []] = await storage.read([query]);
+  return rows[0] ?? null;
+}
+
+/** The newest histories, so that a conversation that goes on need not be read again. Each is known by its length and digest. */
+export class Histories {
+  readonly #known = new Map<string, TurnHistory>();
+  readonly #most: number;
+
+  constructor(most = 64) {
+    this.#most = most;
+  }
+
+  find(name: string, length: number, digest: string): TurnHistory | null {
+    const history = this.#known.get(name);
+    return history?.length === length && history.digest === digest ? history : null;
+  }
+
+  keep(name: string, history: TurnHistory): void {
+    if (history.entries.length < history.length) return;
+    this.#known.delete(name);
+    this.#known.set(name, history);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > this.#most && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  forget(name: string): void {
+    this.#known.delete(name);
+  }
+}
+
+/** The first messages of a session: from memory, or from the store. */
+export async function loadHistory(
+  { host, histories }: Pick<RuntimeContext, "host" | "histories">,
+  key: SessionKey,
+  length: number,
+  digest: string,
+): Promise<TurnHistory> {
+  const known = histories.find(nameOf(key), length, digest);
+  if (known !== null) return known;
+  const entries = await readMessages(host.store, key, { before: length });
+  if (entries.length !== length) {
+    throw new RuntimeError("corrupt_row", {
+      message: `session ${key.session} says it has ${length} messages, and ${entries.length} are there; restore it from a backup`,
+    });
+  }
+  return { entries, length, digest };
+}
+
+/** Messages of a session by their places. */
+export async function readMessages(
+  store: HostStorage,
+  { tenant, session }: SessionKey,
+  range: Pick<Query, "after" | "before" | "limit" | "reverse">,
+): Promise<readonly Message[]> {
+  const [rows = []] = await store.read([{ table: "entries", prefix: [tenant, session], ...range }]);
+  return rows.map((row) => readValue("entries", row));
+}

@@ -1,0 +1,143 @@
+// What every verb stands at: one tenant of one runtime, and the sessions it can see.
+
+import type { Engine } from "../engine/index.ts";
+import type { TurnHistory } from "../kernel/index.ts";
+import type { JsonObject, Message, Session } from "../model/index.ts";
+import type { Changes } from "./changes.ts";
+import type { RuntimeContext, SessionKey } from "./context.ts";
+import type { Pilots } from "./pilots.ts";
+import type { Put, Row } from "./storage.ts";
+import type { SessionHead, TurnStart } from "./stored.ts";
+import type { OpenTurnView } from "./types.ts";
+
+import { appendHistory } from "../kernel/index.ts";
+import { MisuseError, RuntimeError } from "../model/index.ts";
+import { merge } from "./changes.ts";
+import { engineOf, keyOf, loadHistory, readOne } from "./context.ts";
+import { readValue, writeValue } from "./stored.ts";
+
+export type Desk = {
+  readonly context: RuntimeContext;
+  readonly pilots: Pilots;
+  readonly tenant: string;
+  /** Does this process drive, or does it only accept? */
+  readonly drives: boolean;
+};
+
+/** The same for another tenant. */
+export function tenantDesk(desk: Desk, tenant: string): Desk {
+  return { ...desk, tenant };
+}
+
+/** A session as a verb found it. */
+export type Found = {
+  readonly key: SessionKey;
+  readonly head: SessionHead;
+  readonly version: number;
+  readonly leaseRow: Row | null;
+};
+
+/** New messages of a session, at their places. */
+export function entryPuts(key: SessionKey, from: number, messages: readonly Message[]): readonly Put[] {
+  return messages.map((message, index): Put => {
+    return { table: "entries", key: [...keyOf(key), from + index], tag: 0, value: writeValue("entries", message) };
+  });
+}
+
+export function keyFor(desk: Desk, session: string): SessionKey {
+  if (typeof session === "string" && session !== "") return { tenant: desk.tenant, session };
+  throw new MisuseError("invalid_argument", "a session is named by its id, a text that is not empty", { path: ["id"] });
+}
+
+export async function find(desk: Desk, id: string): Promise<Found> {
+  const key = keyFor(desk, id);
+  const [heads = [], leases = []] = await desk.context.host.store.read([
+    { table: "sessions", prefix: keyOf(key) },
+    { table: "leases", prefix: keyOf(key) },
+  ]);
+  return { key, ...headOf(id, heads[0]), leaseRow: leases[0] ?? null };
+}
+
+export function headOf(id: string, row: Row | undefined): { readonly head: SessionHead; readonly version: number } {
+  const head = row === undefined ? null : readValue("sessions", row);
+  if (row === undefined || head === null || head.deleted) {
+    throw new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(id)}` });
+  }
+  return { head, version: row.tag };
+}
+
+export async function lastStart(desk: Desk, { key, head }: Pick<Found, "key" | "head">): Promise<TurnStart | null> {
+  if (head.lastTurn === null) return null;
+  const row = await readOne(desk.context.host.store, { table: "starts", prefix: [...keyOf(key), head.lastTurn] });
+  return row === null ? null : readValue("starts", row);
+}
+
+export async function lastEngine(desk: Desk, id: string): Promise<string> {
+  return (await lastStart(desk, await find(desk, id)))?.engine ?? "default";
+}
+
+export async function leaseRow(desk: Desk, key: SessionKey): Promise<Row | null> {
+  return readOne(desk.context.host.store, { table: "leases", prefix: keyOf(key) });
+}
+
+/** The history of a session. One who does not drive need not read it: its length and digest are enough. */
+export async function historyOf(desk: Desk, key: SessionKey, { length, digest }: SessionHead): Promise<TurnHistory> {
+  if (!desk.drives) return { entries: [], length, digest };
+  return loadHistory(desk.context, key, length, digest);
+}
+
+/** The history with more behind it, also where only its length and digest are known. */
+export function extended(history: TurnHistory, said: readonly Message[]): TurnHistory {
+  if (history.entries.length >= history.length) return appendHistory(history, said);
+  const { digest } = appendHistory({ entries: [], length: 0, digest: history.digest }, said);
+  return { entries: [], length: history.length + said.length, digest };
+}
+
+export function engineNamed(desk: Desk, name: string): Engine {
+  return engineOf(desk.context, name);
+}
+
+export async function openTurn(desk: Desk, key: SessionKey, turn: string | null): Promise<OpenTurnView | null> {
+  if (turn === null) return null;
+  const [turns = [], starts = []] = await desk.context.host.store.read([
+    { table: "turns", prefix: [...keyOf(key), turn] },
+    { table: "starts", prefix: [...keyOf(key), turn] },
+  ]);
+  const [turnRow, startRow] = [turns[0], starts[0]];
+  if (turnRow === undefined || startRow === undefined) return null;
+  const { status, step, failure } = readValue("turns", turnRow);
+  return { turnId: turn, status, step, failure, engine: readValue("starts", startRow).engine };
+}
+
+/** Writes a session's head, without a turn. */
+export async function commitHead(
+  desk: Desk,
+  { key, head, version }: Found,
+  session: Session<JsonObject>,
+  also: Changes,
+): Promise<void> {
+  const now = desk.context.clock.now();
+  const nextHead: SessionHead = {
+    ...head,
+    session: { ...session, thread: { ...session.thread, messages: [] } },
+    changedAt: now,
+  };
+  const said = session.thread.messages;
+  const history =
+    said.length === 0 ? null : appendHistory(await loadHistory(desk.context, key, head.length, head.digest), said);
+  const whole: SessionHead =
+    history === null ? nextHead : { ...nextHead, length: history.length, digest: history.digest };
+  const written = await desk.context.host.store.write(
+    merge(also, {
+      checks: [{ table: "sessions", key: keyOf(key), tag: version }],
+      removals: [{ table: "recent", prefix: [key.tenant, head.changedAt, key.session] }],
+      puts: [
+        { table: "sessions", key: keyOf(key), tag: version + 1, value: writeValue("sessions", whole) },
+        { table: "recent", key: [key.tenant, now, key.session], tag: 0, value: "" },
+        ...entryPuts(key, head.length, said),
+      ],
+    }),
+  );
+  if (!written.ok)
+    throw new RuntimeError("conflict", { message: `somebody else wrote to session ${key.session} in this moment` });
+}

@@ -1,0 +1,337 @@
+// Reads what happens in a session: entries from the log, each once and in order, and what is heard in between while it is heard. A reader takes at
+// its own pace; one that is slow, leaves, or comes back with its cursor costs nobody else anything (H6).
+//
+// Rules:
+//   1. Live items come behind the entry they follow, so no delta of a step is seen before the entries of the step before.
+//   2. An entry that settles a try: a reader in the middle of that very try gets what is missing of its text; one in the middle of another gets a
+//      `step_reset` first; one that has seen none of it gets the entry alone (Q7).
+//   3. A try that is newer than the one a reader is in the middle of begins with a `step_reset`.
+
+import type { AssistantMessage, Attempt, TurnEvent } from "../model/index.ts";
+import type { Cursor, Position } from "./cursor.ts";
+import type { Channel, Hub, Told } from "./hub.ts";
+import type { LiveItem } from "./live.ts";
+import type { Query, HostStorage } from "./storage.ts";
+
+import { renderCursor } from "./cursor.ts";
+import { missingTexts, textOf, withText } from "./live.ts";
+import { readValue } from "./stored.ts";
+
+/** Something that happened in a session. */
+export type RuntimeEvent = {
+  /** Hand it to `events` to go on behind this. */
+  readonly cursor: string;
+  readonly turnId: string;
+  /** Its place in the log; `null` for what is only worth seeing now. */
+  readonly sequence: number | null;
+  /** For text: of which try, which part of the reply, and from where on. */
+  readonly delta: { readonly attempt: Attempt; readonly part: string; readonly offset: number } | null;
+  readonly event: TurnEvent;
+};
+
+/** How many entries are read at a time. */
+const page = 256;
+
+export type ReaderSource = {
+  readonly hub: Hub;
+  readonly store: HostStorage;
+  readonly events: HostStorage;
+  readonly tenant: string;
+  readonly session: string;
+  /** The key of the session in the hub. */
+  readonly name: string;
+};
+
+/** Which events: of one turn until it has ended, or of the session from now on. */
+export type ReaderAim = { readonly turn: string | null; readonly follow: boolean };
+
+export async function* readEvents(
+  source: ReaderSource,
+  { turn, follow }: ReaderAim,
+  from: Cursor,
+  signal: AbortSignal | null,
+): AsyncGenerator<RuntimeEvent, undefined> {
+  const state = new ReaderState(from);
+  const bell = new Bell(source, signal);
+  try {
+    for (;;) {
+      if (isAborted(signal)) return undefined;
+      const rung = bell.rings;
+      const found = await look(source, state, turn);
+      for (const event of eventsIn(found, state)) {
+        if (isAborted(signal)) return undefined;
+        if (turn === null || event.turnId === turn) yield event;
+        if (event.turnId === turn && isEnd(event)) return undefined;
+      }
+      if (found.more || found.entries.length > 0 || found.items.length > 0) continue;
+      if (found.over || !follow) return undefined;
+      await bell.after(rung);
+    }
+  } finally {
+    bell.stop();
+  }
+}
+
+function isAborted(signal: AbortSignal | null): boolean {
+  return signal?.aborted === true;
+}
+
+/** The last thing that is said of a turn. One that was parked may go on. */
+function isEnd({ sequence, event }: RuntimeEvent): boolean {
+  return sequence !== null && event.type === "chat_completed";
+}
+
+function* eventsIn(found: Found, state: ReaderState): Generator<RuntimeEvent> {
+  for (const told of found.entries) yield* state.entry(told);
+  if (!found.more) for (const item of found.items) yield* state.live(item, found.turn);
+}
+
+type Found = {
+  readonly entries: readonly Told[];
+  readonly items: readonly LiveItem[];
+  /** The turn the items are of. */
+  readonly turn: string;
+  /** There are more entries than were read. */
+  readonly more: boolean;
+  /** Nothing more will come of the turn that was asked for. */
+  readonly over: boolean;
+};
+
+const nothing: Found = { entries: [], items: [], turn: "", more: false, over: false };
+
+async function look(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
+  const channel = source.hub.get(source.name);
+  if (channel !== null) {
+    const entries = channel.behind(state.sequence);
+    // Of a turn that is not the one driven here, the storage knows whether there is more to come.
+    if (entries !== null && (turn === null || turn === channel.turn)) return local(channel, entries, state);
+  }
+  return remote(source, state, turn);
+}
+
+function local(channel: Channel, entries: readonly Told[], state: ReaderState): Found {
+  const base = { ...nothing, turn: channel.turn };
+  if (entries.length > 0) return { ...base, entries };
+  const { tail } = channel;
+  const { items, next } = tail.after <= state.sequence ? tail.from(state.placeIn(tail)) : { items: [], next: 0 };
+  if (items.length > 0) state.readTail(tail, next);
+  return { ...base, items };
+}
+
+async function remote(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
+  const { tenant, session, store, events } = source;
+  const entriesQuery: Query = { table: "events", prefix: [tenant, session], after: state.sequence, limit: page };
+  const headQuery: Query = { table: "sessions", prefix: [tenant, session] };
+  const turnQuery: Query = { table: "turns", prefix: [tenant, session, turn ?? ""] };
+  // The head before the log: when the turn is over by then, the log has all of it.
+  const [heads = [], turns = []] = store === events ? [] : await store.read([headQuery, turnQuery]);
+  const piecesQuery = (open: string): Query => ({
+    table: "pieces",
+    prefix: [tenant, session, open],
+    after: state.pieces(open),
+  });
+  const known = state.openTurn;
+  const asked = [entriesQuery, piecesQuery(known ?? ""), ...(store === events ? [headQuery, turnQuery] : [])];
+  const [rows = [], pieces = [], sameHeads = heads, sameTurns = turns] = await events.read(asked);
+  const entries = rows.map((row): Told => ({ sequence: Number(row.key[2]), stored: readValue("events", row) }));
+  if (entries.length > 0) return { ...nothing, entries, more: entries.length === page };
+  const [headRow] = sameHeads;
+  const head = headRow === undefined ? null : readValue("sessions", headRow);
+  const open = head?.turn ?? null;
+  if (open !== known) {
+    state.openTurn = open;
+    if (open !== null) return { ...nothing, more: true };
+  }
+  const items = pieces.flatMap((row) => {
+    state.readPiece(open ?? "", Number(row.key[3]));
+    const { effectId, epoch, n, after, items: heard } = readValue("pieces", row);
+    return after < state.sequence ? [] : heard.map((item): LiveItem => ({ ...item, effectId, epoch, n }));
+  });
+  const [turnRow] = sameTurns;
+  const progress = turnRow === undefined ? null : readValue("turns", turnRow);
+  // What a turn came to is stored before it is told where the log is a storage of its own.
+  const isTold = progress !== null && state.sequence >= progress.sequence;
+  const ended = progress?.status === "ended" || progress?.status === "parked";
+  const over = head === null || head.deleted || (turn !== null && ended && isTold);
+  return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
+}
+
+/** What one reader has read. */
+class ReaderState {
+  sequence: number;
+  openTurn: string | null = null;
+  #position: Position | null;
+  #offsets: Map<string, number>;
+  #tail: { readonly of: object; readonly place: number } | null = null;
+  #pieces: { readonly turn: string; readonly place: number } = { turn: "", place: 0 };
+
+  constructor({ sequence, position }: Cursor) {
+    this.sequence = sequence;
+    this.#offsets = new Map(position?.offsets);
+    this.#position = position === null ? null : { ...position, offsets: this.#offsets };
+  }
+
+  placeIn(tail: object): number {
+    return this.#tail?.of === tail ? this.#tail.place : 0;
+  }
+
+  readTail(tail: object, place: number): void {
+    this.#tail = { of: tail, place };
+  }
+
+  pieces(turn: string): number {
+    return this.#pieces.turn === turn ? this.#pieces.place : 0;
+  }
+
+  readPiece(turn: string, place: number): void {
+    this.#pieces = { turn, place };
+  }
+
+  *entry({ sequence, stored }: Told): Generator<RuntimeEvent> {
+    const { settles, turn, event } = stored;
+    const open = this.#position;
+    if (settles !== null && open !== null && this.#offsets.size > 0) {
+      const sameTry = open.effectId === settles.effectId && open.epoch === settles.epoch && open.n === settles.n;
+      if (!sameTry)
+        yield this.#reset(turn, settles.effectId === "" ? { ...settles, effectId: open.effectId } : settles);
+      else if (event.type === "message_completed") yield* this.#missing(turn, open, event.message);
+    }
+    this.sequence = sequence;
+    this.#forget();
+    yield { cursor: this.#cursor(), turnId: turn, sequence, delta: null, event };
+  }
+
+  *live(item: LiveItem, turn: string): Generator<RuntimeEvent> {
+    const { effectId, epoch, n, part, offset, event } = item;
+    const of = { effectId, epoch, n };
+    if (part === null && event.type !== "step_reset") {
+      yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
+      return;
+    }
+    const order = this.#orderOf(of);
+    if (order < 0) return;
+    if (part === null) {
+      // Whoever is in the try that follows a reset is behind it already.
+      if (order === 0) return;
+      this.#begin(of);
+      yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
+      return;
+    }
+    if (order > 0 && this.#offsets.size > 0) yield this.#reset(turn, of);
+    if (order > 0) this.#begin(of);
+    const text = textOf(event)?.delta ?? "";
+    const known = this.#offsets.get(part) ?? 0;
+    // Something in between could not be shown: it is told, with the rest, when the reply is settled.
+    if (offset > known) return;
+    const fresh = text.slice(Math.max(0, known - offset));
+    if (fresh === "") return;
+    this.#offsets.set(part, known + fresh.length);
+    const delta = { attempt: { epoch, n }, part, offset: known };
+    yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta, event: withText(event, fresh) };
+  }
+
+  /** The rest of a text that was being read when it was settled. */
+  *#missing(turn: string, open: Position, message: AssistantMessage): Generator<RuntimeEvent> {
+    const { epoch, n } = open;
+    for (const { part, offset, text } of missingTexts(message, this.#offsets)) {
+      this.#offsets.set(part, offset + text.length);
+      const delta = { attempt: { epoch, n }, part, offset };
+      const type = part.startsWith("text/") ? "text_delta" : "reasoning_delta";
+      const event: TurnEvent = { type, id: null, delta: text };
+      yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta, event };
+    }
+  }
+
+  /** Is that another try than the one this reader is in: a newer one (1), an older one (-1), or the same (0)? */
+  #orderOf({ effectId, epoch, n }: Omit<Position, "offsets">): number {
+    const open = this.#position;
+    if (open === null || open.effectId !== effectId) return 1;
+    return Math.sign(epoch - open.epoch) || Math.sign(n - open.n);
+  }
+
+  #reset(turn: string, of: Omit<Position, "offsets">): RuntimeEvent {
+    this.#begin(of);
+    const { effectId, epoch, n } = of;
+    const event: TurnEvent = {
+      type: "step_reset",
+      reason: "recovery",
+      withdrawn: [],
+      effectId,
+      attempt: { epoch, n },
+    };
+    return { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
+  }
+
+  #begin({ effectId, epoch, n }: Omit<Position, "offsets">): void {
+    this.#offsets = new Map();
+    this.#position = { effectId, epoch, n, offsets: this.#offsets };
+  }
+
+  #forget(): void {
+    this.#position = null;
+    this.#offsets = new Map();
+  }
+
+  #cursor(): string {
+    return renderCursor({ sequence: this.sequence, position: this.#position });
+  }
+}
+
+/** Rings when there may be something new. */
+class Bell {
+  rings = 0;
+  readonly #stops: (() => void)[] = [];
+  #channel: { readonly of: Channel; readonly stop: () => void } | null = null;
+  #unwatch: (() => void) | null = null;
+  #waiting: (() => void) | null = null;
+  readonly #source: ReaderSource;
+
+  constructor(source: ReaderSource, signal: AbortSignal | null) {
+    this.#source = source;
+    this.#stops.push(source.hub.onOpen(source.name, this.#ring));
+    if (signal !== null) {
+      signal.addEventListener("abort", this.#ring, { once: true });
+      this.#stops.push(() => signal.removeEventListener("abort", this.#ring));
+    }
+  }
+
+  readonly #ring = (): void => {
+    this.rings += 1;
+    this.#waiting?.();
+    this.#waiting = null;
+  };
+
+  /** Waits until it has rung since then. */
+  async after(rings: number): Promise<void> {
+    this.#attend();
+    if (this.rings !== rings) return;
+    await new Promise<void>((resolve) => {
+      this.#waiting = resolve;
+    });
+  }
+
+  /** What is driven here tells by itself; for the rest the storage is watched. */
+  #attend(): void {
+    const channel = this.#source.hub.get(this.#source.name);
+    if ((this.#channel?.of ?? null) !== channel) {
+      this.#channel?.stop();
+      this.#channel = channel === null ? null : { of: channel, stop: channel.listen(this.#ring) };
+      // Something may have been said before anybody listened.
+      this.rings += 1;
+    }
+    if (channel !== null) {
+      this.#unwatch?.();
+      this.#unwatch = null;
+    } else if (this.#unwatch === null) {
+      this.#unwatch = this.#source.events.watch(this.#ring);
+      this.rings += 1;
+    }
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop();
+    this.#channel?.stop();
+    this.#unwatch?.();
+    this.#ring();
+  }
+}

@@ -1,0 +1,208 @@
+// The durable runtime: the verbs of a session over a storage. A verb that drives is accepted by one write and then driven at once, here or by
+// whichever process gets to it; what it gives back can be read, left and come back to from anywhere.
+
+import type { JsonObject, Message, Session } from "../model/index.ts";
+import type { DecisionInput } from "../session/index.ts";
+import type { LedgerSum } from "./browse.ts";
+import type { RuntimeContext } from "./context.ts";
+import type { Desk } from "./desk.ts";
+import type { RuntimeEvent } from "./reader.ts";
+import type { TurnRecord } from "./record.ts";
+import type { Recovered } from "./recovery.ts";
+import type { CancelOptions, Cancelled, Withdrawn } from "./steering.ts";
+import type { Completion, TokenAnswer } from "./tokens.ts";
+import type {
+  DurableOptions,
+  EventOptions,
+  Page,
+  RuntimeOptions,
+  SessionSummary,
+  SessionView,
+  StartOptions,
+  SteerInput,
+  TurnHandle,
+} from "./types.ts";
+
+import { systemClock } from "../engine/index.ts";
+import { MisuseError } from "../model/index.ts";
+import { continueSession, decide, reply, start, step, submitToolResults } from "./accept.ts";
+import { deleteSession, fork, getSession, listMessages, listSessions, usageOf } from "./browse.ts";
+import { Histories, hostOf } from "./context.ts";
+import { tenantDesk } from "./desk.ts";
+import { randomText } from "./digest.ts";
+import { attach, watch } from "./handles.ts";
+import { Hub } from "./hub.ts";
+import { checkedTimings, leaseTimings } from "./lease.ts";
+import { PieceWriter, pieceTimings } from "./pieces.ts";
+import { Pilots } from "./pilots.ts";
+import { exportTurn } from "./record.ts";
+import { recover, workUntil } from "./recovery.ts";
+import { cancel, send, steer, withdraw } from "./steering.ts";
+import { complete, token } from "./tokens.ts";
+
+/** Sessions over a host: every verb of layer D, durable. */
+export type Runtime = {
+  // Verbs that drive. Each is accepted durably, runs at once, and gives back the turn.
+
+  /** Begins a session with words, messages or a whole session, and drives it. */
+  readonly start: (
+    input: string | readonly Message[] | Session<JsonObject>,
+    options?: StartOptions,
+  ) => Promise<TurnHandle>;
+  /** Says something to a session and lets it answer: its question, if it has one, or whatever comes next. */
+  readonly reply: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
+  /** Goes on, with a message or without one. */
+  readonly continue: (id: string, message?: Message | null, options?: DurableOptions) => Promise<TurnHandle>;
+  /** One reply and its tools. */
+  readonly step: (id: string, options?: DurableOptions) => Promise<TurnHandle>;
+  /** Gives results of calls that wait. The one that answers the last of them lets the session go on, unless `continue` is `false`. */
+  readonly submitToolResults: (
+    id: string,
+    results: readonly (readonly [toolCallId: string, content: unknown])[],
+    options?: DurableOptions & { readonly continue?: boolean },
+  ) => Promise<TurnHandle>;
+  /** Consents to a call that waits for it, perhaps with other arguments, or refuses it. The last answer lets the session go on. */
+  readonly decide: (
+    id: string,
+    toolCallId: string,
+    decision: DecisionInput,
+    options?: DurableOptions & { readonly continue?: boolean },
+  ) => Promise<TurnHandle>;
+  /** Says something: `reply`, or, while a turn runs, `steer`. */
+  readonly send: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
+
+  // What is said to a turn that runs.
+
+  /** Says something to the turn that runs, at its next checkpoint, or else to the next one. Returns the turn that takes it, as things are. */
+  readonly steer: (
+    id: string,
+    input: SteerInput,
+    options?: { readonly id?: string; readonly engine?: string },
+  ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
+  /** Takes back what was said to a turn, if nobody has taken it in. */
+  readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
+  /** Ends the turn that runs, for good: the command is stored, and survives whoever runs it. Says who won. */
+  readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
+
+  // Looking at sessions.
+
+  /** The session at its last boundary, and the turn that is open; `null` when there is none of that name. */
+  readonly get: (id: string, options?: { readonly messages?: number | "all" }) => Promise<SessionView | null>;
+  /** Messages of a session, from a place on. */
+  readonly messages: (
+    id: string,
+    options?: { readonly after?: number; readonly limit?: number },
+  ) => Promise<Page<Message>>;
+  /** Sessions, those that changed last first. */
+  readonly list: (options?: { readonly limit?: number; readonly after?: string }) => Promise<Page<SessionSummary>>;
+  /** Ends a session and forgets it: only that it was there is kept, so that nobody who still holds it can bring it back. */
+  readonly delete: (id: string) => Promise<void>;
+  /** A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. */
+  readonly fork: (id: string, options?: { readonly id?: string; readonly at?: number }) => Promise<string>;
+  /** What a session has cost, by what it was paid for and by model. */
+  readonly usage: (id: string) => Promise<LedgerSum>;
+
+  // Watching.
+
+  /** What happens in a session, from its first event or from behind a cursor, for as long as somebody reads. */
+  readonly events: (id: string, options?: EventOptions) => AsyncIterable<RuntimeEvent>;
+  /** A turn, from any process: the one that is open, or that one. */
+  readonly attach: (id: string, turnId?: string | null) => TurnHandle;
+
+  /** A turn as one JSON value, for a file: the open one, the newest, or that one. `replayTurn` runs it again, offline. */
+  readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
+
+  // Completion from outside.
+
+  /** A token that completes this one call, once, and only while it waits with the arguments it has now. Give it to whoever is to answer. */
+  readonly token: (id: string, toolCallId: string) => Promise<string>;
+  /** Completes the call a token is for. Whoever is first has answered; later ones are told so, and nothing changes. */
+  readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
+
+  // Keeping turns going.
+
+  /**
+   * Without an id: picks up every turn that nobody drives, and says how many. With one: drives its open turn; makes a session that failed usable
+   * again; ends a turn that is parked. `from: "step"` starts the open step of a parked turn again instead, and names what may run twice.
+   */
+  readonly recover: (id?: string, options?: { readonly from?: "step" }) => Promise<Recovered>;
+  /** Drives whatever nobody drives, until the signal says stop: turns of processes that died, and turns that were only accepted. */
+  readonly work: (options: { readonly concurrency?: number; readonly signal: AbortSignal }) => Promise<void>;
+  /** Lets every turn go that is driven here: each at its next commit, or after the grace in the middle. Nothing fails; others go on. */
+  readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
+
+  /** The same runtime for one tenant: sessions of others do not exist there. */
+  readonly tenant: (name: string) => Runtime;
+};
+
+/**
+ * A runtime over a host.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake } from "everturn";
+ * import { memoryStorage } from "everturn/host/memory";
+ * import { runtime } from "everturn/runtime";
+ *
+ * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
+ * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+ * const turn = await sessions.start("hi", { id: "s1" });
+ * (await turn.result).text; // => "Hello!"
+ * (await sessions.get("s1"))?.session.status; // => "completed"
+ * ```
+ */
+export function runtime(options: RuntimeOptions): Runtime {
+  const { engines, clock = systemClock, owner = `process-${randomText(8)}`, lease = {}, live = {} } = options;
+  const host = hostOf(options.host, options.durability ?? null);
+  if (Object.keys(engines).length === 0) {
+    throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
+      path: ["engines"],
+    });
+  }
+  const timings = live === false ? null : { ...pieceTimings, ...live };
+  const context: RuntimeContext = {
+    host,
+    engines,
+    // Times are parts of keys, which are whole.
+    clock: { ...clock, now: () => Math.floor(clock.now()) },
+    owner,
+    lease: checkedTimings({ ...leaseTimings, ...lease }),
+    hub: new Hub(),
+    pieces: new PieceWriter(host.events, clock, timings),
+    histories: new Histories(),
+  };
+  return runtimeAt({ context, pilots: new Pilots(context), tenant: "", drives: options.drive ?? true });
+}
+
+function runtimeAt(desk: Desk): Runtime {
+  return {
+    start: (...given) => start(desk, ...given),
+    reply: (...given) => reply(desk, ...given),
+    continue: (...given) => continueSession(desk, ...given),
+    step: (...given) => step(desk, ...given),
+    submitToolResults: (...given) => submitToolResults(desk, ...given),
+    decide: (...given) => decide(desk, ...given),
+    send: (...given) => send(desk, ...given),
+    steer: (...given) => steer(desk, ...given),
+    withdraw: (...given) => withdraw(desk, ...given),
+    cancel: (...given) => cancel(desk, ...given),
+    get: (...given) => getSession(desk, ...given),
+    messages: (...given) => listMessages(desk, ...given),
+    list: (...given) => listSessions(desk, ...given),
+    delete: (...given) => deleteSession(desk, ...given),
+    fork: (...given) => fork(desk, ...given),
+    usage: (...given) => usageOf(desk, ...given),
+    events: (...given) => watch(desk, ...given),
+    attach: (...given) => attach(desk, ...given),
+    export: (...given) => exportTurn(desk, ...given),
+    token: (...given) => token(desk, ...given),
+    complete: (...given) => complete(desk, ...given),
+    recover: (...given) => recover(desk, ...given),
+    work: (...given) => workUntil(desk, ...given),
+    close: async ({ graceMs = 10_000 } = {}) => {
+      await desk.pilots.close(graceMs);
+      desk.context.pieces.flush();
+    },
+    tenant: (name) => runtimeAt(tenantDesk(desk, name)),
+  };
+}

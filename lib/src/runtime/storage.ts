@@ -1,0 +1,87 @@
+// What a host has to be able to do: keep rows in tables, find them again, and write several of them at once or none of them. Everything else, who
+// may write, what follows from what, when something counts as done, is worked out here, above the hosts, as pure functions from rows that
+// were read to a batch that is written. So every host obeys the same rules, and a new one is a few statements.
+//
+// There are no transactions that stay open while somebody thinks. A batch names what it relies on (`checks`); if that no longer holds, nothing is
+// written and whoever asked reads again.
+
+import type { TableName } from "./tables.ts";
+
+/** A part of a key. Numbers are whole and sort as numbers; texts sort by their code points. A place in a table has always the same kind. */
+export type KeyPart = string | number;
+export type Key = readonly KeyPart[];
+
+/** A row: where it is, a number that changes when it means something else, and what it says, which no host looks into. */
+export type Row = {
+  readonly key: Key;
+  /** What checks compare. Whoever writes the row chooses it. */
+  readonly tag: number;
+  /** When it runs out, in milliseconds; `null`: never. Only checks look at it. */
+  readonly expires: number | null;
+  readonly value: string;
+};
+
+/** Which rows to read, in the order of their keys. */
+export type Query = {
+  readonly table: TableName;
+  /** The first parts of the key; a whole key asks for one row. */
+  readonly prefix: Key;
+  /** Only rows whose next part is greater than this, or smaller. */
+  readonly after?: KeyPart;
+  readonly before?: KeyPart;
+  readonly limit?: number;
+  /** The last ones first. */
+  readonly reverse?: boolean;
+};
+
+/** What has to be so for a batch to be written. */
+export type Check = {
+  readonly table: TableName;
+  readonly key: Key;
+  /** The row has to be there with this tag; `null`: it must not be there. */
+  readonly tag: number | null;
+  /** It must not have run out by then. A host with a clock that all its clients share may use that instead. */
+  readonly aliveAt?: number;
+};
+
+export type Put = {
+  readonly table: TableName;
+  readonly key: Key;
+  readonly tag: number;
+  readonly value: string;
+  readonly expires?: number | null;
+};
+
+/** All rows whose key begins like this. */
+export type Removal = { readonly table: TableName; readonly prefix: Key };
+
+/** Written as a whole, or not at all: checks first, then removals, then puts, which replace what is there. */
+export type Batch = {
+  readonly checks: readonly Check[];
+  readonly removals: readonly Removal[];
+  readonly puts: readonly Put[];
+  /** `false`: may be lost with the machine, not with the process. For what is only worth seeing now. */
+  readonly lasting?: boolean;
+};
+
+/** Written; or nothing was, because this check, by its place in the batch, did not hold. */
+export type Written = { readonly ok: true } | { readonly ok: false; readonly check: number };
+
+/**
+ * Where rows are kept. What goes wrong rejects with a `RuntimeError`: `storage_full`, `storage_busy`, `corrupt_row`, `newer_schema` or
+ * `storage_failed`; nothing of the batch has then been written.
+ */
+export type HostStorage = {
+  /** For people: what is named in errors. */
+  readonly name: string;
+  /** Does what was written outlive the process? */
+  readonly durability: "durable" | "volatile";
+  /** Several queries, answered from one moment. */
+  readonly read: (queries: readonly Query[]) => Promise<readonly (readonly Row[])[]>;
+  readonly write: (batch: Batch) => Promise<Written>;
+  /**
+   * Calls back soon after anybody wrote anything, in this process or another. A hint and no more: several writes may be told as one, and one that
+   * wrote nothing may be told too. Returns what ends it.
+   */
+  readonly watch: (changed: () => void) => () => void;
+};

@@ -1,0 +1,54 @@
+// The tables a host keeps. They are data, so that every host makes the same ones, with real columns for what rows are found by.
+
+/** A column of a key. */
+export type Column = { readonly name: string; readonly type: "text" | "integer" };
+
+export type TableName = keyof typeof tables;
+
+const text = (name: string): Column => ({ name, type: "text" });
+const integer = (name: string): Column => ({ name, type: "integer" });
+
+const session = [text("tenant"), text("session")] as const;
+const turn = [...session, text("turn")] as const;
+
+/** What each table is found by. Its rows have a tag, an expiry and a value besides. */
+export const tables = {
+  /** The head of a session: all of it but its messages. The tag is its version. */
+  sessions: session,
+  /** Sessions by when they last changed. */
+  recent: [text("tenant"), integer("changed"), text("session")],
+  /** What was said, one row a message, only ever added to. */
+  entries: [...session, integer("position")],
+  /** Who may write to a session. The tag is the fencing epoch, and never falls. */
+  leases: session,
+  /** Turns that somebody has to drive. */
+  open: session,
+  /** What a turn was accepted with: never changes. */
+  starts: turn,
+  /** How far a turn has got. The tag counts its commits. */
+  turns: turn,
+  /** What turns are pinned to, by content. */
+  contents: [text("tenant"), text("digest")],
+  /** The journal: what a turn accepted, in order. */
+  journal: [...turn, integer("ordinal")],
+  /** What performers wrote down inside an effect. */
+  records: [...turn, text("effect"), text("name")],
+  /** What was said to a session while a turn ran. */
+  inbox: [...session, integer("position")],
+  /** How many inputs a session has had. The tag is that number. */
+  inboxes: session,
+  /** What was accepted under a key the caller gave: the same key is accepted once. */
+  accepted: [...session, text("key")],
+  /** That a turn is to stop. */
+  cancels: turn,
+  /** What readers are told, in order. */
+  events: [...session, integer("sequence")],
+  /** What has been heard of replies that are not settled yet, for readers elsewhere. */
+  pieces: [...turn, integer("position")],
+  /** What was paid for, a line each. */
+  ledger: [...turn, text("line")],
+  /** Waits that end by themselves, by when they do. */
+  deadlines: [integer("due"), ...session, text("call")],
+  /** Capabilities for completion from outside, by digest. */
+  tokens: [text("digest")],
+} as const satisfies { readonly [name: string]: readonly Column[] };

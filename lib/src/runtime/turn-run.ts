@@ -1,0 +1,208 @@
+// Drives one turn of one session: puts durable ports under the one loop, and lets go when the turn has ended, somebody else has the session, or the
+// process is about to stop.
+
+import type { TurnHistory } from "../kernel/index.ts";
+import type { JsonObject, Message, Session } from "../model/index.ts";
+import type { Started } from "../run/index.ts";
+import type { RuntimeContext, SessionKey } from "./context.ts";
+import type { Lease } from "./lease.ts";
+import type { Loaded } from "./loaded-turn.ts";
+
+import { isEverturnError, orThrow, RuntimeError } from "../model/index.ts";
+import { planRun, readPinned, startRun } from "../run/index.ts";
+import { childrenOf } from "./children.ts";
+import { Committer, HandedOver } from "./committer.ts";
+import { engineOf, loadHistory, nameOf, readOne } from "./context.ts";
+import { runOptions } from "./durable-options.ts";
+import { loadTurn } from "./loaded-turn.ts";
+import { readValue } from "./stored.ts";
+
+/** How often, at most, the storage is asked whether somebody wants a turn to stop. */
+const cancelLookMs = 100;
+
+export class TurnRun {
+  readonly #context: RuntimeContext;
+  readonly #key: SessionKey;
+  readonly #turn: string;
+  readonly #loaded: Loaded;
+  readonly #committer: Committer;
+  readonly #over = new AbortController();
+  #run: Started | null = null;
+
+  private constructor(context: RuntimeContext, key: SessionKey, turn: string, lease: Lease, loaded: Loaded) {
+    this.#context = context;
+    this.#key = key;
+    this.#turn = turn;
+    this.#loaded = loaded;
+    this.#committer = new Committer(context, key, turn, lease, loaded);
+  }
+
+  /** Reads a turn whose session this process holds. `null`: it is not open any more. */
+  static async load(context: RuntimeContext, key: SessionKey, turn: string, lease: Lease): Promise<TurnRun | null> {
+    const loaded = await loadTurn(context.host, key, turn);
+    return loaded === null ? null : new TurnRun(context, key, turn, lease, loaded);
+  }
+
+  /** The turn that follows this one at once, once it has ended. */
+  get next(): string | null {
+    return this.#committer.next;
+  }
+
+  /** Drives it. Rejects with what kept it from ending; the turn is then as it was last committed. */
+  async drive(): Promise<void> {
+    const { hub } = this.#context;
+    const { channel } = this.#committer;
+    hub.open(nameOf(this.#key), channel);
+    try {
+      await this.#driven();
+    } catch (error) {
+      if (isDivergence(error)) await this.#committer.park(error);
+      else {
+        await this.#committer.giveBack();
+        throw error;
+      }
+    } finally {
+      this.#over.abort();
+      this.#context.pieces.forget(this.#committer.at);
+      hub.close(nameOf(this.#key), channel);
+    }
+  }
+
+  /** Lets the turn go at its next commit, or now. Whoever comes next goes on with it. */
+  handOver(now: boolean): void {
+    this.#committer.draining = true;
+    if (now) this.#committer.stop(new HandedOver("the process is stopping; the turn goes on elsewhere"));
+  }
+
+  /** Ends it because somebody asked for that. */
+  cancel(origin: string, reason: string): void {
+    this.#run?.cancel({ origin, reason });
+  }
+
+  async #driven(): Promise<void> {
+    const { start, cancelled } = this.#loaded;
+    const { host } = this.#context;
+    const engine = engineOf(this.#context, start.engine);
+    const contents = await readOne(host.store, { table: "contents", prefix: [this.#key.tenant, start.pinned] });
+    if (contents === null) {
+      throw new RuntimeError("corrupt_row", { message: `what the turn ${this.#turn} was pinned to is not there` });
+    }
+    const pinned = orThrow(readPinned(readValue("contents", contents)));
+    const history = await loadHistory(this.#context, this.#key, start.base, start.digest);
+    const { session } = this.#committer;
+    const plan = planRun(
+      engine,
+      lazyThread(session, history),
+      // What is stored of it says whose it was, whoever drives: names are the turn's own.
+      { ...runOptions(start.options), context: session.context, requestId: this.#turn },
+      {
+        verb: start.verb,
+        answers: start.answers,
+        cell: start.cell,
+        messages: start.messages,
+        turnCauses: start.turnCauses,
+        turnId: this.#turn,
+        spentBefore: start.spentBefore,
+        history,
+        pinned,
+        session: { sessionId: this.#key.session },
+      },
+    );
+    const children = childrenOf({
+      context: this.#context,
+      key: this.#key,
+      plan,
+      scope: this.#committer.scope,
+      fence: () => this.#committer.fence(),
+      lost: () => this.#committer.lost(),
+    });
+    this.#run = startRun(plan, () => this.#committer.ports, children);
+    const beating = this.#beat();
+    const watching = this.#watchCancel();
+    if (cancelled) await this.#takeCancel();
+    try {
+      await this.#run.result;
+    } finally {
+      this.#over.abort();
+      await Promise.all([beating, watching]);
+    }
+  }
+
+  async #beat(): Promise<void> {
+    const { clock, lease: timings } = this.#context;
+    const { signal } = this.#over;
+    for (;;) {
+      const slept = await clock.sleep(timings.renewMs, signal).then(
+        () => true,
+        () => false,
+      );
+      if (!slept || signal.aborted) return;
+      try {
+        await this.#committer.renew();
+      } catch (error) {
+        if (signal.aborted) return;
+        // A storage that is busy may be free in time; a lease that is lost is lost.
+        if (isEverturnError(error) && error.reason === "lease_lost") return;
+        if (clock.now() >= this.#committer.expires) {
+          this.#committer.lost();
+          return;
+        }
+      }
+    }
+  }
+
+  /** A cancel may come from any process: the storage says when there may be one. */
+  async #watchCancel(): Promise<void> {
+    const { clock, host } = this.#context;
+    const { signal } = this.#over;
+    let changed = false;
+    let ring: (() => void) | null = null;
+    const unwatch = host.store.watch(() => {
+      changed = true;
+      ring?.();
+    });
+    const stop = () => ring?.();
+    signal.addEventListener("abort", stop);
+    try {
+      while (!signal.aborted) {
+        if (!changed) {
+          await new Promise<void>((resolve) => {
+            ring = resolve;
+          });
+        }
+        ring = null;
+        changed = false;
+        if (signal.aborted) return;
+        const row = await readOne(host.store, { table: "cancels", prefix: this.#committer.at }).catch(() => null);
+        if (row !== null) return await this.#takeCancel();
+        await clock.sleep(cancelLookMs, signal).catch(() => undefined);
+      }
+    } finally {
+      unwatch();
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  async #takeCancel(): Promise<void> {
+    const row = await readOne(this.#context.host.store, { table: "cancels", prefix: this.#committer.at });
+    if (row === null) return;
+    const { origin, reason } = readValue("cancels", row).evidence;
+    this.#run?.cancel({ origin, reason });
+  }
+}
+
+function isDivergence(error: unknown): error is RuntimeError {
+  return error instanceof RuntimeError && (error.reason === "diverged" || error.reason === "replay_missing");
+}
+
+/** The thread of a session, listed when somebody asks. */
+function lazyThread(session: Session<JsonObject>, { entries, length }: TurnHistory): Session["thread"] {
+  let listed: readonly Message[] | null = null;
+  return {
+    ...session.thread,
+    get messages() {
+      listed ??= entries.slice(0, length);
+      return listed;
+    },
+  };
+}

@@ -1,0 +1,174 @@
+// What the durable runtime takes and gives.
+
+import type { Budgets, Clock, Engine, JsonSchema, RequestOptions, RetryPolicy } from "../engine/index.ts";
+import type {
+  Failure,
+  HaltedReason,
+  JsonObject,
+  Message,
+  ModelName,
+  ModelReply,
+  PendingToolCall,
+  ResponseFormat,
+  Session,
+  ToolMode,
+  TurnOutcome,
+  Usage,
+} from "../model/index.ts";
+import type { Host } from "./context.ts";
+import type { LeaseTimings } from "./lease.ts";
+import type { PieceTimings } from "./pieces.ts";
+import type { RuntimeEvent } from "./reader.ts";
+import type { HostStorage } from "./storage.ts";
+import type { TurnStatus } from "./stored.ts";
+import type { Waits } from "./waits.ts";
+
+export type RuntimeOptions = {
+  /** Where everything is kept: one storage, or one for each part. */
+  readonly host: HostStorage | Host;
+  /** What turns work with, by the names their rows keep. A turn that names none takes `default`. */
+  readonly engines: { readonly [name: string]: Engine };
+  /** `durable`: refuse to start over a storage that does not outlive the process. */
+  readonly durability?: HostStorage["durability"];
+  /** `false`: verbs only accept; a worker, here or elsewhere, drives. */
+  readonly drive?: boolean;
+  readonly clock?: Clock;
+  /** Who this is among those that share the storage. */
+  readonly owner?: string;
+  readonly lease?: Partial<LeaseTimings>;
+  /** How often what is being said is written down for readers in other processes; `false`: there are none. */
+  readonly live?: Partial<PieceTimings> | false;
+};
+
+/** What a durable verb may say: JSON only. Functions come from the named engine, which every process that drives has. */
+export type DurableOptions = RequestOptions & {
+  /** The name of the engine; `default` where it is not said. */
+  readonly engine?: string;
+  /** The same verb under the same key is accepted once, whoever asks and how often. */
+  readonly key?: string;
+  /** What the session's version has to be. */
+  readonly version?: number;
+  /** How long calls may wait for somebody. */
+  readonly waits?: Waits;
+  readonly model?: ModelName;
+  readonly responseFormat?: ResponseFormat;
+  readonly output?: JsonSchema;
+  readonly repair?: number;
+  readonly adapterOptions?: JsonObject;
+  readonly params?: JsonObject;
+  readonly retry?: "default" | false | Partial<RetryPolicy>;
+  readonly instructions?: string;
+  readonly mode?: ToolMode;
+  readonly toolTimeout?: number;
+  readonly maxConcurrency?: number;
+  readonly maxToolResultLength?: number;
+  readonly onToolError?: "continue" | "halt";
+  readonly onUnknownTool?: "error" | "answer";
+  readonly onEmptyReply?: "complete" | "error";
+  readonly maxTurns?: number;
+  readonly turnLimitMessage?: string;
+  readonly budgets?: Budgets;
+  readonly structuredFinalize?: boolean;
+  readonly structuredFinalizeNudge?: string;
+};
+
+export type StartOptions = DurableOptions & {
+  /** Its name; one nobody can guess where it is not said. */
+  readonly id?: string;
+  /** Handed to tool handlers. */
+  readonly context?: JsonObject;
+  readonly metadata?: JsonObject;
+};
+
+/** A turn that has been accepted. */
+export type TurnHandle = {
+  readonly sessionId: string;
+  /** `null`: nothing was begun, because somebody still has to say something. */
+  readonly turnId: string | null;
+  /** What happens in it, from its beginning. Leaving only detaches; it can be read as often as one likes. */
+  readonly events: AsyncIterable<RuntimeEvent>;
+  /** What it comes to, wherever it is driven. */
+  readonly result: Promise<TurnEnd>;
+};
+
+/** What a turn came to. */
+export type TurnEnd = {
+  readonly turnId: string | null;
+  /** `parked`: its replay went another way than its record; `failure` says where. */
+  readonly status: "ended" | "parked" | "waiting";
+  readonly text: string;
+  readonly haltedReason: HaltedReason;
+  readonly outcome: TurnOutcome;
+  readonly finalResponse: ModelReply | null;
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly metadata: JsonObject;
+  readonly failure: Failure | null;
+  /** The session after it, without its messages: `get` has those. */
+  readonly session: SessionSummary;
+};
+
+export type SessionSummary = {
+  readonly id: string;
+  readonly status: Session["status"];
+  readonly version: number;
+  /** How many messages it has. */
+  readonly length: number;
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly pendingQuestion: string | null;
+  readonly usage: Usage;
+  readonly metadata: JsonObject;
+  /** The turn that is open. */
+  readonly turnId: string | null;
+  readonly createdAt: number;
+  readonly changedAt: number;
+};
+
+/** A session at its last boundary, and the turn that is open. */
+export type SessionView = {
+  readonly session: Session<JsonObject>;
+  readonly version: number;
+  /** How many messages it has; the thread has the newest of them, or all. */
+  readonly length: number;
+  readonly openTurn: OpenTurnView | null;
+};
+
+export type OpenTurnView = {
+  readonly turnId: string;
+  readonly status: TurnStatus;
+  readonly step: number;
+  readonly engine: string;
+  /** Why it is parked, if it is. */
+  readonly failure: Failure | null;
+};
+
+/** What is said while a turn runs: words, a message, one that history does not keep, or something that happened elsewhere. */
+export type SteerInput =
+  | string
+  | { readonly type: "message"; readonly message: Message }
+  | { readonly type: "transient"; readonly message: Message }
+  | {
+      readonly type: "cause";
+      readonly cause: {
+        readonly id: string;
+        readonly eventType: string;
+        readonly origin: NonNullable<Message["origin"]>;
+        readonly text: string;
+      };
+    };
+
+export type Page<T> = {
+  readonly items: readonly T[];
+  /** Where the next page begins; `null`: there is none. */ readonly next: string | null;
+};
+
+/** Which events to read. */
+export type EventOptions = {
+  /** From behind this cursor; from the first event where it is not said. */
+  readonly after?: string;
+  /** Only those of one turn, until it has ended. */
+  readonly turnId?: string;
+  /** `false`: what there is by now, and no more. */
+  readonly follow?: boolean;
+  readonly signal?: AbortSignal;
+};

@@ -1,5 +1,6 @@
 // `npm run bench`: every benchmark, one after the other, in one process, on what would be published and not on its sources.
 
+import { benchDurable } from "./durable.ts";
 import { benchKernel } from "./kernel.ts";
 import { benchModel } from "./model.ts";
 import { benchTypes } from "./types.ts";
@@ -10,3 +11,4 @@ benchModel();
 benchKernel();
 benchWire();
 benchTypes();
+await benchDurable();

@@ -77,6 +77,7 @@ export {
   providers,
 } from "./adapters/index.ts";
 export {
+  agentTool,
   askUser,
   catalog,
   configure,

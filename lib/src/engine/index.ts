@@ -1,5 +1,6 @@
 // The door of the engine layer: what a run works with.
 
+export type { AgentToolDefinition } from "./agent-tool.ts";
 export type { Adapter, AdapterCall, ImageAdapter } from "./adapter.ts";
 export type { Catalog } from "./catalog.ts";
 export type { Clock } from "./clock.ts";
@@ -38,6 +39,7 @@ export type { Listener, OpenSpan, Span, SpanName, TelemetryEvent } from "./telem
 export type { FetchLike, HttpAnswer, HttpCall, Timeouts, TransportLimits } from "./transport.ts";
 export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition, ToolRetryPolicy } from "./tool.ts";
 
+export { agentTool } from "./agent-tool.ts";
 export { missingCapabilities } from "./capability.ts";
 export { catalogDate, catalogSources } from "./catalog-data.ts";
 export { catalog, knownModel } from "./catalog.ts";

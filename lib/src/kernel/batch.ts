@@ -22,7 +22,7 @@ import { callEffectId, toolEffectId } from "./turn.ts";
 export function answerCall<P extends TurnProtocol>(work: Work<P>, id: string, result: ToolReturned | ToolWaits): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_tools") return;
-  if (result.type === "tool_returned" && !work.spend(result.spent)) return;
+  if (!work.spend(result.spent)) return;
   const slot = Number(id.slice(id.lastIndexOf("/") + 1));
   const index = phase.calls.findIndex((call) => call.slot === slot);
   settle(work, { ...phase, results: phase.results.with(index, result) });

@@ -55,8 +55,8 @@ export type CallTool = {
   readonly decision: Approval | null;
 };
 
-/** Consent to a call, with other arguments if somebody wanted that. */
-export type Approval = Extract<Decision, { readonly type: "approve" }>;
+/** Consent to a call, with other arguments if somebody wanted that; or something that was said to a call inside it. */
+export type Approval = Extract<Decision, { readonly type: "approve" | "forward" }>;
 
 /**
  * Run a cell of code. It has made so many calls so far; the answers are in the turn (`cellCalls`). Whoever runs it may have the cell
@@ -149,6 +149,8 @@ export type ToolWaits = {
   readonly opts: JsonObject;
   /** For a tool that runs a turn of its own: the ids down to the call in there that really waits. */
   readonly path: readonly string[];
+  /** What such a turn has cost so far. */
+  readonly spent: Usage;
 };
 
 /** The cell has come to its end. */

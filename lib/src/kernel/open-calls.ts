@@ -43,7 +43,7 @@ export function takeAnswers({ turnId, answers, cell }: TurnInput, history: TurnH
     }),
     approved: open.flatMap(({ call, slot }, index): readonly ApprovedCall[] => {
       const answer = given[index];
-      if (answer?.type !== "decision" || answer.decision.type !== "approve") return [];
+      if (answer?.type !== "decision" || answer.decision.type === "deny") return [];
       return [{ call, slot, decision: answer.decision, idempotencyKey: answer.idempotencyKey }];
     }),
     cell: cell === null ? null : { ...cell, calls: cell.calls.map((known, slot) => ({ ...known, ...answerOf(slot) })) },
@@ -88,7 +88,7 @@ function isSameCall(left: ToolCall, right: ToolCall, exact: boolean): boolean {
 /** What a call came to by an answer alone; `null` when it has to be run first. */
 function outcomeOf(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
   if (answer.type === "result") return answer.outcome;
-  if (answer.decision.type === "approve") return null;
+  if (answer.decision.type !== "deny") return null;
   const message = answer.decision.reason ?? "somebody said no";
   return { type: "failure", failure: toolFailure("denied", { message, toolName: call.name, toolCallId: call.id }) };
 }

@@ -148,6 +148,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     question: fallback(nullable(string), null),
     opts: fallback(settings, {}),
     path: fallback(array(string), []),
+    spent,
   }),
   code_finished: object<Of<"code_finished">>({
     type: required(oneOf(["code_finished"])),

@@ -75,7 +75,7 @@ export function toolReturned(id: string, outcome: ToolOutcome, rest: Rest<ToolRe
 
 /** Somebody has to say something before the call can have a result. */
 export function toolWaits(id: string, reason: PendingReason, rest: Rest<ToolWaits, "reason"> = {}): ToolWaits {
-  return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], ...rest };
+  return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], spent: noUsage, ...rest };
 }
 
 /** The cell has come to its end. */

@@ -115,6 +115,7 @@ export type {
   AnswerForm,
   AnswerKind,
   Decision,
+  ForwardedAnswer,
   PendingReason,
   PendingToolCall,
   PendingToolCallInput,

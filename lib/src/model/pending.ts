@@ -2,10 +2,12 @@
 
 import type { JsonObject } from "./json.ts";
 import type { Shape } from "./shape.ts";
+import type { ToolValue } from "./tool-value.ts";
 import type { ToolCall, ToolCallInput } from "./tool.ts";
 
 import { emptyObject } from "./json.ts";
 import { array, fallback, jsonObject, nullable, object, oneOf, required, settings, string, variant } from "./shape.ts";
+import { toolValueShape } from "./tool-value.ts";
 import { toolCallFields } from "./tool.ts";
 
 /** A call that waits, and for what. It is a {@link ToolCall}; what may be answered follows from the reason. */
@@ -45,10 +47,47 @@ export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKi
   outcome_unknown: ["result", "approve", "deny"],
 };
 
-/** Consent, with other arguments if wanted, or refusal, with a reason the model gets to read. */
+/**
+ * Consent, with other arguments if wanted, or refusal, with a reason the model gets to read. `forward`: what was said is for a call inside, of a turn
+ * that the tool runs; the tool is run again, and its turn goes on with it.
+ */
 export type Decision =
   | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
+  | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null }
+  | {
+      readonly type: "forward";
+      readonly arguments: JsonObject | null;
+      readonly by: string | null;
+      readonly answer: ForwardedAnswer;
+    };
+
+/** What was said to a call inside a tool. */
+export type ForwardedAnswer =
+  | { readonly type: "result"; readonly value: ToolValue }
+  | { readonly type: "answer"; readonly text: string }
+  | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
   | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
+
+export const forwardedShape: Shape<ForwardedAnswer> = variant<ForwardedAnswer, "type">("type", {
+  result: object<Extract<ForwardedAnswer, { type: "result" }>>({
+    type: required(oneOf(["result"])),
+    value: required(toolValueShape),
+  }),
+  answer: object<Extract<ForwardedAnswer, { type: "answer" }>>({
+    type: required(oneOf(["answer"])),
+    text: required(string),
+  }),
+  approve: object<Extract<ForwardedAnswer, { type: "approve" }>>({
+    type: required(oneOf(["approve"])),
+    arguments: fallback(nullable(jsonObject), null),
+    by: fallback(nullable(string), null),
+  }),
+  deny: object<Extract<ForwardedAnswer, { type: "deny" }>>({
+    type: required(oneOf(["deny"])),
+    reason: fallback(nullable(string), null),
+    by: fallback(nullable(string), null),
+  }),
+});
 
 export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
   approve: object<Extract<Decision, { type: "approve" }>>({
@@ -60,6 +99,12 @@ export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", 
     type: required(oneOf(["deny"])),
     reason: fallback(nullable(string), null),
     by: fallback(nullable(string), null),
+  }),
+  forward: object<Extract<Decision, { type: "forward" }>>({
+    type: required(oneOf(["forward"])),
+    arguments: fallback(nullable(jsonObject), null),
+    by: fallback(nullable(string), null),
+    answer: required(forwardedShape),
   }),
 });
 

@@ -10,7 +10,7 @@ export { assistantMessageShape, messageShape, toolAnswerFields } from "./message
 export { modelNameShape } from "./model-ref.ts";
 export { originShape } from "./origin.ts";
 export { budgets, cancelEvidenceShape, outcomeShape } from "./outcome.ts";
-export { decisionShape, pendingReasons } from "./pending.ts";
+export { decisionShape, forwardedShape, pendingReasons } from "./pending.ts";
 export { replyShape } from "./reply.ts";
 export { failed, ok } from "./result.ts";
 export { sessionShape } from "./session.ts";
@@ -25,6 +25,7 @@ export {
   object,
   oneOf,
   oneOfOr,
+  optional,
   read,
   required,
   settings,

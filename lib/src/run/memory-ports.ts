@@ -42,7 +42,7 @@ export function memoryPorts(
 }
 
 /** What the caller's own function delivers. */
-function callerInbox({ onCheckpoint }: RunPlan): Inbox {
+export function callerInbox({ onCheckpoint }: RunPlan): Inbox {
   return {
     claim: async ({ checkpoint }, turn) => {
       const given = (await onCheckpoint?.({ checkpoint, step: turn.step })) ?? null;

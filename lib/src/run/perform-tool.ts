@@ -34,8 +34,10 @@ export async function performTool<Context extends CallerContext>(
     const ready = await prepareTool(job, answers, known);
     if (ready.type === "waits") return toolWaits(id, "approval");
     if (ready.type !== "ready") return returned(await answers.settle(ready, job), null);
-    const ran = await new ToolRun(job, answers, ready.prepared, ready.args).run();
-    return returned(await answers.settle(ran, job), ready.args);
+    const run = new ToolRun(job, answers, ready.prepared, ready.args).run();
+    const ran = await Promise.race([run, job.waiting]);
+    if (job.inner !== null) return toolWaits(id, job.inner.reason, { ...job.inner, spent: job.spent });
+    return returned(await answers.settle(ran ?? (await run), job), ready.args);
   } finally {
     job.end();
   }

@@ -1,7 +1,7 @@
 // What a turn keeps to its end, whatever is deployed meanwhile: all of its configuration that is data. Functions, and the adapter behind a name,
 // come from the engine of the process that drives it.
 
-import type { EngineProtocol } from "../engine/index.ts";
+import type { Budgets, EngineProtocol } from "../engine/index.ts";
 import type { ChatProtocolOptions, CodeProtocolOptions, TurnMachineConfig } from "../kernel/index.ts";
 import type { Environment, Json, JsonSchemaFormat, ValidationFailure } from "../model/index.ts";
 import type { Result } from "../model/index.ts";
@@ -21,6 +21,7 @@ import {
   object,
   ok,
   oneOf,
+  optional,
   read,
   required,
   string,
@@ -32,6 +33,16 @@ export type Pinned = {
   readonly environment: Environment;
   readonly policy: PinnedPolicy;
   readonly protocol: PinnedProtocol;
+  readonly limits: PinnedLimits;
+};
+
+/** How far it may go, and what happens to tools; `null`: without end, or as a function of the engine's says. */
+type PinnedLimits = {
+  readonly budgets: Budgets;
+  readonly toolTimeout: number | null;
+  readonly maxConcurrency: number | null;
+  readonly maxToolResultLength: number;
+  readonly onToolError: "continue" | "halt" | null;
 };
 
 type PinnedPolicy = {
@@ -125,6 +136,24 @@ const pinnedShape: Shape<Pinned> = object<Pinned>({
     }),
   ),
   protocol: required(protocolShape),
+  limits: required(
+    object<PinnedLimits>({
+      budgets: fallback(
+        object<Budgets>({
+          steps: optional(number),
+          tokens: optional(number),
+          cost: optional(number),
+          timeMs: optional(number),
+          noProgress: optional(number),
+        }),
+        {},
+      ),
+      toolTimeout: fallback(nullable(number), null),
+      maxConcurrency: fallback(nullable(number), null),
+      maxToolResultLength: required(number),
+      onToolError: fallback(nullable(oneOf(["continue", "halt"] as const)), null),
+    }),
+  ),
 });
 
 /** Reads what a turn was pinned to. */

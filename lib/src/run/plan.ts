@@ -11,7 +11,6 @@ import type {
   Fallback,
   Hooks,
   OnToolError,
-  RequestOptions,
   RetryPolicy,
   Sources,
   Tool,
@@ -66,6 +65,14 @@ import {
 } from "../model/index.ts";
 import { encodeAsJson } from "./encode-result.ts";
 import { configOf, pinnedProtocol } from "./pinned.ts";
+import {
+  checkCall,
+  checkedBudgets,
+  checkedNumber,
+  checkedOnToolError,
+  maxTurnsOf,
+  requestParams,
+} from "./plan-options.ts";
 import { newRequestId } from "./request-id.ts";
 
 /** What is said to a model: words, messages, a whole thread. */
@@ -145,8 +152,9 @@ export function planRun<Context extends CallerContext>(
   details: PlanDetails,
 ): Plan<Context> {
   checkCall(engine, options);
-  const { verb, request } = details;
+  const { verb } = details;
   const sources: Sources<ChatOptions<Context>> = [options, details.session, engine.options];
+  // Misuse first.
   const maxTurns = maxTurnsOf(sources, engine.params);
   const onToolError = checkedOnToolError(pick(sources, "onToolError") ?? "continue");
   const { adapter } = engine;
@@ -159,46 +167,10 @@ export function planRun<Context extends CallerContext>(
   const thread = threadOf(given);
   const tools = resolveTools(engine, options);
   const requestId = options.requestId ?? newRequestId();
-  const { params, body } = requestParams(engine.params, request, options);
   const output = pick(sources, "output") ?? null;
-  const format = pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(output);
-  const model = known(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
-  const specs =
-    request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
-  const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
-  const wantsFinalize = pick(sources, "structuredFinalize") ?? adapter.needsFinalize?.(probe) ?? false;
-  const finalize = verb === "chat" && wantsFinalize ? finalizeOf(sources, format) : null;
-  const stopAfter = verb === "chat" ? null : verb === "step" ? "step" : "reply";
-  const mode = pick(sources, "mode") ?? "auto";
-  if (mode !== "auto" && mode !== "manual") {
-    throw new MisuseError("invalid_argument", `mode has to be "auto" or "manual", not ${String(mode)}`, {
-      path: ["mode"],
-    });
-  }
-  const onUnknownTool = pick(sources, "onUnknownTool") ?? "error";
   const { protocol } = engine;
-  const onEmptyReply = pick(sources, "onEmptyReply");
-  const pinned = details.pinned ?? {
-    environment: {
-      instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
-      model,
-      tools: specs,
-      providerTools: [],
-      params: {
-        ...params,
-        ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
-        ...(Object.keys(body).length === 0 ? {} : { options: body }),
-      },
-    },
-    policy: {
-      syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
-      maxTurns: verb === "chat" ? maxTurns : null,
-      maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
-      turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
-      structuredFinalize: finalize,
-    },
-    protocol: pinnedProtocol(protocol, { mode, onUnknownTool, stopAfter }, onEmptyReply),
-  };
+  const pinned = details.pinned ?? pin(engine, { adapter, tools, maxTurns, onToolError }, options, sources, details);
+  const { limits } = pinned;
   const config = configOf(pinned, pick(sources, "sessionId") ?? "");
   const turnId = details.turnId ?? requestId;
   const input = turnInput(turnId, {
@@ -209,10 +181,10 @@ export function planRun<Context extends CallerContext>(
     answers: details.answers ?? [],
     cell: details.cell ?? null,
   });
-  const budgets = checkedBudgets(pick(sources, "budgets") ?? {});
   const hooks = pick(sources, "hooks") ?? {};
-  checkPrices(engine, config, budgets);
-  checkRequest(withAnswers(thread, details), config, details.history === undefined);
+  if (details.pinned === undefined) checkPrices(engine, config, limits.budgets);
+  // What a store has kept was looked at when it came in.
+  if (details.history === undefined) checkRequest(withAnswers(thread, details), config);
   return {
     verb,
     pinned,
@@ -236,15 +208,15 @@ export function planRun<Context extends CallerContext>(
       output === null
         ? null
         : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0, 0, true) },
-    mode,
-    toolTimeout: checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"), 0),
-    maxConcurrency: checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY, 1),
-    maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
-    onToolError,
+    mode: pinned.protocol.type === "chat" ? pinned.protocol.mode : "auto",
+    toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
+    maxConcurrency: limits.maxConcurrency ?? Number.POSITIVE_INFINITY,
+    maxToolResultLength: limits.maxToolResultLength,
+    onToolError: limits.onToolError ?? onToolError,
     toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,
     encode: pick(sources, "toolResultEncoder") ?? engine.toolResultEncoder ?? encodeAsJson,
     hooks,
-    budgets,
+    budgets: limits.budgets,
     spentBefore: details.spentBefore ?? noUsage,
     haltWhen: pick(sources, "haltWhen") ?? null,
     prepareStep: pick(sources, "prepareStep") ?? null,
@@ -257,76 +229,83 @@ export function planRun<Context extends CallerContext>(
   };
 }
 
+/** What has been looked at already. */
+type Resolved<Context extends CallerContext> = {
+  readonly adapter: Adapter;
+  readonly tools: readonly Tool<Context>[];
+  readonly maxTurns: number;
+  readonly onToolError: OnToolError;
+};
+
+/** What a run with these settings is pinned to. */
+function pin<Context extends CallerContext>(
+  engine: Engine<Context>,
+  { adapter, tools, maxTurns, onToolError }: Resolved<Context>,
+  options: ChatOptions<Context>,
+  sources: Sources<ChatOptions<Context>>,
+  { verb, request }: PlanDetails,
+): Pinned {
+  const { params, body } = requestParams(engine.params, request, options);
+  const format =
+    pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(pick(sources, "output") ?? null);
+  const model = known(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
+  const specs =
+    request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
+  const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
+  const wantsFinalize = pick(sources, "structuredFinalize") ?? adapter.needsFinalize?.(probe) ?? false;
+  const finalize = verb === "chat" && wantsFinalize ? finalizeOf(sources, format) : null;
+  const stopAfter = verb === "chat" ? null : verb === "step" ? "step" : "reply";
+  const mode = pick(sources, "mode") ?? "auto";
+  if (mode !== "auto" && mode !== "manual") {
+    throw new MisuseError("invalid_argument", `mode has to be "auto" or "manual", not ${String(mode)}`, {
+      path: ["mode"],
+    });
+  }
+  const onUnknownTool = pick(sources, "onUnknownTool") ?? "error";
+  const onEmptyReply = pick(sources, "onEmptyReply");
+  return {
+    environment: {
+      instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
+      model,
+      tools: specs,
+      providerTools: [],
+      params: {
+        ...params,
+        ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
+        ...(Object.keys(body).length === 0 ? {} : { options: body }),
+      },
+    },
+    policy: {
+      syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
+      maxTurns: verb === "chat" ? maxTurns : null,
+      maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
+      turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
+      structuredFinalize: finalize,
+    },
+    protocol: pinnedProtocol(engine.protocol, { mode, onUnknownTool, stopAfter }, onEmptyReply),
+    limits: {
+      budgets: checkedBudgets(pick(sources, "budgets") ?? {}),
+      toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"), 0)),
+      maxConcurrency: finite(
+        checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY, 1),
+      ),
+      maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
+      onToolError: typeof onToolError === "function" ? null : onToolError,
+    },
+  };
+}
+
+/** The number, or `null` for one without end, which JSON does not have. */
+function finite(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
+}
+
 /** A model with what the engine's catalog knows about it. */
 function known<Context extends CallerContext>(
   { catalog, adapter }: Engine<Context>,
   model: ModelName | null,
 ): ModelName | null {
   return catalog === null ? model : knownModel(model, adapter?.provider ?? null, catalog);
-}
-
-/** What callers without a compiler may get wrong, told before anything happens. */
-function checkCall(engine: unknown, options: unknown): void {
-  if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
-    throw new MisuseError("invalid_argument", "the first argument has to be an engine: engine({ adapter, model, … })");
-  }
-  if (typeof options !== "object" || options === null) {
-    throw new MisuseError("invalid_argument", "the options have to be an object");
-  }
-  const stranger = Object.keys(options).find((key) => !optionNames.has(key));
-  if (stranger !== undefined) {
-    throw new MisuseError("unknown_field", `"${stranger}" is no option; settings of a provider go into params`, {
-      path: [stranger],
-    });
-  }
-}
-
-const optionNames: ReadonlySet<string> = new Set<keyof ChatOptions>([
-  ...([
-    "toolChoice",
-    "parallelToolCalls",
-    "temperature",
-    "topP",
-    "maxTokens",
-    "stopSequences",
-    "seed",
-    "reasoning",
-  ] as const),
-  ...(["promptCache", "options", "metadata", "providerTools", "model", "responseFormat", "output", "repair"] as const),
-  ...([
-    "adapterOptions",
-    "params",
-    "apiKey",
-    "requestId",
-    "retry",
-    "signal",
-    "emitTextDeltas",
-    "emitToolDeltas",
-  ] as const),
-  ...(["includeRawChunks", "onEvent", "instructions", "tools", "context", "sessionId", "mode", "toolTimeout"] as const),
-  ...(["maxConcurrency", "maxToolResultLength", "onToolError", "toolExecutor", "toolResultEncoder", "hooks"] as const),
-  ...(["onUnknownTool", "onEmptyReply", "maxTurns", "turnLimitMessage", "haltWhen", "budgets", "prepareStep"] as const),
-  ...(["structuredFinalize", "structuredFinalizeNudge", "onCheckpoint"] as const),
-]);
-
-/** A number that has to be one, and above a bound. */
-function checkedNumber(name: string, value: number, least: number, whole = false): number {
-  const fits = typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value));
-  if (fits) return value;
-  const kind = whole ? "a whole number" : "a number";
-  throw new MisuseError("invalid_argument", `${name} has to be ${kind} of ${least} or more, not ${String(value)}`, {
-    path: [name],
-  });
-}
-
-function checkedBudgets(budgets: Budgets): Budgets {
-  for (const [name, value] of Object.entries(budgets)) {
-    if (!["steps", "tokens", "cost", "timeMs", "noProgress"].includes(name)) {
-      throw new MisuseError("unknown_field", `budgets: "${name}" is no budget`, { path: ["budgets", name] });
-    }
-    checkedNumber(`budgets.${name}`, value, 0);
-  }
-  return budgets;
 }
 
 function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afterStep">): RunPlan["stepHooks"] {
@@ -376,9 +355,7 @@ function withAnswers(thread: Thread, { answers = [], cell = null }: PlanDetails)
   };
 }
 
-function checkRequest(thread: Thread, config: TurnMachineConfig, unchecked: boolean): void {
-  // What a store has kept was looked at when it came in.
-  if (!unchecked) return;
+function checkRequest(thread: Thread, config: TurnMachineConfig): void {
   orThrow(validateThread(thread));
   const { systemPrompt, toolSpecs, generation, model } = config;
   const probe = modelRequest(thread.messages, { ...generation, tools: toolSpecs, model });
@@ -386,69 +363,6 @@ function checkRequest(thread: Thread, config: TurnMachineConfig, unchecked: bool
   if (!valid.ok && !(thread.messages.length === 0 && systemPrompt !== "")) throw errorFromFailure(valid.failure);
   const issues = missingCapabilities(model, probe);
   if (issues.length > 0) throw new ValidationError("unsupported_capability", { issues });
-}
-
-function maxTurnsOf<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>, params: JsonObject): number {
-  const maxTurns: unknown = pick(sources, "maxTurns") ?? params["maxTurns"] ?? defaultOf("maxTurns");
-  if (typeof maxTurns === "number" && Number.isSafeInteger(maxTurns) && maxTurns > 0) return maxTurns;
-  throw new MisuseError("invalid_argument", `maxTurns must be a whole number above 0, not ${String(maxTurns)}`, {
-    path: ["maxTurns"],
-  });
-}
-
-function checkedOnToolError(policy: OnToolError): OnToolError {
-  if (policy === "continue" || policy === "halt" || typeof policy === "function") return policy;
-  throw new MisuseError("invalid_argument", 'onToolError must be "continue", "halt" or a function', {
-    path: ["onToolError"],
-  });
-}
-
-const requestFields = [
-  "toolChoice",
-  "parallelToolCalls",
-  "temperature",
-  "topP",
-  "maxTokens",
-  "stopSequences",
-  "seed",
-  "reasoning",
-  "promptCache",
-  "metadata",
-] as const;
-
-/** Settings by name: those a request has fields for, and what goes into the provider's body as it is. */
-function requestParams(
-  engineParams: JsonObject,
-  request: ModelRequest | undefined,
-  options: RequestOptions & Pick<ChatOptions, "params">,
-): { readonly params: JsonObject; readonly body: JsonObject } {
-  const { maxTurns: _, options: fromEngine = {}, ...rest } = { ...engineParams, ...options.params };
-  const known: Record<string, JsonObject[string]> = {};
-  const body: Record<string, JsonObject[string]> = {
-    ...(isMap(fromEngine) ? fromEngine : {}),
-    ...request?.options,
-    ...options.options,
-  };
-  for (const [name, value] of Object.entries(rest)) {
-    if (requestFields.some((field) => field === name)) known[name] = value;
-    else body[name] = value;
-  }
-  for (const field of requestFields) {
-    const asked = options[field] ?? (request === undefined ? undefined : saidIn(request, field));
-    if (asked !== undefined && asked !== null) known[field] = asked;
-  }
-  return { params: known, body };
-}
-
-function isMap(value: JsonObject[string]): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** What a request says of its own; a field that was left out says nothing. */
-function saidIn(request: ModelRequest, field: (typeof requestFields)[number]): JsonObject[string] | undefined {
-  const value = request[field];
-  if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;
-  return typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 0 ? undefined : value;
 }
 
 function formatOf(output: AnySchema | null): JsonSchemaFormat | null {

@@ -29,7 +29,11 @@ export type Journal = {
 };
 
 /** One that can be told to end the turn: a cancel is the next thing the turn hears, before whatever has not been handed out yet. */
-export type CancellableJournal = Journal & { readonly cancel: (cancellation: Cancellation) => void };
+export type CancellableJournal = Journal & {
+  readonly cancel: (cancellation: Cancellation) => void;
+  /** The same for a function of the user's that threw, where the turn has been accepted for good. */
+  readonly fail?: (what: string, reason: unknown) => void;
+};
 
 /** What a turn accepts: an answer, a cancel, or that something on the host's side broke. */
 export type JournalItem =

@@ -71,7 +71,7 @@ function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread 
     (_, __, signal, booked) =>
       async (inner, input, rest = {}) => {
         const result = await chat(inner, input, { ...rest, signal });
-        booked(result);
+        booked(result.usage);
         return result;
       },
   );

@@ -6,6 +6,7 @@ import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult,
 import type { Drive } from "./driver.ts";
 import type { Plan } from "./plan.ts";
 import type { Ports, Sink } from "./ports.ts";
+import type { InnerWait } from "./tool-job.ts";
 import type { Running } from "./turn-stream.ts";
 
 import { startSpan } from "../engine/index.ts";
@@ -39,7 +40,9 @@ export type PlanChild = (
   call: CallTool,
   attempt: number,
   signal: AbortSignal,
-  booked: (result: ChatResult) => void,
+  booked: (usage: Usage) => void,
+  /** A turn inside has to wait for somebody: so does the call, and its handler is left where it is. */
+  waits: (waits: InnerWait) => void,
 ) => RunChild;
 
 export function startRun<Context extends CallerContext>(
@@ -71,7 +74,12 @@ export function startRun<Context extends CallerContext>(
       const committed = await outer.commit(transition, entries, item);
       if (committed === "replayed" || !entries.some(({ type }) => type === "step_completed")) return committed;
       const step = narrator.steps.at(-1);
-      if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
+      try {
+        if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
+      } catch (error) {
+        if (journal.fail === undefined || transition.turn.phase.type === "ended") throw error;
+        journal.fail("afterStep was called", error);
+      }
       return committed;
     },
   };
@@ -101,7 +109,7 @@ export function startRun<Context extends CallerContext>(
             stops,
             unsettled,
             parentSpan: span.id,
-            runChild: (attempt, stop, booked) => children(effect, attempt, stop, booked),
+            runChild: (attempt, stop, booked, waits) => children(effect, attempt, stop, booked, waits),
           },
           effect,
         );

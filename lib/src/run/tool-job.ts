@@ -1,8 +1,8 @@
 // One call of a tool, while it is being worked on: what its stages share, and what they tell while they do.
 
 import type { Tool, ToolContext } from "../engine/index.ts";
-import type { CallTool } from "../kernel/index.ts";
-import type { CallerContext, ChatResult, Json, JsonObject, TurnEvent, Usage } from "../model/index.ts";
+import type { CallTool, ToolWaits } from "../kernel/index.ts";
+import type { CallerContext, Json, JsonObject, TurnEvent, Usage } from "../model/index.ts";
 import type { Plan } from "./plan.ts";
 import type { LiveOrigin, Scope, Sink } from "./ports.ts";
 import type { Slots } from "./slots.ts";
@@ -21,9 +21,13 @@ export type ToolPorts = {
   readonly runChild: (
     attempt: number,
     signal: AbortSignal,
-    booked: (result: ChatResult) => void,
+    booked: (usage: Usage) => void,
+    waits: (waits: InnerWait) => void,
   ) => ToolContext["runChild"];
 };
+
+/** What a turn inside a call waits for. */
+export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path">;
 
 type LiveToolEvent =
   | { readonly type: "tool_execution_started"; readonly arguments: JsonObject }
@@ -44,6 +48,13 @@ export class ToolJob<Context extends CallerContext> {
   usage: Usage = noUsage;
   #before: Usage = noUsage;
   #ended = false;
+  /** What a turn inside the call waits for, once one does. */
+  inner: InnerWait | null = null;
+  #wake: () => void = () => undefined;
+  /** Resolves when that is so. */
+  readonly waiting: Promise<void> = new Promise((resolve) => {
+    this.#wake = resolve;
+  });
   readonly #end = () => this.stop.abort(this.ports.signal.reason);
 
   constructor(plan: Plan<Context>, ports: ToolPorts, effect: CallTool) {
@@ -105,7 +116,11 @@ export class ToolJob<Context extends CallerContext> {
   }
 
   #children(): ToolContext["runChild"] {
-    return this.ports.runChild(this.attempt, this.stop.signal, ({ usage }) => this.book(usage));
+    const book = (usage: Usage) => this.book(usage);
+    return this.ports.runChild(this.attempt, this.stop.signal, book, (waits) => {
+      this.inner ??= waits;
+      this.#wake();
+    });
   }
 
   #progress(): ToolContext["progress"] {

@@ -224,7 +224,7 @@ function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChi
         ...options,
         signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
       });
-      booked(result);
+      booked(result.usage);
       return result;
     };
 }

@@ -1,17 +1,18 @@
 // Verbs that drive: what they do to the session is layer D's, and one write accepts it together with the turn that follows from it.
 
 import type { Engine } from "../engine/index.ts";
-import type { CallAnswer, TurnHistory } from "../kernel/index.ts";
-import type { JsonObject, Message, Session, UserMessage } from "../model/index.ts";
+import type { TurnHistory } from "../kernel/index.ts";
+import type { Json, JsonObject, Message, Session, UserMessage } from "../model/index.ts";
 import type { DecisionInput } from "../session/index.ts";
 import type { Verb } from "../session/preconditions.ts";
 import type { Changes } from "./changes.ts";
-import type { SessionKey } from "./context.ts";
+import type { Host, SessionKey } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
+import type { Put } from "./storage.ts";
 import type { SessionHead } from "./stored.ts";
 import type { DurableOptions, StartOptions, TurnHandle } from "./types.ts";
 
-import { callDecision, startHistory } from "../kernel/index.ts";
+import { canonicalJson, startHistory } from "../kernel/index.ts";
 import {
   fromMessages,
   message as checkedMessage,
@@ -21,32 +22,37 @@ import {
   session as newSession,
   user,
 } from "../model/index.ts";
+import { isPlainObject } from "../model/reading.ts";
 import { planRun } from "../run/index.ts";
-import { hear } from "../session/answers.ts";
+import { decisionsOf, hear } from "../session/answers.ts";
 import { decide as decideCall, submitToolResults as submitResults } from "../session/index.ts";
 import { checkStatus, isOpen } from "../session/preconditions.ts";
 import { merge, nothing } from "./changes.ts";
 import { engineOf, keyOf, nameOf, readOne } from "./context.ts";
-import { engineNamed, entryPuts, extended, find, historyOf, keyFor, lastEngine, lastStart, leaseRow } from "./desk.ts";
+import { entryPuts, extended, find, historyOf, keyFor, lastEngine, lastStart, leaseRow } from "./desk.ts";
 import { randomText, sha256 } from "./digest.ts";
-import { runOptions, storedOptions } from "./durable-options.ts";
+import { checkOptions, runOptions, storedOptions, storedStartOptions } from "./durable-options.ts";
 import { handle } from "./handles.ts";
 import { acceptedPut } from "./inbox.ts";
 import { claim } from "./lease.ts";
 import { newTurnId, turnChanges } from "./next-turn.ts";
 import { tellLeft } from "./outbox.ts";
-import { readValue, writeValue } from "./stored.ts";
+import { readValue, writeHead, writeValue } from "./stored.ts";
 
 /** What a verb makes of a session: the session after it, with nothing but the new messages in its thread, and whether to drive. */
-export type Wanted = {
+type Wanted = {
   readonly session: Session<JsonObject>;
   readonly verb: "chat" | "step" | null;
   readonly options: JsonObject;
   readonly engine: string;
-  readonly key: string | null;
+  /** What it is known by, if the caller gave it a key. */
+  readonly key: AcceptedKey | null;
   /** What else has to be written with it. */
   readonly also?: Changes;
 };
+
+/** A key, and a digest of what was said under it. */
+type AcceptedKey = { readonly name: string; readonly digest: string };
 
 /** Begins a session with words, messages or a whole session, and drives it. */
 export async function start(
@@ -54,12 +60,12 @@ export async function start(
   input: string | readonly Message[] | Session<JsonObject>,
   options: StartOptions = {},
 ): Promise<TurnHandle> {
-  const { id = `session-${randomText(10)}`, context = {}, metadata = {} } = options;
-  const stored = storedOptions(options);
-  const given = sessionOf(input, context, metadata);
+  const stored = storedStartOptions(options);
+  const { id = await newSessionId(options.key), engine = "default" } = options;
+  const given = sessionOf(input, options);
   checkStatus(given, "start", null);
   const key = keyFor(desk, id);
-  const content = ["start", given.thread.messages, stored];
+  const content = ["start", { ...given, id: null }, stored, engine];
   return once(desk, key, options.key, content, () => begin(desk, key, given, options, stored, content));
 }
 
@@ -103,6 +109,12 @@ async function begin(
     engine: options.engine ?? "default",
     key: await acceptedKey(options.key, content),
   });
+}
+
+/** The same key begins the same session, whoever asks and how often. */
+async function newSessionId(key: string | undefined): Promise<string> {
+  const name = key === undefined ? randomText(10) : (await sha256(JSON.stringify(["start", key]))).slice(0, 20);
+  return `session-${name}`;
 }
 
 /** Says something to a session and lets it answer: its question, if it has one, or whatever comes next. */
@@ -153,6 +165,7 @@ export async function decide(
   decision: DecisionInput,
   options: DurableOptions & { readonly continue?: boolean } = {},
 ): Promise<TurnHandle> {
+  checkOptions("decide", options);
   const engine = engineOf(desk.context, options.engine ?? (await lastEngine(desk, id)));
   return answer(desk, id, options, (session) => decided(engine, session, toolCallId, decision), [
     "decide",
@@ -182,7 +195,7 @@ async function drivenBy(
   change: (session: Session<JsonObject>) => Session<JsonObject>,
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
-  const content = [verb, message, stored] as const;
+  const content = drivenContent(verb, message, options);
   return once(desk, keyFor(desk, id), options.key, content, async () => {
     const found = await find(desk, id);
     checkFree(found, options.version);
@@ -197,16 +210,22 @@ async function drivenBy(
   });
 }
 
+/** What is said with a verb that drives: all of it, but for the version it relies on. */
+export function drivenContent(verb: Verb, message: Message | null, options: DurableOptions): readonly unknown[] {
+  return [verb, message, storedOptions(options), options.engine ?? "default"];
+}
+
 /** A verb that answers calls: the last answer drives (Q8). */
 export async function answer(
   desk: Desk,
   id: string,
   options: DurableOptions & { readonly continue?: boolean },
   change: (session: Session<JsonObject>) => Session<JsonObject> | Promise<Session<JsonObject>>,
-  content: unknown,
+  said: unknown,
   also: Changes = nothing,
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
+  const content = [said, stored, options.engine ?? null, options.continue ?? true];
   return once(desk, keyFor(desk, id), options.key, content, async () => {
     const found = await find(desk, id);
     checkFree(found, options.version);
@@ -215,8 +234,8 @@ export async function answer(
     return accept(desk, found, false, {
       session,
       verb: options.continue === false ? null : "chat",
-      // Answers go on with what the turn that asked was told, unless they say otherwise.
-      options: Object.keys(stored).length > 0 ? stored : (last?.options ?? stored),
+      // Answers go on with what the turn that asked was told, but for what they say otherwise.
+      options: { ...last?.options, ...stored },
       engine: options.engine ?? last?.engine ?? "default",
       key: await acceptedKey(options.key, content),
       also,
@@ -250,7 +269,7 @@ export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: W
       ? claim(keyOf(key), found.leaseRow, owner, now, timings)
       : null;
   const leased = claimed?.type === "acquired" ? claimed : null;
-  const [name, digest] = wanted.key === null ? [null, ""] : parsedKey(wanted.key);
+  const known = wanted.key;
   const started = { turn: turn ?? "", ordinal: 0, index: 0, settles: null } as const;
   const event = { type: "turn_started", turnId: turn ?? "", sessionId: key.session } as const;
   const told =
@@ -269,15 +288,15 @@ export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: W
     checks: [
       { table: "sessions", key: keyOf(key), tag: isNew ? null : version },
       ...(leased === null ? [] : [leased.check]),
-      ...(name === null ? [] : [{ table: "accepted", key: [...keyOf(key), name], tag: null } as const]),
+      ...(known === null ? [] : [{ table: "accepted", key: [...keyOf(key), known.name], tag: null } as const]),
     ],
     removals: isNew ? [] : [{ table: "recent", prefix: [key.tenant, head.changedAt, key.session] }],
     puts: [
-      { table: "sessions", key: keyOf(key), tag: version + 1, value: writeValue("sessions", nextHead) },
+      { table: "sessions", key: keyOf(key), tag: version + 1, value: writeHead(nextHead) },
       { table: "recent", key: [key.tenant, now, key.session], tag: 0, value: "" },
       ...entryPuts(key, head.length, said),
       ...(leased === null ? [] : [leased.put]),
-      ...(name === null ? [] : [acceptedPut(key, name, 0, { digest, state: "taken", turn })]),
+      ...(known === null ? [] : [acceptedPut(key, known.name, 0, { digest: known.digest, state: "taken", turn })]),
       ...(one ? told : []),
     ],
   };
@@ -293,16 +312,20 @@ export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: W
       metadata: { table: failed?.table ?? null },
     });
   }
-  if (!one && told.length > 0) {
-    await tellLeft(host, keyOf(key));
-    await host.events.write({ ...nothing, puts: told });
-  }
+  // It has been accepted, whatever becomes of the log: what is not told now is told when the turn is driven.
+  if (!one && told.length > 0) await tellAlso(host, key, told).catch(() => undefined);
   // One who only accepts has not read what came before.
   if (isNew || desk.drives) histories.keep(nameOf(key), history);
   if (turn !== null && leased !== null) desk.pilots.fly(key, turn, leased.lease);
   // Somebody had the session in this moment: they look for what was accepted meanwhile when they let go, unless they have.
   else if (turn !== null && desk.drives) await desk.pilots.pickUp(key);
   return handle(desk, key, turn, { sequence: head.sequence, position: null });
+}
+
+/** Tells that a turn has begun, where the log is not in the store. */
+async function tellAlso(host: Host, key: SessionKey, told: readonly Put[]): Promise<void> {
+  await tellLeft(host, keyOf(key));
+  await host.events.write({ ...nothing, puts: told });
 }
 
 async function newTurn(
@@ -314,7 +337,7 @@ async function newTurn(
   sequence: number,
   now: number,
 ): Promise<Changes> {
-  const answers = answersOf(session);
+  const answers = decisionsOf(session);
   const details = {
     verb: verb ?? "chat",
     history,
@@ -325,7 +348,7 @@ async function newTurn(
     session: { sessionId: key.session },
   };
   const given = { ...runOptions(options), context: session.context };
-  const { pinned } = planRun(engineNamed(desk, engine), session.thread, given, details);
+  const { pinned } = planRun(engineOf(desk.context, engine), session.thread, given, details);
   return turnChanges(key, turn, {
     verb: verb ?? "chat",
     engine,
@@ -378,9 +401,8 @@ async function knownHandle(
 }
 
 /** What is kept of a key that was given with a verb: with other content it is a conflict. */
-async function acceptedKey(key: string | undefined, content: unknown): Promise<string | null> {
-  if (key === undefined) return null;
-  return JSON.stringify([key, await contentDigest(content)]);
+async function acceptedKey(key: string | undefined, content: unknown): Promise<AcceptedKey | null> {
+  return key === undefined ? null : { name: key, digest: await contentDigest(content) };
 }
 
 function checkFree({ key, head, version }: Found, wanted: number | undefined): void {
@@ -404,25 +426,34 @@ export function otherContent(key: string): RuntimeError {
   });
 }
 
-export function contentDigest(content: unknown): Promise<string> {
-  return sha256(JSON.stringify(content) ?? "");
+/** Of what was said, in whatever order its fields were set. */
+export async function contentDigest(content: unknown): Promise<string> {
+  return sha256(canonicalJson(plainJson(content)));
 }
 
-function parsedKey(key: string): readonly [string, string] {
-  const [name, digest]: readonly string[] = JSON.parse(key);
-  return [name ?? "", digest ?? ""];
+/** What JSON keeps of a value. */
+function plainJson(content: unknown): Json {
+  try {
+    return JSON.parse(JSON.stringify(content) ?? "null");
+  } catch (cause) {
+    throw new MisuseError("not_serializable", "what is said under a key has to be JSON", { cause });
+  }
 }
 
 function sessionOf(
   input: string | readonly Message[] | Session<JsonObject>,
-  context: JsonObject,
-  metadata: JsonObject,
+  { context, metadata }: Pick<StartOptions, "context" | "metadata">,
 ): Session<JsonObject> {
-  if (typeof input === "string") return newSession({ thread: fromMessages([user(input)]), context, metadata });
-  if (isMessages(input)) return newSession({ thread: fromMessages(input), context, metadata });
-  const read = parse("session", input);
+  const messages = typeof input === "string" ? [user(input)] : isMessages(input) ? input : null;
+  const given: unknown = messages === null ? input : newSession({ thread: fromMessages(messages) });
+  // What the verb is told wins over what the session says.
+  const said = { ...(context === undefined ? {} : { context }), ...(metadata === undefined ? {} : { metadata }) };
+  const whole = isPlainObject(given) ? { ...given, ...said } : given;
+  // All of it is stored: what JSON cannot say would be lost on the way.
+  const read = parse("session", whole);
   if (read.ok) return read.value;
-  throw new MisuseError("invalid_argument", `start: ${read.failure.message}`);
+  const [issue] = read.failure.issues;
+  throw new MisuseError("invalid_argument", `start: ${read.failure.message}`, { path: issue?.path ?? [] });
 }
 
 function isMessages(input: readonly Message[] | Session<JsonObject>): input is readonly Message[] {
@@ -447,13 +478,4 @@ export async function decided(
 
 function isWaiting({ status, pendingToolCalls }: Session): boolean {
   return status === "awaiting_user" || pendingToolCalls.some(isOpen);
-}
-
-/** What was decided about calls of a session, for the turn that goes on with them. */
-function answersOf({ pendingToolCalls }: Session): readonly CallAnswer[] {
-  return pendingToolCalls.flatMap((pending): readonly CallAnswer[] => {
-    const { decision, idempotencyKey, id, name, arguments: args, rawArguments, provider, metadata } = pending;
-    const call = { id, name, arguments: args, rawArguments, provider, metadata };
-    return decision === null ? [] : [callDecision(call, decision, idempotencyKey)];
-  });
 }

@@ -1,7 +1,9 @@
 // Looking at sessions, and what is done to them as a whole.
 
-import type { Message, Usage } from "../model/index.ts";
-import type { Desk } from "./desk.ts";
+import type { JsonObject, Message, PendingToolCall, Session, Usage } from "../model/index.ts";
+import type { SessionKey } from "./context.ts";
+import type { Desk, Found } from "./desk.ts";
+import type { Put, Removal, Row } from "./storage.ts";
 import type { SessionHead } from "./stored.ts";
 import type { Page, SessionSummary, SessionView } from "./types.ts";
 
@@ -17,10 +19,11 @@ import {
 } from "../model/index.ts";
 import { nothing } from "./changes.ts";
 import { keyOf, loadHistory, nameOf, readMessages, readOne } from "./context.ts";
-import { entryPuts, find, headOf, keyFor, openTurn } from "./desk.ts";
+import { entryPuts, find, forkedStart, headOf, keyFor, lastStart, openTurn } from "./desk.ts";
 import { randomText } from "./digest.ts";
 import { summary } from "./handles.ts";
-import { readValue, writeValue } from "./stored.ts";
+import { readValue, remainsOf, writeHead, writeValue } from "./stored.ts";
+import { openCallDeadlines } from "./waits.ts";
 
 /** The session at its last boundary, and the turn that is open; `null` when there is none of that name. */
 export async function getSession(
@@ -28,6 +31,11 @@ export async function getSession(
   id: string,
   { messages = "all" }: { readonly messages?: number | "all" } = {},
 ): Promise<SessionView | null> {
+  if (messages !== "all" && !(Number.isSafeInteger(messages) && messages >= 0)) {
+    throw new MisuseError("invalid_argument", 'get: messages has to be "all" or a whole number of 0 or more', {
+      path: ["messages"],
+    });
+  }
   const key = keyFor(desk, id);
   const row = await readOne(desk.context.host.store, { table: "sessions", prefix: keyOf(key) });
   const head = row === null ? null : readValue("sessions", row);
@@ -41,23 +49,36 @@ export async function getSession(
   return { session, version: row.tag, length: head.length, openTurn: await openTurn(desk, key, head.turn) };
 }
 
-/** Messages of a session, from a place on. */
+/** Messages of a session, from a place on: from behind the one of that number, counted from 0, or from where the last page said. */
 export async function listMessages(
   desk: Desk,
   id: string,
-  { after = -1, limit = 100 }: { readonly after?: number; readonly limit?: number } = {},
+  { after: given = -1, limit = 100 }: { readonly after?: number | string; readonly limit?: number } = {},
 ): Promise<Page<Message>> {
+  checkLimit("messages", limit);
+  const after = typeof given === "string" && /^(?:-1|\d{1,15})$/.test(given) ? Number(given) : given;
+  if (typeof after !== "number" || !Number.isSafeInteger(after) || after < -1) {
+    throw new MisuseError("invalid_argument", "messages: that is no place in a session", { path: ["after"] });
+  }
   const { key, head } = await find(desk, id);
   const items = await readMessages(desk.context.host.store, key, { after, before: head.length, limit });
   const last = after + items.length;
   return { items, next: last + 1 < head.length && items.length > 0 ? `${last}` : null };
 }
 
-/** Sessions, those that changed last first. */
+function checkLimit(verb: string, limit: number): void {
+  if (Number.isSafeInteger(limit) && limit >= 1) return;
+  throw new MisuseError("invalid_argument", `${verb}: the limit has to be a whole number of 1 or more`, {
+    path: ["limit"],
+  });
+}
+
+/** Sessions, those that changed last first. One whose head cannot be read is left out: asking for it by its id says why. */
 export async function listSessions(
   desk: Desk,
   { limit = 50, after }: { readonly limit?: number; readonly after?: string } = {},
 ): Promise<Page<SessionSummary>> {
+  checkLimit("list", limit);
   const { store } = desk.context.host;
   const tenant = desk.tenant;
   const from = after === undefined ? null : pageCursor(after);
@@ -75,12 +96,30 @@ export async function listSessions(
   const heads = await store.read(
     shown.map((row) => ({ table: "sessions", prefix: [tenant, String(row.key[2])] }) as const),
   );
-  const items = heads.flat().map((row) => summary(readValue("sessions", row), row.tag));
+  const items = heads.flat().flatMap((row): readonly SessionSummary[] => {
+    const head = readableHead(row);
+    return head === null || head.deleted ? [] : [summary(head, row.tag)];
+  });
   const last = shown.at(-1);
   return { items, next: rows.length > limit && last !== undefined ? `${last.key[1]}:${last.key[2]}` : null };
 }
 
-/** Ends a session and forgets it: only that it was there is kept, so that nobody who still holds it can bring it back. */
+/** The head of a session; `null` when its row is corrupt. */
+function readableHead(row: Row): SessionHead | null {
+  try {
+    return readValue("sessions", row);
+  } catch (error) {
+    if (error instanceof RuntimeError && error.reason === "corrupt_row") return null;
+    throw error;
+  }
+}
+
+/**
+ * Ends a session and forgets it, also one that cannot be read any more: only that it was there is kept, so that nobody who still holds it can bring
+ * it back. What is not found by the session goes later or says little: marks of journals to remove, and of deadlines of calls that were answered
+ * in part, go when they are due; tokens hold ids and digests only; and what turns were pinned to (instructions, tools, settings) is kept by
+ * its content, which other sessions share.
+ */
 export async function deleteSession(desk: Desk, id: string): Promise<void> {
   const key = keyFor(desk, id);
   const { store, journal, events } = desk.context.host;
@@ -89,7 +128,9 @@ export async function deleteSession(desk: Desk, id: string): Promise<void> {
       { table: "sessions", prefix: keyOf(key) },
       { table: "leases", prefix: keyOf(key) },
     ]);
-    const { head, version } = headOf(id, heads[0]);
+    const [row] = heads;
+    const lost = row !== undefined && readableHead(row) === null ? await lostHead(desk, key, row) : null;
+    const { head, version } = lost ?? headOf(id, row);
     const epoch = leases[0]?.tag ?? 0;
     const tombstone: SessionHead = {
       ...head,
@@ -111,6 +152,7 @@ export async function deleteSession(desk: Desk, id: string): Promise<void> {
       "cancels",
       "ledger",
       "open",
+      "untold",
     ] as const;
     const journals = store === journal ? (["journal"] as const) : [];
     const logs = store === events ? (["events", "pieces"] as const) : [];
@@ -122,9 +164,10 @@ export async function deleteSession(desk: Desk, id: string): Promise<void> {
       removals: [
         ...[...tables, ...journals, ...logs].map((table) => ({ table, prefix: keyOf(key) })),
         { table: "recent", prefix: [desk.tenant, head.changedAt, id] },
+        ...(await deadlineRemovals(desk, key, head)),
       ],
       puts: [
-        { table: "sessions", key: keyOf(key), tag: version + 1, value: writeValue("sessions", tombstone) },
+        { table: "sessions", key: keyOf(key), tag: version + 1, value: writeHead(tombstone) },
         // Whoever drives it is fenced off.
         {
           table: "leases",
@@ -149,7 +192,62 @@ export async function deleteSession(desk: Desk, id: string): Promise<void> {
   }
 }
 
-/** A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. */
+/** The deadlines of what waits, where nothing was said since: they are found by when they are due. Others go by themselves. */
+async function deadlineRemovals(desk: Desk, key: SessionKey, head: SessionHead): Promise<readonly Removal[]> {
+  const { session, lastTurn, changedAt } = head;
+  try {
+    const last = await lastStart(desk, { key, head });
+    const puts = openCallDeadlines(
+      key,
+      lastTurn ?? "",
+      session.pendingToolCalls,
+      last?.options ?? {},
+      changedAt,
+      session,
+    );
+    return puts.map(({ table, key: prefix }): Removal => ({ table, prefix }));
+  } catch {
+    // What cannot be read any more keeps nobody from deleting the session.
+    return [];
+  }
+}
+
+/** What is left of a head that cannot be read: enough to delete it. */
+async function lostHead(desk: Desk, key: SessionKey, row: Row): Promise<Pick<Found, "head" | "version">> {
+  const newest = await readOne(desk.context.host.events, {
+    table: "events",
+    prefix: keyOf(key),
+    reverse: true,
+    limit: 1,
+  });
+  const known = remainsOf(row) ?? { changedAt: 0, sequence: 0 };
+  const head: SessionHead = {
+    ...emptyHead(newSession({ id: key.session }), known.changedAt),
+    sequence: Math.max(known.sequence, Number(newest?.key[2] ?? 0)),
+  };
+  return { head, version: row.tag };
+}
+
+/** The head of a session that says nothing yet. */
+function emptyHead(session: Session<JsonObject>, now: number): SessionHead {
+  return {
+    session,
+    length: 0,
+    digest: startHistory([]).digest,
+    turn: null,
+    lastTurn: null,
+    sequence: 0,
+    createdAt: now,
+    changedAt: now,
+    deleted: false,
+  };
+}
+
+/**
+ * A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. What somebody consented to is
+ * not consented to twice: while a turn uses it, the call waits again in the fork, and each call there has a key of its own. Tokens and
+ * deadlines are the first one's.
+ */
 export async function fork(
   desk: Desk,
   id: string,
@@ -167,11 +265,14 @@ export async function fork(
   const kept = history.entries.slice(0, at);
   const whole = at === length;
   const forked = newSession({
-    ...(whole ? head.session : {}),
+    ...(whole ? await unspent(desk, key, head) : {}),
     id: options.id ?? `session-${randomText(10)}`,
     thread: { ...head.session.thread, messages: [] },
     context: head.session.context,
-    metadata: { ...head.session.metadata, forkedFrom: { sessionId: id, at } },
+    metadata: {
+      ...(whole ? head.session.metadata : withoutError(head.session.metadata)),
+      forkedFrom: { sessionId: id, at },
+    },
   });
   const valid = parse("session", { ...forked, thread: { ...forked.thread, messages: kept } });
   if (!valid.ok) throw new MisuseError("invalid_argument", `fork: ${valid.failure.message}`);
@@ -186,32 +287,64 @@ export async function fork(
   const target = keyFor(desk, forked.id ?? "");
   const now = desk.context.clock.now();
   const begun = startHistory(kept);
+  const { store } = desk.context.host;
+  // One that was deleted may be there again, as with start.
+  const there = await readOne(store, { table: "sessions", prefix: keyOf(target) });
+  const gone = there === null ? null : readValue("sessions", there);
   const newHead: SessionHead = {
-    session: forked,
+    ...emptyHead(forked, now),
     length: at,
     digest: begun.digest,
-    turn: null,
-    lastTurn: whole ? head.lastTurn : null,
-    sequence: 0,
-    createdAt: now,
-    changedAt: now,
-    deleted: false,
+    sequence: gone?.sequence ?? 0,
   };
-  const written = await desk.context.host.store.write({
-    checks: [{ table: "sessions", key: keyOf(target), tag: null }],
-    removals: [],
-    puts: [
-      { table: "sessions", key: keyOf(target), tag: 1, value: writeValue("sessions", newHead) },
-      { table: "recent", key: [desk.tenant, now, target.session], tag: 0, value: "" },
-      ...entryPuts(target, 0, kept),
-    ],
-  });
-  if (!written.ok)
+  // Answers go on with what the turn that asked was told: the fork has to know it too.
+  const last = whole ? await lastStart(desk, { key, head }) : null;
+  const told: readonly Put[] =
+    last === null
+      ? []
+      : [{ table: "starts", key: [...keyOf(target), forkedStart], tag: 0, value: writeValue("starts", last) }];
+  const written =
+    (gone === null || gone.deleted) &&
+    (await store.write({
+      checks: [{ table: "sessions", key: keyOf(target), tag: there?.tag ?? null }],
+      removals: [],
+      puts: [
+        ...told,
+        { table: "sessions", key: keyOf(target), tag: (there?.tag ?? 0) + 1, value: writeHead(newHead) },
+        { table: "recent", key: [desk.tenant, now, target.session], tag: 0, value: "" },
+        ...entryPuts(target, 0, kept),
+      ],
+    }));
+  if (written === false || !written.ok)
     throw new RuntimeError("conflict", {
       message: `fork: a session ${JSON.stringify(target.session)} is there already`,
     });
   desk.context.histories.keep(nameOf(target), begun);
   return target.session;
+}
+
+/** The session as a fork has it: with nothing that the turn which is open is using up. */
+async function unspent(
+  desk: Desk,
+  key: SessionKey,
+  { session, turn, length }: SessionHead,
+): Promise<Session<JsonObject>> {
+  const own = session.pendingToolCalls.map((call): PendingToolCall => ({ ...call, idempotencyKey: null }));
+  if (turn === null) return { ...session, pendingToolCalls: own };
+  const row = await readOne(desk.context.host.store, { table: "starts", prefix: [...keyOf(key), turn] });
+  // A turn that has said more has used what it began with: the results are among the messages.
+  const isUsed = row === null || length > readValue("starts", row).base;
+  if (isUsed) return { ...session, pendingToolCalls: [], suspendedCell: null };
+  const pendingToolCalls = own.map((call): PendingToolCall => ({ ...call, decision: null }));
+  const asked = pendingToolCalls.find(({ reason }) => reason === "question") ?? null;
+  const status = pendingToolCalls.length > 0 ? "awaiting_tools" : session.status;
+  return {
+    ...session,
+    pendingToolCalls,
+    status: asked === null ? status : "awaiting_user",
+    pendingQuestion: asked?.question ?? null,
+    pendingToolCallId: asked?.id ?? null,
+  };
 }
 
 /** What was paid for. */
@@ -246,4 +379,10 @@ function pageCursor(text: string): { readonly changed: number; readonly session:
 function plus(sum: Usage, more: Usage): Usage {
   const total = addUsage(sum, more);
   return total.ok ? total.value : sum;
+}
+
+/** What is said of a session that failed is not true of one that begins before it did. */
+function withoutError(metadata: JsonObject): JsonObject {
+  const { error: _, ...rest } = metadata;
+  return rest;
 }

@@ -1,17 +1,27 @@
 // Turns inside tools, each with a journal of its own under the call that runs it (Q10). When the tool is run again after a crash, its turns are
 // replayed: what they had paid for is not paid for again.
 
-import type { CallerContext, Json, Usage } from "../model/index.ts";
-import type { Committed, JournalItem, Plan, PlanChild, Ports, Scope } from "../run/index.ts";
+import type { ChatOptions, Engine } from "../engine/index.ts";
+import type { CallTool } from "../kernel/index.ts";
+import type { CallerContext, ChatResult, ForwardedAnswer, Json, Session, Usage } from "../model/index.ts";
+import type { Shape } from "../model/reading.ts";
+import type { Committed, Inbox, JournalItem, Plan, PlanChild, Ports, RunInput, Scope } from "../run/index.ts";
+import type { InnerWait } from "../run/tool-job.ts";
 import type { RuntimeContext, SessionKey } from "./context.ts";
 import type { Check, Key } from "./storage.ts";
 import type { JournalRow } from "./stored.ts";
 
-import { addUsage, noUsage } from "../model/index.ts";
+import { noUsage, session as newSession, user } from "../model/index.ts";
+import { forwardedShape, object, read, required, string } from "../model/reading.ts";
 import { planRun, readPinned, startRun } from "../run/index.ts";
+import { callerInbox } from "../run/memory-ports.ts";
+import { decisionsOf, hear } from "../session/answers.ts";
+import { applyChatResult, decide, submitToolResults } from "../session/index.ts";
+import { isOpen } from "../session/preconditions.ts";
 import { keyOf } from "./context.ts";
 import { sha256 } from "./digest.ts";
 import { countingRows, DurableJournal } from "./journal.ts";
+import { usageOfRows } from "./ledger.ts";
 import { journalPut, recordPut } from "./rows.ts";
 import { readValue } from "./stored.ts";
 
@@ -28,46 +38,180 @@ export type Parent<Context extends CallerContext> = {
 
 export function childrenOf<Context extends CallerContext>(parent: Parent<Context>): PlanChild {
   const { plan, scope } = parent;
-  return (effect, attempt, signal, booked) => {
+  return (effect, attempt, signal, booked, waits) => {
     let count = 0;
     return async (engine, input, options = {}) => {
       const name = `child/${attempt}/${count}`;
       count += 1;
-      // By the key of the call, which it keeps when a later turn goes on with it.
-      const turn = `${effect.idempotencyKey}/${name}`;
-      const known = scope.find(effect.id, name);
-      const pinned = known === null ? null : readPinned(known);
+      if (scope.find(effect.id, name) === null) await scope.record(effect.id, name, true);
       const said = {
         sessionId: plan.sessionId ?? plan.requestId,
-        requestId: turn,
         ...options,
         signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
       };
-      const child = planRun(engine, input, said, {
-        verb: "chat",
-        turnId: turn,
-        ...(pinned?.ok === true ? { pinned: pinned.value } : {}),
-      });
-      if (known === null) await scope.record(effect.id, name, child.pinned);
-      const ports = await childPorts(parent, turn);
-      const nested = childrenOf({ ...parent, plan: child, scope: ports.scope });
-      const { chat } = await startRun(child, () => ports, nested).result;
-      booked(chat);
-      return chat;
+      // By the key of the call, which it keeps when a later turn goes on with it.
+      const child = new ChildTurns(parent, `${effect.idempotencyKey}/${name}`, engine, said);
+      return child.run(input, effect, booked, waits);
     };
   };
 }
 
-async function childPorts<Context extends CallerContext>(parent: Parent<Context>, turn: string): Promise<Ports> {
+/** What somebody said to a turn inside a call, and the effect that brought it. */
+type Heard = { readonly effectId: string; readonly answer: ForwardedAnswer };
+
+/** The turns of one conversation inside a call: one, and one more for each time it had to wait for somebody. */
+class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
+  readonly #parent: Parent<Context>;
+  readonly #base: string;
+  readonly #engine: Engine<Inner>;
+  readonly #said: ChatOptions<Inner>;
+
+  constructor(parent: Parent<Context>, base: string, engine: Engine<Inner>, said: ChatOptions<Inner>) {
+    this.#parent = parent;
+    this.#base = base;
+    this.#engine = engine;
+    this.#said = said;
+  }
+
+  async run(
+    input: RunInput,
+    effect: CallTool,
+    booked: (usage: Usage) => void,
+    waits: (waits: InnerWait) => void,
+  ): Promise<ChatResult> {
+    const { key } = this.#parent;
+    const own = await loadScope(this.#parent, [...keyOf(key), this.#base]);
+    // What earlier turns of the parent have paid for is theirs: counted when they waited.
+    let isOurs = effect.decision?.type !== "forward";
+    let said: Heard | null =
+      effect.decision?.type === "forward" ? { effectId: effect.id, answer: effect.decision.answer } : null;
+    let session: Session<Inner> | null = null;
+    let answers = 0;
+    for (let turn = 0; ; turn += 1) {
+      const chat = await this.#turn(own, turn, session ?? input);
+      if (isOurs) booked(chat.usage);
+      session = applyChatResult(session ?? newSession({ thread: chat.thread, context: this.#context }), chat);
+      for (;;) {
+        const open = openWait(session);
+        if (open === null) break;
+        const name = `answer/${answers}`;
+        const known = readHeard(own.find(this.#base, name));
+        const heard: Heard | null = known ?? said;
+        if (heard === null) {
+          waits(open);
+          throw new DOMException("a turn inside this call waits for somebody", "AbortError");
+        }
+        if (known === null) await own.record(this.#base, name, heard);
+        if (heard.effectId === effect.id) {
+          isOurs = true;
+          said = null;
+        }
+        answers += 1;
+        session = await this.#answered(session, open, heard.answer);
+      }
+      if (!goesOn(chat)) return chat;
+    }
+  }
+
+  /** One turn: from its record as far as that goes. */
+  async #turn(own: Scope, index: number, from: RunInput | Session): Promise<ChatResult> {
+    const turnId = `${this.#base}/${index}`;
+    const known = own.find(this.#base, `pinned/${index}`);
+    const pinned = known === null ? null : readPinned(known);
+    const rest = isSession(from)
+      ? { answers: decisionsOf(from), cell: from.suspendedCell, spentBefore: from.usage }
+      : {};
+    const details = {
+      verb: "chat",
+      turnId,
+      ...rest,
+      ...(pinned?.ok === true ? { pinned: pinned.value } : {}),
+    } as const;
+    const options = { requestId: turnId, ...this.#said };
+    const plan = planRun(this.#engine, isSession(from) ? from.thread : from, options, details);
+    if (known === null) await own.record(this.#base, `pinned/${index}`, plan.pinned);
+    const ports = await childPorts(this.#parent, turnId, callerInbox(plan));
+    const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope });
+    return (await startRun(plan, () => ports, nested).result).chat;
+  }
+
+  get #context(): Inner {
+    return this.#said.context ?? this.#engine.context;
+  }
+
+  async #answered(session: Session<Inner>, { path }: InnerWait, answer: ForwardedAnswer): Promise<Session<Inner>> {
+    const [id = ""] = path;
+    switch (answer.type) {
+      case "result":
+        return submitToolResults(session, [[id, answer.value]]);
+      case "answer":
+        return hear(session, user(answer.text));
+      case "approve":
+      case "deny":
+        return decide(this.#engine, session, id, answer);
+    }
+  }
+}
+
+/** What a conversation inside a call waits for first; `null`: nothing. */
+function openWait({ status, pendingToolCalls, pendingQuestion, pendingToolCallId }: Session): InnerWait | null {
+  const asked = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
+  if (status === "awaiting_user") {
+    const path = [pendingToolCallId ?? "", ...(asked?.path ?? [])];
+    return { reason: "question", question: pendingQuestion, opts: asked?.opts ?? {}, path };
+  }
+  const open = pendingToolCalls.find(isOpen);
+  if (open === undefined) return null;
+  const { reason, question, opts, id, path, name, arguments: args } = open;
+  // Whoever is to consent has to see what to: the call inside, not the one of the tool around it.
+  const inner = path.length > 0 ? opts : { ...opts, inner: { name, arguments: args } };
+  return { reason, question, opts: inner, path: [id, ...path] };
+}
+
+/** Did this turn end because somebody had to say something? Then another one follows it. */
+function goesOn({ outcome, pendingToolCalls }: ChatResult): boolean {
+  return outcome.type === "ask_user" || pendingToolCalls.some(isOpen);
+}
+
+function isSession(from: RunInput | Session): from is Session {
+  return typeof from === "object" && "status" in from;
+}
+
+function readHeard(stored: Json): Heard | null {
+  const found = stored === null ? null : read(heardShape, stored);
+  return found !== null && "value" in found ? found.value : null;
+}
+
+const heardShape: Shape<Heard> = object<Heard>({ effectId: required(string), answer: required(forwardedShape) });
+
+/** What was written down under a turn, and how more is. */
+async function loadScope<Context extends CallerContext>(parent: Parent<Context>, at: Key): Promise<Scope> {
+  const { store } = parent.context.host;
+  const [found = []] = await store.read([{ table: "records", prefix: at }]);
+  const records = new Map<string, Json>(
+    found.map((row) => [JSON.stringify([row.key[3], row.key[4]]), readValue("records", row)]),
+  );
+  return {
+    epoch: parent.scope.epoch,
+    find: (effectId, name) => records.get(JSON.stringify([effectId, name])) ?? null,
+    record: async (effectId, name, value) => {
+      const batch = { checks: [parent.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
+      const written = await store.write(batch);
+      if (!written.ok) throw parent.lost();
+    },
+  };
+}
+
+async function childPorts<Context extends CallerContext>(
+  parent: Parent<Context>,
+  turn: string,
+  inbox: Inbox,
+): Promise<Ports> {
   const { context, key } = parent;
   const { journal: journalStorage, store } = context.host;
   const at: Key = [...keyOf(key), turn];
   const [rows = []] = await journalStorage.read([{ table: "journal", prefix: at }]);
-  const [found = []] = await store.read([{ table: "records", prefix: at }]);
   const stored = rows.map((row) => readValue("journal", row));
-  const records = new Map<string, Json>(
-    found.map((row) => [JSON.stringify([row.key[3], row.key[4]]), readValue("records", row)]),
-  );
   const journal = new DurableJournal(countingRows(stored));
   let ordinal = stored.length;
   const fenced = journalStorage === store;
@@ -84,22 +228,12 @@ async function childPorts<Context extends CallerContext>(parent: Parent<Context>
     const hash = effect === null ? null : await sha256(effect);
     return { effect, hash, item, epoch: parent.scope.epoch, attempt: 1 };
   };
-  const scope: Scope = {
-    epoch: parent.scope.epoch,
-    find: (effectId, name) => records.get(JSON.stringify([effectId, name])) ?? null,
-    record: async (effectId, name, value) => {
-      const batch = { checks: [parent.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
-      const written = await store.write(batch);
-      if (!written.ok) throw parent.lost();
-    },
-  };
+  const scope = await loadScope(parent, at);
   return {
     journal,
     scope,
     accepted: true,
-    inbox: {
-      claim: () => Promise.resolve({ messages: [], transientMessages: [], turnCauses: [], inputs: [] }),
-    },
+    inbox,
     sink: {
       live: () => undefined,
       commit: async (_, __, item): Promise<Committed> => {
@@ -120,21 +254,13 @@ export async function childUsage(
 ): Promise<Usage> {
   let sum = noUsage;
   for (const name of names) {
-    const turn = `${idempotencyKey}/${name}`;
-    const [rows = []] = await context.host.journal.read([{ table: "journal", prefix: [...keyOf(key), turn] }]);
-    for (const usage of rows.flatMap((row) => usagesOf(readValue("journal", row)))) {
-      const total = addUsage(sum, usage);
-      if (total.ok) sum = total.value;
+    for (let turn = 0; ; turn += 1) {
+      const at = [...keyOf(key), `${idempotencyKey}/${name}/${turn}`];
+      const [rows = []] = await context.host.journal.read([{ table: "journal", prefix: at }]);
+      if (rows.length === 0) break;
+      const stored = rows.map((row) => readValue("journal", row));
+      sum = usageOfRows(stored, sum);
     }
   }
   return sum;
-}
-
-function usagesOf({ item }: JournalRow): readonly Usage[] {
-  if (item.type === "cancel") return [item.cancellation.usage];
-  if (item.type !== "response") return [];
-  const { response } = item;
-  if (response.type === "model_replied") return [response.reply.usage, response.spent];
-  if (response.type === "model_failed") return [response.spent, response.error.partial?.usage ?? noUsage];
-  return response.type === "tool_returned" ? [response.spent] : [];
 }

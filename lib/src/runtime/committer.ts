@@ -23,13 +23,13 @@ import { engineOf, keyOf, nameOf } from "./context.ts";
 import { entryPuts } from "./desk.ts";
 import { sha256 } from "./digest.ts";
 import { Channel } from "./hub.ts";
-import { claimable, claimedInputs, deliveryOf, inboxPut, takenInputs } from "./inbox.ts";
+import { acceptedInputs, claimable, claimedInputs, deliveryOf, inboxPut, takenInputs } from "./inbox.ts";
 import { countingRows, DurableJournal } from "./journal.ts";
 import { fence as fenceOf, leasePut, releasePut, renewed } from "./lease.ts";
 import { ledgerPuts } from "./ledger.ts";
 import { nextTurn } from "./next-turn.ts";
 import { forget, isApart, tellLeft } from "./outbox.ts";
-import { journalPut, recordPut } from "./rows.ts";
+import { journalPut, recordPut, retainedPuts } from "./rows.ts";
 import { readValue, writeValue } from "./stored.ts";
 import { summaryOf } from "./summary.ts";
 import { eventPuts, eventsOf } from "./told.ts";
@@ -210,7 +210,7 @@ export class Committer {
   /** What is told of a turn that was made of what was in the inbox. */
   #beginning({ messages, inputs }: TurnStart, after = this.#progress.sequence): readonly Told[] {
     const turnId = this.#turn;
-    const taken = messages.map((message, index) => ({ id: inputs[index] ?? null, message }));
+    const taken = acceptedInputs(messages, inputs);
     const events: readonly TurnEvent[] = [
       { type: "turn_started", turnId, sessionId: this.#key.session },
       { type: "input_accepted", turnId, checkpoint: null, inputs: taken },
@@ -283,6 +283,7 @@ export class Committer {
       removals: [{ table: "cancels", prefix: this.at }],
       puts: [
         releasePut(keyOf(this.#key), this.#lease),
+        ...retainedPuts(this.#context, this.at, now),
         ...openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now),
       ],
     });
@@ -399,14 +400,16 @@ export class Committer {
       // Whoever writes a row first has written it: a journal apart from the store cannot ask who holds the session.
       const checks = settle.map(({ table, key }): Check => ({ table, key, tag: null }));
       const written = await journal.write({ checks, removals: [], puts: settle });
-      if (!written.ok) throw this.#conflict(checks[written.check]);
+      // Somebody who had the turn before came back and was quicker: what they wrote counts. Whoever has the session goes on behind it.
+      if (!written.ok) throw this.lost();
     }
     const apart = isApart(this.#context.host);
     let kept: readonly Put[] = [];
     for (;;) {
       const changes = await commit(this.#context.clock.now());
-      // Nobody replays a turn that has ended: its last events stay in the store until they are in the log.
-      kept = apart && this.#pendingProgress?.status === "ended" ? publish : [];
+      // Nobody replays a turn that has ended, or is parked: its last events stay in the store until they are in the log.
+      const last = apart && this.#pendingProgress !== null && isOver(this.#pendingProgress);
+      kept = last ? publish.map((put): Put => ({ ...put, table: "untold" })) : [];
       const batch: Batch = {
         checks: [this.fence(), ...changes.checks],
         removals: [...changes.removals, ...(apart ? [] : dropped)],
@@ -433,8 +436,8 @@ export class Committer {
     this.#pending = null;
     this.#pendingProgress = null;
     this.#mayHaveOthers = false;
-    if (!apart) return;
-    await events.write({ checks: [], removals: dropped, puts: publish });
+    if (apart) await events.write({ checks: [], removals: dropped, puts: publish });
+    this.#context.pieces.dropped(this.at);
     await forget(store, kept);
   }
 
@@ -530,21 +533,25 @@ export class Committer {
     const progress: TurnProgress = { ...this.#progress, status: "parked", sequence, failure };
     await this.#write3(
       [],
-      () => ({
-        checks: [{ table: "sessions", key, tag: this.#version }],
-        removals: [
-          { table: "open", prefix: key },
-          { table: "recent", prefix: [this.#key.tenant, this.#head.changedAt, this.#key.session] },
-        ],
-        puts: [
-          { table: "sessions", key, tag: this.#version + 1, value: writeValue("sessions", head) },
-          { table: "recent", key: [this.#key.tenant, now, this.#key.session], tag: 0, value: "" },
-          { table: "turns", key: this.at, tag: this.#commits + 1, value: writeValue("turns", progress) },
-          releasePut(key, this.#lease),
-        ],
-      }),
+      () =>
+        merge(this.#progressed(progress), {
+          checks: [{ table: "sessions", key, tag: this.#version }],
+          removals: [
+            { table: "open", prefix: key },
+            { table: "recent", prefix: [this.#key.tenant, this.#head.changedAt, this.#key.session] },
+          ],
+          puts: [
+            { table: "sessions", key, tag: this.#version + 1, value: writeValue("sessions", head) },
+            { table: "recent", key: [this.#key.tenant, now, this.#key.session], tag: 0, value: "" },
+            releasePut(key, this.#lease),
+          ],
+        }),
       [told],
     );
     this.channel.publish([told]);
   }
+}
+
+function isOver({ status }: TurnProgress): boolean {
+  return status === "ended" || status === "parked";
 }

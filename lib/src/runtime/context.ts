@@ -42,6 +42,8 @@ export type RuntimeContext = {
   /** Who this is, among those that share the storage. */
   readonly owner: string;
   readonly lease: LeaseTimings;
+  /** How long journals are kept after their turns have ended; `null`: for ever. */
+  readonly retentionMs: number | null;
   readonly hub: Hub;
   readonly pieces: PieceWriter;
   readonly histories: Histories;
@@ -90,6 +92,12 @@ export class Histories {
 
   keep(name: string, history: TurnHistory): void {
     if (history.entries.length < history.length) return;
+    // Handed out as they are: nobody may change what the next turn is going to read.
+    for (let index = history.length - 1; index >= 0; index -= 1) {
+      const message = history.entries[index];
+      if (message === undefined || Object.isFrozen(message)) break;
+      frozen(message);
+    }
     this.#known.delete(name);
     this.#known.set(name, history);
     const [oldest] = this.#known.keys();
@@ -116,7 +124,9 @@ export async function loadHistory(
       message: `session ${key.session} says it has ${length} messages, and ${entries.length} are there; restore it from a backup`,
     });
   }
-  return { entries, length, digest };
+  const history = { entries, length, digest };
+  histories.keep(nameOf(key), history);
+  return history;
 }
 
 /** Messages of a session by their places. */
@@ -127,4 +137,10 @@ export async function readMessages(
 ): Promise<readonly Message[]> {
   const [rows = []] = await store.read([{ table: "entries", prefix: [tenant, session], ...range }]);
   return rows.map((row) => readValue("entries", row));
+}
+
+/** The value itself, which nobody can change any more. */
+export function frozen<T extends object>(value: T): T {
+  for (const part of Object.values(value)) if (typeof part === "object" && part !== null) frozen(part);
+  return Object.freeze(value);
 }

@@ -1,6 +1,5 @@
 // What every verb stands at: one tenant of one runtime, and the sessions it can see.
 
-import type { Engine } from "../engine/index.ts";
 import type { TurnHistory } from "../kernel/index.ts";
 import type { JsonObject, Message, Session } from "../model/index.ts";
 import type { Changes } from "./changes.ts";
@@ -13,8 +12,8 @@ import type { OpenTurnView } from "./types.ts";
 import { appendHistory } from "../kernel/index.ts";
 import { MisuseError, RuntimeError } from "../model/index.ts";
 import { merge } from "./changes.ts";
-import { engineOf, keyOf, loadHistory, readOne } from "./context.ts";
-import { readValue, writeValue } from "./stored.ts";
+import { keyOf, loadHistory, readOne } from "./context.ts";
+import { readValue, writeHead, writeValue } from "./stored.ts";
 
 export type Desk = {
   readonly context: RuntimeContext;
@@ -66,9 +65,13 @@ export function headOf(id: string, row: Row | undefined): { readonly head: Sessi
   return { head, version: row.tag };
 }
 
+/** Where a fork keeps what the turn that asked was told: it was no turn of its own. */
+export const forkedStart = "forked";
+
+/** What the newest turn was told, its own or the one it was forked behind; `null`: there was none. */
 export async function lastStart(desk: Desk, { key, head }: Pick<Found, "key" | "head">): Promise<TurnStart | null> {
-  if (head.lastTurn === null) return null;
-  const row = await readOne(desk.context.host.store, { table: "starts", prefix: [...keyOf(key), head.lastTurn] });
+  const prefix = [...keyOf(key), head.lastTurn ?? forkedStart];
+  const row = await readOne(desk.context.host.store, { table: "starts", prefix });
   return row === null ? null : readValue("starts", row);
 }
 
@@ -91,10 +94,6 @@ export function extended(history: TurnHistory, said: readonly Message[]): TurnHi
   if (history.entries.length >= history.length) return appendHistory(history, said);
   const { digest } = appendHistory({ entries: [], length: 0, digest: history.digest }, said);
   return { entries: [], length: history.length + said.length, digest };
-}
-
-export function engineNamed(desk: Desk, name: string): Engine {
-  return engineOf(desk.context, name);
 }
 
 export async function openTurn(desk: Desk, key: SessionKey, turn: string | null): Promise<OpenTurnView | null> {
@@ -132,7 +131,7 @@ export async function commitHead(
       checks: [{ table: "sessions", key: keyOf(key), tag: version }],
       removals: [{ table: "recent", prefix: [key.tenant, head.changedAt, key.session] }],
       puts: [
-        { table: "sessions", key: keyOf(key), tag: version + 1, value: writeValue("sessions", whole) },
+        { table: "sessions", key: keyOf(key), tag: version + 1, value: writeHead(whole) },
         { table: "recent", key: [key.tenant, now, key.session], tag: 0, value: "" },
         ...entryPuts(key, head.length, said),
       ],

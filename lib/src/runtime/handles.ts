@@ -4,33 +4,48 @@ import type { SessionKey } from "./context.ts";
 import type { Cursor } from "./cursor.ts";
 import type { Desk } from "./desk.ts";
 import type { RuntimeEvent } from "./reader.ts";
+import type { Row } from "./storage.ts";
 import type { SessionHead, TurnProgress } from "./stored.ts";
 import type { SessionSummary, TurnEnd, TurnHandle } from "./types.ts";
 
 import { noUsage, replyText, RuntimeError, runtimeFailure, sessionError } from "../model/index.ts";
-import { keyOf, nameOf } from "./context.ts";
+import { keyOf, nameOf, readOne } from "./context.ts";
 import { parseCursor } from "./cursor.ts";
 import { find, headOf, keyFor } from "./desk.ts";
 import { isElsewhere, isHandedOver } from "./pilots.ts";
 import { readEvents } from "./reader.ts";
 import { readValue } from "./stored.ts";
 
+/** Which turn a handle is of: that one; the one that is open when somebody asks; none, because nothing was begun. */
+type HandleAim =
+  | { readonly type: "turn"; readonly turn: string }
+  | { readonly type: "open" }
+  | { readonly type: "none" };
+
 /** A turn, from any process: the one that is open, or that one. */
 export function attach(desk: Desk, id: string, turnId: string | null = null): TurnHandle {
-  return handle(desk, keyFor(desk, id), turnId, { sequence: 0, position: null });
+  const aim: HandleAim = turnId === null ? { type: "open" } : { type: "turn", turn: turnId };
+  return handleOf(desk, keyFor(desk, id), aim, start);
 }
 
+/** What a verb gives back: the turn it began, if it began one. */
 export function handle(desk: Desk, key: SessionKey, turnId: string | null, from: Cursor): TurnHandle {
-  const events = (): AsyncIterable<RuntimeEvent> => eventsOf(desk, key.session, turnId, from, turnId !== null, null);
-  const result = (): Promise<TurnEnd> => ended(desk, key, turnId);
+  return handleOf(desk, key, turnId === null ? { type: "none" } : { type: "turn", turn: turnId }, from);
+}
+
+const start: Cursor = { sequence: 0, position: null };
+
+function handleOf(desk: Desk, key: SessionKey, aim: HandleAim, from: Cursor): TurnHandle {
+  let result: Promise<TurnEnd> | null = null;
   return {
     sessionId: key.session,
-    turnId,
-    get events() {
-      return events();
-    },
+    turnId: aim.type === "turn" ? aim.turn : null,
+    events: eventsOf(desk, key.session, aim, from, true, null),
+    // Asked for when somebody wants it, and once. Whoever takes it and does not look is not told by the process ending.
     get result() {
-      return result();
+      result ??= ended(desk, key, aim);
+      result.catch(() => undefined);
+      return result;
     },
   };
 }
@@ -47,14 +62,16 @@ export function watch(
   } = {},
 ): AsyncIterable<RuntimeEvent> {
   const { after, turnId = null, follow = true, signal = null } = options;
-  const from = after === undefined ? { sequence: 0, position: null } : parseCursor(after);
-  return eventsOf(desk, id, turnId, from, follow, signal);
+  const from = after === undefined ? start : parseCursor(after);
+  const aim: HandleAim | null = turnId === null ? null : { type: "turn", turn: turnId };
+  return eventsOf(desk, id, aim, from, follow, signal);
 }
 
+/** Of a turn, or, without one, of the whole session. */
 function eventsOf(
   desk: Desk,
   id: string,
-  turn: string | null,
+  aim: HandleAim | null,
   from: Cursor,
   follow: boolean,
   signal: AbortSignal | null,
@@ -66,7 +83,7 @@ function eventsOf(
     [Symbol.asyncIterator]: () => {
       const left = new AbortController();
       const either = signal === null ? left.signal : AbortSignal.any([signal, left.signal]);
-      const reading = readEvents(source, { turn, follow }, from, either);
+      const reading = aimed(desk, key, aim, (turn) => readEvents(source, { turn, follow }, from, either));
       return {
         next: () => reading.next(),
         return: async () => {
@@ -79,8 +96,30 @@ function eventsOf(
   };
 }
 
+async function* aimed(
+  desk: Desk,
+  key: SessionKey,
+  aim: HandleAim | null,
+  read: (turn: string | null) => AsyncGenerator<RuntimeEvent, undefined>,
+): AsyncGenerator<RuntimeEvent, undefined> {
+  const turn = aim === null ? null : await aimedAt(desk, key, aim);
+  if (aim !== null && turn === null) return undefined;
+  if (turn !== null && (await turnRow(desk, key, turn)) === null) throw noTurn(key, turn);
+  yield* read(turn);
+  return undefined;
+}
+
+async function turnRow(desk: Desk, key: SessionKey, turn: string): Promise<Row | null> {
+  return readOne(desk.context.host.store, { table: "turns", prefix: [...keyOf(key), turn] });
+}
+
+function noTurn({ session }: SessionKey, turn: string): RuntimeError {
+  const message = `there is no turn ${JSON.stringify(turn)} in session ${JSON.stringify(session)}`;
+  return new RuntimeError("not_found", { message });
+}
+
 /** Waits until a turn has ended, wherever it is driven. */
-async function ended(desk: Desk, key: SessionKey, given: string | null): Promise<TurnEnd> {
+async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
   const { store } = desk.context.host;
   let changed = true;
   let wake: (() => void) | null = null;
@@ -90,20 +129,22 @@ async function ended(desk: Desk, key: SessionKey, given: string | null): Promise
   });
   try {
     // The one that is open now, also if it has ended by the time it is looked at.
-    const turn = given ?? (await find(desk, key.session)).head.turn;
+    const turn = await aimedAt(desk, key, aim);
     for (;;) {
       changed = false;
       if (turn !== null) await desk.pilots.landed(key, turn);
-      const [heads = [], turns = []] = await store.read([
+      const [heads = [], turns = [], leases = []] = await store.read([
         { table: "sessions", prefix: keyOf(key) },
         { table: "turns", prefix: [...keyOf(key), turn ?? ""] },
+        { table: "leases", prefix: keyOf(key) },
       ]);
       const { head, version } = headOf(key.session, heads[0]);
-      const [turnRow] = turns;
-      const progress = turnRow === undefined ? null : readValue("turns", turnRow);
-      if (turn === null || progress === null) return waiting(head, version);
+      const [row] = turns;
+      if (turn === null) return waiting(head, version);
+      if (row === undefined) throw noTurn(key, turn);
+      const progress = readValue("turns", row);
       if (progress.status === "ended" || progress.status === "parked") return endOf(turn, progress, head, version);
-      const error = desk.pilots.leftBecause(key, turn);
+      const error = desk.pilots.leftBecause(key, turn, leases[0]?.tag ?? 0);
       if (isHandedOver(error)) {
         throw new RuntimeError("lease_lost", {
           message: `this process stopped; the turn ${turn} goes on elsewhere: attach to it there`,
@@ -118,6 +159,17 @@ async function ended(desk: Desk, key: SessionKey, given: string | null): Promise
     }
   } finally {
     unwatch();
+  }
+}
+
+async function aimedAt(desk: Desk, key: SessionKey, aim: HandleAim): Promise<string | null> {
+  switch (aim.type) {
+    case "turn":
+      return aim.turn;
+    case "open":
+      return (await find(desk, key.session)).head.turn;
+    case "none":
+      return null;
   }
 }
 

@@ -7,7 +7,7 @@
 //   3. What was claimed is settled in the very write that records the checkpoint which took it: never lost, never twice.
 
 import type { CheckpointDelivery } from "../kernel/index.ts";
-import type { Message } from "../model/index.ts";
+import type { AcceptedInput, Message } from "../model/index.ts";
 import type { Changes } from "./changes.ts";
 import type { SessionKey } from "./context.ts";
 import type { Key, Put, HostStorage } from "./storage.ts";
@@ -30,8 +30,8 @@ export function deliveryOf(turn: string, entries: readonly InboxEntry[]): Checkp
   const messages = of("message").flatMap(({ id, input }) =>
     input.type === "message" ? [from(turn, id, input.message)] : [],
   );
-  const transientMessages = of("transient").flatMap(({ input }) =>
-    input.type === "transient" ? [passing(input.message)] : [],
+  const transientMessages = of("transient").flatMap(({ id, input }) =>
+    input.type === "transient" ? [passing(id, input.message)] : [],
   );
   const turnCauses = of("cause").flatMap(({ input }) => (input.type === "cause" ? [input.cause] : []));
   const inputs = [...of("message"), ...of("transient"), ...of("cause")].map(({ id }) => id);
@@ -43,8 +43,17 @@ function from(turnId: string, inputId: string, message: Message): Message {
 }
 
 /** The message as one that the model sees in this turn and history does not keep. */
-export function passing(message: Message): Message {
-  return { ...message, origin: { type: "plugin", pluginId: "inbox", transient: true } };
+export function passing(inputId: string, message: Message): Message {
+  return { ...message, id: message.id ?? inputId, origin: { type: "plugin", pluginId: "inbox", transient: true } };
+}
+
+/** What was taken in, each with the id of its input; messages that came another way have none. */
+export function acceptedInputs(messages: readonly Message[], inputs: readonly string[]): readonly AcceptedInput[] {
+  return messages.map((message) => {
+    const { origin } = message;
+    const id = origin?.type === "turn_input" ? origin.inputId : message.id;
+    return { id: id !== null && inputs.includes(id) ? id : null, message };
+  });
 }
 
 /** Settles inputs: they leave the inbox, and it is written down who took them. */

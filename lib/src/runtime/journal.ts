@@ -55,6 +55,7 @@ export class DurableJournal implements CancellableJournal {
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
   #broken: { readonly reason: unknown } | null = null;
   #cancelled = false;
+  #failed = false;
   /** Effects that were performed, not replayed. */
   performed = 0;
 
@@ -113,6 +114,13 @@ export class DurableJournal implements CancellableJournal {
     this.#settle({ type: "cancel", cancellation });
   };
 
+  readonly fail = (what: string, reason: unknown): void => {
+    this.#failed = true;
+    const cause = toCause(reason);
+    const message = `a function of the program threw while ${what}: ${cause?.message ?? "no reason was given"}`;
+    this.#settle({ type: "failure", failure: runtimeFailure("callback_failed", { message, cause }) });
+  };
+
   /** Stops the loop: somebody else has the session, or the storage failed. Nothing is recorded. */
   break(reason: unknown): void {
     this.#broken ??= { reason };
@@ -144,7 +152,7 @@ export class DurableJournal implements CancellableJournal {
 
   #perform(effect: Effect, perform: () => Promise<EffectResponse>): void {
     // Nothing is begun that nobody here will hear the answer to.
-    if (this.#answered.has(effect.id) || this.#cancelled || this.#broken !== null) return;
+    if (this.#answered.has(effect.id) || this.#cancelled || this.#failed || this.#broken !== null) return;
     if (this.#strict) {
       const message = `the record has no answer to ${effect.id}, and nothing may be performed here`;
       return this.break(new RuntimeError("replay_missing", { message, paths: [effect.id] }));
@@ -153,11 +161,7 @@ export class DurableJournal implements CancellableJournal {
     this.#performed(effect, perform).then(
       (response) => this.#settle({ type: "response", response }),
       // A function of the program's own threw. That ends the turn: trying again would throw again.
-      (reason: unknown) => {
-        const cause = toCause(reason);
-        const message = `a function of the program threw while ${effect.type} was performed: ${cause?.message ?? "no reason was given"}`;
-        this.#settle({ type: "failure", failure: runtimeFailure("callback_failed", { message, cause }) });
-      },
+      (reason: unknown) => this.fail(`${effect.type} was performed`, reason),
     );
   }
 

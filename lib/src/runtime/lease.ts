@@ -18,12 +18,15 @@ export type LeaseTimings = { readonly ttlMs: number; readonly renewMs: number };
 
 export const leaseTimings: LeaseTimings = { ttlMs: 30_000, renewMs: 10_000 };
 
+/** Ten years: what is longer is a mistake, and would not fit a key. */
+export const longestMs = 10 * 365 * 86_400_000;
+
 /** Timings that can be kept (rule 4). */
 export function checkedTimings({ ttlMs, renewMs }: LeaseTimings): LeaseTimings {
-  if (Number.isFinite(ttlMs) && renewMs > 0 && ttlMs >= 3 * renewMs) return { ttlMs, renewMs };
+  if (ttlMs <= longestMs && renewMs > 0 && ttlMs >= 3 * renewMs) return { ttlMs: Math.ceil(ttlMs), renewMs };
   throw new MisuseError(
     "invalid_argument",
-    `a lease of ${ttlMs} ms renewed every ${renewMs} ms cannot survive two missed renewals; it has to last three of them`,
+    `a lease of ${ttlMs} ms renewed every ${renewMs} ms cannot survive two missed renewals, or lasts for ever; it has to last three of them, and less than ten years`,
     { path: ["lease"] },
   );
 }

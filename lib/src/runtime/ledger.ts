@@ -3,9 +3,9 @@
 import type { Usage } from "../model/index.ts";
 import type { JournalItem } from "../run/index.ts";
 import type { Key, Put } from "./storage.ts";
-import type { LedgerLine } from "./stored.ts";
+import type { JournalRow, LedgerLine } from "./stored.ts";
 
-import { noUsage } from "../model/index.ts";
+import { addUsage, noUsage } from "../model/index.ts";
 import { writeValue } from "./stored.ts";
 
 /** What an item cost, as lines of the ledger: each once, whatever is replayed. */
@@ -13,6 +13,15 @@ export function ledgerPuts(at: Key, item: JournalItem, ordinal: number): readonl
   return ledgerLines(item).map(([name, line]): Put => {
     return { table: "ledger", key: [...at, `${ordinal}/${name}`], tag: 0, value: writeValue("ledger", line) };
   });
+}
+
+/** What rows of a journal have cost, on top of that. */
+export function usageOfRows(rows: readonly Pick<JournalRow, "item">[], before: Usage): Usage {
+  const lines = rows.flatMap(({ item }) => (item.type === "step_restarted" ? [] : ledgerLines(item)));
+  return lines.reduce((sum, [, { usage }]) => {
+    const total = addUsage(sum, usage);
+    return total.ok ? total.value : sum;
+  }, before);
 }
 
 function ledgerLines(item: JournalItem): readonly (readonly [string, LedgerLine])[] {
@@ -30,7 +39,7 @@ function ledgerLines(item: JournalItem): readonly (readonly [string, LedgerLine]
       ...line("attempts", "model", null, response.spent),
     ];
   }
-  return response.type === "tool_returned" ? line("tool", "tool", null, response.spent) : [];
+  return "spent" in response ? line("tool", "tool", null, response.spent) : [];
 }
 
 function line(

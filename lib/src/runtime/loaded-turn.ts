@@ -1,6 +1,6 @@
 // A turn as it was found in the store.
 
-import type { Json } from "../model/index.ts";
+import type { CancelEvidence, Json } from "../model/index.ts";
 import type { Host, SessionKey } from "./context.ts";
 import type { Key, Row } from "./storage.ts";
 import type { JournalRow, SessionHead, TurnProgress, TurnStart } from "./stored.ts";
@@ -17,7 +17,8 @@ export type Loaded = {
   readonly commits: number;
   readonly rows: readonly JournalRow[];
   readonly records: ReadonlyMap<string, Json>;
-  readonly cancelled: boolean;
+  /** Somebody wants it to stop. */
+  readonly cancel: CancelEvidence | null;
 };
 
 /** Reads a turn. `null`: it is not open any more. */
@@ -31,7 +32,7 @@ export async function loadTurn(host: Host, key: SessionKey, turn: string): Promi
     { table: "cancels", prefix: at },
   ]);
   const [journal = []] = await host.journal.read([{ table: "journal", prefix: at }]);
-  const [headRow, startRow, turnRow] = [heads[0], starts[0], turns[0]];
+  const [headRow, startRow, turnRow, cancelRow] = [heads[0], starts[0], turns[0], cancels[0]];
   if (headRow === undefined || startRow === undefined || turnRow === undefined) return null;
   const head = readValue("sessions", headRow);
   const progress = readValue("turns", turnRow);
@@ -44,7 +45,7 @@ export async function loadTurn(host: Host, key: SessionKey, turn: string): Promi
     commits: turnRow.tag,
     rows: journal.map((row) => readValue("journal", row)),
     records: new Map(records.map((row) => [recordName(row), readValue("records", row)])),
-    cancelled: cancels.length > 0,
+    cancel: cancelRow === undefined ? null : readValue("cancels", cancelRow).evidence,
   };
 }
 

@@ -3,7 +3,7 @@
 
 import type { Clock } from "../engine/index.ts";
 import type { LiveItem } from "./live.ts";
-import type { Key, Put, HostStorage } from "./storage.ts";
+import type { HostStorage, Key, Put, Removal } from "./storage.ts";
 import type { Piece } from "./stored.ts";
 
 import { runTogether, textOf } from "./live.ts";
@@ -25,8 +25,9 @@ export class PieceWriter {
   readonly #timings: PieceTimings | null;
   readonly #waiting = new Map<string, Waiting>();
   readonly #places = new Map<string, number>();
-  /** Turns of which something is written that has not been settled. */
-  readonly #written = new Set<string>();
+  /** What is written, by its turn: what has not been settled, and what is being dropped by the commit that settles it. */
+  readonly #written = new Map<string, Key[]>();
+  readonly #settling = new Map<string, readonly Key[]>();
   #bytes = 0;
   #timer: AbortController | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -53,17 +54,33 @@ export class PieceWriter {
   async settle(turn: Key): Promise<boolean> {
     const name = JSON.stringify(turn);
     this.#waiting.delete(name);
-    if (!this.#written.delete(name)) return false;
+    const keys = this.#written.get(name);
+    if (keys === undefined) return false;
+    this.#written.delete(name);
+    this.#settling.set(name, [...(this.#settling.get(name) ?? []), ...keys]);
     await this.#writing;
     return true;
   }
 
-  /** The turn is no longer driven here. */
+  /** What was settled is no longer there. */
+  dropped(turn: Key): void {
+    this.#settling.delete(JSON.stringify(turn));
+  }
+
+  /** The turn is no longer driven here. If somebody else has it, nobody there knows of what was written here: it is dropped. */
   forget(turn: Key): void {
     const name = JSON.stringify(turn);
-    this.#waiting.delete(name);
-    this.#written.delete(name);
-    this.#places.delete(name);
+    const left = [...(this.#settling.get(name) ?? []), ...(this.#written.get(name) ?? [])];
+    for (const known of [this.#waiting, this.#written, this.#settling, this.#places]) known.delete(name);
+    if (left.length === 0) return;
+    const removals = left.map((prefix): Removal => ({ table: "pieces", prefix }));
+    const batch = { checks: [], removals, puts: [], lasting: false };
+    this.#writing = this.#writing
+      .then(() => this.#events.write(batch))
+      .then(
+        () => undefined,
+        () => undefined,
+      );
   }
 
   /** Writes what there is. */
@@ -76,8 +93,11 @@ export class PieceWriter {
       for (const piece of piecesOf(items, after)) {
         const place = (this.#places.get(name) ?? piece.epoch * placesAnEpoch) + 1;
         this.#places.set(name, place);
-        this.#written.add(name);
-        puts.push({ table: "pieces", key: [...turn, place], tag: 0, value: writeValue("pieces", piece) });
+        const key = [...turn, place];
+        const keys = this.#written.get(name);
+        if (keys === undefined) this.#written.set(name, [key]);
+        else keys.push(key);
+        puts.push({ table: "pieces", key, tag: 0, value: writeValue("pieces", piece) });
       }
     }
     this.#waiting.clear();

@@ -4,15 +4,15 @@
 import type { RuntimeContext, SessionKey } from "./context.ts";
 import type { Lease } from "./lease.ts";
 
-import { isEverturnError } from "../model/index.ts";
+import { isEverturnError, RuntimeError } from "../model/index.ts";
 import { HandedOver } from "./committer.ts";
 import { keyOf, nameOf, readOne } from "./context.ts";
 import { claim, releasePut } from "./lease.ts";
 import { readValue } from "./stored.ts";
 import { TurnRun } from "./turn-run.ts";
 
-/** How a turn was left by this process. */
-export type Left = { readonly turn: string; readonly error: unknown };
+/** How a turn was left by this process: why, when, and under which epoch it had it. */
+type Left = { readonly turn: string; readonly error: unknown; readonly at: number; readonly epoch: number };
 
 /** One session while it is driven here, turn after turn. */
 type Piloted = {
@@ -21,6 +21,8 @@ type Piloted = {
   /** The turn is over, or was left; and so is whatever follows it. */
   over: Promise<string | null>;
   done: Promise<void>;
+  /** The turn whose lease was lost here and claimed again: that is done once. */
+  claimedAgain: string | null;
 };
 
 export class Pilots {
@@ -42,8 +44,9 @@ export class Pilots {
     return this.#closing;
   }
 
-  isFlying(key: SessionKey): boolean {
-    return this.#flying.has(nameOf(key));
+  /** Is that turn driven here? One before it may not be quite gone. */
+  #isFlying(key: SessionKey, turn: string): boolean {
+    return this.#flying.get(nameOf(key))?.turn === turn;
   }
 
   /** Resolves when this process no longer drives that turn. */
@@ -52,10 +55,17 @@ export class Pilots {
     if (flown?.turn === turn) await flown.over;
   }
 
-  /** Why this process let that turn go, if it did. */
-  leftBecause(key: SessionKey, turn: string): unknown {
+  /** Why this process let that turn go, if it did and nobody has had it since. */
+  leftBecause(key: SessionKey, turn: string, epoch: number): unknown {
     const left = this.#left.get(nameOf(key));
-    return left?.turn === turn ? left.error : null;
+    return left?.turn === turn && left.epoch >= epoch ? left.error : null;
+  }
+
+  /** Has this process just failed at that turn? Then it does not try again at once. */
+  hasJustFailed(key: SessionKey, turn: string): boolean {
+    const left = this.#left.get(nameOf(key));
+    if (left?.turn !== turn || isElsewhere(left.error) || isHandedOver(left.error)) return false;
+    return this.#context.clock.now() < left.at + this.#context.lease.renewMs;
   }
 
   /** Tells that turn to stop, if it is driven here. */
@@ -76,16 +86,16 @@ export class Pilots {
 
   /** Drives the open turn of a session that nobody has; whether there was one to drive. */
   async pickUp(key: SessionKey): Promise<boolean> {
-    if (this.#closing || this.isFlying(key)) return false;
+    if (this.#closing) return false;
     const row = await readOne(this.#context.host.store, { table: "open", prefix: keyOf(key) });
     if (row === null) return false;
     const { turn, engine } = readValue("open", row);
     // A process without that engine leaves the turn to one that has it.
-    if (!Object.hasOwn(this.#context.engines, engine)) return false;
+    if (!Object.hasOwn(this.#context.engines, engine) || this.#isFlying(key, turn)) return false;
     const lease = await this.claim(key);
     if (lease === null) return false;
-    if (this.#closing || this.isFlying(key)) {
-      await this.#release(key, lease);
+    if (this.#closing || this.#isFlying(key, turn)) {
+      await this.release(key, lease);
       return false;
     }
     this.fly(key, turn, lease);
@@ -95,7 +105,13 @@ export class Pilots {
   /** Drives a turn, and whatever follows it, in the background. */
   fly(key: SessionKey, turn: string, lease: Lease): void {
     const name = nameOf(key);
-    const flown: Piloted = { run: null, turn, over: Promise.resolve(null), done: Promise.resolve() };
+    const flown: Piloted = {
+      run: null,
+      turn,
+      over: Promise.resolve(null),
+      done: Promise.resolve(),
+      claimedAgain: null,
+    };
     // The one before may have ended its turn and not be gone yet.
     this.#flying.set(name, flown);
     flown.over = this.#fly(flown, key, lease);
@@ -123,7 +139,7 @@ export class Pilots {
     try {
       const run = await TurnRun.load(this.#context, key, turn, lease);
       if (run === null) {
-        await this.#release(key, lease);
+        await this.release(key, lease);
         // Whoever accepted another turn meanwhile saw the session in these hands, and left it to them.
         const open = await readOne(this.#context.host.store, { table: "open", prefix: keyOf(key) });
         return open === null || readValue("open", open).turn === turn ? null : readValue("open", open).turn;
@@ -133,16 +149,28 @@ export class Pilots {
       await run.drive();
       return run.next;
     } catch (error) {
+      const again = isLost(error) && flown.claimedAgain !== turn && (await this.#isOpen(key, turn));
+      const why = isLost(error) && flown.claimedAgain === turn ? tooSlow(turn, error) : error;
       this.#left.delete(name);
-      this.#left.set(name, { turn, error });
+      this.#left.set(name, { turn, error: why, at: this.#context.clock.now(), epoch: lease.epoch });
       const [oldest] = this.#left.keys();
       if (this.#left.size > 1000 && oldest !== undefined) this.#left.delete(oldest);
       this.#context.hub.wake(name);
-      return null;
+      // A process that was held up for too long, and whose session nobody else took, goes on with it like anybody else: once. One that is held up
+      // again would only begin the same work over and over.
+      flown.claimedAgain = turn;
+      return again ? turn : null;
     }
   }
 
-  async #release(key: SessionKey, lease: Lease): Promise<void> {
+  async #isOpen(key: SessionKey, turn: string): Promise<boolean> {
+    const query = { table: "open", prefix: keyOf(key) } as const;
+    const row = await readOne(this.#context.host.store, query).catch(() => null);
+    return row !== null && readValue("open", row).turn === turn;
+  }
+
+  /** Gives a session back. */
+  async release(key: SessionKey, lease: Lease): Promise<void> {
     const check = { table: "leases", key: keyOf(key), tag: lease.epoch } as const;
     const puts = [releasePut(keyOf(key), lease)];
     await this.#context.host.store.write({ checks: [check], removals: [], puts }).catch(() => undefined);
@@ -174,6 +202,16 @@ export function isElsewhere(error: unknown): boolean {
   return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
 }
 
+function isLost(error: unknown): boolean {
+  return isEverturnError(error) && error.reason === "lease_lost";
+}
+
 export function isHandedOver(error: unknown): boolean {
   return error instanceof HandedOver;
+}
+
+/** A turn that takes longer than its lease, whatever is tried. */
+function tooSlow(turn: string, cause: unknown): RuntimeError {
+  const message = `the turn ${turn} was held up for longer than its lease lasts, twice: something blocks this process, or the storage is too slow; give leases a longer ttlMs`;
+  return new RuntimeError("storage_busy", { message, cause });
 }

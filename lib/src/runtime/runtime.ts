@@ -32,7 +32,7 @@ import { tenantDesk } from "./desk.ts";
 import { randomText } from "./digest.ts";
 import { attach, watch } from "./handles.ts";
 import { Hub } from "./hub.ts";
-import { checkedTimings, leaseTimings } from "./lease.ts";
+import { checkedTimings, leaseTimings, longestMs } from "./lease.ts";
 import { PieceWriter, pieceTimings } from "./pieces.ts";
 import { Pilots } from "./pilots.ts";
 import { exportTurn } from "./record.ts";
@@ -131,7 +131,10 @@ export type Runtime = {
   /** Lets every turn go that is driven here: each at its next commit, or after the grace in the middle. Nothing fails; others go on. */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 
-  /** The same runtime for one tenant: sessions of others do not exist there. */
+  /**
+   * The same runtime for one tenant: by its id nobody gets to see a session of another. `work`, `close`, `recover` without an id and `complete`, which
+   * takes a token for a key, are about the whole runtime.
+   */
   readonly tenant: (name: string) => Runtime;
 };
 
@@ -167,6 +170,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     clock: { ...clock, now: () => Math.floor(clock.now()) },
     owner,
     lease: checkedTimings({ ...leaseTimings, ...lease }),
+    retentionMs: checkedRetention(options.retentionMs),
     hub: new Hub(),
     pieces: new PieceWriter(host.events, clock, timings),
     histories: new Histories(),
@@ -205,4 +209,17 @@ function runtimeAt(desk: Desk): Runtime {
     },
     tenant: (name) => runtimeAt(tenantDesk(desk, name)),
   };
+}
+
+/** How long journals are kept: a time, or for ever. */
+function checkedRetention(retentionMs: number | undefined): number | null {
+  if (retentionMs === undefined || retentionMs === Number.POSITIVE_INFINITY) return null;
+  if (typeof retentionMs === "number" && retentionMs >= 0 && retentionMs <= longestMs) return retentionMs;
+  throw new MisuseError(
+    "invalid_argument",
+    `retentionMs has to be a time of less than ten years, not ${String(retentionMs)}`,
+    {
+      path: ["retentionMs"],
+    },
+  );
 }

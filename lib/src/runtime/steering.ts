@@ -1,24 +1,36 @@
 // What is said to a turn that runs: input for its next checkpoint, and that it is to stop.
 
 import type { JsonObject } from "../model/index.ts";
+import type { SessionKey } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
 import type { Accepted, InboxEntry, InboxInput, SessionHead } from "./stored.ts";
 import type { DurableOptions, SteerInput, TurnHandle } from "./types.ts";
 
 import { canonicalJson } from "../kernel/index.ts";
-import { message as checkedMessage, MisuseError, RuntimeError, user } from "../model/index.ts";
+import { turnCauseShape } from "../kernel/read-response.ts";
+import {
+  EngineError,
+  message as checkedMessage,
+  MisuseError,
+  renderIssue,
+  RuntimeError,
+  user,
+  ValidationError,
+} from "../model/index.ts";
+import { isPlainObject, read } from "../model/reading.ts";
 import { planRun } from "../run/index.ts";
 import { checkStatus } from "../session/preconditions.ts";
-import { accept, contentDigest, otherContent, reply } from "./accept.ts";
+import { accept, contentDigest, drivenContent, otherContent, reply } from "./accept.ts";
 import { merge } from "./changes.ts";
-import { keyOf, readOne } from "./context.ts";
-import { engineNamed, find, headOf, historyOf, keyFor, lastStart } from "./desk.ts";
+import { engineOf, keyOf, readOne } from "./context.ts";
+import { find, headOf, historyOf, keyFor, lastStart } from "./desk.ts";
 import { randomText, sha256 } from "./digest.ts";
-import { runOptions, storedOptions } from "./durable-options.ts";
+import { checkOptions, runOptions, storedOptions } from "./durable-options.ts";
 import { attach } from "./handles.ts";
 import { acceptedPut, inboxPut, passing } from "./inbox.ts";
 import { newTurnId, turnChanges } from "./next-turn.ts";
-import { readValue, writeValue } from "./stored.ts";
+import { sealCancelled } from "./recovery.ts";
+import { readValue, writeHead, writeValue } from "./stored.ts";
 
 /** What became of an attempt to take something back. `already_claimed`: a checkpoint is taking it in right now. */
 export type Withdrawn = "cancelled" | "already_claimed" | "already_taken" | "already_cancelled" | "not_found";
@@ -36,12 +48,16 @@ export type Cancelled = "cancelled" | "completion_won" | "nothing_open";
 
 /** Says something: `reply`, or, while a turn runs, `steer`. */
 export async function send(desk: Desk, id: string, text: string, options: DurableOptions = {}): Promise<TurnHandle> {
+  // Checked also where it becomes input of a turn that runs, which goes on as it was told.
+  storedOptions(options);
   for (;;) {
     const { head, version } = await find(desk, id);
     const known = await knownSend(desk, id, text, options);
     if (known !== null) return attach(desk, id, known.turn ?? head.turn);
     if (head.turn !== null) {
-      const { turnId } = await steer(desk, id, text, options.key === undefined ? {} : { id: options.key });
+      const { key, engine } = options;
+      const as = { ...(key === undefined ? {} : { id: key }), ...(engine === undefined ? {} : { engine }) };
+      const { turnId } = await steer(desk, id, text, as);
       return attach(desk, id, turnId);
     }
     try {
@@ -62,15 +78,15 @@ async function knownSend(desk: Desk, id: string, text: string, options: DurableO
   if (row === null) return null;
   const accepted = readValue("accepted", row);
   const digests = [
-    await inputDigest(inboxInput(text)),
-    await contentDigest(["reply", user(text), storedOptions(options)]),
+    await inputDigest(inboxInput(text), options.engine),
+    await contentDigest(drivenContent("reply", user(text), options)),
   ];
   if (!digests.includes(accepted.digest)) throw otherContent(key);
   return accepted;
 }
 
-function inputDigest(input: InboxInput): Promise<string> {
-  return sha256(canonicalJson(input));
+async function inputDigest(input: InboxInput, engine: string | undefined): Promise<string> {
+  return sha256(canonicalJson(engine === undefined ? input : { input, engine }));
 }
 
 /** Says something to the turn that runs, at its next checkpoint, or else to the next one. Returns the turn that takes it, as things are. */
@@ -82,9 +98,10 @@ export async function steer(
 ): Promise<{ readonly inputId: string; readonly turnId: string }> {
   const key = keyFor(desk, id);
   const { store } = desk.context.host;
+  checkTexts("steer", options, ["id", "engine"]);
   const said = inboxInput(input);
   const inputId = options.id ?? `input-${randomText(8)}`;
-  const digest = await inputDigest(said);
+  const digest = await inputDigest(said, options.engine);
   for (;;) {
     const [heads = [], counts = [], known = []] = await store.read([
       { table: "sessions", prefix: keyOf(key) },
@@ -156,6 +173,7 @@ export async function withdraw(desk: Desk, id: string, inputId: string): Promise
 
 /** Ends the turn that runs, for good: the command is stored, and survives whoever runs it. Says who won. */
 export async function cancel(desk: Desk, id: string, options: CancelOptions = {}): Promise<Cancelled> {
+  checkTexts("cancel", options, ["turnId", "reason", "origin"]);
   const { key, head } = await find(desk, id);
   const turn = options.turnId ?? head.turn;
   if (turn === null) return "nothing_open";
@@ -189,9 +207,28 @@ export async function cancel(desk: Desk, id: string, options: CancelOptions = {}
     if (written.ok) break;
   }
   desk.pilots.cancel(key, turn, origin, reason);
-  await desk.pilots.pickUp(key);
-  const end = await attach(desk, id, turn).result;
-  return end.outcome.type === "cancelled" ? "cancelled" : "completion_won";
+  if (desk.drives) await desk.pilots.pickUp(key);
+  // A turn whose engine nobody here has any more can still be ended.
+  if (desk.drives && !(await hasEngine(desk, key, turn)) && (await sealCancelled(desk, id, turn, evidence)))
+    return "cancelled";
+  try {
+    const end = await attach(desk, id, turn).result;
+    return end.outcome.type === "cancelled" ? "cancelled" : "completion_won";
+  } catch (error) {
+    // So can one that the engine, as it is now, cannot even begin.
+    if (!isUnfit(error) || !(await sealCancelled(desk, id, turn, evidence))) throw error;
+    return "cancelled";
+  }
+}
+
+async function hasEngine({ context }: Desk, key: SessionKey, turn: string): Promise<boolean> {
+  const row = await readOne(context.host.store, { table: "starts", prefix: [...keyOf(key), turn] });
+  return row !== null && Object.hasOwn(context.engines, readValue("starts", row).engine);
+}
+
+/** Is it the engine that is wrong, and not the storage? */
+function isUnfit(error: unknown): boolean {
+  return error instanceof MisuseError || error instanceof EngineError || error instanceof ValidationError;
 }
 
 /** Something was said to a session in which no turn runs: it becomes one. `null`: somebody was quicker. */
@@ -217,7 +254,7 @@ async function startFromInput(
     verb: "chat",
     options: last?.options ?? {},
     engine: engine ?? last?.engine ?? "default",
-    key: JSON.stringify([entry.id, digest]),
+    key: { name: entry.id, digest },
   } as const;
   try {
     if (input.type === "message") {
@@ -246,7 +283,7 @@ async function acceptInput(
   const now = clock.now();
   const history = await historyOf(desk, key, head);
   const { input } = entry;
-  const messages = input.type === "transient" ? [passing(input.message)] : [];
+  const messages = input.type === "transient" ? [passing(entry.id, input.message)] : [];
   const turnCauses = input.type === "cause" ? [input.cause] : [];
   const details = {
     verb: "chat",
@@ -257,7 +294,7 @@ async function acceptInput(
     session: { sessionId: key.session },
   } as const;
   const given = { ...runOptions(options), context: head.session.context };
-  const { pinned } = planRun(engineNamed(desk, engine), head.session.thread, given, details);
+  const { pinned } = planRun(engineOf(desk.context, engine), head.session.thread, given, details);
   const made = await turnChanges(key, turn, {
     verb: "chat",
     engine,
@@ -282,7 +319,7 @@ async function acceptInput(
     ],
     removals: [],
     puts: [
-      { table: "sessions", key: keyOf(key), tag: version + 1, value: writeValue("sessions", nextHead) },
+      { table: "sessions", key: keyOf(key), tag: version + 1, value: writeHead(nextHead) },
       acceptedPut(key, entry.id, 0, { digest, state: "taken", turn }),
     ],
   });
@@ -292,16 +329,45 @@ async function acceptInput(
   return turn;
 }
 
+/** Texts that are stored, or name what is: also from callers without a compiler. */
+function checkTexts(verb: string, options: { readonly [name: string]: unknown }, names: readonly string[]): void {
+  checkOptions(verb, options);
+  const stranger = Object.keys(options).find((name) => !names.includes(name));
+  if (stranger !== undefined) {
+    throw new MisuseError("unknown_field", `${verb}: "${stranger}" is no option`, { path: [stranger] });
+  }
+  const wrong = names.find((name) => options[name] !== undefined && typeof options[name] !== "string");
+  if (wrong === undefined) return;
+  throw new MisuseError("invalid_argument", `${verb}: ${wrong} has to be a text`, { path: [wrong] });
+}
+
 function inboxInput(input: SteerInput): InboxInput {
   if (typeof input === "string") return { type: "message", message: user(input) };
+  const given: unknown = input;
+  if (!isPlainObject(given)) {
+    throw new MisuseError("invalid_argument", "steer: what is said is a text, a message or a cause");
+  }
   switch (input.type) {
     case "message":
     case "transient": {
-      const read = checkedMessage(input.message);
-      if (read.role === "user" || read.role === "system") return { type: input.type, message: read };
-      throw new MisuseError("invalid_argument", `steer: a ${read.role} message cannot be said to a turn`);
+      const message = checkedMessage(input.message);
+      if (message.role === "user" || message.role === "system") return { type: input.type, message };
+      throw new MisuseError("invalid_argument", `steer: a ${message.role} message cannot be said to a turn`, {
+        path: ["message", "role"],
+      });
     }
-    case "cause":
-      return { type: "cause", cause: input.cause };
+    case "cause": {
+      const found = read(turnCauseShape, input.cause);
+      if ("value" in found) return { type: "cause", cause: found.value };
+      const [first] = found.issues;
+      const why = first === undefined ? "it does not fit" : renderIssue(first);
+      throw new MisuseError("invalid_argument", `steer: the cause: ${why}`, {
+        path: ["cause", ...(first?.path ?? [])],
+      });
+    }
+    default:
+      throw new MisuseError("invalid_argument", "steer: the type has to be message, transient or cause", {
+        path: ["type"],
+      });
   }
 }

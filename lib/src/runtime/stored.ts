@@ -25,7 +25,7 @@ import type { TableName } from "./tables.ts";
 
 import { kernelRevision, readResponse } from "../kernel/index.ts";
 import { turnCauseShape } from "../kernel/read-response.ts";
-import { noUsage, RuntimeError, storedVersion, validationFailure } from "../model/index.ts";
+import { MisuseError, noUsage, renderIssue, RuntimeError, storedVersion, validationFailure } from "../model/index.ts";
 import {
   array,
   assistantMessageShape,
@@ -349,6 +349,7 @@ export type StoredValues = {
   readonly accepted: Accepted;
   readonly cancels: StoredCancel;
   readonly events: StoredEvent;
+  readonly untold: StoredEvent;
   readonly ledger: LedgerLine;
   readonly deadlines: Deadline;
   readonly tokens: Token;
@@ -374,6 +375,23 @@ export type Piece = {
 };
 
 export type PieceItem = { readonly part: string | null; readonly offset: number; readonly event: TurnEvent };
+
+const storedEventShape: Shape<StoredEvent> = object<StoredEvent>({
+  turn: required(string),
+  ordinal: required(number),
+  index: required(number),
+  settles: fallback(
+    nullable(
+      object<NonNullable<StoredEvent["settles"]>>({
+        effectId: required(string),
+        epoch: required(number),
+        n: required(number),
+      }),
+    ),
+    null,
+  ),
+  event: required(eventShape),
+});
 
 const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
   open: object<OpenTurn>({ turn: required(string), engine: required(string) }),
@@ -407,22 +425,8 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
     turn: fallback(nullable(string), null),
   }),
   cancels: object<StoredCancel>({ evidence: required(cancelEvidenceShape), at: fallback(number, 0) }),
-  events: object<StoredEvent>({
-    turn: required(string),
-    ordinal: required(number),
-    index: required(number),
-    settles: fallback(
-      nullable(
-        object<NonNullable<StoredEvent["settles"]>>({
-          effectId: required(string),
-          epoch: required(number),
-          n: required(number),
-        }),
-      ),
-      null,
-    ),
-    event: required(eventShape),
-  }),
+  events: storedEventShape,
+  untold: storedEventShape,
   ledger: object<LedgerLine>({
     source: required(oneOf(["model", "tool", "cancelled"] as const)),
     model: fallback(nullable(string), null),
@@ -443,8 +447,29 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
 };
 
 /** The text a row is written as. */
-export function writeValue<T extends keyof StoredValues>(_table: T, value: StoredValues[T]): string {
+export function writeValue<T extends keyof StoredValues>(table: T, value: StoredValues[T]): string {
+  if (checkedTables.has(table)) checkReadable(table, value);
   return JSON.stringify({ version: storedVersion, data: value });
+}
+
+/** Small rows that hold what callers said, written once for each time they say something. The rows of a step are not among them: they are many. */
+const checkedTables: ReadonlySet<TableName> = new Set<TableName>(["starts", "inbox", "cancels"]);
+
+/** The same for the head that a verb writes. That of a boundary holds what was read, and what the library made of it. */
+export function writeHead(head: SessionHead): string {
+  checkReadable("sessions", head);
+  return writeValue("sessions", head);
+}
+
+/** What could not be read again is not written: a row like that would be lost, and its session with it. */
+function checkReadable<T extends keyof StoredValues>(table: T, value: StoredValues[T]): void {
+  const found = read(shapes[table], value);
+  if ("value" in found) return;
+  const [first] = found.issues;
+  const why = first === undefined ? "it does not fit" : renderIssue(first);
+  throw new MisuseError("not_serializable", `what was to be stored in ${table} could not be read again: ${why}`, {
+    path: [table, ...(first?.path ?? [])],
+  });
 }
 
 /** What a row says. */
@@ -460,6 +485,15 @@ export function readValue<T extends keyof StoredValues>(table: T, row: Row): Sto
   if ("value" in found) return found.value;
   const [first] = found.issues;
   throw corrupt(table, row, first === undefined ? "it does not fit" : `${first.path.join(".")}: ${first.code}`);
+}
+
+/** What can be told of the head of a session also where it cannot be read: when it last changed, and its newest event. */
+export function remainsOf({ value }: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
+  const data = parsed(value)?.data;
+  const [changedAt, sequence] = isPlainObject(data) ? [data["changedAt"], data["sequence"]] : [];
+  return Number.isSafeInteger(changedAt) && Number.isSafeInteger(sequence)
+    ? { changedAt: Number(changedAt), sequence: Number(sequence) }
+    : null;
 }
 
 /** What a value says that is not in a row: part of something that was exported. */

@@ -43,12 +43,16 @@ export const tables = {
   cancels: turn,
   /** What readers are told, in order. */
   events: [...session, integer("sequence")],
+  /** Events that are to be told, where the log is not in the store: the last ones of a turn, until they are in the log. */
+  untold: [...session, integer("sequence")],
   /** What has been heard of replies that are not settled yet, for readers elsewhere. */
   pieces: [...turn, integer("position")],
   /** What was paid for, a line each. */
   ledger: [...turn, text("line")],
   /** Waits that end by themselves, by when they do. */
   deadlines: [integer("due"), ...session, text("call")],
+  /** Journals of turns that have ended, by when they may go. */
+  retained: [integer("due"), ...turn],
   /** Capabilities for completion from outside, by digest. */
   tokens: [text("digest")],
 } as const satisfies { readonly [name: string]: readonly Column[] };

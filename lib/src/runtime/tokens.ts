@@ -1,22 +1,24 @@
 // Waits that end from outside: by a token somebody was given, or because their time is up.
 
+import type { JsonObject, Session } from "../model/index.ts";
 import type { DecisionInput } from "../session/index.ts";
 import type { Changes } from "./changes.ts";
-import type { Desk } from "./desk.ts";
+import type { Desk, Found } from "./desk.ts";
+import type { Row } from "./storage.ts";
+import type { Deadline } from "./stored.ts";
 import type { TurnHandle } from "./types.ts";
 
-import { MisuseError, RuntimeError, runtimeFailure, user } from "../model/index.ts";
-import { hear } from "../session/answers.ts";
+import { answersByReason, MisuseError, RuntimeError, runtimeFailure, user } from "../model/index.ts";
+import { isPlainObject } from "../model/reading.ts";
+import { hear, wholeDecision } from "../session/answers.ts";
 import { submitToolResults as submitResults } from "../session/index.ts";
-import { isOpen } from "../session/preconditions.ts";
 import { answer as answerCall, decided } from "./accept.ts";
-import { getSession } from "./browse.ts";
 import { nothing } from "./changes.ts";
 import { engineOf, readOne } from "./context.ts";
 import { commitHead, find, lastEngine, tenantDesk } from "./desk.ts";
 import { randomText, sha256 } from "./digest.ts";
 import { readValue, writeValue } from "./stored.ts";
-import { callDigest } from "./waits.ts";
+import { waitDigest, waitFor } from "./waits.ts";
 
 /** What somebody outside says to a call. */
 export type TokenAnswer =
@@ -32,21 +34,16 @@ export type Completion =
 /** A token that completes this one call, once, and only while it waits with the arguments it has now. Give it to whoever is to answer. */
 export async function token(desk: Desk, id: string, toolCallId: string): Promise<string> {
   const { key, head } = await find(desk, id);
-  const call = head.session.pendingToolCalls.find((one) => one.id === toolCallId && isOpen(one));
-  if (call === undefined) {
+  const wait = waitFor(head.session, toolCallId);
+  if (wait === null) {
     throw new RuntimeError("not_found", { message: `no call ${JSON.stringify(toolCallId)} waits in session ${id}` });
   }
   const token = randomText(32);
   const value = writeValue("tokens", {
     ...key,
     call: toolCallId,
-    digest: await callDigest(call),
-    answers:
-      call.reason === "question"
-        ? ["answer"]
-        : call.reason === "approval"
-          ? ["approve", "deny"]
-          : ["result", "approve", "deny"],
+    digest: await waitDigest(wait, head),
+    answers: answersByReason[wait.reason],
     usedAt: null,
   });
   await desk.context.host.store.write({
@@ -58,6 +55,8 @@ export async function token(desk: Desk, id: string, toolCallId: string): Promise
 
 /** Completes the call a token is for. Whoever is first has answered; later ones are told so, and nothing changes. */
 export async function complete(desk: Desk, token: string, answer: TokenAnswer): Promise<Completion> {
+  if (typeof token !== "string") throw new MisuseError("invalid_argument", "complete: a token is a text");
+  checkAnswer(answer);
   const { store } = desk.context.host;
   const digest = await sha256(token);
   const row = await readOne(store, { table: "tokens", prefix: [digest] });
@@ -65,9 +64,10 @@ export async function complete(desk: Desk, token: string, answer: TokenAnswer): 
   const stored = readValue("tokens", row);
   if (stored.usedAt !== null) return { type: "already_completed" };
   const there = tenantDesk(desk, stored.tenant);
-  const view = await getSession(there, stored.session, { messages: 0 });
-  const call = view?.session.pendingToolCalls.find((one) => one.id === stored.call && isOpen(one));
-  if (view === null || call === undefined || (await callDigest(call)) !== stored.digest) return { type: "revoked" };
+  const found = await find(there, stored.session).catch(orNotFound);
+  const wait = found === null ? null : waitFor(found.head.session, stored.call);
+  if (found === null || wait === null) return { type: "revoked" };
+  if ((await waitDigest(wait, found.head)) !== stored.digest) return { type: "revoked" };
   if (!stored.answers.some((one) => one === answer.type)) {
     throw new MisuseError("invalid_argument", `this token takes ${stored.answers.join(" or ")}, not ${answer.type}`);
   }
@@ -78,7 +78,7 @@ export async function complete(desk: Desk, token: string, answer: TokenAnswer): 
     puts: [{ table: "tokens", key: [digest], tag: row.tag + 1, value: used }],
   };
   try {
-    return { type: "completed", turn: await completeCall(there, stored.session, stored.call, answer, also) };
+    return { type: "completed", turn: await completeCall(there, found, stored.call, answer, also) };
   } catch (error) {
     if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
     // Somebody else was first: with this token, or with another answer.
@@ -86,25 +86,45 @@ export async function complete(desk: Desk, token: string, answer: TokenAnswer): 
   }
 }
 
+/** What somebody outside says comes from anywhere. */
+function checkAnswer(answer: TokenAnswer): void {
+  const given: unknown = answer;
+  const type = isPlainObject(given) ? given["type"] : null;
+  if (type === "result") return;
+  if (type === "answer") {
+    if (isPlainObject(given) && typeof given["text"] === "string") return;
+    throw new MisuseError("invalid_argument", "complete: an answer is a text", { path: ["text"] });
+  }
+  const decision = wholeDecision(given);
+  if (decision.type === "deny" || decision.arguments === null) return;
+  throw new MisuseError(
+    "invalid_argument",
+    "complete: a token completes the call with the arguments it has; decide takes others",
+    { path: ["arguments"] },
+  );
+}
+
 async function completeCall(
   desk: Desk,
-  id: string,
+  { key: { session: id }, version }: Found,
   call: string,
   answer: TokenAnswer,
   also: Changes,
 ): Promise<TurnHandle> {
   const engine = await lastEngine(desk, id);
+  // Of the session as it was looked at, and no other.
+  const as = { version };
   switch (answer.type) {
     case "result":
-      return answerCall(desk, id, {}, (session) => submitResults(session, [[call, answer.value]]), null, also);
+      return answerCall(desk, id, as, (session) => submitResults(session, [[call, answer.value]]), null, also);
     case "answer":
-      return answerCall(desk, id, {}, (session) => hear(session, user(answer.text)), null, also);
+      return answerCall(desk, id, as, (session) => hear(asking(session, call), user(answer.text)), null, also);
     case "approve":
     case "deny":
       return answerCall(
         desk,
         id,
-        {},
+        as,
         (session) => decided(engineOf(desk.context, engine), session, call, answer),
         null,
         also,
@@ -112,53 +132,83 @@ async function completeCall(
   }
 }
 
-/** Ends waits whose time is up. */
+function orNotFound(error: unknown): null {
+  if (error instanceof RuntimeError && error.reason === "not_found") return null;
+  throw error;
+}
+
+/** The session while it asks what that call wants to know: several questions wait in order, and this answer is for that one. */
+function asking(session: Session<JsonObject>, pendingToolCallId: string): Session<JsonObject> {
+  return { ...session, pendingToolCallId };
+}
+
+/** How many waits are looked at in one go, and how many that could not be ended are looked past. */
+const expiredAtOnce = 64;
+const mostLeft = 1024;
+
+/** Ends waits whose time is up. Those that cannot be ended here and now are left: for whoever has their engine, or for later. */
 export async function expire(desk: Desk): Promise<number> {
   const { store } = desk.context.host;
   const now = desk.context.clock.now();
-  const [rows = []] = await store.read([{ table: "deadlines", prefix: [], before: now + 1, limit: 64 }]);
-  for (const row of rows) {
-    const [, tenant, session, call] = row.key.map(String);
-    const { onTimeout } = readValue("deadlines", row);
-    const removal: Changes = { ...nothing, removals: [{ table: "deadlines", prefix: row.key }] };
-    const there = tenantDesk(desk, tenant ?? "");
-    await timeUp(there, session ?? "", call ?? "", onTimeout, removal).catch(async (error: unknown) => {
-      if (error instanceof RuntimeError && error.reason === "conflict") return;
-      await store.write(removal);
-    });
+  const left = new Set<string>();
+  for (let ended = 0; ;) {
+    const limit = expiredAtOnce + left.size;
+    const [rows = []] = await store.read([{ table: "deadlines", prefix: [], before: now + 1, limit }]);
+    const fresh = rows.filter(({ key }) => !left.has(JSON.stringify(key)));
+    for (const row of fresh) {
+      const isOver = await expireOne(desk, row);
+      if (isOver) ended += 1;
+      else left.add(JSON.stringify(row.key));
+    }
+    if (rows.length < limit || left.size >= mostLeft || fresh.length === 0) return ended;
   }
-  return rows.length;
+}
+
+/** Ends one wait. `false`: that could not be done, and its row is still there. */
+async function expireOne(desk: Desk, row: Row): Promise<boolean> {
+  const [, tenant, session, call] = row.key.map(String);
+  const removal: Changes = { ...nothing, removals: [{ table: "deadlines", prefix: row.key }] };
+  try {
+    await timeUp(tenantDesk(desk, tenant ?? ""), session ?? "", call ?? "", readValue("deadlines", row), removal);
+    return true;
+  } catch (error) {
+    // Nothing waits any more. Whatever else went wrong may go right later, or elsewhere.
+    if (!(error instanceof RuntimeError) || error.reason !== "not_found") return false;
+    return (await desk.context.host.store.write(removal)).ok;
+  }
 }
 
 async function timeUp(
   desk: Desk,
   id: string,
   toolCallId: string,
-  onTimeout: "error_as_result" | "fail_turn",
+  { turn, onTimeout }: Deadline,
   also: Changes,
 ): Promise<void> {
-  const { head } = await find(desk, id);
-  const call = head.session.pendingToolCalls.find((one) => one.id === toolCallId && isOpen(one));
-  if (call === undefined) throw new RuntimeError("not_found", { message: "it has been answered" });
+  const found = await find(desk, id);
+  const { head, version } = found;
+  const wait = waitFor(head.session, toolCallId);
+  // A later turn may have asked for a call of the same id.
+  if (wait === null || head.lastTurn !== turn) throw new RuntimeError("not_found", { message: "it has been answered" });
   const why = "nobody answered in time";
   if (onTimeout === "fail_turn") {
-    const failure = runtimeFailure("callback_failed", { message: `${call.name}: ${why}`, metadata: { toolCallId } });
+    const failure = runtimeFailure("callback_failed", { message: `${wait.name}: ${why}`, metadata: { toolCallId } });
     const failed = {
       ...head.session,
       status: "error" as const,
       metadata: { ...head.session.metadata, error: { ...failure } },
     };
-    await commitHead(desk, await find(desk, id), failed, also);
+    await commitHead(desk, found, failed, also);
     return;
   }
   const engine = engineOf(desk.context, await lastEngine(desk, id));
   await answerCall(
     desk,
     id,
-    {},
+    { version },
     (session) => {
-      if (call.reason === "question") return hear({ ...session, pendingToolCallId: call.id }, user(`(${why})`));
-      if (call.reason === "manual") return submitResults(session, [[toolCallId, { error: "timeout", message: why }]]);
+      if (wait.reason === "question") return hear(asking(session, toolCallId), user(`(${why})`));
+      if (wait.reason === "manual") return submitResults(session, [[toolCallId, { error: "timeout", message: why }]]);
       return decided(engine, session, toolCallId, { type: "deny", reason: why });
     },
     null,

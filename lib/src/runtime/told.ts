@@ -9,6 +9,7 @@ import type { JournalRow, StoredEvent } from "./stored.ts";
 
 import { assistant, replyText } from "../model/index.ts";
 import { keyOf } from "./context.ts";
+import { acceptedInputs } from "./inbox.ts";
 import { writeValue } from "./stored.ts";
 
 /** What is told of an item: the reply it settles, what was taken in, and what the run says of it, with nothing in it that grows with the turn. */
@@ -29,10 +30,7 @@ export function eventsOf(
     const { messages, transientMessages, inputs } = item.response.delivery;
     if (inputs.length > 0) {
       const checkpoint = item.response.id.endsWith("before_completion") ? "before_completion" : "after_work";
-      const taken = [...messages, ...transientMessages].map((message, index) => ({
-        id: inputs[index] ?? null,
-        message,
-      }));
+      const taken = acceptedInputs([...messages, ...transientMessages], inputs);
       said.push({ type: "input_accepted", turnId: turn, checkpoint, inputs: taken });
     }
   }

@@ -3,16 +3,19 @@
 
 import type { TurnHistory } from "../kernel/index.ts";
 import type { JsonObject, Message, Session } from "../model/index.ts";
-import type { Started } from "../run/index.ts";
+import type { Ports, Started } from "../run/index.ts";
+import type { RunPlan } from "../run/plan.ts";
 import type { RuntimeContext, SessionKey } from "./context.ts";
 import type { Lease } from "./lease.ts";
 import type { Loaded } from "./loaded-turn.ts";
+import type { Row } from "./storage.ts";
 
 import { isEverturnError, orThrow, RuntimeError } from "../model/index.ts";
 import { planRun, readPinned, startRun } from "../run/index.ts";
+import { callerInbox } from "../run/memory-ports.ts";
 import { childrenOf } from "./children.ts";
 import { Committer, HandedOver } from "./committer.ts";
-import { engineOf, loadHistory, nameOf, readOne } from "./context.ts";
+import { engineOf, frozen, loadHistory, nameOf, readOne } from "./context.ts";
 import { runOptions } from "./durable-options.ts";
 import { loadTurn } from "./loaded-turn.ts";
 import { readValue } from "./stored.ts";
@@ -56,7 +59,7 @@ export class TurnRun {
     try {
       await this.#driven();
     } catch (error) {
-      if (isDivergence(error)) await this.#committer.park(error);
+      if (needsSomebody(error)) await this.#committer.park(error);
       else {
         await this.#committer.giveBack();
         throw error;
@@ -80,7 +83,7 @@ export class TurnRun {
   }
 
   async #driven(): Promise<void> {
-    const { start, cancelled } = this.#loaded;
+    const { start, cancel } = this.#loaded;
     const { host } = this.#context;
     const engine = engineOf(this.#context, start.engine);
     const contents = await readOne(host.store, { table: "contents", prefix: [this.#key.tenant, start.pinned] });
@@ -94,7 +97,7 @@ export class TurnRun {
       engine,
       lazyThread(session, history),
       // What is stored of it says whose it was, whoever drives: names are the turn's own.
-      { ...runOptions(start.options), context: session.context, requestId: this.#turn },
+      { ...runOptions(start.options), context: frozen(session.context), requestId: this.#turn },
       {
         verb: start.verb,
         answers: start.answers,
@@ -116,10 +119,11 @@ export class TurnRun {
       fence: () => this.#committer.fence(),
       lost: () => this.#committer.lost(),
     });
-    this.#run = startRun(plan, () => this.#committer.ports, children);
+    this.#run = startRun(plan, () => withCaller(plan, this.#committer.ports), children);
+    // Before anything is begun: what is on record is replayed, and then it stops.
+    if (cancel !== null) this.#run.cancel(cancel);
     const beating = this.#beat();
-    const watching = this.#watchCancel();
-    if (cancelled) await this.#takeCancel();
+    const watching = this.#watchCancel().catch(() => undefined);
     try {
       await this.#run.result;
     } finally {
@@ -155,7 +159,8 @@ export class TurnRun {
   async #watchCancel(): Promise<void> {
     const { clock, host } = this.#context;
     const { signal } = this.#over;
-    let changed = false;
+    // One may have come between the reading of the turn and now.
+    let changed = true;
     let ring: (() => void) | null = null;
     const unwatch = host.store.watch(() => {
       changed = true;
@@ -174,7 +179,7 @@ export class TurnRun {
         changed = false;
         if (signal.aborted) return;
         const row = await readOne(host.store, { table: "cancels", prefix: this.#committer.at }).catch(() => null);
-        if (row !== null) return await this.#takeCancel();
+        if (row !== null) return this.#take(row);
         await clock.sleep(cancelLookMs, signal).catch(() => undefined);
       }
     } finally {
@@ -183,16 +188,15 @@ export class TurnRun {
     }
   }
 
-  async #takeCancel(): Promise<void> {
-    const row = await readOne(this.#context.host.store, { table: "cancels", prefix: this.#committer.at });
-    if (row === null) return;
+  #take(row: Row): void {
     const { origin, reason } = readValue("cancels", row).evidence;
     this.#run?.cancel({ origin, reason });
   }
 }
 
-function isDivergence(error: unknown): error is RuntimeError {
-  return error instanceof RuntimeError && (error.reason === "diverged" || error.reason === "replay_missing");
+/** Would it go wrong again, whoever tries? Then somebody has to look at it. */
+function needsSomebody(error: unknown): error is RuntimeError {
+  return error instanceof RuntimeError && ["diverged", "replay_missing", "corrupt_row"].includes(error.reason);
 }
 
 /** The thread of a session, listed when somebody asks. */
@@ -203,6 +207,26 @@ function lazyThread(session: Session<JsonObject>, { entries, length }: TurnHisto
     get messages() {
       listed ??= entries.slice(0, length);
       return listed;
+    },
+  };
+}
+
+/** What the engine's own function delivers at a checkpoint comes behind what was in the inbox. */
+function withCaller(plan: RunPlan, ports: Ports): Ports {
+  if (plan.onCheckpoint === null || plan.onCheckpoint === undefined) return ports;
+  const caller = callerInbox(plan);
+  return {
+    ...ports,
+    inbox: {
+      claim: async (asked, turn) => {
+        const said = await ports.inbox.claim(asked, turn);
+        const more = await caller.claim(asked, turn);
+        return {
+          ...said,
+          messages: [...said.messages, ...more.messages],
+          transientMessages: [...said.transientMessages, ...more.transientMessages],
+        };
+      },
     },
   };
 }

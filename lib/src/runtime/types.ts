@@ -36,6 +36,8 @@ export type RuntimeOptions = {
   /** Who this is among those that share the storage. */
   readonly owner?: string;
   readonly lease?: Partial<LeaseTimings>;
+  /** How long the journal of a turn is kept after it has ended, for looking at it and for `export`; for ever where it is not said. Workers remove it. */
+  readonly retentionMs?: number;
   /** How often what is being said is written down for readers in other processes; `false`: there are none. */
   readonly live?: Partial<PieceTimings> | false;
 };
@@ -44,7 +46,7 @@ export type RuntimeOptions = {
 export type DurableOptions = RequestOptions & {
   /** The name of the engine; `default` where it is not said. */
   readonly engine?: string;
-  /** The same verb under the same key is accepted once, whoever asks and how often. */
+  /** The same verb under the same key is accepted once, whoever asks and how often; with anything else said it is a conflict. */
   readonly key?: string;
   /** What the session's version has to be. */
   readonly version?: number;
@@ -72,11 +74,12 @@ export type DurableOptions = RequestOptions & {
   readonly structuredFinalizeNudge?: string;
 };
 
-export type StartOptions = DurableOptions & {
-  /** Its name; one nobody can guess where it is not said. */
+export type StartOptions = Omit<DurableOptions, "metadata"> & {
+  /** Its name; where it is not said, the one that follows from the key, or one nobody can guess. */
   readonly id?: string;
   /** Handed to tool handlers. */
   readonly context?: JsonObject;
+  /** Of the session. */
   readonly metadata?: JsonObject;
 };
 

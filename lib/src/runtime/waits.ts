@@ -1,9 +1,9 @@
 // Calls that wait for somebody who is not here: until when, and how somebody outside, a webhook for one, completes exactly one of them.
 
-import type { Json, JsonObject, PendingReason, PendingToolCall } from "../model/index.ts";
+import type { Json, JsonObject, PendingReason, PendingToolCall, Session } from "../model/index.ts";
 import type { SessionKey } from "./context.ts";
 import type { Put } from "./storage.ts";
-import type { Deadline } from "./stored.ts";
+import type { Deadline, SessionHead } from "./stored.ts";
 
 import { canonicalJson } from "../kernel/index.ts";
 import { MisuseError, pendingReasons } from "../model/index.ts";
@@ -37,30 +37,61 @@ export function checkedWaits(given: Json | undefined): Waits {
 
 function checkedPolicy(reason: string, policy: Json): WaitPolicy {
   if (typeof policy !== "object" || policy === null || !("afterMs" in policy))
-    throw refused(`${reason} has no afterMs`);
+    throw refused(`${reason} has no afterMs`, reason);
   const { afterMs, onTimeout = "error_as_result" } = policy;
-  if (typeof afterMs !== "number" || !Number.isFinite(afterMs) || afterMs < 0)
-    throw refused(`${reason}.afterMs is no time`);
+  if (typeof afterMs !== "number" || !(afterMs >= 0 && afterMs <= longestMs))
+    throw refused(`${reason}.afterMs has to be a number from 0 to ${longestMs}`, reason, "afterMs");
   if (onTimeout !== "error_as_result" && onTimeout !== "fail_turn") {
-    throw refused(`${reason}.onTimeout has to be "error_as_result" or "fail_turn"`);
+    throw refused(`${reason}.onTimeout has to be "error_as_result" or "fail_turn"`, reason, "onTimeout");
   }
   return { afterMs, onTimeout };
 }
 
-function refused(why: string): MisuseError {
-  return new MisuseError("invalid_argument", `waits: ${why}`, { path: ["waits"] });
+/** A hundred years: longer is for ever, which is what a wait is that is not named. */
+const longestMs = 100 * 365 * 86_400_000;
+
+function refused(why: string, ...at: readonly string[]): MisuseError {
+  return new MisuseError("invalid_argument", `waits: ${why}`, { path: ["waits", ...at] });
 }
 
-/** The rows that end waits by themselves. */
+/** What waits for somebody under an id. */
+type Wait = {
+  readonly reason: PendingReason;
+  readonly name: string;
+  /** What a token for it is bound to. */
+  readonly bound: JsonObject;
+};
+
+/** A call that waits, or a question whose answer is simply said: the call that asked it has been answered. `null`: neither. */
+export function waitFor(session: Session, id: string): Wait | null {
+  const call = session.pendingToolCalls.find((one) => one.id === id && isOpen(one));
+  if (call !== undefined) {
+    const { reason, name, arguments: args, idempotencyKey, path } = call;
+    return { reason, name, bound: { id, name, arguments: args, idempotencyKey, path } };
+  }
+  if (spokenQuestion(session) !== id) return null;
+  return { reason: "question", name: "the question", bound: { id, question: session.pendingQuestion } };
+}
+
+/** The id of the question that is open and is no call that waits; `null`: there is none. */
+function spokenQuestion({ status, pendingToolCallId, pendingToolCalls }: Session): string | null {
+  if (status !== "awaiting_user" || pendingToolCalls.some(({ id }) => id === pendingToolCallId)) return null;
+  return pendingToolCallId;
+}
+
+/** The rows that end waits by themselves: those of calls, and, where the session is given, that of a question that is none. */
 export function openCallDeadlines(
   key: SessionKey,
   turn: string,
   calls: readonly PendingToolCall[],
   options: JsonObject,
   now: number,
+  session: Session | null = null,
 ): readonly Put[] {
   const waits = checkedWaits(options["waits"]);
-  return calls.filter(isOpen).flatMap(({ id, reason }): readonly Put[] => {
+  const asked = session === null ? null : spokenQuestion(session);
+  const question = asked === null ? [] : [{ id: asked, reason: "question" } as const];
+  return [...calls.filter(isOpen), ...question].flatMap(({ id, reason }): readonly Put[] => {
     const policy = waits[reason];
     if (policy === undefined) return [];
     const deadline: Deadline = { turn, onTimeout: policy.onTimeout ?? "error_as_result" };
@@ -69,7 +100,10 @@ export function openCallDeadlines(
   });
 }
 
-/** What a token is bound to: exactly this call, with exactly these arguments. */
-export function callDigest({ id, name, arguments: args, idempotencyKey }: PendingToolCall): Promise<string> {
-  return sha256(canonicalJson({ id, name, arguments: args, idempotencyKey }));
+/**
+ * What a token is bound to: exactly this call, with exactly these arguments, as that turn left it. A call that has been answered may come to wait
+ * again, when a turn inside its tool does: that is for somebody else to answer.
+ */
+export async function waitDigest({ bound }: Wait, { lastTurn, createdAt }: SessionHead): Promise<string> {
+  return sha256(canonicalJson({ ...bound, turn: lastTurn ?? createdAt }));
 }

@@ -1,17 +1,21 @@
 // What is said to calls that wait. Saying it only records it: `continue` drives.
 
 import type { Engine } from "../engine/index.ts";
+import type { CallAnswer } from "../kernel/index.ts";
 import type {
   CallerContext,
   Decision,
+  ForwardedAnswer,
   PendingToolCall,
   Session,
   SessionStatus,
+  ToolCall,
   ToolOutcome,
   UserMessage,
 } from "../model/index.ts";
 
 import { resolveTools } from "../engine/index.ts";
+import { callDecision } from "../kernel/index.ts";
 import {
   addMessage,
   answersByReason,
@@ -19,11 +23,11 @@ import {
   messageText,
   MisuseError,
   orThrow,
-  parse,
   renderIssue,
   SessionError,
   toolResult,
 } from "../model/index.ts";
+import { decisionShape, read } from "../model/reading.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { asking, nextQuestion } from "./project.ts";
 
@@ -41,6 +45,12 @@ export function submitToolResults<Context extends CallerContext>(
   session: Session<Context>,
   results: readonly (readonly [toolCallId: string, content: unknown])[],
 ): Session<Context> {
+  if (!Array.isArray(results) || results.some((one) => !Array.isArray(one))) {
+    throw new MisuseError(
+      "invalid_argument",
+      "submitToolResults: the results are a list of pairs: [[toolCallId, content]]",
+    );
+  }
   if (results.length === 0) return session;
   checkStatus(session, "submitToolResult", null);
   return results.reduce((before, [id, content]) => {
@@ -57,16 +67,13 @@ export async function decide<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   toolCallId: string,
-  decision: DecisionInput,
+  given: DecisionInput,
 ): Promise<Session<Context>> {
   checkStatus(session, "decide", null);
+  const decision = wholeDecision(given);
   const call = pendingCall(session, toolCallId, decision.type);
-  if (decision.type === "approve" && decision.arguments !== undefined && decision.arguments !== null) {
-    const plain = parse("tool_call", { id: "x", name: "x", arguments: decision.arguments });
-    if (!plain.ok)
-      throw new MisuseError("invalid_argument", `decide: the arguments are not JSON: ${plain.failure.message}`, {
-        path: ["arguments"],
-      });
+  if (call.path.length > 0) return settled(forwarded(session, call, decision), false);
+  if (decision.type === "approve" && decision.arguments !== null) {
     const tool = resolveTools(engine, {}).find(({ name }) => name === call.name);
     const prepared = tool === undefined ? null : await tool.prepare(decision.arguments);
     if (prepared !== null && !prepared.ok) {
@@ -76,12 +83,35 @@ export async function decide<Context extends CallerContext>(
       });
     }
   }
-  const whole: Decision =
-    decision.type === "approve"
-      ? { type: "approve", arguments: decision.arguments ?? null, by: decision.by ?? null }
-      : { type: "deny", reason: decision.reason ?? null, by: decision.by ?? null };
-  const pendingToolCalls = session.pendingToolCalls.map((one) => (one === call ? { ...one, decision: whole } : one));
-  return settled({ ...session, pendingToolCalls }, false);
+  return settled(decidedAs(session, call, decision), false);
+}
+
+/** What was decided, with everything it leaves out. What could not be stored is the caller's bug. */
+export function wholeDecision(given: unknown): Exclude<Decision, { readonly type: "forward" }> {
+  const found = read(decisionShape, given);
+  if ("value" in found && found.value.type !== "forward") return found.value;
+  const [first] = "issues" in found ? found.issues : [];
+  const why =
+    first === undefined || first.path[0] === "type" ? "the type has to be approve or deny" : renderIssue(first);
+  throw new MisuseError("invalid_argument", `a decision: ${why}`, { path: first?.path ?? ["type"] });
+}
+
+function decidedAs<Context extends CallerContext>(
+  session: Session<Context>,
+  call: PendingToolCall,
+  decision: Decision,
+): Session<Context> {
+  const pendingToolCalls = session.pendingToolCalls.map((one) => (one === call ? { ...one, decision } : one));
+  return { ...session, pendingToolCalls };
+}
+
+/** What is said to a call inside a tool is kept with the call of the tool: the turn that goes on hands it in (Q10). */
+function forwarded<Context extends CallerContext>(
+  session: Session<Context>,
+  call: PendingToolCall,
+  answer: ForwardedAnswer,
+): Session<Context> {
+  return decidedAs(session, call, { type: "forward", arguments: null, by: null, answer });
 }
 
 export type DecisionInput =
@@ -92,6 +122,9 @@ export type DecisionInput =
 export function hear<Context extends CallerContext>(session: Session<Context>, said: UserMessage): Session<Context> {
   const asks = session.status === "awaiting_user";
   const asked = asks ? (session.pendingToolCalls.find((call) => isQuestion(session, call)) ?? null) : null;
+  if (asked !== null && asked.path.length > 0) {
+    return settled(forwarded(session, asked, { type: "answer", text: messageText(said) }), true);
+  }
   if (asked?.answerAs === "tool_result") return settled(answered(session, asked, messageText(said)), true);
   const pendingToolCalls = session.pendingToolCalls.filter((call) => call !== asked);
   const thread = addMessage(session.thread, said);
@@ -109,6 +142,9 @@ function answered<Context extends CallerContext>(
   call: PendingToolCall,
   content: unknown,
 ): Session<Context> {
+  if (call.path.length > 0) {
+    return forwarded(session, call, { type: "result", value: orThrow(encodeToolValue(content)) });
+  }
   const pendingToolCalls = session.pendingToolCalls.filter((one) => one !== call);
   const cell = session.suspendedCell;
   if (call.cellId !== null && cell !== null) {
@@ -153,4 +189,16 @@ function pendingCall(session: Session, id: string, answer: "result" | "approve" 
     );
   }
   return call;
+}
+
+/** What was decided about calls, for the turn that goes on with them. */
+export function decisionsOf({ pendingToolCalls }: Session): readonly CallAnswer[] {
+  return pendingToolCalls.flatMap(({ decision, idempotencyKey, ...call }): readonly CallAnswer[] =>
+    decision === null ? [] : [callDecision(plainCall(call), decision, idempotencyKey)],
+  );
+}
+
+/** The call itself, without what is known about its wait. */
+function plainCall({ id, name, arguments: args, rawArguments, provider, metadata }: ToolCall): ToolCall {
+  return { id, name, arguments: args, rawArguments, provider, metadata };
 }

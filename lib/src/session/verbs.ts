@@ -2,7 +2,6 @@
 // called; nothing else happens before somebody reads.
 
 import type { ChatOptions, Engine } from "../engine/index.ts";
-import type { CallAnswer } from "../kernel/index.ts";
 import type {
   CallerContext,
   ChatResult,
@@ -10,12 +9,10 @@ import type {
   Message,
   Session,
   StepResult,
-  ToolCall,
   TurnOutcome,
 } from "../model/index.ts";
 import type { Plan, RunInput } from "../run/index.ts";
 
-import { callDecision } from "../kernel/index.ts";
 import {
   addMessage,
   chatResult,
@@ -26,7 +23,7 @@ import {
   ValidationError,
 } from "../model/index.ts";
 import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/index.ts";
-import { hear } from "./answers.ts";
+import { decisionsOf, hear } from "./answers.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { applyChatResult, applyStepResult, asking, nextQuestion } from "./project.ts";
 import { StreamReducer } from "./stream-reducer.ts";
@@ -171,23 +168,15 @@ function planOf<Context extends CallerContext>(
   options: ChatOptions<Context>,
   verb: "chat" | "step",
 ): Plan<Context> {
-  const { id, thread, context, suspendedCell, pendingToolCalls } = session;
-  const answers = pendingToolCalls.flatMap(({ decision, idempotencyKey, ...call }): readonly CallAnswer[] =>
-    decision === null ? [] : [callDecision(plainCall(call), decision, idempotencyKey)],
-  );
+  const { id, thread, context, suspendedCell } = session;
   const said = { ...options, context: options.context ?? context };
   return planRun(engine, thread, said, {
     verb,
-    answers,
+    answers: decisionsOf(session),
     cell: suspendedCell,
     spentBefore: session.usage,
     ...(id === null ? {} : { session: { sessionId: id } }),
   });
-}
-
-/** The call itself, without what is known about its wait. */
-function plainCall({ id, name, arguments: args, rawArguments, provider, metadata }: ToolCall): ToolCall {
-  return { id, name, arguments: args, rawArguments, provider, metadata };
 }
 
 function isWaiting({ status, pendingToolCalls }: Session): boolean {

@@ -475,7 +475,24 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
   chat_result: [asking, ...Object.values(outcomes).map((outcome) => chatResult(outcome))],
   outcome: Object.values(outcomes),
   session: [waiting, failedSession, cancelledSession, session()].map(stored),
-  pending_tool_call: waiting.pendingToolCalls,
+  pending_tool_call: [
+    ...waiting.pendingToolCalls,
+    ...(
+      [
+        { type: "result", value: { found: 3 } },
+        { type: "answer", text: "the red one" },
+        { type: "approve", arguments: { city: "Rome" }, by: "Ada" },
+        { type: "deny", reason: "too dear", by: null },
+      ] as const
+    ).flatMap((answer) =>
+      waiting.pendingToolCalls.slice(0, 1).map((pending) => ({
+        ...pending,
+        reason: "question" as const,
+        path: ["inner_1"],
+        decision: { type: "forward", arguments: null, by: null, answer } as const,
+      })),
+    ),
+  ],
   event: Object.values(events),
   failure: Object.values(failures),
   environment: [cell.environment],

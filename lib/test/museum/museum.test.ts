@@ -1,26 +1,39 @@
 // S1: any release reads what an older one stored. Each folder holds what one version wrote and is never changed; every test
 // here runs for ever.
 
+import type { TurnRecord } from "everturn/runtime";
+
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
+import { pendingEffects, startTurn, TurnMachine, turnInput } from "everturn/kernel";
 import { fromTagged, storedTypes, storedVersion, toTagged, validateSession, validateThread } from "everturn/model";
+import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { configOf } from "../../src/run/pinned.ts";
+import { sha256 } from "../../src/runtime/digest.ts";
+import { readValue } from "../../src/runtime/stored.ts";
 import { exhibits, words } from "./exhibits.ts";
+import { accepted, pendingTexts, records, rowTables, storedRows, turnStates, writtenRows } from "./runtime-exhibits.ts";
 
 const folders = (await readdir(import.meta.dirname)).filter((name) => /^v\d+$/.test(name)).sort();
 const shelves = await Promise.all(
   folders.map(async (folder) => ({ folder, names: await readdir(join(import.meta.dirname, folder)) })),
 );
 const files = shelves.flatMap(({ folder, names }) =>
-  names.filter((name) => name !== "words.json").map((name) => ({ folder, name })),
+  names.filter((name) => name !== "words.json" && !name.startsWith("runtime-")).map((name) => ({ folder, name })),
+);
+const runtimeFiles = shelves.flatMap(({ folder, names }) =>
+  names.filter((name) => name.startsWith("runtime-")).map((name) => ({ folder, name })),
 );
 
 test("there is a folder for every version; the first holds the types it knew, the newest holds all", () => {
   expect(folders).toEqual(Array.from({ length: storedVersion }, (_, index) => `v${index + 1}`));
   expect(shelves.at(0)?.names.length).toBeGreaterThanOrEqual(24);
-  expect(shelves.at(-1)?.names.toSorted()).toEqual([...storedTypes, "words"].map((name) => `${name}.json`).sort());
+  const ofRuntime = [...rowTables, "turn_states", "turn_records"].map((name) => `runtime-${name}`);
+  const all = [...storedTypes, "words", ...ofRuntime].map((name) => `${name}.json`).sort();
+  expect(shelves.at(-1)?.names.toSorted()).toEqual(all);
 });
 
 describe.each(files)("$folder/$name", ({ folder, name }) => {
@@ -45,10 +58,125 @@ describe("a change of what is written is a new version", () => {
   });
 });
 
+describe("[lash 65] what the runtime stored", () => {
+  const ofKind = (wanted: (name: string) => boolean) =>
+    runtimeFiles
+      .map(({ folder, name }) => ({ folder, name, kind: name.slice("runtime-".length, -".json".length) }))
+      .filter(({ kind }) => wanted(kind));
+
+  test.each(ofKind((kind) => rowTables.some((table) => table === kind)))(
+    "$folder: every row of $kind is read",
+    async ({ folder, name, kind }) => {
+      const table = rowTables.find((one) => one === kind) ?? "open";
+      const stored = await loadList(folder, name);
+      expect(stored.length).toBeGreaterThan(0);
+      const newest = folder === `v${storedVersion}`;
+      for (const [place, value] of stored.entries()) {
+        const row = { key: ["a", place], tag: 0, expires: null, value: JSON.stringify(value) };
+        const read: unknown = JSON.parse(JSON.stringify(readValue(table, row)));
+        if (newest) expect(read).toEqual(JSON.parse(JSON.stringify(storedRows[table][place])));
+      }
+    },
+  );
+
+  test.each(rowTables)("%s is written as the museum has it", async (table) => {
+    expect(writtenRows(table)).toEqual(await load(`v${storedVersion}`, `runtime-${table}.json`));
+  });
+
+  test.each(ofKind((kind) => kind === "turn_states"))(
+    "$folder: the state of a turn in every phase waits for what it waited for, and goes on",
+    async ({ folder, name }) => {
+      const states: readonly (typeof turnStates)[number][] = await loadList(folder, name);
+      const phases = new Set(states.map(({ turn }) => turn.phase.type));
+      expect([...phases].sort()).toEqual([
+        "awaiting_checkpoint",
+        "awaiting_code",
+        "awaiting_environment",
+        "awaiting_model",
+        "awaiting_tools",
+        "ended",
+      ]);
+      for (const { turn, pending, pinned } of states) {
+        expect(pendingTexts(turn)).toEqual(pending);
+        const machine = TurnMachine.restore(configOf(pinned, "s1"), { turn, notices: [] });
+        expect([machine.isDone, machine.checkpoint().turn]).toEqual([turn.phase.type === "ended", turn]);
+      }
+    },
+  );
+
+  test.each(ofKind((kind) => kind === "turn_records"))(
+    "$folder: Q6 open journals are replayed to the very effects they were recorded for",
+    async ({ folder, name }) => {
+      const stored: readonly TurnRecord[] = await loadList(folder, name);
+      const states: readonly (typeof turnStates)[number][] = await loadList(folder, "runtime-turn_states.json");
+      let place = 0;
+      for (const record of stored) {
+        const { pinned, history, start, turnId, rows } = record.data;
+        const { messages, answers, cell, turnCauses } = start;
+        const config = configOf(pinned, "s1");
+        let { turn } = startTurn(config, turnInput(turnId, { history, messages, answers, cell, turnCauses }));
+        for (const { effect, hash, item } of rows) {
+          expect(pendingTexts(turn)).toEqual(states[place]?.pending);
+          place += 1;
+          if (effect !== null) expect(pendingTexts(turn)).toContain(effect);
+          expect(effect === null ? null : await sha256(effect)).toBe(hash);
+          if (item.type === "step_restarted") throw new Error("the museum has none of those");
+          turn = accepted(config, turn, item);
+        }
+        expect(pendingTexts(turn)).toEqual(states[place]?.pending);
+        place += 1;
+        // The same through the loop, strictly: it comes to its end, or to the first thing that is not on record.
+        const [missing] = pendingEffects(turn);
+        const replayed = replayTurn(record);
+        if (missing === undefined) await expect(replayed).resolves.toMatchObject({ result: expect.anything() });
+        else
+          await expect(replayed).rejects.toMatchObject({ failure: { reason: "replay_missing", paths: [missing.id] } });
+      }
+      expect(place).toBe(states.length);
+    },
+  );
+
+  test("what a newer release wrote is refused as that, and what cannot be read names its place and never what it holds", () => {
+    const row = (value: string) => ({ key: ["acme", "s1"], tag: 0, expires: null, value });
+    const newer = JSON.stringify({ version: storedVersion + 1, data: { owner: "x" } });
+    expect(() => readValue("leases", row(newer))).toThrow(expect.objectContaining({ reason: "newer_schema" }));
+    for (const broken of [
+      "",
+      "hunter2",
+      '"hunter2"',
+      '{"data":{"owner":"hunter2"}}',
+      '{"version":3,"data":{"owner":["hunter2"]}}',
+    ]) {
+      try {
+        readValue("leases", row(broken));
+        expect.unreachable();
+      } catch (error) {
+        expect(error).toMatchObject({
+          reason: "corrupt_row",
+          message: expect.stringContaining('"acme", "s1" of leases'),
+        });
+        expect(JSON.stringify(error)).not.toContain("hunter2");
+      }
+    }
+  });
+
+  test("a change of what is recorded is a new version", async () => {
+    const newest = `v${storedVersion}`;
+    expect(JSON.parse(JSON.stringify(records))).toEqual(await load(newest, "runtime-turn_records.json"));
+    expect(JSON.parse(JSON.stringify(turnStates))).toEqual(await load(newest, "runtime-turn_states.json"));
+  });
+});
+
 test("the exhibits are what a conversation could really leave", () => {
   for (const exhibit of exhibits.session) expect(validateSession(exhibit)).toMatchObject({ ok: true });
   for (const exhibit of exhibits.thread) expect(validateThread(exhibit)).toMatchObject({ ok: true });
 });
+
+async function loadList<T>(folder: string, name: string): Promise<readonly T[]> {
+  const stored: unknown = await load(folder, name);
+  if (!Array.isArray(stored)) throw new TypeError(`${name} holds a list of values`);
+  return stored;
+}
 
 async function load(folder: string, name: string): Promise<unknown> {
   return JSON.parse(await readFile(join(import.meta.dirname, folder, name), "utf8"));

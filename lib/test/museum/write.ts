@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { storedTypes, storedVersion, toTagged } from "everturn/model";
 
 import { exhibits, words } from "./exhibits.ts";
+import { records, rowTables, turnStates, writtenRows } from "./runtime-exhibits.ts";
 
 const folder = join(import.meta.dirname, `v${storedVersion}`);
 await mkdir(folder, { recursive: true });
@@ -17,6 +18,9 @@ for (const type of storedTypes) {
   );
 }
 await add("words.json", words);
+for (const table of rowTables) await add(`runtime-${table}.json`, writtenRows(table));
+await add("runtime-turn_states.json", turnStates);
+await add("runtime-turn_records.json", records);
 
 async function add(name: string, content: unknown): Promise<void> {
   try {

@@ -27,7 +27,6 @@ export class OtherWriters {
     if (this.#timer === null) {
       this.#seen = this.#version();
       this.#timer = setInterval(() => this.#look(), this.#pollMs);
-      letGo(this.#timer);
     }
     return () => {
       this.#watching -= 1;
@@ -53,10 +52,4 @@ export class OtherWriters {
       return null;
     }
   }
-}
-
-/** A timer that keeps no process alive, where there is such a thing. */
-function letGo(timer: unknown): void {
-  if (typeof timer !== "object" || timer === null || !("unref" in timer)) return;
-  if (typeof timer.unref === "function") timer.unref();
 }

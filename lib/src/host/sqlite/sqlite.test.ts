@@ -100,7 +100,7 @@ function asked(database: SqliteDatabase, sql: string): unknown {
   return row;
 }
 
-describe.each([libsql, node])("on $name", (driver) => {
+describe.each([libsql, node])("[lash 81] on $name", (driver) => {
   // A driver that is not there has its reason in the name of what is skipped.
   const there = driver.missing === null;
   const title = there ? "a storage" : `a storage (skipped: ${driver.missing})`;
@@ -316,9 +316,12 @@ describe.each([libsql, node])("on $name", (driver) => {
         end();
       });
 
-      test("keeps no process alive by watching", async () => {
-        const child = start(driver, newFile(), [`storage.watch(() => {});`]);
-        expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\n" });
+      test("keeps its process alive while somebody watches, and no longer", async () => {
+        const child = start(driver, newFile(), [
+          `const end = storage.watch(() => {});`,
+          `setTimeout(() => { process.stdout.write("still here\\n"); end(); }, 60).unref();`,
+        ]);
+        expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\nstill here\n" });
       });
 
       test("is made once when several processes open a new file at the same time", async () => {

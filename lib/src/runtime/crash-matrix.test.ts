@@ -1,0 +1,115 @@
+// Every host through the crash matrix (H7). Memory is the reference: every point is killed there, and a sample of them twice. A log and a journal
+// apart from the store have points of their own, between the writes that are one elsewhere; and what SQLite adds is that rows come back as they
+// were written: a quarter of the points shows it. How many there were is printed at the end. `npm run test:long` kills at every point of every
+// host (`EVERTURN_CRASH_POINTS=all`).
+
+import type { CrashHost, CrashOptions, CrashReport } from "everturn/testing";
+
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { memoryStorage } from "everturn/host/memory";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { crashMatrix, crashScenarios } from "everturn/testing";
+import Libsql from "libsql";
+import { afterAll, describe, expect, test } from "vitest";
+
+type Tried = {
+  readonly host: string;
+  readonly open: () => Promise<CrashHost>;
+  /** Of how many points one is killed, of how many in the life after it, and at how many a life is only away. */
+  readonly sample: Pick<CrashOptions, "every" | "again" | "away">;
+};
+
+const everyPoint = process.env["EVERTURN_CRASH_POINTS"] === "all";
+const folder = mkdtempSync(join(tmpdir(), "everturn-crash-"));
+const reports = new Map<string, CrashReport[]>();
+
+const memory: Tried = {
+  host: "memory",
+  open: async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined }),
+  sample: { every: 1, again: 96, away: 24 },
+};
+
+const apart: Tried = {
+  host: "three storages",
+  open: async () => {
+    const [journal, store, events] = ["journal", "store", "events"].map((name) => memoryStorage({ name }));
+    if (journal === undefined || store === undefined || events === undefined) throw new Error("three, not fewer");
+    return { host: { journal, store, events }, reopen: null, close: async () => undefined };
+  },
+  sample: { every: 4 },
+};
+
+let files = 0;
+
+const sqlite: Tried = {
+  host: "sqlite",
+  open: async () => {
+    files += 1;
+    const path = join(folder, `${files}.db`);
+    copyFileSync(emptyFile(), path);
+    // A dead process leaves its handle to nobody. What it wrote is not waited for: it is the process that dies here, not the machine.
+    const handles: Libsql.Database[] = [];
+    const open = () => {
+      handles.push(new Libsql(path));
+      return sqliteStorage(handles.at(-1) ?? new Libsql(path), { synchronous: "normal", pollMs: 1000 });
+    };
+    return {
+      host: open(),
+      reopen: async () => open(),
+      close: async () => {
+        for (const handle of handles) handle.close();
+        rmSync(path, { force: true });
+      },
+    };
+  },
+  sample: { every: 4 },
+};
+
+/** A file with the tables in it, made once. */
+function emptyFile(): string {
+  const path = join(folder, "empty.db");
+  if (files > 1) return path;
+  const handle = new Libsql(path);
+  sqliteStorage(handle);
+  handle.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  handle.close();
+  return path;
+}
+
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+  const lines = [...reports].flatMap(([host, all]) => [
+    ...all.map((report) => `${host}: ${report.scenario}: ${counted([report])}`),
+    `${host}: ${counted(all)}, in all`,
+  ]);
+  console.log([...lines, `crash matrix: ${counted([...reports.values()].flat())}, in all`].join("\n"));
+});
+
+function counted(all: readonly CrashReport[]): string {
+  const sum = (what: "points" | "kills" | "doubles" | "returns") =>
+    all.reduce((before, report) => before + report[what], 0);
+  return `${sum("points")} points, ${sum("kills")} killed, ${sum("doubles")} killed twice, ${sum("returns")} away and back`;
+}
+
+describe.each([memory, apart, sqlite])("[lash 95] $host", ({ host, open, sample }) => {
+  test.each(crashScenarios.map((scenario) => ({ ...scenario, scenario })))(
+    "$name",
+    { timeout: everyPoint ? 600_000 : 60_000 },
+    async ({ name, scenario }) => {
+      // A long turn has the same points over and over.
+      const options = everyPoint ? { ...sample, every: 1 } : name === "a turn of many steps" ? { every: 31 } : sample;
+      const report = await crashMatrix(scenario, { open, ...options });
+      reports.set(host, [...(reports.get(host) ?? []), report]);
+      expect(
+        report.broken.map(({ killedAt, what }) => [
+          ...killedAt.map(({ number, kind, what: at }) => `${number} ${kind} ${at}`),
+          what,
+        ]),
+      ).toEqual([]);
+      expect(report.kills).toBeGreaterThan(0);
+    },
+  );
+});

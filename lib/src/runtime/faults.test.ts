@@ -1,0 +1,230 @@
+// What goes wrong with the storage under a turn: a typed error, nothing lost, and the turn goes on once it is mended.
+
+import type { Runtime, RuntimeOptions } from "./index.ts";
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import Libsql from "libsql";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { fake } from "../adapters/index.ts";
+import { engine, tool } from "../engine/index.ts";
+import { memoryStorage } from "../host/memory/index.ts";
+import { sqliteStorage } from "../host/sqlite/index.ts";
+import { handClock } from "../testing/hand-clock.ts";
+import { runtime } from "./index.ts";
+
+let folder = "";
+let path = "";
+const handles: Libsql.Database[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "everturn-faults-"));
+  path = join(folder, "sessions.db");
+});
+
+afterEach(async () => {
+  for (const handle of handles.splice(0)) handle.close();
+  await rm(folder, { recursive: true });
+});
+
+function open(): Libsql.Database {
+  const database = new Libsql(path);
+  handles.push(database);
+  return database;
+}
+
+/** A turn of one tool and an answer; the tool does what the test wants between two commits. */
+function agent(during: () => void) {
+  const work = tool({
+    name: "work",
+    description: "Works.",
+    schema: { type: "object" },
+    replay: "safe",
+    handler: () => {
+      during();
+      return "x".repeat(200_000);
+    },
+  });
+  const scripts = [
+    [{ type: "tool_call", name: "work" } as const],
+    [{ type: "text", text: "done" } as const],
+    [{ type: "text", text: "again" } as const],
+  ];
+  const adapter = fake({ scripts });
+  return {
+    adapter,
+    engine: engine({ adapter, model: "fake:m", tools: [work], options: { maxToolResultLength: 300_000 } }),
+  };
+}
+
+function over(database: Libsql.Database, options: Omit<RuntimeOptions, "host">): Runtime {
+  return runtime({ host: sqliteStorage(database, { busyMs: 1 }), live: false, ...options });
+}
+
+async function reasonOf(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => "nothing went wrong",
+    (error: unknown) => (error instanceof Error && "reason" in error ? error.reason : error),
+  );
+}
+
+describe("a disk that is full", () => {
+  test("is told as storage_full, what was committed is there, and the turn goes on when there is room", async () => {
+    const database = open();
+    let full = true;
+    const { engine: worker, adapter } = agent(() => {
+      const pages = Number(Object.values(database.prepare("PRAGMA page_count").get() ?? {})[0]);
+      if (full) database.exec(`PRAGMA max_page_count = ${pages + 4}`);
+    });
+    const sessions = over(database, { engines: { default: worker } });
+    const turn = await sessions.start("go", { id: "s1" });
+    expect(await reasonOf(turn.result)).toBe("storage_full");
+    expect(await sessions.get("s1")).toMatchObject({ length: 1, openTurn: { turnId: turn.turnId, status: "running" } });
+    full = false;
+    database.exec("PRAGMA max_page_count = 1000000");
+    const clock = later(3600_000);
+    const next = over(database, { engines: { default: worker }, clock });
+    await next.recover("s1");
+    expect(await next.attach("s1", turn.turnId).result).toMatchObject({ text: "done", haltedReason: "completed" });
+    // The reply that was on record was not bought again.
+    expect(adapter.calls).toHaveLength(2);
+  });
+});
+
+describe("a file that somebody holds", () => {
+  test("is told as storage_busy, and the turn goes on when it is free", async () => {
+    const database = open();
+    const other = open();
+    let holds = true;
+    const { engine: worker, adapter } = agent(() => {
+      if (holds) other.exec("BEGIN IMMEDIATE");
+    });
+    const sessions = over(database, { engines: { default: worker } });
+    const turn = await sessions.start("go", { id: "s1" });
+    expect(await reasonOf(turn.result)).toBe("storage_busy");
+    holds = false;
+    other.exec("ROLLBACK");
+    const next = over(database, { engines: { default: worker }, clock: later(3600_000) });
+    await next.recover();
+    expect(await next.attach("s1", turn.turnId).result).toMatchObject({ text: "done" });
+    expect(adapter.calls).toHaveLength(2);
+  });
+
+  test("a verb that cannot be accepted changes nothing", async () => {
+    const database = open();
+    const other = open();
+    const sessions = over(database, { engines: { default: agent(() => undefined).engine } });
+    await (
+      await sessions.start("go", { id: "s1" })
+    ).result;
+    const before = await sessions.get("s1");
+    other.exec("BEGIN IMMEDIATE");
+    expect(await reasonOf(sessions.reply("s1", "more"))).toBe("storage_busy");
+    other.exec("ROLLBACK");
+    expect(await sessions.get("s1")).toEqual(before);
+    expect(await (await sessions.reply("s1", "more")).result).toMatchObject({ text: "again" });
+  });
+});
+
+describe("a row that cannot be read", () => {
+  test.each([
+    ["not JSON", "{", "corrupt_row"],
+    ["no value of ours", '{"hello":1}', "corrupt_row"],
+    ["a field that does not fit", '{"version":3,"data":{"session":{},"length":"many"}}', "corrupt_row"],
+    ["of a newer release", '{"version":99,"data":{}}', "newer_schema"],
+  ])(
+    "%s: told with its place and without what it holds, and other sessions are as they were",
+    async (_, value, reason) => {
+      const database = open();
+      const sessions = over(database, { engines: { default: agent(() => undefined).engine } });
+      await (
+        await sessions.start("a secret", { id: "s1" })
+      ).result;
+      await (
+        await sessions.start("go", { id: "s2" })
+      ).result;
+      database.prepare("UPDATE everturn_sessions SET value = ? WHERE session = 's1'").run(value);
+      expect(await reasonOf(sessions.get("s1"))).toBe(reason);
+      const error: unknown = await sessions.reply("s1", "more").catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ reason, message: expect.stringContaining('"s1"') });
+      expect(String(error)).not.toContain("hello");
+      expect(await sessions.get("s2")).toMatchObject({ length: 2, session: { status: "completed" } });
+      // And it can be got rid of, or mended.
+      expect(database.prepare("SELECT value FROM everturn_sessions WHERE session = 's1'").get()).toMatchObject({
+        value,
+      });
+    },
+  );
+
+  test("in the journal of an open turn: it is not driven on a guess, and goes on when the row is mended", async () => {
+    const database = open();
+    const other = open();
+    let holds = true;
+    const { engine: worker, adapter } = agent(() => {
+      if (holds) other.exec("BEGIN IMMEDIATE");
+    });
+    const turn = await over(database, { engines: { default: worker } }).start("go", { id: "s1" });
+    await reasonOf(turn.result);
+    other.exec("ROLLBACK");
+    holds = false;
+    const [row] = database.prepare("SELECT value FROM everturn_journal WHERE ordinal = 1").all();
+    database.prepare("UPDATE everturn_journal SET value = '{}' WHERE ordinal = 1").run();
+    const second = over(database, { engines: { default: worker }, clock: later(3600_000) });
+    await second.recover();
+    expect(await reasonOf(second.attach("s1", turn.turnId).result)).toBe("corrupt_row");
+    expect(adapter.calls).toHaveLength(1);
+    database.prepare("UPDATE everturn_journal SET value = ? WHERE ordinal = 1").run(valueOf(row));
+    const third = over(database, { engines: { default: worker }, clock: later(7200_000) });
+    await third.recover();
+    expect(await third.attach("s1", turn.turnId).result).toMatchObject({ text: "done" });
+    expect(adapter.calls).toHaveLength(2);
+  });
+});
+
+describe("a clock that jumps", () => {
+  test("forward: the lease is as good as lost, nothing is committed under it, and the turn goes on", async () => {
+    const clock = handClock();
+    const storage = memoryStorage();
+    let jump = true;
+    let ahead = 0;
+    const jumping = { ...clock, now: () => clock.now() + ahead };
+    const { engine: worker, adapter } = agent(() => {
+      if (jump) ahead = 86_400_000;
+      jump = false;
+    });
+    const sessions = runtime({ host: storage, engines: { default: worker }, clock: jumping, live: false });
+    const turn = await sessions.start("go", { id: "s1" });
+    const ended = turn.result;
+    // Whoever waits for the turn waits on: nobody took it meanwhile, so it goes on here, under a new lease.
+    expect(await ended).toMatchObject({ text: "done", haltedReason: "completed" });
+    expect(adapter.calls).toHaveLength(2);
+  });
+
+  test("backward: nobody takes the session over early, and the turn ends", async () => {
+    const clock = handClock();
+    await clock.advance(1_000_000);
+    let behind = 0;
+    const jumping = { ...clock, now: () => clock.now() - behind };
+    const { engine: worker, adapter } = agent(() => {
+      behind = 900_000;
+    });
+    const storage = memoryStorage();
+    const sessions = runtime({ host: storage, engines: { default: worker }, clock: jumping, live: false });
+    const turn = await sessions.start("go", { id: "s1" });
+    expect(await turn.result).toMatchObject({ text: "done" });
+    expect(adapter.calls).toHaveLength(2);
+  });
+});
+
+function valueOf(row: unknown): string {
+  return typeof row === "object" && row !== null && "value" in row ? String(row.value) : "";
+}
+
+/** The time by somebody else's clock. */
+function later(ms: number) {
+  const clock = handClock();
+  return { ...clock, now: () => Date.now() + ms };
+}

@@ -1,0 +1,126 @@
+// A model that a test speaks for: each call waits until the test says the next words, ends the reply, or breaks it off.
+
+import type { Adapter } from "everturn";
+import type { ModelEvent, ModelRequest } from "everturn/model";
+
+import { adapterFailure, assistant } from "everturn/model";
+
+/** One call of the model, in the hand of the test. */
+export type HandCall = {
+  readonly request: ModelRequest;
+  /** Aborted when nobody listens any more. */
+  readonly signal: AbortSignal;
+  /** Says some words. Resolves when they have been heard. */
+  readonly say: (text: string) => Promise<void>;
+  /** Thinks aloud. */
+  readonly think: (text: string) => Promise<void>;
+  /** Ends the reply. */
+  readonly finish: () => void;
+  /** Ends the reply with a call of a tool. */
+  readonly callTool: (name: string) => void;
+  /** Breaks the reply off, as a provider does that is overloaded. */
+  readonly fail: () => void;
+};
+
+export type HandModel = Adapter & {
+  /** The call of that place, counted from 1, once it has been made. */
+  readonly call: (n: number) => Promise<HandCall>;
+  readonly calls: number;
+};
+
+type Said = { readonly events: readonly ModelEvent[]; readonly last: boolean; readonly heard: () => void };
+
+export function handModel(): HandModel {
+  const made: HandCall[] = [];
+  const waiting = new Map<number, ((call: HandCall) => void)[]>();
+  return {
+    provider: "hand",
+    get calls() {
+      return made.length;
+    },
+    call: (n) => {
+      const known = made[n - 1];
+      if (known !== undefined) return Promise.resolve(known);
+      return new Promise((resolve) => waiting.set(n, [...(waiting.get(n) ?? []), resolve]));
+    },
+    stream: (request, { signal }) => ({
+      async *[Symbol.asyncIterator]() {
+        const mouth = new Mouth(request, signal);
+        made.push(mouth.call);
+        for (const resolve of waiting.get(made.length) ?? []) resolve(mouth.call);
+        yield [{ type: "message_started", message: assistant("") }];
+        for (;;) {
+          const { events, last, heard } = await mouth.next();
+          yield events;
+          heard();
+          if (last) return;
+        }
+      },
+    }),
+  };
+}
+
+class Mouth {
+  readonly call: HandCall;
+  readonly #said: Said[] = [];
+  #wake: (() => void) | null = null;
+  #text = "";
+  #calls = 0;
+
+  constructor(request: ModelRequest, signal: AbortSignal) {
+    const aborted = () => this.#wake?.();
+    signal.addEventListener("abort", aborted, { once: true });
+    this.call = {
+      request,
+      signal,
+      say: (text) => {
+        this.#text += text;
+        return this.#push([{ type: "text_delta", id: null, delta: text }], false);
+      },
+      think: (text) => this.#push([{ type: "reasoning_delta", id: "thought", delta: text }], false),
+      finish: () => void this.#push([this.#end("stop")], true),
+      callTool: (name) => {
+        const whole = { id: `c${this.#calls}`, name, arguments: {}, rawArguments: "{}", provider: null, metadata: {} };
+        this.#calls += 1;
+        const started = { type: "tool_call_started", id: whole.id, name, providerExecuted: false } as const;
+        const completed = { type: "tool_call_completed", ...whole, providerExecuted: false } as const;
+        void this.#push([started, completed, this.#end("tool_calls")], true);
+      },
+      fail: () =>
+        void this.#push([{ type: "error", error: adapterFailure("provider_unavailable", { provider: "hand" }) }], true),
+    };
+  }
+
+  async next(): Promise<Said> {
+    for (;;) {
+      this.call.signal.throwIfAborted();
+      const said = this.#said.shift();
+      if (said !== undefined) return said;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  #push(events: readonly ModelEvent[], last: boolean): Promise<void> {
+    return new Promise((heard) => {
+      this.#said.push({ events, last, heard });
+      this.#wake?.();
+    });
+  }
+
+  #end(finishReason: "stop" | "tool_calls"): ModelEvent {
+    return {
+      type: "message_completed",
+      message: assistant(this.#text),
+      finishReason,
+      rawFinishReason: null,
+      requestId: null,
+      responseId: null,
+      model: "m",
+      route: { provider: "hand", endpoint: "hand", model: "m" },
+      output: null,
+      metadata: {},
+    };
+  }
+}

@@ -1,0 +1,305 @@
+// The long test: two workers at a time on one SQLite file, killed (SIGKILL) at random moments some hundred times, while somebody goes on saying things
+// and somebody else goes on reading. In the end everything that was said has been heard once, every turn has ended, nothing that was recorded has
+// been done again, and the reader has seen each entry and each word once.
+//
+//   npm run test:long              200 kills
+//   npm run test:long -- 50        as many as one likes
+//
+// It leaves nothing behind: neither files nor processes, also when it fails.
+
+import type { Seen } from "./reader.ts";
+import type { Line } from "./world.ts";
+import type { HostStorage, Runtime } from "everturn/runtime";
+import type { ChildProcess } from "node:child_process";
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { messageText, validateSession } from "everturn/model";
+import { runtime } from "everturn/runtime";
+import { build } from "vite";
+
+import { openStorage, readLog, slowAgent } from "./world.ts";
+
+const wantedKills = Number(process.argv[2] ?? 200);
+const ids = Array.from({ length: 12 }, (_, index) => `session-${index}`);
+const longestMs = 230_000;
+
+const folder = mkdtempSync(join(tmpdir(), "everturn-long-"));
+// Where the programs are built has to be where their packages can be found.
+const programs = join(import.meta.dirname, "../../.snippets", `long-${process.pid}`);
+const [file, log] = [join(folder, "sessions.db"), join(folder, "world.log")];
+const children = new Set<ChildProcess>();
+
+function cleanUp(): void {
+  for (const child of children) if (child.pid !== undefined && child.exitCode === null) tryKill(child.pid);
+  for (const path of [folder, programs]) rmSync(path, { recursive: true, force: true, maxRetries: 5 });
+}
+
+function tryKill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone already.
+  }
+}
+
+process.on("exit", cleanUp);
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** Programs that start quickly, since they are started often. */
+async function buildPrograms(): Promise<void> {
+  mkdirSync(programs, { recursive: true });
+  const conditions = ["source", "module", "node"];
+  for (const name of ["worker", "reader"]) {
+    await build({
+      configFile: false,
+      logLevel: "error",
+      resolve: { conditions },
+      ssr: { noExternal: ["everturn", /.*/], external: ["libsql"], resolve: { conditions } },
+      build: { ssr: join(import.meta.dirname, `${name}.ts`), outDir: programs, emptyOutDir: false, target: "node20" },
+    });
+  }
+  writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);
+}
+
+function begin(name: "worker" | "reader", ...args: readonly string[]): ChildProcess {
+  const child = fork(join(programs, `${name}.js`), [...args], {
+    execArgv: [],
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
+  children.add(child);
+  child.on("exit", () => children.delete(child));
+  return child;
+}
+
+/** Keeps one worker going, and kills it, until there have been enough kills. Returns the one that is left alive. */
+async function killing(kills: { count: number; early: number; died: number }): Promise<ChildProcess> {
+  for (;;) {
+    const worker = begin("worker", file, log);
+    const exited = once(worker, "exit");
+    if (kills.count >= wantedKills) return worker;
+    const early = Math.random() < 0.1;
+    if (early) await pause(Math.random() * 200);
+    else {
+      await Promise.race([once(worker, "message"), exited]);
+      await Promise.race([pause(100 + Math.random() * 900), exited]);
+    }
+    if (worker.exitCode === null && worker.pid !== undefined) {
+      tryKill(worker.pid);
+      kills.count += 1;
+      if (early) kills.early += 1;
+    } else {
+      kills.died += 1;
+    }
+    await exited;
+  }
+}
+
+/** Says things to sessions, some of them twice, until it is told to stop. Returns what was said. */
+async function talking(sessions: Runtime, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+  const said = new Map<string, string>();
+  for (let count = 0; !signal.aborted; count += 1) {
+    const id = ids[Math.floor(Math.random() * ids.length)] ?? "";
+    const [text, key] = [`said ${count}`, `key ${count}`];
+    const times = Math.random() < 0.2 ? 2 : 1;
+    await Promise.all(Array.from({ length: times }, () => sessions.send(id, text, { key })));
+    said.set(text, id);
+    await pause(50 + Math.random() * 200);
+  }
+  return said;
+}
+
+/** Waits until nothing is open. */
+async function resting(storage: HostStorage, until: number): Promise<void> {
+  for (;;) {
+    const [open = [], inbox = []] = await storage.read([
+      { table: "open", prefix: [] },
+      { table: "inbox", prefix: [] },
+    ]);
+    if (open.length === 0 && inbox.length === 0) return;
+    if (Date.now() > until) throw new Error(`${open.length} turns are open and ${inbox.length} inputs wait`);
+    await pause(100);
+  }
+}
+
+/** Recorded effects that were begun again: those begun after something that only their answer could have caused. */
+function performedAgain(lines: readonly Line[]): readonly string[] {
+  const again: string[] = [];
+  const turns = new Map<string, { model: number; tools: Set<string> }>();
+  for (const { what, turn, effect, tool } of lines) {
+    const at = turns.get(turn) ?? { model: -1, tools: new Set() };
+    turns.set(turn, at);
+    if (what === "model_began") {
+      const length = Number(effect);
+      if (length < at.model) again.push(`${turn}: model ${effect} after ${at.model}`);
+      // A call with more history than before is one that everything before it has been answered for.
+      if (length > at.model) {
+        at.model = length;
+        for (const known of at.tools) turns.set(`${turn} ${known}`, { model: length, tools: new Set() });
+      }
+    }
+    if (what === "tool_began") {
+      if (turns.has(`${turn} ${effect}`)) again.push(`${turn}: ${String(tool)} ${effect} after it had been answered`);
+      at.tools.add(effect);
+    }
+  }
+  return again;
+}
+
+/** Calls of tools that may run only once, and did not. */
+function ranTwice(lines: readonly Line[]): readonly string[] {
+  const runs = new Map<string, number>();
+  for (const { what, tool, effect } of lines) {
+    if (what === "tool_began" && tool === "pay") runs.set(effect, (runs.get(effect) ?? 0) + 1);
+  }
+  return [...runs].flatMap(([effect, count]) => (count > 1 ? [`pay ${effect} ran ${count} times`] : []));
+}
+
+/** What is wrong with what is stored. */
+async function faultsOf(
+  sessions: Runtime,
+  storage: HostStorage,
+  said: ReadonlyMap<string, string>,
+): Promise<{ readonly faults: readonly string[]; readonly counts: { readonly [name: string]: number } }> {
+  const faults: string[] = [];
+  const heard = new Map<string, number>();
+  const counts = { messages: 0, turns: 0, entries: 0, unknownOutcomes: 0 };
+  for (const id of ids) {
+    const view = await sessions.get(id);
+    if (view === null) {
+      faults.push(`${id} is gone`);
+      continue;
+    }
+    const { session } = view;
+    const valid = validateSession(session);
+    if (!valid.ok) faults.push(`${id} is not valid: ${valid.failure.message}`);
+    if (session.status !== "completed") faults.push(`${id} is ${session.status}`);
+    for (const message of session.thread.messages) {
+      counts.messages += 1;
+      if (message.role === "user") {
+        const name = `${id} ${messageText(message)}`;
+        heard.set(name, (heard.get(name) ?? 0) + 1);
+      }
+      if (message.role === "tool" && message.code === "outcome_unknown") counts.unknownOutcomes += 1;
+    }
+    const [events = [], turns = [], entries = []] = await storage.read([
+      { table: "events", prefix: ["", id] },
+      { table: "turns", prefix: ["", id] },
+      { table: "entries", prefix: ["", id] },
+    ]);
+    counts.turns += turns.length;
+    counts.entries += events.length;
+    if (events.some(({ key }, index) => key[2] !== index + 1)) faults.push(`${id}: the log has holes`);
+    if (entries.some(({ key }, index) => key[2] !== index)) faults.push(`${id}: the history has holes`);
+    const caused = events.map(({ value }) => {
+      const { data }: { readonly data: { readonly turn: string; readonly ordinal: number; readonly index: number } } =
+        JSON.parse(value);
+      return `${data.turn} ${data.ordinal} ${data.index}`;
+    });
+    if (new Set(caused).size !== caused.length) faults.push(`${id}: an entry was told twice`);
+    for (const { key, value } of turns) {
+      if (!value.includes(`"status":"ended"`)) faults.push(`${id}: ${String(key[2])} has not ended`);
+      const reason = /"haltedReason":"(\w+)"/.exec(value)?.[1] ?? "nothing";
+      if (reason !== "completed") faults.push(`${id}: ${String(key[2])} ended with ${reason}`);
+    }
+  }
+  for (const [text, id] of said) {
+    const times = heard.get(`${id} ${text}`) ?? 0;
+    if (times !== 1) faults.push(`${id}: "${text}" was heard ${times} times`);
+  }
+  const [pieces = [], inbox = []] = await storage.read([
+    { table: "pieces", prefix: [] },
+    { table: "inbox", prefix: [] },
+  ]);
+  if (inbox.length > 0) faults.push(`${inbox.length} inputs were left`);
+  return { faults, counts: { ...counts, piecesLeft: pieces.length } };
+}
+
+function percentile(sorted: readonly number[], share: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+}
+
+async function main(): Promise<readonly string[]> {
+  const began = Date.now();
+  await buildPrograms();
+  const { storage, close } = openStorage(file);
+  writeFileSync(log, "");
+  const sessions = runtime({ host: storage, engines: { default: slowAgent(null) }, drive: false });
+  for (const id of ids) await sessions.start(`hello ${id}`, { id });
+  const reader = begin("reader", file, ...ids);
+  await once(reader, "message");
+  const stop = new AbortController();
+  const talk = talking(sessions, stop.signal);
+  const kills = { count: 0, early: 0, died: 0 };
+  const late = setTimeout(() => {
+    console.error(`it has taken more than ${longestMs} ms`);
+    process.exit(1);
+  }, longestMs);
+  const workers = await Promise.all([killing(kills), killing(kills)]);
+  stop.abort();
+  const said = await talk;
+  await resting(storage, Date.now() + 30_000);
+  const seenIt = once(reader, "message");
+  reader.send("stop");
+  const [seen]: readonly Seen[] = await seenIt;
+  if (seen === undefined) throw new Error("the reader has nothing to say");
+  for (const worker of workers) {
+    const exited = once(worker, "exit");
+    worker.send("stop");
+    await exited;
+  }
+  clearTimeout(late);
+  const lines = readLog(log);
+  const greetings = ids.map((id): readonly [string, string] => [`hello ${id}`, id]);
+  const { faults, counts } = await faultsOf(sessions, storage, new Map([...greetings, ...said]));
+  const told = await Promise.all(
+    ids.map(async (id) => {
+      const [last = []] = await storage.read([{ table: "events", prefix: ["", id], limit: 1, reverse: true }]);
+      const read = seen.sessions[id]?.last ?? 0;
+      return last[0]?.key[2] === read ? [] : [`${id}: the reader got to ${read} of ${String(last[0]?.key[2])}`];
+    }),
+  );
+  close();
+  const again = performedAgain(lines);
+  const twice = ranTwice(lines);
+  const delays = seen.delays.toSorted((left, right) => left - right);
+  const began2 = (what: Line["what"]) => lines.filter((line) => line.what === what).length;
+  const heard = Object.values(seen.sessions).reduce((sum, one) => sum + one.heard, 0);
+  const replies = Object.values(seen.sessions).reduce((sum, one) => sum + one.replies, 0);
+  const [p50, p99] = [percentile(delays, 0.5), percentile(delays, 0.99)];
+  console.log(
+    [
+      `kills                         ${kills.count} (${kills.early} while starting; ${kills.died} died by themselves)`,
+      `inputs said                   ${said.size + ids.length}, turns ${counts["turns"]}, messages ${counts["messages"]}, entries ${counts["entries"]}`,
+      `model calls begun             ${began2("model_began")}, tools begun ${began2("tool_began")}, outcomes unknown ${counts["unknownOutcomes"]}`,
+      `recorded effects done again   ${again.length}`,
+      `tools run twice (never)       ${twice.length}`,
+      `faults in what is stored      ${faults.length}; pieces left ${counts["piecesLeft"]}`,
+      `reader                        ${replies} replies (${heard} of them heard as they were said), ${seen.resets} resets, ${seen.comebacks} comebacks, ${seen.broken.length} broken`,
+      `delay of a word               p50 ${p50} ms, p99 ${p99} ms, most ${delays.at(-1) ?? 0} ms, of ${delays.length}`,
+      `time                          ${Math.round((Date.now() - began) / 1000)} s`,
+    ].join("\n"),
+  );
+  const slow = p99 > 250 ? [`words are ${p99} ms old at the 99th percentile; 250 is the goal`] : [];
+  const few = kills.count < wantedKills ? ["there were too few kills"] : [];
+  const died = kills.died > 0 ? [`${kills.died} workers died by themselves`] : [];
+  return [...again, ...twice, ...faults, ...seen.broken, ...told.flat(), ...slow, ...few, ...died];
+}
+
+try {
+  const wrong = await main();
+  for (const one of wrong.slice(0, 40)) console.error(`WRONG: ${one}`);
+  process.exitCode = wrong.length === 0 ? 0 : 1;
+} catch (error) {
+  console.error(error);
+  process.exitCode = 1;
+} finally {
+  cleanUp();
+}
+process.exit();

@@ -1,0 +1,451 @@
+// What the durable runtime stores, for the museum: a value of every table; turns, open and ended, with their journals; and the state of a turn at
+// every place of those.
+
+import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/stored.ts";
+import type { Cancellation, EffectResponse, Turn, TurnInput } from "everturn/kernel";
+import type { JsonObject, Message, SuspendedCell } from "everturn/model";
+import type { JournalItem, Pinned } from "everturn/run";
+import type { TurnRecord } from "everturn/runtime";
+
+import {
+  advance,
+  callDecision,
+  cancelTurn,
+  canonicalJson,
+  checkpointDelivered,
+  codeCalls,
+  codeFinished,
+  failTurn,
+  kernelRevision,
+  modelReplied,
+  pendingEffects,
+  startHistory,
+  startTurn,
+  storableTurn,
+  toolReturned,
+  toolWaits,
+  turnInput,
+} from "everturn/kernel";
+import {
+  adapterFailure,
+  assistant,
+  jsonSchema,
+  modelReply,
+  noUsage,
+  runtimeFailure,
+  session,
+  storedVersion,
+  toolCall,
+  toolSpec,
+  usage,
+  user,
+} from "everturn/model";
+
+import { configOf } from "../../src/run/pinned.ts";
+import { sha256 } from "../../src/runtime/digest.ts";
+import { writeValue } from "../../src/runtime/stored.ts";
+import { exhibits } from "./exhibits.ts";
+
+const spent = usage({ inputTokens: 12, outputTokens: 5 });
+const weather = toolSpec({
+  name: "weather",
+  description: "Tells the weather.",
+  schema: { type: "object" },
+  replay: "safe",
+});
+const pay = toolSpec({ name: "pay", description: "Pays.", schema: { type: "object" }, needsApproval: true });
+const sign = toolSpec({ name: "sign", description: "Signs.", schema: { type: "object" }, manual: true });
+
+const chatting: Pinned = {
+  environment: {
+    instructions: "Be brief.",
+    model: "claude",
+    tools: [weather, pay, sign],
+    providerTools: [],
+    params: { temperature: 0 },
+  },
+  policy: {
+    syncEnvironment: false,
+    maxTurns: 8,
+    maxContextTokens: 200_000,
+    turnLimitFinalMessage: "That was the last one.",
+    structuredFinalize: null,
+  },
+  protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
+  limits: { budgets: {}, toolTimeout: 60_000, maxConcurrency: null, maxToolResultLength: 100_000, onToolError: "continue" },
+};
+const syncing: Pinned = { ...chatting, policy: { ...chatting.policy, syncEnvironment: true } };
+const finalizing: Pinned = {
+  ...chatting,
+  policy: {
+    ...chatting.policy,
+    structuredFinalize: { format: jsonSchema("answer", { type: "object" }), nudge: "As JSON, please." },
+  },
+};
+const coding: Pinned = {
+  ...chatting,
+  protocol: { type: "code", language: "javascript", requireFinish: false, stopAfter: null, onEmptyReply: "error" },
+  limits: {
+    budgets: { steps: 9, tokens: 1000, cost: 2, timeMs: 60_000, noProgress: 3 },
+    toolTimeout: null,
+    maxConcurrency: 2,
+    maxToolResultLength: 100_000,
+    onToolError: null,
+  },
+};
+
+const call = (name: string, place: number, args: JsonObject = {}) =>
+  toolCall({ id: `c${place}`, name, arguments: args });
+const reply = (text: string, names: readonly string[] = []) => {
+  const toolCalls = names.map((name, place) => call(name, place, { place }));
+  const finishReason = names.length > 0 ? "tool_calls" : "stop";
+  const message = assistant(text, { toolCalls, finishReason });
+  return modelReply({ message, outputText: text, toolCalls, finishReason, usage: spent, model: "claude-1" });
+};
+const says =
+  (text: string, names: readonly string[] = []) =>
+  (id: string) =>
+    modelReplied(id, reply(text, names));
+const returns = (value: string) => (id: string) =>
+  toolReturned(id, { type: "success", value, control: null }, { content: value });
+const delivers =
+  (...messages: readonly Message[]) =>
+  (id: string) =>
+    checkpointDelivered(id, { messages, inputs: messages.map((_, place) => `i${place}`) });
+const syncs =
+  (environment: Pinned["environment"] | null) =>
+  (id: string): EffectResponse => ({ type: "environment_synced", id, environment });
+
+const executor = { name: "quickjs", version: "1" };
+const waitingCell: SuspendedCell = {
+  id: "t0/0/cell",
+  language: "javascript",
+  code: "print(await sign({ place: 0 }))",
+  executor,
+  environment: chatting.environment,
+  calls: [{ call: call("sign", 0, { place: 0 }), answer: { type: "success", value: "signed", control: null } }],
+};
+const cancelled: Cancellation = {
+  evidence: { requestId: "t1", origin: "Ada", reason: "enough" },
+  received: assistant("It is"),
+  usage: spent,
+};
+
+type Answer = readonly [effect: string, response: (id: string) => EffectResponse];
+type Story = {
+  readonly name: string;
+  readonly pinned: Pinned;
+  readonly history: readonly Message[];
+  readonly begins?: Partial<Pick<TurnInput, "answers" | "cell" | "messages" | "turnCauses">>;
+  readonly told: readonly (Answer | Exclude<JournalItem, { readonly type: "response" }>)[];
+};
+
+const asked = [user("What is the weather?")];
+const consented = [...asked, assistant("", { toolCalls: [call("pay", 0, { place: 0 })], finishReason: "tool_calls" })];
+const stories: readonly Story[] = [
+  { name: "nothing yet", pinned: chatting, history: asked, told: [] },
+  {
+    name: "tools, input, another environment",
+    pinned: syncing,
+    history: asked,
+    told: [
+      ["0/environment", syncs(null)],
+      ["0/model", says("Let me look.", ["weather", "weather"])],
+      ["0/tool/1", returns("21 °C")],
+      ["0/tool/0", returns("19 °C")],
+      ["1/after_work", delivers(user("And tomorrow?", { id: "m7" }))],
+      ["1/environment", syncs({ ...chatting.environment, instructions: "Be very brief.", tools: [weather] })],
+      ["1/model", says("Warm.")],
+    ],
+  },
+  {
+    name: "an end that waits for people",
+    pinned: chatting,
+    history: asked,
+    told: [
+      ["0/model", says("", ["weather", "pay", "sign"])],
+      ["0/tool/1", (id) => toolWaits(id, "approval")],
+    ],
+  },
+  {
+    name: "what somebody consented to",
+    pinned: chatting,
+    history: consented,
+    begins: {
+      answers: [
+        callDecision(
+          call("pay", 0, { place: 0 }),
+          { type: "approve", arguments: { place: 1 }, by: "Ada" },
+          "t0/0/tool/0",
+        ),
+      ],
+    },
+    told: [],
+  },
+  {
+    name: "the answer in a schema",
+    pinned: finalizing,
+    history: asked,
+    told: [
+      ["0/model", says("Warm.")],
+      ["0/before_completion", delivers()],
+    ],
+  },
+  {
+    name: "code",
+    pinned: coding,
+    history: asked,
+    told: [
+      ["0/model", says("Let me see.\n```javascript\nprint(await weather({ place: 0 }))\n```")],
+      ["0/code/0", (id) => codeCalls(id, [call("weather", 0, { place: 0 })], executor)],
+      ["0/cell/0", returns("21 °C")],
+      ["0/code/1", (id) => codeFinished(id, { observations: ["21 °C"] })],
+    ],
+  },
+  {
+    name: "a cell that waited",
+    pinned: coding,
+    history: [...asked, assistant(`\`\`\`javascript\n${waitingCell.code}\n\`\`\``)],
+    begins: { cell: waitingCell },
+    told: [],
+  },
+  {
+    name: "something that happened elsewhere",
+    pinned: chatting,
+    history: [...asked, assistant("Warm.")],
+    begins: {
+      turnCauses: [
+        {
+          id: "w1",
+          eventType: "mail.received",
+          origin: { type: "plugin", pluginId: "mail", transient: false },
+          text: "You have mail.",
+        },
+      ],
+    },
+    told: [["0/model", says("So I see.")]],
+  },
+  { name: "cancelled", pinned: chatting, history: asked, told: [{ type: "cancel", cancellation: cancelled }] },
+  {
+    name: "broken by a function of the program",
+    pinned: chatting,
+    history: asked,
+    told: [
+      ["0/model", says("", ["weather"])],
+      { type: "failure", failure: runtimeFailure("callback_failed", { message: "haltWhen threw" }) },
+    ],
+  },
+];
+
+/** A turn as it went: what was written of it, and its state at every place. */
+type Walked = { readonly record: TurnRecord; readonly states: readonly Turn[] };
+
+const turnId = "t1";
+
+async function walk({ pinned, history, begins = {}, told }: Story): Promise<Walked> {
+  const config = configOf(pinned, "s1");
+  const rows: JournalRow[] = [];
+  let { turn } = startTurn(config, turnInput(turnId, { history, ...begins }));
+  const states = [stored(turn)];
+  for (const one of told) {
+    const item: JournalItem = "type" in one ? one : { type: "response", response: one[1](`${turnId}/${one[0]}`) };
+    const effect = pendingEffects(turn).find(({ id }) => item.type === "response" && id === item.response.id);
+    if (item.type === "response" && effect === undefined)
+      throw new Error(`nobody asked for ${item.response.id}: ${pendingTexts(turn).join()}`);
+    const text = effect === undefined ? null : canonicalJson(effect);
+    rows.push({ effect: text, hash: text === null ? null : await sha256(text), item, epoch: 1, attempt: 1 });
+    turn = accepted(config, turn, item);
+    states.push(stored(turn));
+  }
+  const start = await startOf(pinned, history, begins);
+  const data = { sessionId: "s1", turnId, history, start, pinned, context: { userId: 42 }, rows, end: null };
+  return { record: { everturn: "turn_record", version: storedVersion, data }, states };
+}
+
+/** As a file has it: what comes after shares nothing with it. */
+function stored(turn: Turn): Turn {
+  return JSON.parse(JSON.stringify(storableTurn(turn)));
+}
+
+export function accepted(config: ReturnType<typeof configOf>, turn: Turn, item: JournalItem): Turn {
+  switch (item.type) {
+    case "response": {
+      const step = advance(config, turn, item.response);
+      if (step.status !== "accepted") throw new Error(`${item.response.id} was ${step.status}`);
+      return step.turn;
+    }
+    case "cancel":
+      return cancelTurn(config, turn, item.cancellation).turn;
+    case "failure":
+      return failTurn(config, turn, item.failure).turn;
+  }
+}
+
+async function startOf(pinned: Pinned, history: readonly Message[], begins: Story["begins"] = {}): Promise<TurnStart> {
+  const { length, digest } = startHistory(history);
+  const given = { answers: [], cell: null, messages: [], turnCauses: [], ...begins };
+  return {
+    verb: "chat",
+    engine: "default",
+    options: { temperature: 0, waits: { approval: { afterMs: 60_000, onTimeout: "fail_turn" } } },
+    revision: kernelRevision,
+    base: length,
+    digest,
+    pinned: await sha256(canonicalJson(pinned)),
+    ...given,
+    inputs: given.messages.map((_, place) => `i${place}`),
+    spentBefore: spent,
+    acceptedAt: 1_700_000_000_000,
+  };
+}
+
+const walked = await Promise.all(stories.map(walk));
+
+/** Turns with their journals, most of them open. */
+export const records: readonly TurnRecord[] = walked.map(({ record }) => record);
+
+/** The states those turns went through, and what each of them waited for. */
+export const turnStates = walked.flatMap(({ states, record: { data } }) =>
+  states.map((turn, place) => ({
+    version: storedVersion,
+    pinned: data.pinned,
+    turn,
+    pending: pendingTexts(turn),
+    place,
+  })),
+);
+
+export function pendingTexts(turn: Turn): readonly string[] {
+  return pendingEffects(turn).map((effect) => canonicalJson(effect));
+}
+
+const [event] = exhibits.event;
+if (event === undefined) throw new Error("the museum is empty");
+const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
+const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
+const progress = { committed: 4, published: 3, sequence: 9, step: 1, end: null, failure: null } as const;
+const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000 } as const;
+
+/** A value or more of every table. */
+export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredValues[T][] } = {
+  sessions: [
+    ...exhibits.session.map((one) => ({
+      session: { ...one, thread: { ...one.thread, messages: [] } },
+      length: one.thread.messages.length,
+      digest: startHistory(one.thread.messages).digest,
+      turn: "t1",
+      lastTurn: "t0",
+      sequence: 7,
+      createdAt: 1_700_000_000_000,
+      changedAt: 1_700_000_000_001,
+      deleted: false,
+    })),
+    {
+      session: session({ id: "s1" }),
+      length: 0,
+      digest: startHistory([]).digest,
+      turn: null,
+      lastTurn: null,
+      sequence: 7,
+      createdAt: 1,
+      changedAt: 2,
+      deleted: true,
+    },
+  ],
+  entries: exhibits.message,
+  starts: records.map(({ data }) => data.start),
+  turns: [
+    { ...progress, status: "queued", committed: 0, published: 0 },
+    { ...progress, status: "running" },
+    { ...progress, status: "parked", failure },
+    ...exhibits.chat_result.map(({ haltedReason, outcome, finalResponse, steps, usage: cost, metadata }) => ({
+      ...progress,
+      status: "ended" as const,
+      end: { haltedReason, outcome, finalResponse, steps: steps.length, usage: cost, metadata: { ...metadata } },
+    })),
+  ],
+  contents: [chatting, syncing, finalizing, coding],
+  journal: [
+    ...records.flatMap(({ data }) => data.rows),
+    { effect: null, hash: null, item: { type: "step_restarted", from: 3, step: 1 }, epoch: 0, attempt: 1 },
+  ],
+  records: [
+    {
+      failure: adapterFailure("timeout", { provider: "anthropic" }),
+      usage: spent,
+      shown: false,
+      heard: true,
+      reply: null,
+    },
+    { delayMs: 500, dueAt: 1_700_000_000_500 },
+    { type: "ready", arguments: { place: 0 } },
+    { type: "waits" },
+    { epoch: 4, policy: "never", name: "pay", arguments: { place: 0 } },
+    chatting,
+  ],
+  inbox: [
+    { ...input, input: { type: "message", message: user("And tomorrow?") }, state: "pending" },
+    { ...input, input: { type: "transient", message: user("Hurry.") }, state: "claimed", turn: "t1", epoch: 4 },
+    {
+      ...input,
+      input: {
+        type: "cause",
+        cause: {
+          id: "w1",
+          eventType: "mail.received",
+          origin: { type: "plugin", pluginId: "mail", transient: false },
+          text: "You have mail.",
+        },
+      },
+      state: "pending",
+    },
+  ],
+  accepted: [
+    { digest: "d1", state: "pending", turn: null },
+    { digest: "d2", state: "taken", turn: "t1" },
+    { digest: "d3", state: "cancelled", turn: null },
+  ],
+  cancels: [{ evidence: cancelled.evidence, at: 1_700_000_000_000 }],
+  events: exhibits.event.map((one, index) => ({
+    turn: "t1",
+    ordinal: 2,
+    index,
+    settles: index === 0 ? settles : null,
+    event: one,
+  })),
+  untold: [{ turn: "t1", ordinal: 9, index: 0, settles, event }],
+  ledger: [
+    { source: "model", model: "claude-1", usage: spent },
+    { source: "tool", model: null, usage: spent },
+    { source: "cancelled", model: null, usage: noUsage },
+  ],
+  deadlines: [
+    { turn: "t1", onTimeout: "error_as_result" },
+    { turn: "t1", onTimeout: "fail_turn" },
+  ],
+  tokens: [
+    { tenant: "", session: "s1", call: "c0", digest: "d1", answers: ["result", "approve", "deny"], usedAt: null },
+    { tenant: "acme", session: "s1", call: "c1", digest: "d2", answers: ["answer"], usedAt: 1_700_000_000_000 },
+  ],
+  open: [{ turn: "t1", engine: "default" }],
+  leases: [{ owner: "process-1" }],
+  pieces: [
+    {
+      effectId: "t1/0/model",
+      epoch: 4,
+      n: 2,
+      after: 7,
+      items: [
+        { part: "text/0", offset: 3, event: { type: "text_delta", id: null, delta: "ny" } },
+        { part: null, offset: 0, event },
+      ],
+    },
+  ],
+};
+
+export const rowTables = Object.keys(storedRows).filter((name): name is keyof StoredValues => name in storedRows);
+
+/** The same as it is written. */
+export function writtenRows<T extends keyof StoredValues>(table: T): readonly unknown[] {
+  return storedRows[table].map((value): unknown => JSON.parse(writeValue(table, value)));
+}

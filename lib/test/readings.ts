@@ -1,0 +1,122 @@
+// What a reader has to be able to rely on, checked over whatever was read: entries each once and in order; the text of a reply each once, without
+// a gap, and in the end the reply's own; what was withdrawn begins again from nothing.
+
+import type { TurnEvent } from "everturn/model";
+import type { RuntimeEvent } from "everturn/runtime";
+
+import { messageText } from "everturn/model";
+
+/** What was read: the entries, and the text of each reply as it was put together. */
+export type Reading = {
+  readonly entries: readonly TurnEvent[];
+  readonly sequences: readonly number[];
+  /** What was heard of each settled reply; `null`: only its entry was read. */
+  readonly heard: readonly (string | null)[];
+  /** What the settled replies say. */
+  readonly replies: readonly string[];
+  readonly resets: number;
+  /** The text of the reply that is open. */
+  readonly open: string;
+};
+
+/** Puts together what is read, event by event. Throws when a reader was told something twice, too late, or with a hole in it. */
+export class Readings {
+  readonly entries: TurnEvent[] = [];
+  readonly sequences: number[] = [];
+  readonly heard: (string | null)[] = [];
+  readonly replies: string[] = [];
+  resets = 0;
+  #parts = new Map<string, string>();
+  #attempt = "";
+
+  /** The text of the reply that is open. */
+  get open(): string {
+    return [...this.#parts].reduce((all, [part, said]) => (part.startsWith("text/") ? all + said : all), "");
+  }
+
+  take({ sequence, delta, event }: RuntimeEvent): void {
+    if (sequence !== null) {
+      this.#entry(sequence, event);
+    } else if (event.type === "step_reset") {
+      this.#parts = new Map();
+      this.resets += 1;
+    } else if (delta !== null) {
+      this.#heard(delta, said(event));
+    }
+  }
+
+  #entry(sequence: number, event: TurnEvent): void {
+    const last = this.sequences.at(-1);
+    if (last !== undefined && sequence !== last + 1) throw new Error(`entry ${sequence} was told behind ${last}`);
+    this.sequences.push(sequence);
+    this.entries.push(event);
+    if (event.type === "message_completed") {
+      const whole = messageText(event.message);
+      const heard = this.#parts.size > 0 ? this.open : null;
+      if (heard !== null && heard !== whole) {
+        throw new Error(`heard ${JSON.stringify(heard)} of a reply that says ${JSON.stringify(whole)}`);
+      }
+      this.heard.push(heard);
+      this.replies.push(whole);
+    }
+    this.#parts = new Map();
+  }
+
+  #heard({ attempt, part, offset }: NonNullable<RuntimeEvent["delta"]>, text: string): void {
+    const of = `${attempt.epoch}.${attempt.n}`;
+    if (this.#parts.size > 0 && of !== this.#attempt) {
+      throw new Error(`attempt ${of} was heard behind ${this.#attempt} without a reset`);
+    }
+    this.#attempt = of;
+    const known = this.#parts.get(part) ?? "";
+    if (offset !== known.length) {
+      throw new Error(`${part} was told from ${offset} on, and ${known.length} had been heard`);
+    }
+    this.#parts.set(part, known + text);
+  }
+}
+
+/** Puts together what was read. */
+export function reading(events: readonly RuntimeEvent[]): Reading {
+  const all = new Readings();
+  for (const event of events) all.take(event);
+  const { entries, sequences, heard, replies, resets, open } = all;
+  return { entries, sequences, heard, replies, resets, open };
+}
+
+function said(event: TurnEvent): string {
+  switch (event.type) {
+    case "text_delta":
+    case "reasoning_delta":
+      return event.delta;
+    case "tool_call_delta":
+      return event.argumentsDelta;
+    default:
+      throw new Error(`${event.type} has no text`);
+  }
+}
+
+/** Reads to the end. */
+export async function readAll(events: AsyncIterable<RuntimeEvent>): Promise<readonly RuntimeEvent[]> {
+  const read: RuntimeEvent[] = [];
+  for await (const event of events) read.push(event);
+  return read;
+}
+
+/** Reads until something has been read, that included, and leaves. */
+export async function readUntil(
+  events: AsyncIterable<RuntimeEvent>,
+  isLast: (event: RuntimeEvent, all: readonly RuntimeEvent[]) => boolean,
+): Promise<readonly RuntimeEvent[]> {
+  const read: RuntimeEvent[] = [];
+  for await (const event of events) {
+    read.push(event);
+    if (isLast(event, read)) break;
+  }
+  return read;
+}
+
+/** Has so much been heard of the reply that is open? */
+export function hasHeard(text: string) {
+  return (_: RuntimeEvent, all: readonly RuntimeEvent[]): boolean => reading(all).open === text;
+}

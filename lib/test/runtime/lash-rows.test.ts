@@ -1,0 +1,994 @@
+// What lash's durable host does, here: rows 73–87, 91, 94, 98 and 100 of its list, and the lessons of its hard bugs. Through the door of the runtime,
+// except where a row is about a rule that is a pure function.
+
+import type { Write } from "./world.ts";
+import type { ModelRequest } from "everturn/model";
+import type { Query, Row, RuntimeEvent } from "everturn/runtime";
+
+import { askUser, engine, MisuseError, user } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { canonicalJson } from "everturn/kernel";
+import { divergentPaths, runtime, tables } from "everturn/runtime";
+import { describe, expect, test } from "vitest";
+
+import { sha256 } from "../../src/runtime/digest.ts";
+import { claimable } from "../../src/runtime/inbox.ts";
+import { countingRows, DurableJournal } from "../../src/runtime/journal.ts";
+import { checkedTimings, claim, fence, leasePut, leaseTimings, releasePut, renewed } from "../../src/runtime/lease.ts";
+import { handModel } from "../hand-model.ts";
+import { hasHeard, readAll, reading, readUntil } from "../readings.ts";
+import {
+  call,
+  counting,
+  eventsUntil,
+  gate,
+  heard,
+  isFirst,
+  says,
+  sessionOf,
+  talk,
+  thinker,
+  worker,
+  World,
+  writes,
+} from "./world.ts";
+
+const allTables = Object.keys(tables).filter((name): name is keyof typeof tables => name in tables);
+const own = { ...counting("own").tool, manual: true };
+
+/** A worker that runs until the test ends it. */
+function working(of: ReturnType<World["process"]>): () => Promise<void> {
+  const stop = new AbortController();
+  const done = of.work({ signal: stop.signal });
+  return () => {
+    stop.abort();
+    return done;
+  };
+}
+
+describe("[lash 73] completion from outside, and waits that end by themselves", () => {
+  test("a call that nobody answers in time is answered so, and the turn goes on", async () => {
+    const world = new World();
+    const model = worker("own");
+    const of = world.process(world.engine(model, { tools: [own] }));
+    await (
+      await of.start("hi", { id: "s1", waits: { manual: { afterMs: 3000 } } })
+    ).result;
+    const stop = working(of);
+    await world.clock.advance(2000);
+    expect((await sessionOf(of)).status).toBe("awaiting_tools");
+    await world.clock.advance(2000);
+    await stop();
+    expect((await talk(of)).slice(2)).toEqual([expect.stringContaining("nobody answered in time"), "assistant Done."]);
+    expect(await world.rows("deadlines")).toEqual([]);
+  });
+
+  test("consent that nobody gives in time is refused; a question gets an answer that says so; fail_turn fails the session", async () => {
+    const pay = counting("pay", { needsApproval: true });
+    const ask = counting("ask", { handler: () => askUser("Which day?", { answerAs: "tool_result" }) });
+    const ends = async (name: string, waits: object) => {
+      const world = new World();
+      const of = world.process(world.engine(worker(name), { tools: [pay.tool, ask.tool] }));
+      await (
+        await of.start("hi", { id: "s1", waits })
+      ).result;
+      const stop = working(of);
+      await world.clock.advance(3000);
+      await stop();
+      return { session: await sessionOf(of), said: (await talk(of)).slice(2), of };
+    };
+    const denied = await ends("pay", { approval: { afterMs: 1000 } });
+    expect(denied.said).toEqual([expect.stringContaining("nobody answered in time"), "assistant Done."]);
+    const silent = await ends("ask", { question: { afterMs: 1000 } });
+    expect(silent.said.join()).toContain("(nobody answered in time)");
+    const failed = await ends("pay", { approval: { afterMs: 1000, onTimeout: "fail_turn" } });
+    expect(failed.session.status).toBe("error");
+    expect(pay.runs).toEqual([]);
+    expect(await failed.of.recover("s1")).toMatchObject({ usable: true });
+  });
+
+  test("a deadline ends the wait it was made for, and no other call that has the same id", async () => {
+    const world = new World();
+    const model = thinker(({ messages }) => (messages.at(-1)?.role === "tool" ? says("Done.") : [call("own")]));
+    const of = world.process(world.engine(model, { tools: [own] }));
+    await (
+      await of.start("hi", { id: "s1", waits: { manual: { afterMs: 3000 } } })
+    ).result;
+    await (
+      await of.submitToolResults("s1", [["own", "quick"]])
+    ).result;
+    await (
+      await of.reply("s1", "again")
+    ).result;
+    expect((await sessionOf(of)).status).toBe("awaiting_tools");
+    const stop = working(of);
+    await world.clock.advance(6000);
+    await stop();
+    expect((await sessionOf(of)).status).toBe("awaiting_tools");
+  });
+
+  test("what waits may say is checked", async () => {
+    const world = new World();
+    const of = world.process(world.engine(worker()));
+    for (const waits of [{ lunch: { afterMs: 1 } }, { manual: {} }, { manual: { afterMs: -1 } }, [], 7]) {
+      const given: object = { waits };
+      await expect(of.start("hi", given)).rejects.toThrow(MisuseError);
+    }
+    expect(world.writes).toEqual([]);
+  });
+});
+
+describe("[lash 75] what was asked for is known by its id", () => {
+  test("every model call and every tool run has one row, under an id that is unique in the session", async () => {
+    const world = new World();
+    const look = counting("look");
+    const model = worker("look", "look");
+    const of = world.process(world.engine(model, { tools: [look.tool] }));
+    const turns = [await of.start("hi", { id: "s1" })];
+    await turns[0]?.result;
+    turns.push(await of.reply("s1", "again"));
+    await turns[1]?.result;
+    const rows = (await Promise.all(turns.map(({ turnId }) => world.journal(turnId)))).flat();
+    const ids = rows.map(({ asked }) => asked["id"]);
+    expect(new Set(ids).size).toBe(ids.length);
+    const count = (type: string) => rows.filter(({ asked }) => asked["type"] === type).length;
+    expect([count("call_model"), count("call_tool")]).toEqual([model.asked.length, look.runs.length]);
+    for (const { asked, row } of rows) {
+      expect(row.item).toMatchObject({ type: "response", response: { id: asked["id"] } });
+      expect([row.effect, row.hash]).toEqual([canonicalJson(asked), await sha256(canonicalJson(asked))]);
+    }
+  });
+});
+
+describe("[lash 76] who holds a session", () => {
+  test("one drives, others are told that it is busy; after it died the next one goes on, and the dead one's answer counts no more", async () => {
+    const world = new World();
+    const door = gate();
+    const look = counting("look", { replay: "safe", handler: () => door.wait() });
+    const of = world.engine(worker("look"), { tools: [look.tool] });
+    const first = world.process(of);
+    const turn = await first.start("hi", { id: "s1" });
+    await door.reached;
+    const second = world.process(of);
+    expect(await second.recover("s1")).toMatchObject({ pickedUp: 0 });
+    first.kill();
+    await world.leaseRunsOut();
+    expect(await second.recover("s1")).toMatchObject({ pickedUp: 1 });
+    door.open();
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+    expect((await world.rows("leases")).map(({ tag }) => tag)).toEqual([2]);
+    expect(look.runs).toHaveLength(2);
+  });
+
+  test("a writer that was superseded changes nothing, and whoever waits there gets the result of whoever goes on", async () => {
+    const world = new World();
+    const doors = [gate(), gate()];
+    let runs = 0;
+    const look = counting("look", {
+      replay: "safe",
+      handler: async () => {
+        const door = doors[runs];
+        runs += 1;
+        await door?.wait();
+        return `run ${runs}`;
+      },
+    });
+    const of = world.engine(worker("look"), { tools: [look.tool] });
+    // Its renewals are lost on the way.
+    const first = world.process(of, { refuses: (write) => (isRenewal(write.batch.puts) ? new Error("lost") : null) });
+    const turn = await first.start("hi", { id: "s1" });
+    await doors[0]?.reached;
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    await second.recover();
+    await doors[1]?.reached;
+    const rows = (await world.rows("journal")).length;
+    doors[0]?.open();
+    await world.clock.advance(0);
+    expect(await world.rows("journal")).toHaveLength(rows);
+    doors[1]?.open();
+    expect((await turn.result).text).toBe("Done.");
+    expect((await world.journal(turn.turnId)).map(({ row }) => row.epoch)).toEqual([1, 2, 2, 2, 2]);
+  });
+
+  const isRenewal = (puts: readonly { readonly table: string }[]) => puts.length === 1 && puts[0]?.table === "leases";
+});
+
+describe("[lash 78] strict replay", () => {
+  const perform = () => Promise.reject(new Error("performed"));
+
+  test("hands out what is on record and performs nothing; what is not on record is replay_missing", async () => {
+    const world = new World();
+    const turn = await world.process(world.engine(worker())).start("hi", { id: "s1" });
+    await turn.result;
+    const rows = (await world.journal(turn.turnId)).map(({ row }) => row);
+    const journal = new DurableJournal(countingRows(rows), { strict: true });
+    const [first] = rows;
+    const effect = { type: "call_model", ...JSON.parse(first?.effect ?? "") };
+    journal.order(effect, perform);
+    expect(await journal.next()).toEqual(first?.item);
+    const beyond = new DurableJournal([], { strict: true });
+    beyond.order(effect, perform);
+    await expect(beyond.next()).rejects.toMatchObject({ reason: "replay_missing" });
+    expect([journal.performed, beyond.performed]).toEqual([0, 0]);
+  });
+});
+
+describe("[lash 79] a replay that goes another way", () => {
+  const secret = "hunter2-very-secret";
+
+  async function diverged() {
+    const world = new World();
+    const door = gate();
+    const pay = counting("pay", { handler: () => door.wait() });
+    const look = counting("look");
+    const model = thinker(({ messages }) => {
+      const results = messages.filter(({ role }) => role === "tool").length;
+      return results === 0
+        ? [call("look", { pin: secret })]
+        : results === 1
+          ? [call("pay", { pin: secret })]
+          : says("Done.");
+    });
+    const of = world.engine(model, { tools: [look.tool, pay.tool] });
+    const first = world.process(of);
+    const turn = await first.start("hi", { id: "s1" });
+    await door.reached;
+    first.kill();
+    const rows = (await world.rows("journal")).filter(({ value }) => value.includes("tool_returned"));
+    const [row] = rows;
+    if (row === undefined) throw new Error("no tool has returned");
+    await world.diverge(row, (effect) => effect.replace(secret, "swordfish"));
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    const read = readAll(second.events("s1", { turnId: turn.turnId ?? "" }));
+    await second.recover();
+    const end = await second.attach("s1", turn.turnId).result;
+    return { world, second, end, read: await read, model, look, pay, turnId: turn.turnId };
+  }
+
+  test("parks the turn as an error that names places and no values, anywhere", async () => {
+    const { world, second, end, read, turnId } = await diverged();
+    expect(end).toMatchObject({
+      status: "parked",
+      haltedReason: "error",
+      failure: { reason: "diverged", paths: ["call.arguments.pin"] },
+    });
+    expect((await second.get("s1"))?.openTurn).toMatchObject({ status: "parked", turnId });
+    expect((await sessionOf(second)).status).toBe("error");
+    const told = [end.failure, (await sessionOf(second)).metadata, await world.values("turns"), read.at(-1)];
+    for (const one of told) expect(JSON.stringify(one)).not.toMatch(/hunter2|swordfish/);
+    // Nobody drives it, and nobody is asked to.
+    expect(await world.rows("open")).toEqual([]);
+    expect((await second.recover()).pickedUp).toBe(0);
+    await expect(second.reply("s1", "hello?")).rejects.toMatchObject({ reason: "conflict" });
+  });
+
+  test("recover ends it, and the session is usable from its last boundary", async () => {
+    const { second, model, turnId } = await diverged();
+    expect(await second.recover("s1")).toMatchObject({ usable: true });
+    expect(await second.attach("s1", turnId).result).toMatchObject({ status: "ended", haltedReason: "error" });
+    expect(await talk(second)).toEqual(["user hi", "assistant ", "tool look: ok"]);
+    expect((await second.get("s1"))?.openTurn).toBe(null);
+    const next = await second.reply("s1", "go on");
+    await eventsUntil(next.events, "message_completed");
+    expect(heard(model.asked.at(-1)).at(-1)).toBe("user go on");
+  });
+
+  test("recover from the step brings it back, and names what may run twice", async () => {
+    const { second, pay, look, turnId } = await diverged();
+    const { mayRunTwice } = await second.recover("s1", { from: "step" });
+    expect(mayRunTwice).toEqual([`${turnId}/1/model`]);
+    expect(await second.attach("s1", turnId).result).toMatchObject({ status: "ended", text: "Done." });
+    expect([look.runs.length, pay.runs.length]).toEqual([1, 1]);
+  });
+
+  test("the order of keys is no difference; lists are compared by place", () => {
+    expect(canonicalJson({ b: 1, a: [{ d: 1, c: 2 }] })).toBe(canonicalJson({ a: [{ c: 2, d: 1 }], b: 1 }));
+    const paths = divergentPaths({ a: { b: [1, { c: 2 }] }, d: 1 }, { a: { b: [1, { c: 3 }, 4] }, e: 1 });
+    expect(paths).toEqual(["a.b[1].c", "a.b[2]", "d", "e"]);
+    expect(divergentPaths(1, "1")).toEqual(["(all of it)"]);
+  });
+
+  test("a row that does not fit its own hash is no divergence, and parks the turn too: nobody tries it again and again", async () => {
+    const world = new World();
+    const door = gate();
+    const look = counting("look", { replay: "safe", handler: () => door.wait() });
+    const of = world.engine(worker("look"), { tools: [look.tool] });
+    const first = world.process(of);
+    const turn = await first.start("hi", { id: "s1" });
+    await door.reached;
+    first.kill();
+    const [row] = await world.rows("journal");
+    if (row === undefined) throw new Error("there is no row");
+    await world.raw("journal", row, row.value.replace('useTools\\":true', 'useTools\\":false'));
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    await second.recover();
+    expect(await second.attach("s1", turn.turnId).result).toMatchObject({
+      status: "parked",
+      failure: { reason: "corrupt_row" },
+    });
+    expect(await second.recover("s1", { from: "step" })).toMatchObject({ mayRunTwice: [`${turn.turnId}/0/model`] });
+    door.open();
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+  });
+
+  test("a turn that goes wrong for another reason is left alone for a while by whoever tried", async () => {
+    const world = new World();
+    const accepting = world.process(world.engine(worker()), { drive: false });
+    const turn = await accepting.start("hi", { id: "s1" });
+    const broken = world.process(engine({ clock: world.clock }));
+    const before = world.writes.length;
+    const stop = working(broken);
+    await world.clock.advance(5000);
+    await stop();
+    expect(world.writes.length - before).toBeLessThanOrEqual(2);
+    const able = world.process(world.engine(worker()));
+    await able.recover();
+    expect((await able.attach("s1", turn.turnId).result).text).toBe("Done.");
+  });
+});
+
+describe("[lash 80] what is put together of parts is recorded by its parts", () => {
+  test("each call of a reply is a row of its own: after a crash the answered ones are not run again, and the reply's results are whole", async () => {
+    const world = new World();
+    const door = gate();
+    const quick = counting("quick", { replay: "safe" });
+    const slow = counting("slow", { replay: "safe", handler: () => door.wait().then(() => "slow: ok") });
+    const model = thinker(({ messages }) => (isFirst(messages) ? [call("slow"), call("quick")] : says("Done.")));
+    const of = world.engine(model, { tools: [quick.tool, slow.tool] });
+    const first = world.process(of, {
+      diesAfter: (write) => writes("journal")(write) && JSON.stringify(write).includes("quick: ok"),
+    });
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await first.died;
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    await second.recover();
+    door.open();
+    await second.attach("s1", turnId).result;
+    expect([quick.runs.length, slow.runs.length]).toEqual([1, 2]);
+    expect(heard(model.asked[1]).slice(2)).toEqual(["tool slow: ok", "tool quick: ok"]);
+  });
+});
+
+describe("[lash 82] the same verb twice", () => {
+  test("under one key it is accepted once, whoever asks; with other content it is a conflict", async () => {
+    const world = new World();
+    const model = worker();
+    const [one, two] = [world.process(world.engine(model)), world.process(world.engine(model))];
+    const first = await one.start("hi", { id: "s1", key: "k1" });
+    await first.result;
+    const again = await two.start("hi", { id: "s1", key: "k1" });
+    expect([again.turnId, (await again.result).text]).toEqual([first.turnId, "Done."]);
+    await expect(two.start("ho", { id: "s1", key: "k1" })).rejects.toMatchObject({ reason: "conflict" });
+    const replied = await one.reply("s1", "more", { key: "k2" });
+    await replied.result;
+    expect((await two.reply("s1", "more", { key: "k2" })).turnId).toBe(replied.turnId);
+    await expect(two.reply("s1", "less", { key: "k2" })).rejects.toMatchObject({ reason: "conflict" });
+    expect(model.asked).toHaveLength(2);
+  });
+
+  test("without an id a key names the session that begins under it", async () => {
+    const world = new World();
+    const of = world.process(world.engine(worker()));
+    const first = await of.start("hi", { key: "k1" });
+    expect((await of.start("hi", { key: "k1" })).sessionId).toBe(first.sessionId);
+    await first.result;
+    expect((await of.list()).items).toHaveLength(1);
+  });
+});
+
+describe("[lash 83] a commit holds as a whole, or not at all", () => {
+  test("verbs at the same version: one is accepted, the others are told of the conflict and change nothing", async () => {
+    const world = new World();
+    const model = worker();
+    const of = world.process(world.engine(model));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    const { version } = (await of.get("s1")) ?? { version: 0 };
+    const all = await Promise.allSettled(["a", "b", "c"].map((text) => of.reply("s1", text, { version })));
+    expect(all.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
+    for (const one of all) if (one.status === "rejected") expect(one.reason).toMatchObject({ reason: "conflict" });
+    await of.attach("s1").result;
+    expect((await talk(of)).filter((line) => line.startsWith("user"))).toHaveLength(2);
+    await expect(of.reply("s1", "d", { version })).rejects.toMatchObject({ reason: "conflict" });
+  });
+
+  test("lessons 5 and 7: what a checkpoint took in is settled in the write that records it; a claim holds as long as the lease, however slow", async () => {
+    const world = new World();
+    const [door, model] = [gate(), worker("look", "look")];
+    const look = counting("look", { handler: () => door.wait() });
+    const of = world.process(world.engine(model, { tools: [look.tool] }));
+    const turn = await of.start("hi", { id: "s1" });
+    await door.reached;
+    await of.steer("s1", "and hurry", { id: "i1" });
+    // Hours of work, and the lease is renewed all the while.
+    await world.clock.advance(100_000);
+    door.open();
+    await turn.result;
+    const settled = world.writes.find(({ batch }) => batch.removals.some(({ table }) => table === "inbox"));
+    expect(settled?.batch.puts.map(({ table }) => table)).toEqual(
+      expect.arrayContaining(["journal", "accepted", "entries"]),
+    );
+    expect((await talk(of)).filter((line) => line === "user and hurry")).toHaveLength(1);
+  });
+
+  test("lesson 6: a crash before that write leaves the input to the next one, and a crash after it does not deliver it twice", async () => {
+    for (const when of ["diesBefore", "diesAfter"] as const) {
+      const world = new World({ split: true });
+      const door = gate();
+      const look = counting("look", { replay: "safe", handler: () => door.wait() });
+      const model = worker("look");
+      const of = world.engine(model, { tools: [look.tool] });
+      const settles = ({ batch }: { readonly batch: { readonly removals: readonly { readonly table: string }[] } }) =>
+        batch.removals.some(({ table }) => table === "inbox");
+      const first = world.process(of, { [when]: settles });
+      const { turnId } = await first.start("hi", { id: "s1" });
+      await door.reached;
+      await first.steer("s1", "and hurry");
+      door.open();
+      await first.died;
+      await world.leaseRunsOut();
+      const second = world.process(of);
+      await second.recover();
+      await second.attach("s1", turnId).result;
+      expect((await talk(second)).filter((line) => line === "user and hurry")).toHaveLength(1);
+      expect(await world.rows("inbox")).toEqual([]);
+    }
+  });
+});
+
+describe("[lash 84] leases", () => {
+  const key = ["", "s1"];
+  const row = (lease: Parameters<typeof leasePut>[1]): Row => {
+    const { tag, value, expires = null } = leasePut(key, lease);
+    return { key, tag, value, expires };
+  };
+
+  test("last at least three renewals", () => {
+    expect(checkedTimings({ ttlMs: 30, renewMs: 10 })).toEqual({ ttlMs: 30, renewMs: 10 });
+    for (const [ttlMs, renewMs] of [
+      [29, 10],
+      [30, 0],
+      [Infinity, 10],
+      [NaN, 10],
+    ] as const) {
+      expect(() => checkedTimings({ ttlMs, renewMs })).toThrow(MisuseError);
+    }
+    expect(() => runtime({ host: memoryStorage(), engines: {}, lease: { ttlMs: 5 } })).toThrow(MisuseError);
+  });
+
+  test("are had by one: who comes while one lasts is told who has it, who comes after gets the next epoch", () => {
+    const first = claim(key, null, "a", 0, leaseTimings);
+    expect(first).toMatchObject({ type: "acquired", lease: { epoch: 1, expires: 30_000 }, check: { tag: null } });
+    const held = row({ owner: "a", epoch: 1, expires: 30_000 });
+    expect(claim(key, held, "b", 29_999, leaseTimings)).toEqual({ type: "busy", holder: "a", expires: 30_000 });
+    // Also the same owner: whoever lost it cannot know what was done meanwhile.
+    for (const owner of ["a", "b"]) {
+      expect(claim(key, held, owner, 30_000, leaseTimings)).toMatchObject({ lease: { epoch: 2 }, check: { tag: 1 } });
+    }
+  });
+
+  test("are renewed under the same epoch, given back with it, and refuse writes once they have run out", async () => {
+    const lease = { owner: "a", epoch: 3, expires: 30_000 };
+    expect(renewed(lease, 10_000, leaseTimings)).toEqual({ ...lease, expires: 40_000 });
+    expect(releasePut(key, lease)).toMatchObject({ tag: 3, expires: 0 });
+    const storage = memoryStorage();
+    await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease)] });
+    const held = (at: number, epoch: number) =>
+      storage.write({ checks: [fence(key, { ...lease, epoch }, at)], removals: [], puts: [] }).then(({ ok }) => ok);
+    expect(await Promise.all([held(29_999, 3), held(30_000, 3), held(0, 2), held(0, 4)])).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+  });
+
+  test("pin claims: what somebody claimed is free for whoever has the next epoch, and not for themselves again", () => {
+    const entry = { id: "i", input: { type: "message", message: user("x") }, turn: "t", at: 0 } as const;
+    expect(claimable({ ...entry, state: "pending", epoch: null }, 1)).toBe(true);
+    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 1)).toBe(false);
+    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 2)).toBe(true);
+  });
+});
+
+describe("[lash 85] input", () => {
+  async function running() {
+    const world = new World();
+    const door = gate();
+    const look = counting("look", { handler: () => door.wait() });
+    const model = worker("look");
+    const of = world.process(world.engine(model, { tools: [look.tool] }));
+    const turn = await of.start("hi", { id: "s1" });
+    await door.reached;
+    return { world, door, model, of, turn };
+  }
+
+  test("an id is accepted once: the same again is the same, other content is a conflict", async () => {
+    const { door, of, turn } = await running();
+    const first = await of.steer("s1", "quick", { id: "i1" });
+    expect(await of.steer("s1", "quick", { id: "i1" })).toEqual(first);
+    await expect(of.steer("s1", "slow", { id: "i1" })).rejects.toMatchObject({ reason: "conflict" });
+    door.open();
+    await turn.result;
+    expect(await of.steer("s1", "quick", { id: "i1" })).toEqual(first);
+    expect((await talk(of)).filter((line) => line === "user quick")).toHaveLength(1);
+  });
+
+  test("can be taken back until it is taken in, and says what became of it", async () => {
+    const { door, of, turn } = await running();
+    await of.steer("s1", "no", { id: "i1" });
+    await of.steer("s1", "yes", { id: "i2" });
+    expect(await of.withdraw("s1", "i1")).toBe("cancelled");
+    expect(await of.withdraw("s1", "i1")).toBe("already_cancelled");
+    expect(await of.withdraw("s1", "i9")).toBe("not_found");
+    door.open();
+    await turn.result;
+    expect(await of.withdraw("s1", "i2")).toBe("already_taken");
+    expect(await talk(of)).not.toContain("user no");
+  });
+
+  test("what is being claimed cannot be taken back; what a dead process claimed can", async () => {
+    const world = new World();
+    const door = gate();
+    const look = counting("look", { replay: "safe", handler: () => door.wait() });
+    const of = world.engine(worker("look"), { tools: [look.tool] });
+    const first = world.process(of, {
+      diesBefore: ({ batch }) => batch.removals.some(({ table }) => table === "inbox"),
+    });
+    await first.start("hi", { id: "s1" });
+    await door.reached;
+    await first.steer("s1", "wait", { id: "i1" });
+    door.open();
+    await first.died;
+    const second = world.process(of, { drive: false });
+    expect(await second.withdraw("s1", "i1")).toBe("already_claimed");
+  });
+
+  test("lesson 12: is a message of the conversation, unless it is said to be passing; causes are told as what happened elsewhere", async () => {
+    const { door, model, of, turn } = await running();
+    await of.steer("s1", { type: "message", message: user("keep this") });
+    await of.steer("s1", { type: "transient", message: user("not this") });
+    const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
+    await of.steer("s1", {
+      type: "cause",
+      cause: { id: "w1", eventType: "mail.received", origin, text: "You have mail." },
+    });
+    door.open();
+    await turn.result;
+    const asked = heard(model.asked[1]).join("\n");
+    for (const text of ["keep this", "not this", "You have mail."]) expect(asked).toContain(text);
+    const kept = (await talk(of)).join("\n");
+    expect(kept).toContain("keep this");
+    expect(kept).not.toContain("not this");
+  });
+
+  test("send is a reply, or steer while a turn runs", async () => {
+    const { door, of, turn } = await running();
+    expect((await of.send("s1", "quick")).turnId).toBe(turn.turnId);
+    door.open();
+    await turn.result;
+    const next = await of.send("s1", "more");
+    expect(next.turnId).not.toBe(turn.turnId);
+    expect((await next.result).text).toBe("Done.");
+  });
+
+  test("what is said in the very moment in which the turn ends is not lost: it becomes the next one", async () => {
+    const world = new World();
+    const door = gate();
+    const model = worker();
+    const isEnd = (write: Write): boolean => writes("journal")(write) && writes("sessions")(write);
+    const of = world.process(world.engine(model), { holds: (write) => (isEnd(write) ? door.wait() : null) });
+    const turn = await of.start("hi", { id: "s1" });
+    await door.reached;
+    await world.process(world.engine(model)).steer("s1", "wait!");
+    door.open();
+    await turn.result;
+    const isNext = ({ event, turnId }: RuntimeEvent) => event.type === "chat_completed" && turnId !== turn.turnId;
+    await readUntil(of.events("s1"), isNext);
+    expect(await talk(of)).toEqual(["user hi", "assistant Done.", "user wait!", "assistant Done."]);
+  });
+
+  test("a result is there when its turn has ended, also while the turn made of what was said too late still runs", async () => {
+    const world = new World();
+    const doors = [gate(), gate()];
+    let runs = 0;
+    const look = counting("look", { handler: () => doors[runs++]?.wait() });
+    const model = thinker(() => [call("look")]);
+    const of = world.process(world.engine(model, { tools: [look.tool] }));
+    const turn = await of.start("hi", { id: "s1", budgets: { steps: 1 } });
+    await doors[0]?.reached;
+    await of.steer("s1", "later");
+    doors[0]?.open();
+    expect(await turn.result).toMatchObject({ haltedReason: "budget", turnId: turn.turnId });
+    await doors[1]?.reached;
+    doors[1]?.open();
+    await of.attach("s1").result;
+  });
+});
+
+describe("[lash 86] tokens", () => {
+  const pay = counting("pay", { needsApproval: true });
+
+  async function waiting(...names: readonly string[]) {
+    const world = new World();
+    const ask = counting("ask", { handler: ({ n }) => askUser(`Which ${String(n)}?`, { answerAs: "tool_result" }) });
+    const model = thinker(({ messages }) =>
+      isFirst(messages) ? names.map((name, n) => call(name, { n }, `c${n}`)) : says("Done."),
+    );
+    const of = world.process(world.engine(model, { tools: [own, pay.tool, ask.tool] }));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    return { world, of, model };
+  }
+
+  test("complete one call, from anywhere, and are not stored as they are", async () => {
+    const { world, of } = await waiting("own");
+    const token = await of.token("s1", "c0");
+    expect(token).toMatch(/^[0-9a-f]{64}$/);
+    expect(await of.token("s1", "c0")).not.toBe(token);
+    expect(await world.everything(allTables)).not.toContain(token);
+    const elsewhere = world.process(world.engine(worker()), { owner: "webhook" });
+    const done = await elsewhere.complete(token, { type: "result", value: "by mail" });
+    if (done.type !== "completed") throw new Error(done.type);
+    await done.turn.result;
+    expect(await talk(of)).toContain("tool by mail");
+  });
+
+  test("work once: whoever is first has answered", async () => {
+    const { of } = await waiting("own");
+    const token = await of.token("s1", "c0");
+    const all = await Promise.all(["a", "b", "c"].map((value) => of.complete(token, { type: "result", value })));
+    expect(all.map(({ type }) => type).sort()).toEqual(["already_completed", "already_completed", "completed"]);
+    await of.attach("s1").result;
+    expect((await talk(of)).filter((line) => line.startsWith("tool"))).toHaveLength(1);
+    expect(await of.complete("guess", { type: "result", value: 1 })).toEqual({ type: "unknown" });
+  });
+
+  test("are revoked when the call has been answered otherwise, or the session is gone", async () => {
+    const { of } = await waiting("own", "own");
+    const tokens = [await of.token("s1", "c0"), await of.token("s1", "c1")];
+    await of.submitToolResults("s1", [["c0", "mine"]]);
+    expect(await of.complete(tokens[0] ?? "", { type: "result", value: 1 })).toEqual({ type: "revoked" });
+    await of.delete("s1");
+    expect(await of.complete(tokens[1] ?? "", { type: "result", value: 1 })).toEqual({ type: "revoked" });
+  });
+
+  test("are for this call with these arguments, and take what it may be answered with", async () => {
+    const { of } = await waiting("pay");
+    const token = await of.token("s1", "c0");
+    await expect(of.complete(token, { type: "result", value: "paid" })).rejects.toThrow(MisuseError);
+    const done = await of.complete(token, { type: "approve", by: "Ada" });
+    if (done.type !== "completed") throw new Error(done.type);
+    await done.turn.result;
+    expect(await talk(of)).toContain("tool pay: ok");
+    const manual = await waiting("own");
+    const other = await manual.of.token("s1", "c0");
+    await expect(manual.of.complete(other, { type: "approve" })).rejects.toThrow(/this token takes result/);
+    await expect(of.token("s1", "c0")).rejects.toMatchObject({ reason: "not_found" });
+  });
+
+  test("a token for a call that waits because a turn inside it does is for what that turn asked, and not for what it asks next", async () => {
+    const world = new World();
+    const inner = counting("inner", { needsApproval: true });
+    const childModel = thinker(({ messages }) => {
+      const results = messages.filter(({ role }) => role === "tool").length;
+      return results < 2 ? [call("inner", { euros: results === 0 ? 1 : 1000 })] : says("Found.");
+    });
+    const child = world.engine(childModel, { tools: [inner.tool] });
+    const outer = counting("outer", {
+      replay: "safe",
+      handler: async (_, { runChild }) => (await runChild(child, "x")).haltedReason,
+    });
+    const of = world.process(world.engine(worker("outer"), { tools: [outer.tool] }));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    const token = await of.token("s1", "c0");
+    await (
+      await of.decide("s1", "c0", { type: "approve" })
+    ).result;
+    expect((await sessionOf(of)).status).toBe("awaiting_tools");
+    expect(await of.complete(token, { type: "approve" })).toEqual({ type: "revoked" });
+    expect(inner.runs).toEqual([{ euros: 1 }]);
+  });
+
+  test("a token for the second of two questions answers the second", async () => {
+    const { of, model } = await waiting("ask", "ask");
+    const done = await of.complete(await of.token("s1", "c1"), { type: "answer", text: "the second" });
+    expect(done.type).toBe("completed");
+    expect((await sessionOf(of)).pendingQuestion).toBe("Which 0?");
+    await (
+      await of.reply("s1", "the first")
+    ).result;
+    expect(heard(model.asked[1]).slice(2, 4)).toEqual(["tool the first", "tool the second"]);
+  });
+});
+
+describe("[lash 87] a cancel is a command that is kept", () => {
+  test("it survives whoever runs the turn, and the one who asked, with who it was and why; the first one counts", async () => {
+    const world = new World();
+    const hand = handModel();
+    const first = world.process(world.engine(hand));
+    const turn = await first.start("hi", { id: "s1" });
+    await (await hand.call(1)).say("Half");
+    first.kill();
+    const asking = world.process(world.engine(hand), { drive: false });
+    const answer = asking.cancel("s1", { origin: "Ada", reason: "enough" });
+    const late = world.process(world.engine(hand), { drive: false }).cancel("s1", { origin: "Bob", reason: "me too" });
+    await world.leaseRunsOut();
+    const second = world.process(world.engine(hand));
+    await second.recover();
+    expect(await Promise.all([answer, late])).toEqual(["cancelled", "cancelled"]);
+    expect(await second.attach("s1", turn.turnId).result).toMatchObject({
+      outcome: { type: "cancelled", evidence: { origin: "Ada", reason: "enough" } },
+    });
+    expect(await second.cancel("s1", { turnId: turn.turnId ?? "" })).toBe("cancelled");
+  });
+
+  test("lesson 2: a turn that was cancelled before anybody drove it performs nothing, however slow the storage is", async () => {
+    const world = new World();
+    const model = worker();
+    const door = gate();
+    const isLook = ([query, ...more]: readonly Query[]) => query?.table === "cancels" && more.length === 0;
+    const accepting = world.process(world.engine(model), { drive: false });
+    const turn = await accepting.start("hi", { id: "s1" });
+    const answer = accepting.cancel("s1");
+    await world.clock.advance(0);
+    expect((await accepting.get("s1"))?.openTurn).toMatchObject({ status: "queued" });
+    const driving = world.process(world.engine(model), {
+      holdsRead: (queries) => (isLook(queries) ? door.wait() : null),
+    });
+    await driving.recover();
+    await world.clock.advance(1000);
+    door.open();
+    expect(await answer).toBe("cancelled");
+    expect(await turn.result).toMatchObject({ haltedReason: "cancelled" });
+    expect(model.asked).toEqual([]);
+  });
+
+  test("one that comes while the turn is being read is noticed", async () => {
+    const world = new World();
+    const hand = handModel();
+    const door = gate();
+    const of = world.process(world.engine(hand), {
+      holdsRead: (queries) => (queries.some(({ table }) => table === "contents") ? door.wait() : null),
+    });
+    const turn = await of.start("hi", { id: "s1" });
+    await door.reached;
+    const answer = of.cancel("s1");
+    await world.clock.advance(0);
+    door.open();
+    expect(await answer).toBe("cancelled");
+    expect(await turn.result).toMatchObject({ haltedReason: "cancelled" });
+  });
+
+  test("a reader that leaves is nothing", async () => {
+    const world = new World();
+    const hand = handModel();
+    const of = world.process(world.engine(hand));
+    const turn = await of.start("hi", { id: "s1" });
+    const one = await hand.call(1);
+    await one.say("Half");
+    await readUntil(turn.events, hasHeard("Half"));
+    expect(one.signal.aborted).toBe(false);
+    one.finish();
+    expect((await turn.result).text).toBe("Half");
+  });
+});
+
+describe("[lash 91] attempts in the stream", () => {
+  test("what a failed attempt said is taken back; every delta says of which attempt and part it is and from where on; a cursor goes on behind it", async () => {
+    const world = new World();
+    const hand = handModel();
+    const of = world.process(world.engine(hand, { retry: { afterOutput: true } }));
+    const turn = await of.start("hi", { id: "s1" });
+    const one = await hand.call(1);
+    await one.say("Helo");
+    const before = await readUntil(turn.events, hasHeard("Helo"));
+    one.fail();
+    await world.clock.advance(1000);
+    const two = await hand.call(2);
+    await two.say("Hel");
+    const middle = await readUntil(of.events("s1", { after: before.at(-1)?.cursor ?? "" }), hasHeard("Hel"));
+    await two.say("lo.");
+    two.finish();
+    await turn.result;
+    const after = await readAll(of.events("s1", { after: middle.at(-1)?.cursor ?? "", follow: false }));
+    expect(reading([...before, ...middle, ...after])).toMatchObject({ heard: ["Hello."], resets: 1 });
+    expect(middle.at(-1)?.delta).toEqual({ attempt: { epoch: 1, n: 2 }, part: "text/0", offset: 0 });
+    expect(middle.find(({ event }) => event.type === "retry_scheduled")?.event).toMatchObject({
+      effectId: `${turn.turnId}/0/model`,
+    });
+  });
+});
+
+describe("[lash 94] the ledger", () => {
+  test("has what was paid for, by source and model, with what turns inside tools cost; it only grows, and agrees with the session", async () => {
+    const world = new World();
+    const spent = { inputTokens: 5, outputTokens: 2 };
+    const child = world.engine(thinker(() => says("Found."), { inputTokens: 100, outputTokens: 0 }));
+    const dig = counting("dig", { handler: async (_, { runChild }) => (await runChild(child, "look")).haltedReason });
+    const model = thinker(({ messages }) => (messages.at(-1)?.role === "tool" ? says("Done.") : [call("dig")]), spent);
+    const of = world.process(world.engine(model, { tools: [dig.tool] }));
+    const sums: (number | null)[] = [];
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    sums.push((await of.usage("s1")).total.inputTokens);
+    await (
+      await of.reply("s1", "more")
+    ).result;
+    const { total, lines } = await of.usage("s1");
+    sums.push(total.inputTokens);
+    expect(sums).toEqual([110, 220]);
+    expect(lines.map(({ source, model: name, usage }) => [source, name, usage.inputTokens])).toEqual(
+      expect.arrayContaining([
+        ["model", "fake:m", 20],
+        ["tool", null, 200],
+      ]),
+    );
+    expect(lines).toHaveLength(2);
+    expect((await sessionOf(of)).usage).toMatchObject({ inputTokens: 220, outputTokens: total.outputTokens });
+  });
+
+  test("has a line once, whatever is replayed", async () => {
+    const world = new World();
+    const look = counting("look", { replay: "safe" });
+    const model = thinker(({ messages }) => (isFirst(messages) ? [call("look")] : says("Done.")), { inputTokens: 5 });
+    const of = world.engine(model, { tools: [look.tool] });
+    const first = world.process(of, { diesAfter: (write) => JSON.stringify(write).includes("look: ok") });
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await first.died;
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    await second.recover();
+    await second.attach("s1", turnId).result;
+    expect((await second.usage("s1")).total.inputTokens).toBe(10);
+    expect((await sessionOf(second)).usage.inputTokens).toBe(10);
+  });
+});
+
+describe("[lash 98] nothing happens beside the record", () => {
+  test("every model call and tool run, of a turn inside a tool too, has its row; a replay performs nothing", async () => {
+    const world = new World();
+    const inner = counting("inner");
+    const childModel = thinker(({ messages }) => (isFirst(messages) ? [call("inner")] : says("Found.")));
+    const child = world.engine(childModel, { tools: [inner.tool] });
+    const outer = counting("outer", { handler: async (_, { runChild }) => (await runChild(child, "x")).haltedReason });
+    const model = worker("outer");
+    const of = world.engine(model, { tools: [outer.tool] });
+    // It dies with everything on record but the end.
+    const first = world.process(of, { diesBefore: (write) => JSON.stringify(write).includes("chat_completed") });
+    const turn = await first.start("hi", { id: "s1" });
+    await first.died;
+    const performed = () =>
+      [model, childModel].map(({ asked }) => asked.length).concat(outer.runs.length, inner.runs.length);
+    expect(performed()).toEqual([2, 2, 1, 1]);
+    const asked = (await world.values("journal")).map((row) => JSON.stringify(row));
+    const count = (type: string) => asked.filter((row) => row.includes(`\\"type\\":\\"${type}\\"`)).length;
+    expect([count("call_model"), count("call_tool")]).toEqual([4, 2]);
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    await second.recover();
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+    expect(performed()).toEqual([2, 2, 1, 1]);
+  });
+});
+
+describe("[lash 100] what lasts may not rely on what does not", () => {
+  const engines = { default: new World().engine(worker()) };
+  const durable = memoryStorage({ durability: "durable", name: "disk" });
+  const volatile = memoryStorage({ name: "ram" });
+
+  test("a mixture is refused before anything happens, and the part that would not last is named", () => {
+    for (const part of ["journal", "store", "events"] as const) {
+      const host = { journal: durable, store: durable, events: durable, [part]: volatile };
+      expect(() => runtime({ host, engines })).toThrow(
+        expect.objectContaining({ reason: "volatile_storage", message: expect.stringMatching(`${part} in ram`) }),
+      );
+    }
+    expect(() => runtime({ host: volatile, engines, durability: "durable" })).toThrow(/journal in ram/);
+    expect(() => runtime({ host: volatile, engines })).not.toThrow();
+    expect(() => runtime({ host: durable, engines, durability: "durable" })).not.toThrow();
+  });
+});
+
+describe("lessons of lash's hard bugs", () => {
+  test("1: nothing that is stored of a turn differs when another process drives it: no id is made up beside the turn's own", async () => {
+    const stored = async (dies: boolean) => {
+      const world = new World();
+      const look = counting("look", { replay: "safe" });
+      const of = world.engine(worker("look"), { tools: [look.tool] });
+      const first = world.process(of, dies ? { diesAfter: writes("journal") } : {});
+      const turn = await first.start("hi", { id: "s1" });
+      if (dies) {
+        await first.died;
+        await world.leaseRunsOut();
+        await world.process(of).recover();
+      }
+      await world.process(of).attach("s1", turn.turnId).result;
+      const tablesOfTurn = ["journal", "entries", "events", "ledger", "turns"] as const;
+      const values = JSON.stringify(await Promise.all(tablesOfTurn.map((table) => world.values(table))));
+      const named = values.replaceAll(/turn-[0-9a-f]{20}/g, "turn").replaceAll(/(epoch":)\d/g, "$10");
+      // Digests of what has the turn's name in it.
+      return JSON.parse(named.replaceAll(/((?:hash|digest)\\*":\\*")\w+/g, "$1"));
+    };
+    expect(await stored(true)).toEqual(await stored(false));
+  });
+
+  test("21: a session that was deleted stays deleted, whoever still holds it; its id can begin anew", async () => {
+    const world = new World();
+    const door = gate();
+    const look = counting("look", { handler: () => door.wait() });
+    const of = world.process(world.engine(worker("look"), { tools: [look.tool] }));
+    const turn = await of.start("hi", { id: "s1" });
+    await door.reached;
+    await world.process(world.engine(worker())).delete("s1");
+    door.open();
+    await expect(turn.result).rejects.toMatchObject({ reason: "not_found" });
+    expect(await of.get("s1")).toBe(null);
+    expect(await world.rows("entries")).toEqual([]);
+    await expect(of.reply("s1", "still there?")).rejects.toMatchObject({ reason: "not_found" });
+    const anew = world.process(world.engine(worker()));
+    await (
+      await anew.start("ho", { id: "s1" })
+    ).result;
+    expect(await talk(anew)).toEqual(["user ho", "assistant Done."]);
+  });
+
+  test("24: a turn is accepted before anything is done for it: whoever dies right after that leaves a turn somebody finds", async () => {
+    const world = new World();
+    const model = worker();
+    const first = world.process(world.engine(model), { diesAfter: () => true });
+    void first.start("hi", { id: "s1" });
+    await first.died;
+    expect(model.asked).toEqual([]);
+    await world.leaseRunsOut();
+    const second = world.process(world.engine(model));
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect((await second.attach("s1").result).text).toBe("Done.");
+  });
+});
+
+describe("a deploy in the middle of a turn", () => {
+  test("the turn finishes on the instructions, tools, model and settings it began with; the next one has the new ones", async () => {
+    const world = new World();
+    const [look, pay] = [counting("look", { replay: "safe" }), counting("pay")];
+    const before = worker("look");
+    const first = world.process(
+      world.engine(before, {
+        instructions: "Old.",
+        model: "fake:old",
+        tools: [look.tool],
+        params: { temperature: 0.1 },
+      }),
+      { diesAfter: (write) => JSON.stringify(write).includes("look: ok") },
+    );
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await first.died;
+    await world.leaseRunsOut();
+    const after = worker("look");
+    const second = world.process(
+      world.engine(after, { instructions: "New.", model: "fake:new", tools: [pay.tool], params: { temperature: 0.9 } }),
+    );
+    await second.recover();
+    expect((await second.attach("s1", turnId).result).text).toBe("Done.");
+    const asked = (request: ModelRequest | undefined) => [
+      request?.model,
+      request?.tools.map(({ name }) => name),
+      heard(request)[0],
+      request?.temperature,
+    ];
+    expect(after.asked.map(asked)).toEqual([["fake:old", ["look"], "system Old.", 0.1]]);
+    await (
+      await second.reply("s1", "more")
+    ).result;
+    expect(asked(after.asked[1])).toEqual(["fake:new", ["pay"], "system New.", 0.9]);
+  });
+});

@@ -1,0 +1,284 @@
+// What outlives processes in a test: storages, time, and what was done outside. Processes come and die. One that died reads and writes nothing any
+// more, as if somebody had pulled the plug: no `finally` of its own changes anything.
+
+import type { JournalRow } from "../../src/runtime/stored.ts";
+import type { Adapter, Engine, FakeScript } from "everturn";
+import type { ToolDefinition } from "everturn/engine";
+import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
+import type {
+  Batch,
+  Host,
+  HostStorage,
+  Query,
+  Row,
+  Runtime,
+  RuntimeEvent,
+  RuntimeOptions,
+  TableName,
+} from "everturn/runtime";
+
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { startHistory } from "everturn/kernel";
+import { messageText, modelRef } from "everturn/model";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
+
+import { sha256 } from "../../src/runtime/digest.ts";
+import { readValue, writeValue } from "../../src/runtime/stored.ts";
+
+type Part = keyof Host;
+
+/** One write, and the storage it went to. */
+export type Write = { readonly part: Part; readonly batch: Batch };
+
+export type Process = Runtime & {
+  /** It is gone. */
+  readonly died: Promise<void>;
+  readonly kill: () => void;
+};
+
+type Circumstances = Partial<Omit<RuntimeOptions, "host" | "engines" | "clock">> & {
+  /** Engines it has besides the default one. */
+  readonly also?: RuntimeOptions["engines"];
+  /** It dies once this has been written, or before. */
+  readonly diesAfter?: (write: Write, count: number) => boolean;
+  readonly diesBefore?: (write: Write) => boolean;
+  /** What a read waits for. */
+  readonly holdsRead?: (queries: readonly Query[]) => Promise<void> | null;
+  /** What a write waits for. */
+  readonly holds?: (write: Write) => Promise<void> | null;
+  /** What a write comes to instead. */
+  readonly refuses?: (write: Write) => Error | null;
+};
+
+export class World {
+  readonly clock = handClock();
+  /** All that was written, by anybody. */
+  readonly writes: Write[] = [];
+  readonly #storages: { readonly [P in Part]: HostStorage };
+  readonly #isOne: boolean;
+
+  constructor({ split = false, storage = memoryStorage() }: { split?: boolean; storage?: HostStorage } = {}) {
+    this.#isOne = !split;
+    this.#storages = split
+      ? { journal: memoryStorage(), store: memoryStorage(), events: memoryStorage() }
+      : { journal: storage, store: storage, events: storage };
+  }
+
+  /** A process with this engine. */
+  process(of: Engine, circumstances: Circumstances = {}): Process {
+    const { diesAfter, diesBefore, holds, holdsRead, refuses, also = {}, ...options } = circumstances;
+    const death = deferred();
+    const life = { over: false, writes: 0 };
+    const kill = (): void => {
+      life.over = true;
+      death.resolve();
+    };
+    const mortal = (part: Part): HostStorage => {
+      const storage = this.#storages[part];
+      return {
+        ...storage,
+        read: async (queries) => {
+          if (life.over) return never();
+          await holdsRead?.(queries);
+          const rows = await storage.read(queries);
+          return life.over ? never() : rows;
+        },
+        write: async (batch) => {
+          const write = { part, batch };
+          if (!life.over && diesBefore?.(write) === true) kill();
+          if (life.over) return never();
+          await holds?.(write);
+          const refused = refuses?.(write) ?? null;
+          if (refused !== null) throw refused;
+          this.writes.push(write);
+          life.writes += 1;
+          const written = await storage.write(batch);
+          if (!life.over && diesAfter?.(write, life.writes) === true) kill();
+          return life.over ? never() : written;
+        },
+        watch: (changed) => storage.watch(() => (life.over ? undefined : changed())),
+      };
+    };
+    const host = this.#isOne
+      ? mortal("store")
+      : { journal: mortal("journal"), store: mortal("store"), events: mortal("events") };
+    const engines = { default: of, ...also };
+    return {
+      ...runtime({ host, engines, clock: this.clock, live: false, ...options }),
+      died: death.promise,
+      kill,
+    };
+  }
+
+  /** The time after which nobody holds what a dead process held. */
+  leaseRunsOut(): Promise<void> {
+    return this.clock.advance(31_000);
+  }
+
+  async rows(table: TableName, prefix: Query["prefix"] = []): Promise<readonly Row[]> {
+    const part: Part = table === "journal" ? "journal" : table === "events" || table === "pieces" ? "events" : "store";
+    const [rows = []] = await this.#storages[part].read([{ table, prefix }]);
+    return rows;
+  }
+
+  /** What rows say, without the envelope they are stored in. */
+  async values(table: TableName): Promise<readonly unknown[]> {
+    return (await this.rows(table)).map(({ value }) => JSON.parse(value).data);
+  }
+
+  /** The journal of a turn, in order: what was asked for, and what came back. */
+  async journal(turn: string | null): Promise<readonly { readonly asked: JsonObject; readonly row: JournalRow }[]> {
+    const rows = (await this.rows("journal")).filter(({ key }) => key[2] === turn);
+    return rows.map((stored) => {
+      const row = readValue("journal", stored);
+      return { asked: row.effect === null ? {} : JSON.parse(row.effect), row };
+    });
+  }
+
+  /** Everything that is stored anywhere, as text. */
+  async everything(tables: readonly TableName[]): Promise<string> {
+    const rows = await Promise.all(tables.map((table) => this.rows(table)));
+    return JSON.stringify(rows);
+  }
+
+  /** Makes a row of the journal one of an effect that the code would not ask for. It fits its own hash. */
+  async diverge(row: Row, change: (effect: string) => string): Promise<void> {
+    const recorded = readValue("journal", row);
+    const effect = change(recorded.effect ?? "");
+    if (effect === recorded.effect) throw new Error("nothing was changed");
+    const value = writeValue("journal", { ...recorded, effect, hash: await sha256(effect) });
+    await this.#storages.journal.write({ checks: [], removals: [], puts: [{ table: "journal", ...row, value }] });
+  }
+
+  /** Changes what a row says, behind everybody's back. */
+  async raw(table: TableName, row: Row, value: string): Promise<void> {
+    const part: Part = table === "journal" ? "journal" : "store";
+    await this.#storages[part].write({ checks: [], removals: [], puts: [{ table, ...row, value }] });
+  }
+
+  /** Puts a session there as another process would have left it. */
+  async put(id: string, session: Session<JsonObject>): Promise<void> {
+    const { entries, length, digest } = startHistory(session.thread.messages);
+    const head = { turn: null, lastTurn: null, sequence: 0, createdAt: 0, changedAt: 0, deleted: false };
+    const bare = { ...session, id, thread: { ...session.thread, messages: [] } };
+    const value = writeValue("sessions", { ...head, session: bare, length, digest });
+    const said = entries.map((message, place) => ({
+      table: "entries" as const,
+      key: ["", id, place],
+      tag: 0,
+      value: writeValue("entries", message),
+    }));
+    const puts = [{ table: "sessions" as const, key: ["", id], tag: 1, value }, ...said];
+    await this.#storages.store.write({ checks: [], removals: [], puts });
+  }
+
+  /** An engine on this world's clock. */
+  engine(adapter: Adapter, rest: Omit<Partial<Engine>, "context"> = {}): Engine {
+    return engine({ adapter, model: "fake:m", clock: this.clock, ...rest });
+  }
+}
+
+const never = (): Promise<never> => new Promise(() => undefined);
+
+/** A model that says what follows from what it is asked. It may be shared by processes. */
+export type Thinker = Adapter & { readonly asked: readonly ModelRequest[] };
+
+export function thinker(answer: (request: ModelRequest, call: number) => FakeScript, usage?: Partial<Usage>): Thinker {
+  const asked: ModelRequest[] = [];
+  return {
+    provider: "fake",
+    asked,
+    stream: (request, call) => {
+      asked.push(request);
+      const script = answer(request, asked.length);
+      return fake(usage === undefined ? { script } : { script, usage }).stream(request, call);
+    },
+  };
+}
+
+/** What a model is asked, a line a message. */
+export const heard = (request: ModelRequest | undefined): readonly string[] =>
+  (request?.messages ?? []).map((message) => `${message.role} ${messageText(message)}`);
+
+/** Says this, once so many tools have answered; calls these tools before. */
+export function worker(...names: readonly string[]): Thinker {
+  return thinker(({ messages }) => {
+    const results = messages.filter(({ role }) => role === "tool").length;
+    const name = names[results];
+    return name === undefined
+      ? [{ type: "text", text: "Done." }]
+      : [{ type: "tool_call", id: `c${results}`, name, arguments: { n: results } }];
+  });
+}
+
+export async function eventsOf(events: AsyncIterable<RuntimeEvent>): Promise<readonly RuntimeEvent[]> {
+  const read: RuntimeEvent[] = [];
+  for await (const event of events) read.push(event);
+  return read;
+}
+
+/** A tool that writes down how often it ran, and with what. */
+export function counting(name: string, rest: Partial<ToolDefinition<JsonObject>> = {}) {
+  const runs: JsonObject[] = [];
+  const { handler = () => `${name}: ok`, ...definition } = rest;
+  const described = { name, description: name, schema: { type: "object" }, ...definition } as const;
+  const run: typeof handler = (input, context) => {
+    runs.push(input);
+    return handler(input, context);
+  };
+  return { runs, tool: tool({ ...described, handler: run }) };
+}
+
+export const says = (text: string): FakeScript => [{ type: "text", text }];
+export const call = (name: string, args: JsonObject = {}, id = name): FakeScript[number] => {
+  return { type: "tool_call", id, name, arguments: args };
+};
+
+export const priced = (id: string) =>
+  modelRef({ provider: "fake", id, pricing: { input: 1, output: 1, cacheRead: null, cacheWrite: null } });
+
+/** Has the model said nothing yet? */
+export const isFirst = (messages: readonly Message[]): boolean => messages.every(({ role }) => role !== "assistant");
+
+/** What was said in a session, a line a message. */
+export async function talk(of: Process, id = "s1"): Promise<readonly string[]> {
+  return (await of.messages(id)).items.map((message) => `${message.role} ${messageText(message)}`);
+}
+
+export const sessionOf = async (of: Process, id = "s1"): Promise<Session<JsonObject>> => {
+  const view = await of.get(id);
+  if (view === null) throw new Error(`there is no session ${id}`);
+  return view.session;
+};
+
+export const writes = (table: string, name?: string) => (write: Write) =>
+  write.batch.puts.some((put) => put.table === table && (name === undefined || put.key.includes(name)));
+
+/** The first event of that kind. */
+export async function eventsUntil(events: AsyncIterable<RuntimeEvent>, type: TurnEvent["type"]): Promise<RuntimeEvent> {
+  for await (const event of events) if (event.event.type === type) return event;
+  throw new Error(`there was no ${type}`);
+}
+
+/** A door a test opens. */
+export function gate() {
+  const door = deferred();
+  const there = deferred();
+  return {
+    open: door.resolve,
+    /** Somebody stands before it. */
+    reached: there.promise,
+    wait: (): Promise<void> => {
+      there.resolve();
+      return door.promise;
+    },
+  };
+}
+
+function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  const resolvers: (() => void)[] = [];
+  const promise = new Promise<void>((resolve) => void resolvers.push(resolve));
+  return { promise, resolve: () => resolvers.forEach((resolve) => resolve()) };
+}

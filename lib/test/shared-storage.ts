@@ -1,0 +1,83 @@
+// One storage as several workers see it, for tests of what happens between them.
+
+import type { Batch, HostStorage } from "everturn/runtime";
+
+import { tables } from "everturn/runtime";
+
+/** A storage whose writes a test can hold back, as a process that is paused holds them back. */
+export type GatedStorage = HostStorage & {
+  readonly hold: () => void;
+  readonly release: () => void;
+  /** How many writes are held. */
+  readonly held: number;
+};
+
+/** `holds`: which writes can be held back; all of them, where it is not said. */
+export function gated(storage: HostStorage, holds: (batch: Batch) => boolean = () => true): GatedStorage {
+  let waiting: (() => void)[] | null = null;
+  return {
+    ...storage,
+    get held() {
+      return waiting?.length ?? 0;
+    },
+    hold: () => {
+      waiting ??= [];
+    },
+    release: () => {
+      const all = waiting ?? [];
+      waiting = null;
+      for (const go of all) go();
+    },
+    write: async (batch) => {
+      const held = waiting;
+      if (held !== null && holds(batch)) await new Promise<void>((resolve) => held.push(resolve));
+      return storage.write(batch);
+    },
+  };
+}
+
+/** A storage whose answers take a number of moments that depends on the seed: who is first is another one with each. */
+export function jittered(storage: HostStorage, random: () => number): HostStorage {
+  const moments = async () => {
+    for (let left = Math.floor(random() * 4); left > 0; left -= 1) {
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  };
+  return {
+    ...storage,
+    read: async (queries) => {
+      await moments();
+      const answers = await storage.read(queries);
+      await moments();
+      return answers;
+    },
+    write: async (batch) => {
+      await moments();
+      const written = await storage.write(batch);
+      await moments();
+      return written;
+    },
+  };
+}
+
+/** Numbers from 0 to 1 that depend on the seed alone. */
+export function seeded(seed: number): () => number {
+  let state = (seed * 2_654_435_769 + 1) >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Every row there is. */
+export async function everything(storage: HostStorage): Promise<{ readonly [table: string]: unknown }> {
+  const names = Object.keys(tables).filter(isTable);
+  const rows = await storage.read(names.map((table) => ({ table, prefix: [] })));
+  return Object.fromEntries(names.map((name, index) => [name, rows[index]]));
+}
+
+function isTable(name: string): name is keyof typeof tables {
+  return Object.hasOwn(tables, name);
+}

@@ -95,14 +95,23 @@ function outcomeOf(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
 
 /** The calls of the newest reply that made any, which nobody has answered since. An answer need not say which tool it is from. */
 export function openCalls({ entries, length }: TurnHistory): readonly OpenCall[] {
+  const known = answeredUpTo.get(entries) ?? 0;
+  const from = known <= length ? known : 0;
   const answers: ToolMessage[] = [];
-  for (let index = length - 1; index >= 0; index -= 1) {
+  for (let index = length - 1; index >= from; index -= 1) {
     const message = entries[index];
     if (message?.role === "tool") answers.unshift(message);
-    if (message?.role === "assistant" && message.toolCalls.length > 0) return unanswered(message.toolCalls, answers);
+    if (message?.role !== "assistant" || message.toolCalls.length === 0) continue;
+    const open = unanswered(message.toolCalls, answers);
+    if (open.length > 0) return open;
+    break;
   }
+  answeredUpTo.set(entries, length);
   return [];
 }
+
+// How far nothing is open, by the entries that histories share: what has been answered stays so, and is not looked through again.
+const answeredUpTo = new WeakMap<readonly Message[], number>();
 
 function unanswered(calls: readonly ToolCall[], answers: readonly ToolMessage[]): readonly OpenCall[] {
   const left = new Map<string, ToolMessage[]>();

@@ -338,3 +338,23 @@ describe("a turn that nobody can drive any more", () => {
     expect(await (await mended.reply("s", "again")).result).toMatchObject({ text: "one" });
   });
 });
+
+test("a question that nobody answers ends when its time is up, also one that is no pending call", async () => {
+  const clock = handClock();
+  const ask = tool({ name: "ask", description: "Asks.", schema: { type: "object" }, handler: () => askUser("Which?") });
+  const adapter = fake({ scripts: [[call("ask")], [says("then not")]] });
+  const sessions = sessionsOf(engine({ adapter, tools: [ask] }), { clock });
+  await (
+    await sessions.start("go", { id: "s", waits: { question: { afterMs: 3000 } } })
+  ).result;
+  expect(await sessions.get("s")).toMatchObject({ session: { status: "awaiting_user", pendingToolCalls: [] } });
+  const stop = new AbortController();
+  const working = sessions.work({ signal: stop.signal });
+  await clock.advance(2000);
+  expect(adapter.calls).toHaveLength(1);
+  await clock.advance(3000);
+  expect(await sessions.get("s")).toMatchObject({ session: { status: "completed" }, openTurn: null });
+  expect(JSON.stringify(adapter.calls[1]?.request.messages)).toContain("nobody answered in time");
+  stop.abort();
+  await working;
+});

@@ -284,7 +284,7 @@ export class Committer {
       puts: [
         releasePut(keyOf(this.#key), this.#lease),
         ...retainedPuts(this.#context, this.at, now),
-        ...openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now),
+        ...openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after),
       ],
     });
     return merge(...parts, this.#progressed({ ...progress, end: summaryOf(result) }));

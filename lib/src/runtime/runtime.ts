@@ -55,13 +55,13 @@ export type Runtime = {
   readonly continue: (id: string, message?: Message | null, options?: DurableOptions) => Promise<TurnHandle>;
   /** One reply and its tools. */
   readonly step: (id: string, options?: DurableOptions) => Promise<TurnHandle>;
-  /** Gives results of calls that wait. The one that answers the last of them lets the session go on, unless `continue` is `false`. */
+  /** Gives results of calls that wait. The one that answers the last of them lets the session go on, unless `continue` is `false`. Options are laid over those of the turn that asked. */
   readonly submitToolResults: (
     id: string,
     results: readonly (readonly [toolCallId: string, content: unknown])[],
     options?: DurableOptions & { readonly continue?: boolean },
   ) => Promise<TurnHandle>;
-  /** Consents to a call that waits for it, perhaps with other arguments, or refuses it. The last answer lets the session go on. */
+  /** Consents to a call that waits for it, perhaps with other arguments, or refuses it. The last answer lets the session go on. Options are laid over those of the turn that asked. */
   readonly decide: (
     id: string,
     toolCallId: string,
@@ -88,16 +88,23 @@ export type Runtime = {
 
   /** The session at its last boundary, and the turn that is open; `null` when there is none of that name. */
   readonly get: (id: string, options?: { readonly messages?: number | "all" }) => Promise<SessionView | null>;
-  /** Messages of a session, from a place on. */
+  /** Messages of a session: from behind the one of that number, counted from 0, or from where the last page's `next` said. */
   readonly messages: (
     id: string,
-    options?: { readonly after?: number; readonly limit?: number },
+    options?: { readonly after?: number | string; readonly limit?: number },
   ) => Promise<Page<Message>>;
-  /** Sessions, those that changed last first. */
+  /** Sessions, those that changed last first. One whose head cannot be read is left out: asking for it by its id says why. */
   readonly list: (options?: { readonly limit?: number; readonly after?: string }) => Promise<Page<SessionSummary>>;
-  /** Ends a session and forgets it: only that it was there is kept, so that nobody who still holds it can bring it back. */
+  /**
+   * Ends a session and forgets it, also one that cannot be read any more: only that it was there is kept, so that nobody who still holds it can bring
+   * it back. What is not found by the session goes later or says little: marks of journals to remove go when they are due, tokens hold ids and digests
+   * only, and what turns were pinned to (instructions, tools, settings) is kept by its content, which other sessions may share.
+   */
   readonly delete: (id: string) => Promise<void>;
-  /** A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. */
+  /**
+   * A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. What somebody consented to is not
+   * consented to twice: while a turn uses it, the call waits again in the fork, and each call there has a key of its own.
+   */
   readonly fork: (id: string, options?: { readonly id?: string; readonly at?: number }) => Promise<string>;
   /** What a session has cost, by what it was paid for and by model. */
   readonly usage: (id: string) => Promise<LedgerSum>;
@@ -109,14 +116,14 @@ export type Runtime = {
   /** A turn, from any process: the one that is open, or that one. */
   readonly attach: (id: string, turnId?: string | null) => TurnHandle;
 
-  /** A turn as one JSON value, for a file: the open one, the newest, or that one. `replayTurn` runs it again, offline. */
+  /** A turn as one JSON value, for a file: the open one, the newest, or that one. `replayTurn` runs it again, offline. A fork has none of its own at first. */
   readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
 
   // Completion from outside.
 
-  /** A token that completes this one call, once, and only while it waits with the arguments it has now. Give it to whoever is to answer. */
+  /** A token that completes this one call, or answers this one question, once, and only while it waits as it does now. Give it to whoever is to answer. */
   readonly token: (id: string, toolCallId: string) => Promise<string>;
-  /** Completes the call a token is for. Whoever is first has answered; later ones are told so, and nothing changes. */
+  /** Completes the call a token is for, with the arguments it has. Whoever is first has answered; later ones are told so, and nothing changes. */
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
 
   // Keeping turns going.

@@ -3,6 +3,7 @@
 import type { JsonObject, Session } from "../model/index.ts";
 import type { DecisionInput } from "../session/index.ts";
 import type { Changes } from "./changes.ts";
+import type { RuntimeContext } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
 import type { Row } from "./storage.ts";
 import type { Deadline } from "./stored.ts";
@@ -142,24 +143,32 @@ function asking(session: Session<JsonObject>, pendingToolCallId: string): Sessio
   return { ...session, pendingToolCallId };
 }
 
-/** How many waits are looked at in one go, and how many that could not be ended are looked past. */
+/** How many waits are looked at in one go, how many that could not be ended are looked past, and when those are tried again. */
 const expiredAtOnce = 64;
 const mostLeft = 1024;
+const againAfterMs = 2000;
+
+/** Waits that could not be ended here, and when to try again, by runtime. */
+const leftUntil = new WeakMap<RuntimeContext, ReadonlyMap<string, number>>();
 
 /** Ends waits whose time is up. Those that cannot be ended here and now are left: for whoever has their engine, or for later. */
 export async function expire(desk: Desk): Promise<number> {
-  const { store } = desk.context.host;
-  const now = desk.context.clock.now();
-  const left = new Set<string>();
+  const { context } = desk;
+  const now = context.clock.now();
+  const before = leftUntil.get(context);
+  const left = new Map<string, number>();
   for (let ended = 0; ;) {
     const limit = expiredAtOnce + left.size;
-    const [rows = []] = await store.read([{ table: "deadlines", prefix: [], before: now + 1, limit }]);
+    const [rows = []] = await context.host.store.read([{ table: "deadlines", prefix: [], before: now + 1, limit }]);
     const fresh = rows.filter(({ key }) => !left.has(JSON.stringify(key)));
     for (const row of fresh) {
-      const isOver = await expireOne(desk, row);
-      if (isOver) ended += 1;
-      else left.add(JSON.stringify(row.key));
+      const name = JSON.stringify(row.key);
+      const until = before?.get(name) ?? 0;
+      if (until > now) left.set(name, until);
+      else if (await expireOne(desk, row)) ended += 1;
+      else left.set(name, now + againAfterMs);
     }
+    leftUntil.set(context, left);
     if (rows.length < limit || left.size >= mostLeft || fresh.length === 0) return ended;
   }
 }

@@ -14,6 +14,7 @@ import { parseCursor } from "./cursor.ts";
 import { find, headOf, keyFor } from "./desk.ts";
 import { isElsewhere, isHandedOver } from "./pilots.ts";
 import { readEvents } from "./reader.ts";
+import { Ring } from "./ring.ts";
 import { readValue } from "./stored.ts";
 
 /** Which turn a handle is of: that one; the one that is open when somebody asks; none, because nothing was begun. */
@@ -121,17 +122,13 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
 /** Waits until a turn has ended, wherever it is driven. */
 async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
   const { store } = desk.context.host;
-  let changed = true;
-  let wake: (() => void) | null = null;
-  const unwatch = store.watch(() => {
-    changed = true;
-    wake?.();
-  });
+  const ring = new Ring(store);
+  const stop = desk.pilots.onLeaving(ring.ring);
   try {
     // The one that is open now, also if it has ended by the time it is looked at.
     const turn = await aimedAt(desk, key, aim);
     for (;;) {
-      changed = false;
+      ring.clear();
       if (turn !== null) await desk.pilots.landed(key, turn);
       const [heads = [], turns = [], leases = []] = await store.read([
         { table: "sessions", prefix: keyOf(key) },
@@ -151,14 +148,11 @@ async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnE
         });
       }
       if (error !== null && !isElsewhere(error)) throw error;
-      if (!changed) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
+      await ring.rung();
     }
   } finally {
-    unwatch();
+    stop();
+    ring.stop();
   }
 }
 

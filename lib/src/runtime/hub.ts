@@ -74,11 +74,6 @@ export class Hub {
     return this.#channels.get(session) ?? null;
   }
 
-  /** Lets whoever reads that session look again. */
-  wake(session: string): void {
-    this.#channels.get(session)?.wake();
-  }
-
   /** Calls back when that session begins to be driven here. */
   onOpen(session: string, listener: () => void): () => void {
     const listeners = this.#waiting.get(session) ?? new Set();

@@ -30,6 +30,7 @@ export class Pilots {
   readonly #flying = new Map<string, Piloted>();
   /** Why turns were left, by their names: the newest ones. */
   readonly #left = new Map<string, Left>();
+  readonly #leaving = new Set<() => void>();
   #closing = false;
 
   constructor(context: RuntimeContext) {
@@ -53,6 +54,12 @@ export class Pilots {
   async landed(key: SessionKey, turn: string): Promise<void> {
     const flown = this.#flying.get(nameOf(key));
     if (flown?.turn === turn) await flown.over;
+  }
+
+  /** Calls back when this process lets any turn go. */
+  onLeaving(listener: () => void): () => void {
+    this.#leaving.add(listener);
+    return () => this.#leaving.delete(listener);
   }
 
   /** Why this process let that turn go, if it did and nobody has had it since. */
@@ -155,7 +162,7 @@ export class Pilots {
       this.#left.set(name, { turn, error: why, at: this.#context.clock.now(), epoch: lease.epoch });
       const [oldest] = this.#left.keys();
       if (this.#left.size > 1000 && oldest !== undefined) this.#left.delete(oldest);
-      this.#context.hub.wake(name);
+      for (const listener of this.#leaving) listener();
       // A process that was held up for too long, and whose session nobody else took, goes on with it like anybody else: once. One that is held up
       // again would only begin the same work over and over.
       flown.claimedAgain = turn;

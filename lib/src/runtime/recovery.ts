@@ -17,6 +17,7 @@ import { countingRows } from "./journal.ts";
 import { ledgerPuts, usageOfRows } from "./ledger.ts";
 import { nextTurn } from "./next-turn.ts";
 import { isApart, tellLeft } from "./outbox.ts";
+import { Ring } from "./ring.ts";
 import { journalPut, retainedPuts } from "./rows.ts";
 import { readValue, writeValue } from "./stored.ts";
 import { summaryOf } from "./summary.ts";
@@ -67,38 +68,24 @@ export async function workUntil(
   { concurrency = 16, signal }: { readonly concurrency?: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { clock, host } = desk.context;
-  let changed = true;
-  let wake: (() => void) | null = null;
-  const unwatch = host.store.watch(() => {
-    changed = true;
-    wake?.();
-  });
-  const stop = () => wake?.();
-  signal.addEventListener("abort", stop);
+  const ring = new Ring(host.store);
+  signal.addEventListener("abort", ring.ring);
   try {
     while (!signal.aborted && !desk.pilots.closing) {
-      changed = false;
+      ring.clear();
       await pickUpAll(desk, concurrency, true).catch(() => 0);
       await expire(desk).catch(() => 0);
       await removeRetained(desk).catch(() => 0);
       if (signal.aborted || desk.pilots.closing) return;
       const timer = new AbortController();
-      if (!changed) {
-        await Promise.race([
-          new Promise<void>((resolve) => {
-            wake = resolve;
-          }),
-          clock.sleep(workEveryMs, timer.signal).catch(() => undefined),
-        ]);
-      }
+      await Promise.race([ring.rung(), clock.sleep(workEveryMs, timer.signal).catch(() => undefined)]);
       timer.abort();
-      wake = null;
       // Not at every write of a busy storage.
       await clock.sleep(workPauseMs, signal).catch(() => undefined);
     }
   } finally {
-    unwatch();
-    signal.removeEventListener("abort", stop);
+    ring.stop();
+    signal.removeEventListener("abort", ring.ring);
   }
 }
 

@@ -18,6 +18,7 @@ import { Committer, HandedOver } from "./committer.ts";
 import { engineOf, frozen, loadHistory, nameOf, readOne } from "./context.ts";
 import { runOptions } from "./durable-options.ts";
 import { loadTurn } from "./loaded-turn.ts";
+import { Ring } from "./ring.ts";
 import { readValue } from "./stored.ts";
 
 /** How often, at most, the storage is asked whether somebody wants a turn to stop. */
@@ -159,32 +160,22 @@ export class TurnRun {
   async #watchCancel(): Promise<void> {
     const { clock, host } = this.#context;
     const { signal } = this.#over;
+    const ring = new Ring(host.store);
     // One may have come between the reading of the turn and now.
-    let changed = true;
-    let ring: (() => void) | null = null;
-    const unwatch = host.store.watch(() => {
-      changed = true;
-      ring?.();
-    });
-    const stop = () => ring?.();
-    signal.addEventListener("abort", stop);
+    ring.ring();
+    signal.addEventListener("abort", ring.ring);
     try {
       while (!signal.aborted) {
-        if (!changed) {
-          await new Promise<void>((resolve) => {
-            ring = resolve;
-          });
-        }
-        ring = null;
-        changed = false;
+        await ring.rung();
+        ring.clear();
         if (signal.aborted) return;
         const row = await readOne(host.store, { table: "cancels", prefix: this.#committer.at }).catch(() => null);
         if (row !== null) return this.#take(row);
         await clock.sleep(cancelLookMs, signal).catch(() => undefined);
       }
     } finally {
-      unwatch();
-      signal.removeEventListener("abort", stop);
+      ring.stop();
+      signal.removeEventListener("abort", ring.ring);
     }
   }
 

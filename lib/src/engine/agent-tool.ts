@@ -55,6 +55,7 @@ export function agentTool<Inner extends CallerContext>(definition: AgentToolDefi
 
 function said(name: string, { finalResponse, haltedReason, metadata }: ChatResult): unknown {
   const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
-  if (haltedReason !== "error" && haltedReason !== "cancelled") return text;
+  const isAnswer = haltedReason === "completed" || text !== "";
+  if (isAnswer && haltedReason !== "error" && haltedReason !== "cancelled") return text;
   return fail(metadata.error?.message ?? `${name} stopped: ${haltedReason}`);
 }

@@ -56,8 +56,11 @@ export type Decision =
   | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null }
   | {
       readonly type: "forward";
+      /** What the tool ran with before it waited, where that is not what the model asked for. */
       readonly arguments: JsonObject | null;
       readonly by: string | null;
+      /** Which wait of which turn inside it was said to. */
+      readonly wait: string;
       readonly answer: ForwardedAnswer;
     };
 
@@ -104,6 +107,7 @@ export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", 
     type: required(oneOf(["forward"])),
     arguments: fallback(nullable(jsonObject), null),
     by: fallback(nullable(string), null),
+    wait: required(string),
     answer: required(forwardedShape),
   }),
 });

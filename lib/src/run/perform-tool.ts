@@ -6,7 +6,7 @@ import type { CallerContext, JsonObject } from "../model/index.ts";
 import type { Plan } from "./plan.ts";
 import type { Prepared } from "./prepare-tool.ts";
 import type { Answer } from "./tool-answer.ts";
-import type { ToolPorts } from "./tool-job.ts";
+import type { InnerWait, ToolPorts } from "./tool-job.ts";
 
 import { toolReturned, toolWaits } from "../kernel/index.ts";
 import { cutContent } from "./encode-result.ts";
@@ -14,7 +14,7 @@ import { prepareTool, recallPrepared } from "./prepare-tool.ts";
 import { ToolRun } from "./run-tool.ts";
 import { isSameJson, startedPolicy, startName } from "./start-mark.ts";
 import { ToolAnswers } from "./tool-answer.ts";
-import { ToolJob } from "./tool-job.ts";
+import { innerHints, ToolJob } from "./tool-job.ts";
 
 export async function performTool<Context extends CallerContext>(
   plan: Plan<Context>,
@@ -36,10 +36,21 @@ export async function performTool<Context extends CallerContext>(
     if (ready.type !== "ready") return returned(await answers.settle(ready, job), null);
     const run = new ToolRun(job, answers, ready.prepared, ready.args).run();
     const ran = await Promise.race([run, job.waiting]);
-    if (job.inner !== null) return toolWaits(id, job.inner.reason, { ...job.inner, spent: job.spent });
+    if (job.inner !== null) {
+      await job.waiting;
+      return waiting(job.inner, ready.args);
+    }
     return returned(await answers.settle(ran ?? (await run), job), ready.args);
   } finally {
     job.end();
+  }
+
+  /** A turn inside waits: the handler is told to stop, and what it ran with is kept for when it is run again. */
+  function waiting({ reason, question, opts, path }: InnerWait, ran: JsonObject): ToolWaits {
+    job.stop.abort(new DOMException("a turn inside this call waits for somebody", "AbortError"));
+    const told = innerHints(opts);
+    const kept = isSameJson(ran, call.arguments) ? told : { ...told, ran };
+    return toolWaits(id, reason, { question, path, opts: { ...opts, inner: kept }, spent: job.spent });
   }
 
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {

@@ -79,7 +79,9 @@ async function prepare<Context extends CallerContext>(
     return answers.failed("not_found", `nobody here can run the tool ${call.name}`);
   }
   try {
-    const hooked = decided === null ? await plan.hooks.beforeTool?.(call, context) : null;
+    // Run again because a turn inside went on: what was decided about it holds.
+    const again = decision?.type === "forward";
+    const hooked = decided === null && !again ? await plan.hooks.beforeTool?.(call, context) : null;
     if (hooked?.type === "deny") return answers.failed("denied", hooked.reason);
     if (hooked?.type === "skip") return answers.replaced(hooked.value);
     const given = decided ?? decision?.arguments ?? call.arguments;

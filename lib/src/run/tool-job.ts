@@ -8,6 +8,7 @@ import type { LiveOrigin, Scope, Sink } from "./ports.ts";
 import type { Slots } from "./slots.ts";
 
 import { addUsage, encodeToolValue, noUsage } from "../model/index.ts";
+import { jsonObject, read } from "../model/reading.ts";
 
 export type ToolPorts = {
   readonly sink: Sink;
@@ -28,6 +29,12 @@ export type ToolPorts = {
 
 /** What a turn inside a call waits for. */
 export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path">;
+
+/** What the hints of a call that waits say of the call inside it. */
+export function innerHints({ inner = {} }: JsonObject): JsonObject {
+  const found = read(jsonObject, inner);
+  return "value" in found ? found.value : {};
+}
 
 type LiveToolEvent =
   | { readonly type: "tool_execution_started"; readonly arguments: JsonObject }
@@ -50,6 +57,8 @@ export class ToolJob<Context extends CallerContext> {
   #ended = false;
   /** What a turn inside the call waits for, once one does. */
   inner: InnerWait | null = null;
+  /** How many turns inside the call are under way. */
+  #running = 0;
   #wake: () => void = () => undefined;
   /** Resolves when that is so. */
   readonly waiting: Promise<void> = new Promise((resolve) => {
@@ -117,10 +126,21 @@ export class ToolJob<Context extends CallerContext> {
 
   #children(): ToolContext["runChild"] {
     const book = (usage: Usage) => this.book(usage);
-    return this.ports.runChild(this.attempt, this.stop.signal, book, (waits) => {
+    const run = this.ports.runChild(this.attempt, this.stop.signal, book, (waits) => {
       this.inner ??= waits;
-      this.#wake();
     });
+    return async (...given) => {
+      // Nothing is begun in a call that waits.
+      if (this.inner !== null) throw new DOMException("a turn inside this call waits for somebody", "AbortError");
+      this.#running += 1;
+      try {
+        return await run(...given);
+      } finally {
+        this.#running -= 1;
+        // Those beside it come to their end first, or to a wait of their own: what they were paid for is not thrown away.
+        if (this.inner !== null && this.#running === 0) this.#wake();
+      }
+    };
   }
 
   #progress(): ToolContext["progress"] {

@@ -330,10 +330,12 @@ async function unspent(
   { session, turn, length }: SessionHead,
 ): Promise<Session<JsonObject>> {
   const own = session.pendingToolCalls.map((call): PendingToolCall => ({ ...call, idempotencyKey: null }));
-  if (turn === null) return { ...session, pendingToolCalls: own };
-  const row = await readOne(desk.context.host.store, { table: "starts", prefix: [...keyOf(key), turn] });
+  // What somebody consented to here is not consented to there.
+  if (turn === null && own.every(({ decision }) => decision === null)) return { ...session, pendingToolCalls: own };
+  const row =
+    turn === null ? null : await readOne(desk.context.host.store, { table: "starts", prefix: [...keyOf(key), turn] });
   // A turn that has said more has used what it began with: the results are among the messages.
-  const isUsed = row === null || length > readValue("starts", row).base;
+  const isUsed = turn !== null && (row === null || length > readValue("starts", row).base);
   if (isUsed) return { ...session, pendingToolCalls: [], suspendedCell: null };
   const pendingToolCalls = own.map((call): PendingToolCall => ({ ...call, decision: null }));
   const asked = pendingToolCalls.find(({ reason }) => reason === "question") ?? null;

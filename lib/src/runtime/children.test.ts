@@ -180,3 +180,89 @@ test("Q10 an agent as a tool may be run again, and its failure is the tool's", a
   expect(end.text).toBe("alone, then");
   expect((await sessions.get("s"))?.session.thread.messages[2]).toMatchObject({ role: "tool", code: "handler_failed" });
 });
+
+describe("Q10 what is said is for one wait of one turn", () => {
+  const wants = (to: string) => fake({ scripts: [[{ ...call("pay"), arguments: { to } }], [says(`${to} has it`)]] });
+  const spent: unknown[] = [];
+  const spend = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: (to) => {
+      spent.push(to);
+      return "paid";
+    },
+  });
+
+  /** A tool that runs two agents, one after the other or side by side; both want to pay. */
+  function pair(sideBySide: boolean, definition: { readonly needsApproval?: boolean } = {}) {
+    spent.length = 0;
+    const ran: unknown[] = [];
+    const [ann, bob] = [wants("ann"), wants("bob")].map((adapter) => engine({ adapter, tools: [spend] }));
+    const both = tool({
+      name: "both",
+      description: "Asks two.",
+      schema: { type: "object" },
+      replay: "safe",
+      ...definition,
+      handler: async (args, { runChild }) => {
+        ran.push(args);
+        if (ann === undefined || bob === undefined) throw new Error("two, not fewer");
+        if (sideBySide) return (await Promise.all([runChild(ann, "go"), runChild(bob, "go")])).map(textOf);
+        return [await runChild(ann, "go"), await runChild(bob, "go")].map(textOf);
+      },
+    });
+    const boss = fake({ scripts: [[{ ...call("both"), arguments: { n: 5000 } }], [says("settled")]] });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: boss, tools: [both] }) } });
+    return { sessions, ran };
+  }
+
+  const textOf = ({ finalResponse }: { readonly finalResponse: { readonly outputText: string | null } | null }) =>
+    finalResponse?.outputText ?? "";
+
+  test.each([
+    ["one after the other", false],
+    ["side by side", true],
+  ])("two turns in one call, %s: each is consented to by itself", async (_, sideBySide) => {
+    const { sessions } = pair(sideBySide);
+    const first = await begun(sessions);
+    const id = first.session.pendingToolCalls[0]?.id ?? "";
+    expect(first.session.pendingToolCalls).toMatchObject([{ opts: { inner: { arguments: { to: "ann" } } } }]);
+    const second = await (await sessions.decide("s", id, { type: "approve" })).result;
+    expect(spent).toEqual([{ to: "ann" }]);
+    expect(second.session.pendingToolCalls).toMatchObject([{ opts: { inner: { arguments: { to: "bob" } } } }]);
+    const end = await (await sessions.decide("s", id, { type: "approve" })).result;
+    expect(end.text).toBe("settled");
+    expect(spent).toEqual([{ to: "ann" }, { to: "bob" }]);
+    expect((await sessions.get("s"))?.session.thread.messages[2]?.content).toBe('["ann has it","bob has it"]');
+  });
+
+  test("a fork asks again: nothing that was said in one is heard in the other", async () => {
+    const { sessions } = pair(false);
+    await begun(sessions);
+    const fork = await sessions.fork("s");
+    const [waits] = (await sessions.get(fork))?.session.pendingToolCalls ?? [];
+    await (
+      await sessions.decide(fork, waits?.id ?? "", { type: "approve" })
+    ).result;
+    expect(spent).toEqual([]);
+  });
+
+  test("what the tool ran with after somebody edited it stays, however often it is run again", async () => {
+    const { sessions, ran } = pair(false, { needsApproval: true });
+    const first = await begun(sessions);
+    const id = first.session.pendingToolCalls[0]?.id ?? "";
+    const inner = await (await sessions.decide("s", id, { type: "approve", arguments: { n: 5 } })).result;
+    expect(inner.session.pendingToolCalls).toMatchObject([{ path: ["call_0"] }]);
+    const edited = sessions.decide("s", id, { type: "approve", arguments: { to: "eve" } });
+    await expect(edited).rejects.toThrow(/cannot be edited/);
+    await (
+      await sessions.decide("s", id, { type: "approve" })
+    ).result;
+    await (
+      await sessions.decide("s", id, { type: "approve" })
+    ).result;
+    expect(ran).toEqual([{ n: 5 }, { n: 5 }, { n: 5 }]);
+  });
+});

@@ -4,7 +4,6 @@
 import type { ChatOptions, Engine } from "../engine/index.ts";
 import type { CallTool } from "../kernel/index.ts";
 import type { CallerContext, ChatResult, ForwardedAnswer, Json, Session, Usage } from "../model/index.ts";
-import type { Shape } from "../model/reading.ts";
 import type { Committed, Inbox, JournalItem, Plan, PlanChild, Ports, RunInput, Scope } from "../run/index.ts";
 import type { InnerWait } from "../run/tool-job.ts";
 import type { RuntimeContext, SessionKey } from "./context.ts";
@@ -12,9 +11,10 @@ import type { Check, Key } from "./storage.ts";
 import type { JournalRow } from "./stored.ts";
 
 import { noUsage, session as newSession, user } from "../model/index.ts";
-import { forwardedShape, object, read, required, string } from "../model/reading.ts";
+import { forwardedShape, read } from "../model/reading.ts";
 import { planRun, readPinned, startRun } from "../run/index.ts";
 import { callerInbox } from "../run/memory-ports.ts";
+import { innerHints } from "../run/tool-job.ts";
 import { decisionsOf, hear } from "../session/answers.ts";
 import { applyChatResult, decide, submitToolResults } from "../session/index.ts";
 import { isOpen } from "../session/preconditions.ts";
@@ -56,9 +56,6 @@ export function childrenOf<Context extends CallerContext>(parent: Parent<Context
   };
 }
 
-/** What somebody said to a turn inside a call, and the effect that brought it. */
-type Heard = { readonly effectId: string; readonly answer: ForwardedAnswer };
-
 /** The turns of one conversation inside a call: one, and one more for each time it had to wait for somebody. */
 class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
   readonly #parent: Parent<Context>;
@@ -80,41 +77,37 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     waits: (waits: InnerWait) => void,
   ): Promise<ChatResult> {
     const { key } = this.#parent;
-    const own = await loadScope(this.#parent, [...keyOf(key), this.#base]);
-    // What earlier turns of the parent have paid for is theirs: counted when they waited.
-    let isOurs = effect.decision?.type !== "forward";
-    let said: Heard | null =
-      effect.decision?.type === "forward" ? { effectId: effect.id, answer: effect.decision.answer } : null;
+    const own = await loadScope(this.#parent, [...keyOf(key), this.#base], true);
+    const said = effect.decision?.type === "forward" ? effect.decision : null;
     let session: Session<Inner> | null = null;
     let answers = 0;
     for (let turn = 0; ; turn += 1) {
-      const chat = await this.#turn(own, turn, session ?? input);
-      if (isOurs) booked(chat.usage);
+      const chat = await this.#turn(own, turn, session ?? input, effect.id);
+      // What was begun under an earlier effect was paid for there, when that waited.
+      if (begunBy(own, this.#base, turn) === effect.id) booked(chat.usage);
       session = applyChatResult(session ?? newSession({ thread: chat.thread, context: this.#context }), chat);
       for (;;) {
         const open = openWait(session);
         if (open === null) break;
         const name = `answer/${answers}`;
-        const known = readHeard(own.find(this.#base, name));
-        const heard: Heard | null = known ?? said;
+        const wait = `${this.#base}#${answers}`;
+        const known = readAnswer(own.find(this.#base, name));
+        // What was said is for one wait, of one turn: any other asks for itself.
+        const heard = known ?? (said?.wait === wait ? said.answer : null);
         if (heard === null) {
-          waits(open);
+          waits(named(open, wait));
           throw new DOMException("a turn inside this call waits for somebody", "AbortError");
         }
         if (known === null) await own.record(this.#base, name, heard);
-        if (heard.effectId === effect.id) {
-          isOurs = true;
-          said = null;
-        }
         answers += 1;
-        session = await this.#answered(session, open, heard.answer);
+        session = await this.#answered(session, open, heard);
       }
       if (!goesOn(chat)) return chat;
     }
   }
 
   /** One turn: from its record as far as that goes. */
-  async #turn(own: Scope, index: number, from: RunInput | Session): Promise<ChatResult> {
+  async #turn(own: Scope, index: number, from: RunInput | Session, effectId: string): Promise<ChatResult> {
     const turnId = `${this.#base}/${index}`;
     const known = own.find(this.#base, `pinned/${index}`);
     const pinned = known === null ? null : readPinned(known);
@@ -129,7 +122,10 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     } as const;
     const options = { requestId: turnId, ...this.#said };
     const plan = planRun(this.#engine, isSession(from) ? from.thread : from, options, details);
-    if (known === null) await own.record(this.#base, `pinned/${index}`, plan.pinned);
+    if (known === null) {
+      await own.record(this.#base, `begun/${index}`, effectId);
+      await own.record(this.#base, `pinned/${index}`, plan.pinned);
+    }
     const ports = await childPorts(this.#parent, turnId, callerInbox(plan));
     const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope });
     return (await startRun(plan, () => ports, nested).result).chat;
@@ -177,15 +173,27 @@ function isSession(from: RunInput | Session): from is Session {
   return typeof from === "object" && "status" in from;
 }
 
-function readHeard(stored: Json): Heard | null {
-  const found = stored === null ? null : read(heardShape, stored);
+function readAnswer(stored: Json): ForwardedAnswer | null {
+  const found = stored === null ? null : read(forwardedShape, stored);
   return found !== null && "value" in found ? found.value : null;
 }
 
-const heardShape: Shape<Heard> = object<Heard>({ effectId: required(string), answer: required(forwardedShape) });
+/** The effect under which a turn inside a call was begun. */
+function begunBy(own: Scope, base: string, turn: number): Json {
+  return own.find(base, `begun/${turn}`);
+}
 
-/** What was written down under a turn, and how more is. */
-async function loadScope<Context extends CallerContext>(parent: Parent<Context>, at: Key): Promise<Scope> {
+/** The wait with a name of its own, in the hints of the call that waits for it. */
+function named(wait: InnerWait, name: string): InnerWait {
+  return { ...wait, opts: { ...wait.opts, inner: { ...innerHints(wait.opts), wait: name, ran: null } } };
+}
+
+/** What was written down under a turn, and how more is. `remembers`: what this process writes is found too. */
+async function loadScope<Context extends CallerContext>(
+  parent: Parent<Context>,
+  at: Key,
+  remembers = false,
+): Promise<Scope> {
   const { store } = parent.context.host;
   const [found = []] = await store.read([{ table: "records", prefix: at }]);
   const records = new Map<string, Json>(
@@ -198,6 +206,7 @@ async function loadScope<Context extends CallerContext>(parent: Parent<Context>,
       const batch = { checks: [parent.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
       const written = await store.write(batch);
       if (!written.ok) throw parent.lost();
+      if (remembers) records.set(JSON.stringify([effectId, name]), value);
     },
   };
 }
@@ -238,6 +247,8 @@ async function childPorts<Context extends CallerContext>(
       live: () => undefined,
       commit: async (_, __, item): Promise<Committed> => {
         if (item === null || journal.replayed !== null) return "replayed";
+        // That it was stopped is for the call around it to say: when that is run again, this goes on from what it had.
+        if (item.type === "cancel") return "fresh";
         await put(await rowOf(item));
         return "fresh";
       },
@@ -245,20 +256,26 @@ async function childPorts<Context extends CallerContext>(
   };
 }
 
-/** What turns inside a call had cost when the process died, by the names they are written down under: paid for, whatever becomes of the call. */
+/**
+ * What turns inside a call had cost when the process died, by the names they are written down under: paid for, whatever becomes of the call. Those that
+ * were begun under another effect were counted there.
+ */
 export async function childUsage(
   context: RuntimeContext,
   key: SessionKey,
-  idempotencyKey: string,
+  { id, idempotencyKey }: CallTool,
   names: readonly string[],
 ): Promise<Usage> {
   let sum = noUsage;
   for (const name of names) {
-    for (let turn = 0; ; turn += 1) {
-      const at = [...keyOf(key), `${idempotencyKey}/${name}/${turn}`];
+    const base = `${idempotencyKey}/${name}`;
+    const [records = []] = await context.host.store.read([{ table: "records", prefix: [...keyOf(key), base, base] }]);
+    for (const row of records) {
+      const [, index] = /^begun\/(\d+)$/.exec(String(row.key[4])) ?? [];
+      if (index === undefined || readValue("records", row) !== id) continue;
+      const at = [...keyOf(key), `${base}/${index}`];
       const [rows = []] = await context.host.journal.read([{ table: "journal", prefix: at }]);
-      if (rows.length === 0) break;
-      const stored = rows.map((row) => readValue("journal", row));
+      const stored = rows.map((one) => readValue("journal", one));
       sum = usageOfRows(stored, sum);
     }
   }

@@ -2,7 +2,16 @@
 // session, what readers are told. On one storage that is one write. On several it is three, each repeatable: what was settled and not
 // committed, or committed and not told, is made up for when the turn is replayed.
 
-import type { CheckpointDelivery, Effect, EffectResponse, Transition, Turn, TurnHistory } from "../kernel/index.ts";
+import type {
+  CheckpointDelivery,
+  Effect,
+  EffectResponse,
+  ToolReturned,
+  ToolWaits,
+  Transition,
+  Turn,
+  TurnHistory,
+} from "../kernel/index.ts";
 import type { ChatResult, Json, JsonObject, Message, Session, TurnEvent } from "../model/index.ts";
 import type { Committed, JournalItem, LiveOrigin, Ports, Scope } from "../run/index.ts";
 import type { Changes } from "./changes.ts";
@@ -118,10 +127,8 @@ export class Committer {
 
   /** What turns inside a call had cost when the process died is booked with what answers the call (Q10). */
   async #finish(effect: Effect, response: EffectResponse): Promise<EffectResponse> {
-    if (effect.type !== "call_tool" || response.type !== "tool_returned") return response;
-    const { outcome } = response;
-    if (outcome.type !== "failure" || outcome.failure.reason !== "outcome_unknown") return response;
-    const usage = await childUsage(this.#context, this.#key, effect.idempotencyKey, this.#childrenOf(effect.id));
+    if (effect.type !== "call_tool" || !isUnknown(response)) return response;
+    const usage = await childUsage(this.#context, this.#key, effect, this.#childrenOf(effect.id));
     const spent = addUsage(response.spent, usage);
     return spent.ok ? { ...response, spent: spent.value } : response;
   }
@@ -554,4 +561,11 @@ export class Committer {
 
 function isOver({ status }: TurnProgress): boolean {
   return status === "ended" || status === "parked";
+}
+
+/** Does nobody know what became of the call? */
+function isUnknown(response: EffectResponse): response is ToolReturned | ToolWaits {
+  if (response.type === "tool_waits") return response.reason === "outcome_unknown";
+  if (response.type !== "tool_returned") return false;
+  return response.outcome.type === "failure" && response.outcome.failure.reason === "outcome_unknown";
 }

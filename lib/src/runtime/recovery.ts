@@ -68,6 +68,12 @@ export async function workUntil(
   { concurrency = 16, signal }: { readonly concurrency?: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { clock, host } = desk.context;
+  if (!(signal instanceof AbortSignal) || !(concurrency >= 1)) {
+    throw new MisuseError(
+      "invalid_argument",
+      "work: give it a signal that says when to stop, and a concurrency of 1 or more",
+    );
+  }
   const ring = new Ring(host.store);
   signal.addEventListener("abort", ring.ring);
   try {

@@ -6,6 +6,7 @@ import type {
   CallerContext,
   Decision,
   ForwardedAnswer,
+  JsonObject,
   PendingToolCall,
   Session,
   SessionStatus,
@@ -13,6 +14,7 @@ import type {
   ToolOutcome,
   UserMessage,
 } from "../model/index.ts";
+import type { Shape } from "../model/reading.ts";
 
 import { resolveTools } from "../engine/index.ts";
 import { callDecision } from "../kernel/index.ts";
@@ -27,7 +29,17 @@ import {
   SessionError,
   toolResult,
 } from "../model/index.ts";
-import { decisionShape, read } from "../model/reading.ts";
+import {
+  decisionShape,
+  fallback,
+  jsonObject,
+  nullable,
+  object,
+  optional,
+  read,
+  required,
+  string,
+} from "../model/reading.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { asking, nextQuestion } from "./project.ts";
 
@@ -72,7 +84,14 @@ export async function decide<Context extends CallerContext>(
   checkStatus(session, "decide", null);
   const decision = wholeDecision(given);
   const call = pendingCall(session, toolCallId, decision.type);
-  if (call.path.length > 0) return settled(forwarded(session, call, decision), false);
+  if (call.path.length > 0) {
+    if (decision.type === "approve" && decision.arguments !== null) {
+      throw new MisuseError("invalid_argument", "decide: the arguments of a call inside a tool cannot be edited", {
+        path: ["arguments"],
+      });
+    }
+    return settled(forwarded(session, call, decision), false);
+  }
   if (decision.type === "approve" && decision.arguments !== null) {
     const tool = resolveTools(engine, {}).find(({ name }) => name === call.name);
     const prepared = tool === undefined ? null : await tool.prepare(decision.arguments);
@@ -105,13 +124,42 @@ function decidedAs<Context extends CallerContext>(
   return { ...session, pendingToolCalls };
 }
 
+/** What the hints of such a call say of the turn inside it. */
+const innerShape: Shape<InnerHints> = object<InnerHints>({
+  wait: required(string),
+  ran: fallback(nullable(jsonObject), null),
+  name: optional(string),
+  arguments: optional(nullable(jsonObject)),
+});
+
+type InnerHints = {
+  /** Which wait of which turn. */
+  readonly wait: string;
+  /** What the tool ran with, where that is not what the model asked for. */
+  readonly ran: JsonObject | null;
+  /** The call inside. */
+  readonly name?: string;
+  readonly arguments?: JsonObject | null;
+};
+
 /** What is said to a call inside a tool is kept with the call of the tool: the turn that goes on hands it in (Q10). */
 function forwarded<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,
   answer: ForwardedAnswer,
 ): Session<Context> {
-  return decidedAs(session, call, { type: "forward", arguments: null, by: null, answer });
+  const found = read(innerShape, call.opts["inner"]);
+  if (!("value" in found)) {
+    throw new MisuseError(
+      "invalid_argument",
+      `the call "${call.id}" waits for a turn inside it, and does not say which`,
+      {
+        path: ["opts", "inner"],
+      },
+    );
+  }
+  const { wait, ran } = found.value;
+  return decidedAs(session, call, { type: "forward", arguments: ran, by: null, wait, answer });
 }
 
 export type DecisionInput =

@@ -169,6 +169,15 @@ function planOf<Context extends CallerContext>(
   verb: "chat" | "step",
 ): Plan<Context> {
   const { id, thread, context, suspendedCell } = session;
+  if (session.pendingToolCalls.some(({ decision }) => decision?.type === "forward")) {
+    throw new MisuseError(
+      "invalid_status",
+      `${verb}: a turn inside a tool waited; only the durable runtime can go on with it`,
+      {
+        path: ["pendingToolCalls"],
+      },
+    );
+  }
   const said = { ...options, context: options.context ?? context };
   return planRun(engine, thread, said, {
     verb,

@@ -109,7 +109,9 @@ export async function decide<Context extends CallerContext>(
 export function wholeDecision(given: unknown): Exclude<Decision, { readonly type: "forward" }> {
   const found = read(decisionShape, given);
   if ("value" in found && found.value.type !== "forward") return found.value;
-  const [first] = "issues" in found ? found.issues : [];
+  // That something is handed on is nobody's to say but the runtime's.
+  const isForward = typeof given === "object" && given !== null && "type" in given && given.type === "forward";
+  const [first] = "issues" in found && !isForward ? found.issues : [];
   const why =
     first === undefined || first.path[0] === "type" ? "the type has to be approve or deny" : renderIssue(first);
   throw new MisuseError("invalid_argument", `a decision: ${why}`, { path: first?.path ?? ["type"] });

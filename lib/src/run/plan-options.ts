@@ -22,18 +22,23 @@ export function checkCall(engine: unknown, options: unknown): void {
   }
 }
 
+/** Settings a request has fields for. */
+const requestFields = [
+  "toolChoice",
+  "parallelToolCalls",
+  "temperature",
+  "topP",
+  "maxTokens",
+  "stopSequences",
+  "seed",
+  "reasoning",
+  "promptCache",
+  "metadata",
+] as const;
+
 const optionNames: ReadonlySet<string> = new Set<keyof ChatOptions>([
-  ...([
-    "toolChoice",
-    "parallelToolCalls",
-    "temperature",
-    "topP",
-    "maxTokens",
-    "stopSequences",
-    "seed",
-    "reasoning",
-  ] as const),
-  ...(["promptCache", "options", "metadata", "providerTools", "model", "responseFormat", "output", "repair"] as const),
+  ...requestFields,
+  ...(["options", "providerTools", "model", "responseFormat", "output", "repair"] as const),
   ...([
     "adapterOptions",
     "params",
@@ -87,19 +92,6 @@ export function checkedOnToolError(policy: OnToolError): OnToolError {
     path: ["onToolError"],
   });
 }
-
-const requestFields = [
-  "toolChoice",
-  "parallelToolCalls",
-  "temperature",
-  "topP",
-  "maxTokens",
-  "stopSequences",
-  "seed",
-  "reasoning",
-  "promptCache",
-  "metadata",
-] as const;
 
 /** Settings by name: those a request has fields for, and what goes into the provider's body as it is. */
 export function requestParams(

@@ -2,9 +2,10 @@
 
 import type { Engine } from "../engine/index.ts";
 import type { TurnHistory } from "../kernel/index.ts";
-import type { Json, JsonObject, Message, Session, UserMessage } from "../model/index.ts";
+import type { JsonObject, Message, Session, UserMessage } from "../model/index.ts";
 import type { DecisionInput } from "../session/index.ts";
 import type { Verb } from "../session/preconditions.ts";
+import type { AcceptedKey } from "./accepted-keys.ts";
 import type { Changes } from "./changes.ts";
 import type { Host, SessionKey } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
@@ -12,7 +13,7 @@ import type { Put } from "./storage.ts";
 import type { SessionHead } from "./stored.ts";
 import type { DurableOptions, StartOptions, TurnHandle } from "./types.ts";
 
-import { canonicalJson, startHistory } from "../kernel/index.ts";
+import { startHistory } from "../kernel/index.ts";
 import {
   fromMessages,
   message as checkedMessage,
@@ -27,8 +28,9 @@ import { planRun } from "../run/index.ts";
 import { decisionsOf, hear } from "../session/answers.ts";
 import { decide as decideCall, submitToolResults as submitResults } from "../session/index.ts";
 import { checkStatus, isOpen } from "../session/preconditions.ts";
+import { acceptedKey, once } from "./accepted-keys.ts";
 import { merge, nothing } from "./changes.ts";
-import { engineOf, keyOf, nameOf, readOne } from "./context.ts";
+import { engineOf, keyOf, nameOf } from "./context.ts";
 import { entryPuts, extended, find, historyOf, keyFor, lastEngine, lastStart, leaseRow } from "./desk.ts";
 import { randomText, sha256 } from "./digest.ts";
 import { checkOptions, runOptions, storedOptions, storedStartOptions } from "./durable-options.ts";
@@ -50,9 +52,6 @@ type Wanted = {
   /** What else has to be written with it. */
   readonly also?: Changes;
 };
-
-/** A key, and a digest of what was said under it. */
-type AcceptedKey = { readonly name: string; readonly digest: string };
 
 /** Begins a session with words, messages or a whole session, and drives it. */
 export async function start(
@@ -367,44 +366,6 @@ async function newTurn(
   });
 }
 
-/** Accepts a verb, unless it was accepted under that key: before, or by somebody else in this very moment. */
-async function once(
-  desk: Desk,
-  session: SessionKey,
-  key: string | undefined,
-  content: unknown,
-  accepting: () => Promise<TurnHandle>,
-): Promise<TurnHandle> {
-  const known = await knownHandle(desk, session, key, content);
-  if (known !== null) return known;
-  try {
-    return await accepting();
-  } catch (error) {
-    const now = await knownHandle(desk, session, key, content);
-    if (now === null) throw error;
-    return now;
-  }
-}
-
-async function knownHandle(
-  desk: Desk,
-  session: SessionKey,
-  key: string | undefined,
-  content: unknown,
-): Promise<TurnHandle | null> {
-  if (key === undefined) return null;
-  const row = await readOne(desk.context.host.store, { table: "accepted", prefix: [...keyOf(session), key] });
-  if (row === null) return null;
-  const accepted = readValue("accepted", row);
-  if (accepted.digest !== (await contentDigest(content))) throw otherContent(key);
-  return handle(desk, session, accepted.turn, { sequence: 0, position: null });
-}
-
-/** What is kept of a key that was given with a verb: with other content it is a conflict. */
-async function acceptedKey(key: string | undefined, content: unknown): Promise<AcceptedKey | null> {
-  return key === undefined ? null : { name: key, digest: await contentDigest(content) };
-}
-
 function checkFree({ key, head, version }: Found, wanted: number | undefined): void {
   if (wanted !== undefined && wanted !== version) {
     throw new RuntimeError("conflict", {
@@ -413,31 +374,11 @@ function checkFree({ key, head, version }: Found, wanted: number | undefined): v
     });
   }
   if (head.turn === null) return;
+  const isParked = head.session.status === "error";
   throw new RuntimeError("conflict", {
-    message: `a turn (${head.turn}) is open in session ${key.session}; wait for it, steer it, or cancel it`,
+    message: `a turn (${head.turn}) is ${isParked ? "parked" : "open"} in session ${key.session}; ${isParked ? "recover the session" : "wait for it, steer it, or cancel it"}`,
     metadata: { turnId: head.turn },
   });
-}
-
-export function otherContent(key: string): RuntimeError {
-  return new RuntimeError("conflict", {
-    message: `something else was accepted under the key ${JSON.stringify(key)}; a key is for one content`,
-    metadata: { key },
-  });
-}
-
-/** Of what was said, in whatever order its fields were set. */
-export async function contentDigest(content: unknown): Promise<string> {
-  return sha256(canonicalJson(plainJson(content)));
-}
-
-/** What JSON keeps of a value. */
-function plainJson(content: unknown): Json {
-  try {
-    return JSON.parse(JSON.stringify(content) ?? "null");
-  } catch (cause) {
-    throw new MisuseError("not_serializable", "what is said under a key has to be JSON", { cause });
-  }
 }
 
 function sessionOf(

@@ -6,6 +6,7 @@ import type {
   CheckpointDelivery,
   Effect,
   EffectResponse,
+  SlottedCall,
   ToolReturned,
   ToolWaits,
   Transition,
@@ -72,6 +73,8 @@ export class Committer {
   /** What was written down inside effects: by whoever had the turn before, and by this process. */
   readonly #before: ReadonlyMap<string, Json>;
   readonly #mine = new Set<string>();
+  /** The calls whose start has been marked. */
+  #marked: readonly SlottedCall[] | null = null;
   /** What becomes known once the write under way has succeeded. */
   #pending: {
     readonly head: SessionHead;
@@ -352,6 +355,10 @@ export class Committer {
 
   /** Start marks of tools that begin at once: with the write of what caused them (Q3). */
   #marks(turn: Turn): readonly Put[] {
+    const { phase } = turn;
+    // Once for all calls that begin together: working them all out again at each answer would grow with the square of them.
+    if (phase.type !== "awaiting_tools" || phase.calls === this.#marked) return [];
+    this.#marked = phase.calls;
     if (this.#start.options["maxConcurrency"] !== undefined) return [];
     return pendingEffects(turn).flatMap((effect) => {
       const mark = this.#markOf(effect, turn);

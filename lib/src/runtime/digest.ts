@@ -13,10 +13,14 @@ async function webHash(text: string): Promise<string> {
 
 /** Node's own, found without an import that would keep the file from being loaded elsewhere. */
 function nodeHash(): ((text: string) => string) | null {
-  const { process } = globalThis as { readonly process?: NodeProcess };
-  const crypto = process?.getBuiltinModule?.("node:crypto");
+  const platform: object = globalThis;
+  const crypto = hasProcess(platform) ? platform.process?.getBuiltinModule?.("node:crypto") : undefined;
   if (crypto === undefined) return null;
   return (text) => crypto.createHash("sha256").update(text).digest("hex");
+}
+
+function hasProcess(platform: object): platform is { readonly process?: NodeProcess } {
+  return "process" in platform && typeof platform.process === "object";
 }
 
 type NodeProcess = { readonly getBuiltinModule?: (name: "node:crypto") => NodeCrypto | undefined };

@@ -20,7 +20,8 @@ import {
 import { isPlainObject, read } from "../model/reading.ts";
 import { planRun } from "../run/index.ts";
 import { checkStatus } from "../session/preconditions.ts";
-import { accept, contentDigest, drivenContent, otherContent, reply } from "./accept.ts";
+import { accept, drivenContent, reply } from "./accept.ts";
+import { contentDigest, otherContent } from "./accepted-keys.ts";
 import { merge } from "./changes.ts";
 import { engineOf, keyOf, readOne } from "./context.ts";
 import { find, headOf, historyOf, keyFor, lastStart } from "./desk.ts";

@@ -7,7 +7,9 @@ export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
-    include: ["lib/src/**/*.test.ts", "lib/test/**/*.test.ts"],
+    include: ["lib/src/**/*.test.ts", "lib/test/**/*.test.ts", "apps/*/{src,test}/**/*.test.ts"],
     testTimeout: 30_000,
+    // What these find under "source" is TypeScript too, which Node does not load by itself.
+    server: { deps: { inline: [/\/node_modules\/(?:ai|@ai-sdk|eventsource-parser)\//] } },
   },
 });

@@ -4,7 +4,8 @@ import { parseDotenv } from "../engine/index.ts";
 export function readDotenv(path: true | string): () => Promise<{ readonly [name: string]: string }> {
   return async () => {
     try {
-      const { readFile } = await import("node:fs/promises");
+      // Asked for by name: an import, even a late one, would be something that bundlers for elsewhere cannot find.
+      const { readFile } = process.getBuiltinModule("node:fs/promises");
       return parseDotenv(await readFile(path === true ? ".env" : path, "utf8"));
     } catch {
       return {};

@@ -137,6 +137,19 @@ export type { Result } from "./result.ts";
 export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFinalizeDetails } from "./run-results.ts";
 export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./serialize.ts";
 export type { SessionStatus } from "./session-status.ts";
+export type {
+  Cancelled,
+  LedgerSum,
+  OpenTurnView,
+  Page,
+  Recovered,
+  RuntimeEvent,
+  SessionSummary,
+  SessionView,
+  TurnEnd,
+  TurnStatus,
+  Withdrawn,
+} from "./session-view.ts";
 export type { CallerContext, LastRun, Session, SessionFields } from "./session.ts";
 export type { Thread, ThreadInput } from "./thread.ts";
 export type {

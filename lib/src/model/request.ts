@@ -88,7 +88,7 @@ export type JsonSchemaFormat = {
   readonly strict: boolean;
 };
 
-const toolChoiceShape: Shape<ToolChoice> = either(
+export const toolChoiceShape: Shape<ToolChoice> = either(
   (input) => typeof input === "string",
   oneOf(["auto", "none", "required"]),
   object<{ readonly type: "tool"; readonly name: string }>({
@@ -104,7 +104,7 @@ const jsonSchemaFormatShape: Shape<JsonSchemaFormat> = object<JsonSchemaFormat>(
   strict: fallback(boolean, true),
 });
 
-const responseFormatShape: Shape<ResponseFormat> = variant<ResponseFormat, "type">("type", {
+export const responseFormatShape: Shape<ResponseFormat> = variant<ResponseFormat, "type">("type", {
   text: object<TextFormat>({ type: required(oneOf(["text"])) }),
   json_object: object<JsonObjectFormat>({ type: required(oneOf(["json_object"])) }),
   json_schema: jsonSchemaFormatShape,

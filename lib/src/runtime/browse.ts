@@ -1,11 +1,20 @@
 // Looking at sessions, and what is done to them as a whole.
 
-import type { JsonObject, Message, PendingToolCall, Session, Usage } from "../model/index.ts";
+import type {
+  JsonObject,
+  LedgerSum,
+  Message,
+  Page,
+  PendingToolCall,
+  Session,
+  SessionSummary,
+  SessionView,
+  Usage,
+} from "../model/index.ts";
 import type { SessionKey } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
 import type { Put, Removal, Row } from "./storage.ts";
 import type { SessionHead } from "./stored.ts";
-import type { Page, SessionSummary, SessionView } from "./types.ts";
 
 import { startHistory } from "../kernel/index.ts";
 import {
@@ -348,12 +357,6 @@ async function unspent(
     pendingToolCallId: asked?.id ?? null,
   };
 }
-
-/** What was paid for. */
-export type LedgerSum = {
-  readonly total: Usage;
-  readonly lines: readonly { readonly source: string; readonly model: string | null; readonly usage: Usage }[];
-};
 
 /** What a session has cost, by what it was paid for and by model. */
 export async function usageOf(desk: Desk, id: string): Promise<LedgerSum> {

@@ -147,7 +147,9 @@ export class Committer {
   /** Keeps the session for longer. Rejects with `lease_lost` when it cannot be kept. */
   async renew(): Promise<void> {
     const next = renewed(this.#lease, this.#context.clock.now(), this.#context.lease);
-    await this.#write({ checks: [this.fence()], removals: [], puts: [leasePut(keyOf(this.#key), next)] });
+    const puts = [leasePut(keyOf(this.#key), next)];
+    // One that is lost with the machine is lost with its holder: the disk need not be waited for, by a thousand turns every few seconds.
+    await this.#write({ checks: [this.fence()], removals: [], puts, lasting: false });
     this.#lease = next;
   }
 

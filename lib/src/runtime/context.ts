@@ -4,6 +4,7 @@ import type { Engine } from "../engine/index.ts";
 import type { Clock } from "../engine/index.ts";
 import type { TurnHistory } from "../kernel/index.ts";
 import type { Message } from "../model/index.ts";
+import type { CancelWatch } from "./cancels.ts";
 import type { Hub } from "./hub.ts";
 import type { LeaseTimings } from "./lease.ts";
 import type { PieceWriter } from "./pieces.ts";
@@ -46,6 +47,7 @@ export type RuntimeContext = {
   readonly retentionMs: number | null;
   readonly hub: Hub;
   readonly pieces: PieceWriter;
+  readonly cancels: CancelWatch;
   readonly histories: Histories;
 };
 

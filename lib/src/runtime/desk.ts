@@ -1,13 +1,12 @@
 // What every verb stands at: one tenant of one runtime, and the sessions it can see.
 
 import type { TurnHistory } from "../kernel/index.ts";
-import type { JsonObject, Message, Session } from "../model/index.ts";
+import type { JsonObject, Message, OpenTurnView, Session } from "../model/index.ts";
 import type { Changes } from "./changes.ts";
 import type { RuntimeContext, SessionKey } from "./context.ts";
 import type { Pilots } from "./pilots.ts";
 import type { Put, Row } from "./storage.ts";
 import type { SessionHead, TurnStart } from "./stored.ts";
-import type { OpenTurnView } from "./types.ts";
 
 import { appendHistory } from "../kernel/index.ts";
 import { MisuseError, RuntimeError } from "../model/index.ts";

@@ -1,19 +1,19 @@
 // What a verb gives back: a turn that can be watched, left, come back to and waited for, from any process.
 
+import type { RuntimeEvent, SessionSummary, TurnEnd } from "../model/index.ts";
 import type { SessionKey } from "./context.ts";
 import type { Cursor } from "./cursor.ts";
 import type { Desk } from "./desk.ts";
-import type { RuntimeEvent } from "./reader.ts";
 import type { Row } from "./storage.ts";
 import type { SessionHead, TurnProgress } from "./stored.ts";
-import type { SessionSummary, TurnEnd, TurnHandle } from "./types.ts";
+import type { TurnHandle } from "./types.ts";
 
 import { noUsage, replyText, RuntimeError, runtimeFailure, sessionError } from "../model/index.ts";
 import { keyOf, nameOf, readOne } from "./context.ts";
 import { parseCursor } from "./cursor.ts";
 import { find, headOf, keyFor } from "./desk.ts";
 import { isElsewhere, isHandedOver } from "./pilots.ts";
-import { readEvents } from "./reader.ts";
+import { EventReader } from "./reader.ts";
 import { Ring } from "./ring.ts";
 import { readValue } from "./stored.ts";
 
@@ -84,30 +84,29 @@ function eventsOf(
     [Symbol.asyncIterator]: () => {
       const left = new AbortController();
       const either = signal === null ? left.signal : AbortSignal.any([signal, left.signal]);
-      const reading = aimed(desk, key, aim, (turn) => readEvents(source, { turn, follow }, from, either));
+      let reader: EventReader | null = null;
+      // Nothing is looked at before somebody asks.
+      let beginning: Promise<void> | null = null;
+      const begin = async (): Promise<void> => {
+        const turn = aim === null ? null : await aimedAt(desk, key, aim);
+        if (aim !== null && turn === null) return;
+        if (turn !== null && (await turnRow(desk, key, turn)) === null) throw noTurn(key, turn);
+        if (!left.signal.aborted) reader = new EventReader(source, { turn, follow }, from, either);
+      };
       return {
-        next: () => reading.next(),
+        next: async () => {
+          if (reader === null && !left.signal.aborted) await (beginning ??= begin());
+          const value = (await reader?.next()) ?? null;
+          return value === null ? { done: true, value: undefined } : { done: false, value };
+        },
         return: async () => {
           left.abort();
-          await reading.return(undefined);
+          reader?.stop();
           return { done: true, value: undefined };
         },
       };
     },
   };
-}
-
-async function* aimed(
-  desk: Desk,
-  key: SessionKey,
-  aim: HandleAim | null,
-  read: (turn: string | null) => AsyncGenerator<RuntimeEvent, undefined>,
-): AsyncGenerator<RuntimeEvent, undefined> {
-  const turn = aim === null ? null : await aimedAt(desk, key, aim);
-  if (aim !== null && turn === null) return undefined;
-  if (turn !== null && (await turnRow(desk, key, turn)) === null) throw noTurn(key, turn);
-  yield* read(turn);
-  return undefined;
 }
 
 async function turnRow(desk: Desk, key: SessionKey, turn: string): Promise<Row | null> {

@@ -1,5 +1,6 @@
 // Lets readers in other processes hear what is being said: what all turns of this process heard is written together, every few milliseconds or
-// kilobytes, without waiting for the disk. It is dropped when it is settled: then entries say it.
+// kilobytes, without waiting for the disk. It is dropped when it is settled: then entries say it. Where very many turns speak at once it is written
+// less often, so that readers elsewhere, who may not be there, never cost most of the time.
 
 import type { Clock } from "../engine/index.ts";
 import type { LiveItem } from "./live.ts";
@@ -12,6 +13,9 @@ import { writeValue } from "./stored.ts";
 export type PieceTimings = { readonly everyMs: number; readonly bytes: number };
 
 export const pieceTimings: PieceTimings = { everyMs: 50, bytes: 4096 };
+
+/** How many turns are written of in a millisecond, on the average: more of them are written of less often. */
+const turnsAMs = 4;
 
 /** What one turn has to say. */
 type Waiting = { readonly turn: Key; readonly after: number; readonly items: LiveItem[] };
@@ -29,6 +33,8 @@ export class PieceWriter {
   readonly #written = new Map<string, Key[]>();
   readonly #settling = new Map<string, readonly Key[]>();
   #bytes = 0;
+  /** How many turns were written of the last time. */
+  #turns = 0;
   #timer: AbortController | null = null;
   #writing: Promise<void> = Promise.resolve();
 
@@ -46,8 +52,8 @@ export class PieceWriter {
     if (waiting?.after === after) waiting.items.push(...items);
     else this.#waiting.set(name, { turn, after, items: [...items] });
     for (const { event } of items) this.#bytes += textOf(event)?.delta.length ?? 64;
-    if (this.#bytes >= this.#timings.bytes) this.flush();
-    else if (this.#timer === null) this.#wait(this.#timings.everyMs);
+    if (this.#bytes >= this.#timings.bytes * this.#waiting.size) this.flush();
+    else if (this.#timer === null) this.#wait(Math.max(this.#timings.everyMs, this.#turns / turnsAMs));
   }
 
   /** What was heard of a turn has been settled: nothing of it is written any more. Says whether something had been. */
@@ -100,6 +106,7 @@ export class PieceWriter {
         puts.push({ table: "pieces", key, tag: 0, value: writeValue("pieces", piece) });
       }
     }
+    this.#turns = this.#waiting.size;
     this.#waiting.clear();
     if (puts.length === 0) return;
     const batch = { checks: [], removals: [], puts, lasting: false };

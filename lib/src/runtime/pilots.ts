@@ -50,6 +50,11 @@ export class Pilots {
     return this.#flying.get(nameOf(key))?.turn === turn;
   }
 
+  /** Is a turn of that session driven here? What follows it is driven here too. */
+  has(key: SessionKey): boolean {
+    return this.#flying.has(nameOf(key));
+  }
+
   /** Resolves when this process no longer drives that turn. */
   async landed(key: SessionKey, turn: string): Promise<void> {
     const flown = this.#flying.get(nameOf(key));

@@ -7,7 +7,7 @@
 //      `step_reset` first; one that has seen none of it gets the entry alone (Q7).
 //   3. A try that is newer than the one a reader is in the middle of begins with a `step_reset`.
 
-import type { AssistantMessage, Attempt, TurnEvent } from "../model/index.ts";
+import type { AssistantMessage, RuntimeEvent, TurnEvent } from "../model/index.ts";
 import type { Cursor, Position } from "./cursor.ts";
 import type { Channel, Hub, Told } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
@@ -16,18 +16,6 @@ import type { Query, HostStorage } from "./storage.ts";
 import { renderCursor } from "./cursor.ts";
 import { missingTexts, textOf, withText } from "./live.ts";
 import { readValue } from "./stored.ts";
-
-/** Something that happened in a session. */
-export type RuntimeEvent = {
-  /** Hand it to `events` to go on behind this. */
-  readonly cursor: string;
-  readonly turnId: string;
-  /** Its place in the log; `null` for what is only worth seeing now. */
-  readonly sequence: number | null;
-  /** For text: of which try, which part of the reply, and from where on. */
-  readonly delta: { readonly attempt: Attempt; readonly part: string; readonly offset: number } | null;
-  readonly event: TurnEvent;
-};
 
 /** How many entries are read at a time. */
 const page = 256;
@@ -45,35 +33,94 @@ export type ReaderSource = {
 /** Which events: of one turn until it has ended, or of the session from now on. */
 export type ReaderAim = { readonly turn: string | null; readonly follow: boolean };
 
-export async function* readEvents(
-  source: ReaderSource,
-  { turn, follow }: ReaderAim,
-  from: Cursor,
-  signal: AbortSignal | null,
-): AsyncGenerator<RuntimeEvent, undefined> {
-  const state = new ReaderState(from);
-  const bell = new Bell(source, signal);
-  try {
-    for (;;) {
-      if (isAborted(signal)) return undefined;
-      const rung = bell.rings;
-      const found = await look(source, state, turn);
-      for (const event of eventsIn(found, state)) {
-        if (isAborted(signal)) return undefined;
-        if (turn === null || event.turnId === turn) yield event;
-        if (event.turnId === turn && isEnd(event)) return undefined;
-      }
-      if (found.more || found.entries.length > 0 || found.items.length > 0) continue;
-      if (found.over || !follow) return undefined;
-      await bell.after(rung);
-    }
-  } finally {
-    bell.stop();
-  }
-}
+/**
+ * Reads at the pace of whoever asks. It is written out by hand, and asks nobody to wait for what is there: a server has thousands of these, and each
+ * promise that a delta passes through is felt.
+ */
+export class EventReader {
+  readonly #source: ReaderSource;
+  readonly #aim: ReaderAim;
+  readonly #signal: AbortSignal;
+  readonly #state: ReaderState;
+  readonly #bell: Bell;
+  /** What was found and has not been asked for. */
+  #found: Iterator<RuntimeEvent> | null = null;
+  #asking: Promise<void> | null = null;
+  #over = false;
 
-function isAborted(signal: AbortSignal | null): boolean {
-  return signal?.aborted === true;
+  constructor(source: ReaderSource, aim: ReaderAim, from: Cursor, signal: AbortSignal) {
+    this.#source = source;
+    this.#aim = aim;
+    this.#signal = signal;
+    this.#state = new ReaderState(from);
+    this.#bell = new Bell(source, signal);
+  }
+
+  /** The next event; `null`: there is none, and there will be none. */
+  async next(): Promise<RuntimeEvent | null> {
+    try {
+      for (;;) {
+        const event = this.#take();
+        if (event !== null) return event;
+        if (this.#over) break;
+        const wait = this.#look();
+        if (wait !== null) await wait;
+      }
+    } catch (error) {
+      this.stop();
+      throw error;
+    }
+    this.stop();
+    return null;
+  }
+
+  stop(): void {
+    this.#over = true;
+    this.#bell.stop();
+  }
+
+  /** What is at hand. */
+  #take(): RuntimeEvent | null {
+    if (this.#signal.aborted) this.#over = true;
+    const { turn } = this.#aim;
+    while (!this.#over && this.#found !== null) {
+      const { done, value } = this.#found.next();
+      if (done === true) break;
+      if (turn !== null && value.turnId !== turn) continue;
+      if (turn !== null && isEnd(value)) this.#over = true;
+      return value;
+    }
+    this.#found = null;
+    return null;
+  }
+
+  /** Looks for more; what to wait for when there is nothing yet. */
+  #look(): Promise<void> | null {
+    const rung = this.#bell.rings;
+    const found = here(this.#source, this.#state, this.#aim.turn);
+    if (found !== null) return this.#took(found, rung);
+    // Whoever asks twice at once is answered by one look.
+    this.#asking ??= this.#ask(rung).finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+
+  async #ask(rung: number): Promise<void> {
+    await this.#took(await elsewhere(this.#source, this.#state, this.#aim.turn), rung);
+  }
+
+  #took(found: Found, rung: number): Promise<void> | null {
+    if (found.more || found.entries.length > 0 || found.items.length > 0) {
+      this.#found = eventsIn(found, this.#state);
+      return null;
+    }
+    if (found.over || !this.#aim.follow) {
+      this.#over = true;
+      return null;
+    }
+    return this.#bell.after(rung);
+  }
 }
 
 /** The last thing that is said of a turn. One that was parked may go on. */
@@ -99,14 +146,13 @@ type Found = {
 
 const nothing: Found = { entries: [], items: [], turn: "", more: false, over: false };
 
-async function look(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
-  const channel = source.hub.get(source.name);
-  if (channel !== null) {
-    const entries = channel.behind(state.sequence);
-    // Of a turn that is not the one driven here, the storage knows whether there is more to come.
-    if (entries !== null && (turn === null || turn === channel.turn)) return local(channel, entries, state);
-  }
-  return remote(source, state, turn);
+/** What is known in this process; `null` when the storage has to be asked. */
+function here({ hub, name }: ReaderSource, state: ReaderState, turn: string | null): Found | null {
+  const channel = hub.get(name);
+  // Of a turn that is not the one driven here, the storage knows whether there is more to come.
+  if (channel === null || (turn !== null && turn !== channel.turn)) return null;
+  const entries = channel.behind(state.sequence);
+  return entries === null ? null : local(channel, entries, state);
 }
 
 function local(channel: Channel, entries: readonly Told[], state: ReaderState): Found {
@@ -118,7 +164,7 @@ function local(channel: Channel, entries: readonly Told[], state: ReaderState): 
   return { ...base, items };
 }
 
-async function remote(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
+async function elsewhere(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
   const { tenant, session, store, events } = source;
   const entriesQuery: Query = { table: "events", prefix: [tenant, session], after: state.sequence, limit: page };
   const headQuery: Query = { table: "sessions", prefix: [tenant, session] };
@@ -283,30 +329,30 @@ class Bell {
   readonly #stops: (() => void)[] = [];
   #channel: { readonly of: Channel; readonly stop: () => void } | null = null;
   #unwatch: (() => void) | null = null;
-  #waiting: (() => void) | null = null;
+  #waiting: (() => void)[] = [];
   readonly #source: ReaderSource;
 
-  constructor(source: ReaderSource, signal: AbortSignal | null) {
+  constructor(source: ReaderSource, signal: AbortSignal) {
     this.#source = source;
     this.#stops.push(source.hub.onOpen(source.name, this.#ring));
-    if (signal !== null) {
-      signal.addEventListener("abort", this.#ring, { once: true });
-      this.#stops.push(() => signal.removeEventListener("abort", this.#ring));
-    }
+    signal.addEventListener("abort", this.#ring, { once: true });
+    this.#stops.push(() => signal.removeEventListener("abort", this.#ring));
   }
 
   readonly #ring = (): void => {
     this.rings += 1;
-    this.#waiting?.();
-    this.#waiting = null;
+    const waiting = this.#waiting;
+    if (waiting.length === 0) return;
+    this.#waiting = [];
+    for (const go of waiting) go();
   };
 
-  /** Waits until it has rung since then. */
-  async after(rings: number): Promise<void> {
+  /** Resolves when it has rung since then; `null`: it has. */
+  after(rings: number): Promise<void> | null {
     this.#attend();
-    if (this.rings !== rings) return;
-    await new Promise<void>((resolve) => {
-      this.#waiting = resolve;
+    if (this.rings !== rings) return null;
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
     });
   }
 

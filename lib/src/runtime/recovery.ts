@@ -1,12 +1,11 @@
 // Keeping turns going: picking up those that nobody drives, and bringing back those that are parked.
 
-import type { CancelEvidence, ChatResult, TurnOutcome } from "../model/index.ts";
+import type { CancelEvidence, ChatResult, OpenTurnView, Recovered, TurnOutcome } from "../model/index.ts";
 import type { Changes } from "./changes.ts";
 import type { SessionKey } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
 import type { Put, Removal, Row } from "./storage.ts";
 import type { SessionHead, StoredEvent, TurnProgress } from "./stored.ts";
-import type { OpenTurnView } from "./types.ts";
 
 import { chatResult, MisuseError, noUsage, RuntimeError, runtimeFailure } from "../model/index.ts";
 import { recover as recoverSession } from "../session/index.ts";
@@ -23,21 +22,12 @@ import { readValue, writeValue } from "./stored.ts";
 import { summaryOf } from "./summary.ts";
 import { expire } from "./tokens.ts";
 
-/** What recovery did. */
-export type Recovered = {
-  /** How many turns are driven again. */
-  readonly pickedUp: number;
-  /** The session that had failed can be used again. */
-  readonly usable: boolean;
-  /** Effects that had been answered and will be asked for again. */
-  readonly mayRunTwice: readonly string[];
-};
-
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
 
-/** How often a worker looks for turns when nothing tells it to, and how long it rests after having looked. */
+/** How often a worker looks for turns when nothing tells it to, and how long it rests after having looked: longer when looking took long. */
 const workEveryMs = 1000;
 const workPauseMs = 20;
+const restForLook = 9;
 
 /** Picks turns up, or brings one session back. */
 export async function recover(desk: Desk, id?: string, options: { readonly from?: "step" } = {}): Promise<Recovered> {
@@ -79,15 +69,17 @@ export async function workUntil(
   try {
     while (!signal.aborted && !desk.pilots.closing) {
       ring.clear();
+      const from = clock.now();
       await pickUpAll(desk, concurrency, true).catch(() => 0);
       await expire(desk).catch(() => 0);
       await removeRetained(desk).catch(() => 0);
+      const pauseMs = Math.min(workEveryMs, Math.max(workPauseMs, restForLook * (clock.now() - from)));
       if (signal.aborted || desk.pilots.closing) return;
       const timer = new AbortController();
       await Promise.race([ring.rung(), clock.sleep(workEveryMs, timer.signal).catch(() => undefined)]);
       timer.abort();
-      // Not at every write of a busy storage.
-      await clock.sleep(workPauseMs, signal).catch(() => undefined);
+      // Not at every write of a busy storage, and never most of the time.
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   } finally {
     ring.stop();
@@ -101,19 +93,25 @@ async function pickUpAll(desk: Desk, most: number, patient = false): Promise<num
   const now = desk.context.clock.now();
   await tellLeft(desk.context.host, []);
   const [opened = []] = await store.read([{ table: "open", prefix: [] }]);
-  // Those of engines that are not here are for others to look at.
-  const rows = opened.filter((row) => Object.hasOwn(desk.context.engines, engineIn(row)));
+  // Those of engines that are not here are for others to look at; those that are driven here are looked after.
+  const rows = opened.filter(
+    (row) => !desk.pilots.has(sessionIn(row)) && Object.hasOwn(desk.context.engines, engineIn(row)),
+  );
   const leases = await store.read(rows.map(({ key }) => ({ table: "leases", prefix: key }) as const));
   let count = 0;
   for (const [index, row] of rows.entries()) {
     const [lease] = leases[index] ?? [];
     const free = lease === undefined || lease.expires === null || lease.expires <= now;
     if (!free || desk.pilots.count >= most) continue;
-    const key = { tenant: String(row.key[0]), session: String(row.key[1]) };
+    const key = sessionIn(row);
     const picked = patient ? pickUpAgain(desk, key, row).catch(() => false) : desk.pilots.pickUp(key);
     if (await picked) count += 1;
   }
   return count;
+}
+
+function sessionIn({ key }: Row): SessionKey {
+  return { tenant: String(key[0]), session: String(key[1]) };
 }
 
 /** The engine an open turn names; one that cannot be read names none. */

@@ -1,32 +1,32 @@
 // The durable runtime: the verbs of a session over a storage. A verb that drives is accepted by one write and then driven at once, here or by
 // whichever process gets to it; what it gives back can be read, left and come back to from anywhere.
 
-import type { JsonObject, Message, Session } from "../model/index.ts";
-import type { DecisionInput } from "../session/index.ts";
-import type { LedgerSum } from "./browse.ts";
-import type { RuntimeContext } from "./context.ts";
-import type { Desk } from "./desk.ts";
-import type { RuntimeEvent } from "./reader.ts";
-import type { TurnRecord } from "./record.ts";
-import type { Recovered } from "./recovery.ts";
-import type { CancelOptions, Cancelled, Withdrawn } from "./steering.ts";
-import type { Completion, TokenAnswer } from "./tokens.ts";
 import type {
-  DurableOptions,
-  EventOptions,
+  Cancelled,
+  JsonObject,
+  LedgerSum,
+  Message,
   Page,
-  RuntimeOptions,
+  Recovered,
+  RuntimeEvent,
+  Session,
   SessionSummary,
   SessionView,
-  StartOptions,
-  SteerInput,
-  TurnHandle,
-} from "./types.ts";
+  Withdrawn,
+} from "../model/index.ts";
+import type { DecisionInput } from "../session/index.ts";
+import type { RuntimeContext } from "./context.ts";
+import type { Desk } from "./desk.ts";
+import type { TurnRecord } from "./record.ts";
+import type { CancelOptions } from "./steering.ts";
+import type { Completion, TokenAnswer } from "./tokens.ts";
+import type { DurableOptions, EventOptions, RuntimeOptions, StartOptions, SteerInput, TurnHandle } from "./types.ts";
 
 import { systemClock } from "../engine/index.ts";
 import { MisuseError } from "../model/index.ts";
 import { continueSession, decide, reply, start, step, submitToolResults } from "./accept.ts";
 import { deleteSession, fork, getSession, listMessages, listSessions, usageOf } from "./browse.ts";
+import { CancelWatch } from "./cancels.ts";
 import { Histories, hostOf } from "./context.ts";
 import { tenantDesk } from "./desk.ts";
 import { randomText } from "./digest.ts";
@@ -162,24 +162,29 @@ export type Runtime = {
  * ```
  */
 export function runtime(options: RuntimeOptions): Runtime {
-  const { engines, clock = systemClock, owner = `process-${randomText(8)}`, lease = {}, live = {} } = options;
+  const { engines, clock = systemClock, lease = {}, live = {} } = options;
   const host = hostOf(options.host, options.durability ?? null);
   if (Object.keys(engines).length === 0) {
     throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
       path: ["engines"],
     });
   }
+  let { owner } = options;
   const timings = live === false ? null : { ...pieceTimings, ...live };
   const context: RuntimeContext = {
     host,
     engines,
     // Times are parts of keys, which are whole.
     clock: { ...clock, now: () => Math.floor(clock.now()) },
-    owner,
+    // Found when it is needed: there are places where chance comes with the first request.
+    get owner() {
+      return (owner ??= `process-${randomText(8)}`);
+    },
     lease: checkedTimings({ ...leaseTimings, ...lease }),
     retentionMs: checkedRetention(options.retentionMs),
     hub: new Hub(),
     pieces: new PieceWriter(host.events, clock, timings),
+    cancels: new CancelWatch(host.store, clock),
     histories: new Histories(),
   };
   return runtimeAt({ context, pilots: new Pilots(context), tenant: "", drives: options.drive ?? true });

@@ -1,6 +1,6 @@
 // What is said to a turn that runs: input for its next checkpoint, and that it is to stop.
 
-import type { JsonObject } from "../model/index.ts";
+import type { Cancelled, JsonObject, Withdrawn } from "../model/index.ts";
 import type { SessionKey } from "./context.ts";
 import type { Desk, Found } from "./desk.ts";
 import type { Accepted, InboxEntry, InboxInput, SessionHead } from "./stored.ts";
@@ -33,9 +33,6 @@ import { newTurnId, turnChanges } from "./next-turn.ts";
 import { sealCancelled } from "./recovery.ts";
 import { readValue, writeHead, writeValue } from "./stored.ts";
 
-/** What became of an attempt to take something back. `already_claimed`: a checkpoint is taking it in right now. */
-export type Withdrawn = "cancelled" | "already_claimed" | "already_taken" | "already_cancelled" | "not_found";
-
 export type CancelOptions = {
   /** Which turn; the one that is open where it is not said. */
   readonly turnId?: string;
@@ -43,9 +40,6 @@ export type CancelOptions = {
   /** Who asks. */
   readonly origin?: string;
 };
-
-/** Who won: the cancel, or the end the turn was coming to. */
-export type Cancelled = "cancelled" | "completion_won" | "nothing_open";
 
 /** Says something: `reply`, or, while a turn runs, `steer`. */
 export async function send(desk: Desk, id: string, text: string, options: DurableOptions = {}): Promise<TurnHandle> {

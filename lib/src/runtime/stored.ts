@@ -15,6 +15,7 @@ import type {
   SuspendedCell,
   TurnEvent,
   TurnOutcome,
+  TurnStatus,
   Usage,
   ValidationFailure,
 } from "../model/index.ts";
@@ -56,6 +57,7 @@ import {
   toolAnswerFields,
   toolCallShape,
   toolOutcomeShape,
+  turnStatuses,
   usageShape,
   variant,
 } from "../model/reading.ts";
@@ -102,10 +104,6 @@ export type TurnStart = {
   readonly spentBefore: Usage;
   readonly acceptedAt: number;
 };
-
-export type TurnStatus = (typeof turnStatuses)[number];
-/** `parked`: its replay went another way than its record; somebody has to look at it. */
-const turnStatuses = ["queued", "running", "ended", "parked"] as const;
 
 /** How far a turn has got. */
 export type TurnProgress = {

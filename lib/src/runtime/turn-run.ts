@@ -18,11 +18,7 @@ import { Committer, HandedOver } from "./committer.ts";
 import { engineOf, frozen, loadHistory, nameOf, readOne } from "./context.ts";
 import { runOptions } from "./durable-options.ts";
 import { loadTurn } from "./loaded-turn.ts";
-import { Ring } from "./ring.ts";
 import { readValue } from "./stored.ts";
-
-/** How often, at most, the storage is asked whether somebody wants a turn to stop. */
-const cancelLookMs = 100;
 
 export class TurnRun {
   readonly #context: RuntimeContext;
@@ -124,12 +120,13 @@ export class TurnRun {
     // Before anything is begun: what is on record is replayed, and then it stops.
     if (cancel !== null) this.#run.cancel(cancel);
     const beating = this.#beat();
-    const watching = this.#watchCancel().catch(() => undefined);
+    const unwatch = this.#context.cancels.watch(this.#committer.at, (row) => this.#take(row));
     try {
       await this.#run.result;
     } finally {
+      unwatch();
       this.#over.abort();
-      await Promise.all([beating, watching]);
+      await beating;
     }
   }
 
@@ -153,29 +150,6 @@ export class TurnRun {
           return;
         }
       }
-    }
-  }
-
-  /** A cancel may come from any process: the storage says when there may be one. */
-  async #watchCancel(): Promise<void> {
-    const { clock, host } = this.#context;
-    const { signal } = this.#over;
-    const ring = new Ring(host.store);
-    // One may have come between the reading of the turn and now.
-    ring.ring();
-    signal.addEventListener("abort", ring.ring);
-    try {
-      while (!signal.aborted) {
-        await ring.rung();
-        ring.clear();
-        if (signal.aborted) return;
-        const row = await readOne(host.store, { table: "cancels", prefix: this.#committer.at }).catch(() => null);
-        if (row !== null) return this.#take(row);
-        await clock.sleep(cancelLookMs, signal).catch(() => undefined);
-      }
-    } finally {
-      ring.stop();
-      signal.removeEventListener("abort", ring.ring);
     }
   }
 

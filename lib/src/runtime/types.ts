@@ -2,25 +2,18 @@
 
 import type { Budgets, Clock, Engine, JsonSchema, RequestOptions, RetryPolicy } from "../engine/index.ts";
 import type {
-  Failure,
-  HaltedReason,
   JsonObject,
   Message,
   ModelName,
-  ModelReply,
-  PendingToolCall,
   ResponseFormat,
-  Session,
+  RuntimeEvent,
   ToolMode,
-  TurnOutcome,
-  Usage,
+  TurnEnd,
 } from "../model/index.ts";
 import type { Host } from "./context.ts";
 import type { LeaseTimings } from "./lease.ts";
 import type { PieceTimings } from "./pieces.ts";
-import type { RuntimeEvent } from "./reader.ts";
 import type { HostStorage } from "./storage.ts";
-import type { TurnStatus } from "./stored.ts";
 import type { Waits } from "./waits.ts";
 
 export type RuntimeOptions = {
@@ -94,57 +87,6 @@ export type TurnHandle = {
   readonly result: Promise<TurnEnd>;
 };
 
-/** What a turn came to. */
-export type TurnEnd = {
-  readonly turnId: string | null;
-  /** `parked`: its replay went another way than its record; `failure` says where. */
-  readonly status: "ended" | "parked" | "waiting";
-  readonly text: string;
-  readonly haltedReason: HaltedReason;
-  readonly outcome: TurnOutcome;
-  readonly finalResponse: ModelReply | null;
-  readonly steps: number;
-  readonly usage: Usage;
-  readonly metadata: JsonObject;
-  readonly failure: Failure | null;
-  /** The session after it, without its messages: `get` has those. */
-  readonly session: SessionSummary;
-};
-
-export type SessionSummary = {
-  readonly id: string;
-  readonly status: Session["status"];
-  readonly version: number;
-  /** How many messages it has. */
-  readonly length: number;
-  readonly pendingToolCalls: readonly PendingToolCall[];
-  readonly pendingQuestion: string | null;
-  readonly usage: Usage;
-  readonly metadata: JsonObject;
-  /** The turn that is open. */
-  readonly turnId: string | null;
-  readonly createdAt: number;
-  readonly changedAt: number;
-};
-
-/** A session at its last boundary, and the turn that is open. */
-export type SessionView = {
-  readonly session: Session<JsonObject>;
-  readonly version: number;
-  /** How many messages it has; the thread has the newest of them, or all. */
-  readonly length: number;
-  readonly openTurn: OpenTurnView | null;
-};
-
-export type OpenTurnView = {
-  readonly turnId: string;
-  readonly status: TurnStatus;
-  readonly step: number;
-  readonly engine: string;
-  /** Why it is parked, if it is. */
-  readonly failure: Failure | null;
-};
-
 /** What is said while a turn runs: words, a message, one that history does not keep, or something that happened elsewhere. */
 export type SteerInput =
   | string
@@ -159,11 +101,6 @@ export type SteerInput =
         readonly text: string;
       };
     };
-
-export type Page<T> = {
-  readonly items: readonly T[];
-  /** Where the next page begins; `null`: there is none. */ readonly next: string | null;
-};
 
 /** Which events to read. */
 export type EventOptions = {

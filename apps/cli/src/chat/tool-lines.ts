@@ -1,0 +1,105 @@
+// Calls of tools, each on one line: while they run, and when they are done.
+
+import type { Colours } from "../terminal/style.ts";
+import type { Json, JsonObject } from "everturn";
+import type { ToolOutcome } from "everturn/model";
+
+import { brief, duration } from "../commands/text.ts";
+import { fit } from "../terminal/cells.ts";
+import { safeLine } from "../terminal/safe-text.ts";
+import { spinner } from "../terminal/spinner.ts";
+
+export type RunningTool = {
+  readonly name: string;
+  readonly arguments: JsonObject;
+  readonly startedAt: number;
+  readonly progress: Json;
+};
+
+/** Most calls that are shown at once. */
+const mostShown = 6;
+
+export function runningLines(
+  tools: readonly RunningTool[],
+  now: number,
+  width: number,
+  colours: Colours,
+): readonly string[] {
+  const shown = tools.slice(0, tools.length > mostShown ? mostShown - 1 : mostShown);
+  const lines = shown.map((tool) => {
+    const progress = progressText(tool.progress);
+    const parts = [duration(Math.max(0, now - tool.startedAt)), ...(progress === "" ? [] : [progress])];
+    const said = `${calledText(tool.name, tool.arguments, colours)} ${colours.dim(parts.join(" · "))}`;
+    return fit(`${colours.cyan(spinner(now))} ${said}`, width - 1);
+  });
+  const hidden = tools.length - shown.length;
+  return hidden === 0 ? lines : [...lines, colours.dim(`  and ${hidden} more`)];
+}
+
+/** The name of a tool and what it is called with. */
+export function calledText(name: string, args: JsonObject, colours: Colours): string {
+  const given = argumentsText(args);
+  return colours.bold(safeLine(name)) + (given === "" ? "" : ` ${colours.dim(given)}`);
+}
+
+function argumentsText(args: JsonObject, width = 60): string {
+  return fit(
+    Object.entries(args)
+      .map(([name, value]) => `${safeLine(name)}: ${brief(value, 30)}`)
+      .join(", "),
+    width,
+  );
+}
+
+/** How far a tool says it is: its own words, a count, or whatever it said. */
+function progressText(progress: Json): string {
+  if (progress === null) return "";
+  if (typeof progress !== "object" || isList(progress)) return brief(progress, 40);
+  const { done, total, message } = progress;
+  if (typeof message === "string") return brief(message, 40);
+  return typeof done === "number" && typeof total === "number" ? `${done} of ${total}` : brief(progress, 40);
+}
+
+function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export type DoneTool = {
+  readonly name: string;
+  readonly arguments: JsonObject;
+  readonly outcome: ToolOutcome;
+  readonly durationMs: number | null;
+};
+
+/** What became of a call. One that asks says nothing here: the question does. */
+export function doneLine(
+  { name, arguments: args, outcome, durationMs }: DoneTool,
+  width: number,
+  colours: Colours,
+): string {
+  const time = durationMs === null ? [] : [colours.dim(duration(durationMs))];
+  const line = (sign: string, said: readonly string[]): string =>
+    fit([sign, calledText(name, args, colours), ...said, ...time].join(" "), width);
+  switch (outcome.type) {
+    case "success": {
+      const room = width - 40;
+      const value = room < 12 || outcome.value === null ? "" : brief(outcome.value, Math.min(60, room));
+      const said = [
+        `${calledText(name, args, colours)}`,
+        ...time,
+        ...(value === "" ? [] : [colours.dim(`→ ${value}`)]),
+      ];
+      return fit([colours.green("✓"), ...said].join(" "), width);
+    }
+    case "failure": {
+      const { reason, message } = outcome.failure;
+      return line(colours.red("✗"), [colours.red(brief(message === "" ? reason : message, 80))]);
+    }
+    case "cancelled":
+      return line(colours.red("✗"), [colours.dim("cancelled")]);
+    case "halt":
+      return line(colours.yellow("■"), [colours.dim(`stopped the turn: ${brief(outcome.reason)}`)]);
+    case "ask_user":
+      return "";
+  }
+}

@@ -1,0 +1,34 @@
+import { system, toolResult, user } from "everturn";
+import { assistant, toolCall } from "everturn/model";
+import { expect, test } from "vitest";
+
+import { colours } from "../terminal/style.ts";
+import { renderTranscript, toMarkdown } from "./transcript.ts";
+
+const call = toolCall({ id: "c1", name: "weather", arguments: { city: "Rome" } });
+const messages = [
+  system("Be brief."),
+  user("What is the weather in Rome today?"),
+  assistant("", { toolCalls: [call] }),
+  toolResult("c1", "sunny\u001B[2J"),
+  assistant("**Sunny.**"),
+];
+
+test("a conversation is shown as it would have been seen", () => {
+  expect(renderTranscript(messages, { width: 20, colours: colours(false) })).toBe(
+    "\n› What is the\n  weather in Rome\n  today?\n\n✓ weather city: Rom…\n\nSunny.\n",
+  );
+  expect(renderTranscript(messages, { width: 80, colours: colours(false) })).toContain(
+    "✓ weather city: Rome → sunny␛[2J\n",
+  );
+});
+
+test("as a file it is Markdown, with calls and results fenced off", () => {
+  expect(toMarkdown(messages.slice(1))).toBe(
+    [
+      "## User\n\nWhat is the weather in Rome today?",
+      '### weather (success)\n\n```\n{\n  "city": "Rome"\n}\n```\n\n```\nsunny\u001B[2J\n```',
+      "## Assistant\n\n**Sunny.**\n",
+    ].join("\n\n"),
+  );
+});

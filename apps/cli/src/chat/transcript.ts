@@ -1,0 +1,94 @@
+// A conversation that has been had, from its messages: for the screen, and as Markdown for a file.
+
+import type { Colours } from "../terminal/style.ts";
+import type { Message } from "everturn";
+
+import { messageText } from "everturn/model";
+
+import { brief } from "../commands/text.ts";
+import { fit } from "../terminal/cells.ts";
+import { wrap } from "../terminal/flow.ts";
+import { renderMarkdown } from "../terminal/markdown.ts";
+import { safeText } from "../terminal/safe-text.ts";
+import { plain } from "../terminal/style.ts";
+import { calledText } from "./tool-lines.ts";
+
+export type TranscriptOptions = { readonly width: number; readonly colours: Colours };
+
+export const promptSign = "› ";
+
+/** The messages as they would have been seen; results of tools in short. */
+export function renderTranscript(messages: readonly Message[], options: TranscriptOptions): string {
+  const calls = callsOf(messages);
+  let isBehindTool = false;
+  return messages
+    .map((message) => {
+      const block = renderMessage(message, calls, options);
+      if (block === "") return "";
+      const gap = message.role === "tool" && isBehindTool ? "" : "\n";
+      isBehindTool = message.role === "tool";
+      return gap + block;
+    })
+    .join("");
+}
+
+type Calls = ReadonlyMap<string, Extract<Message, { role: "assistant" }>["toolCalls"][number]>;
+
+function callsOf(messages: readonly Message[]): Calls {
+  return new Map(
+    messages.flatMap((message) =>
+      message.role === "assistant" ? message.toolCalls.map((call) => [call.id, call] as const) : [],
+    ),
+  );
+}
+
+function renderMessage(message: Message, calls: Calls, { width, colours }: TranscriptOptions): string {
+  const text = messageText(message);
+  switch (message.role) {
+    case "system":
+      return "";
+    case "user":
+      return said(text, width, colours);
+    case "event":
+      return `${colours.dim(wrap(`• ${safeText(text)}`, width))}\n`;
+    case "assistant":
+      return text.trim() === "" ? "" : renderMarkdown(text, { width, colours: colours.enabled });
+    case "tool": {
+      const call = calls.get(message.toolCallId);
+      const name = calledText(call?.name ?? message.name ?? "tool", call?.arguments ?? {}, colours);
+      const sign = message.status === "success" ? colours.green("✓") : colours.red("✗");
+      return `${fit(`${sign} ${name} ${colours.dim(`→ ${brief(text, 60)}`)}`, width)}\n`;
+    }
+  }
+}
+
+/** Something the user said, as it stands behind the prompt. */
+function said(text: string, width: number, colours: Colours): string {
+  const below = [{ text: "  ", style: plain }];
+  const lines = wrap(safeText(text), width, { first: below, rest: below });
+  return `${colours.cyan(promptSign)}${lines.slice(promptSign.length)}\n`;
+}
+
+/** The conversation as a Markdown file. */
+export function toMarkdown(messages: readonly Message[]): string {
+  const calls = callsOf(messages);
+  return messages
+    .flatMap((message): readonly string[] => {
+      const text = messageText(message);
+      if (message.role === "tool") {
+        const { name, arguments: args } = calls.get(message.toolCallId) ?? { name: "tool", arguments: {} };
+        return [`### ${name} (${message.status})`, fenced(JSON.stringify(args ?? {}, null, 2)), fenced(text)];
+      }
+      return text.trim() === "" ? [] : [`## ${headings[message.role]}`, text.trim()];
+    })
+    .join("\n\n")
+    .concat("\n");
+}
+
+const headings = { system: "Instructions", user: "User", assistant: "Assistant", event: "Event" } as const;
+
+function fenced(text: string): string {
+  const longest = Math.max(0, ...(text.match(/`+/g) ?? []).map(({ length }) => length));
+  const fence = "`".repeat(Math.max(3, longest + 1));
+  return `${fence}\n${text}\n${fence}`;
+}

@@ -1,0 +1,45 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+import { historyPath, TypedHistory } from "./typed-history.ts";
+
+let folder = "";
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "typed-"));
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+test("what was typed is there the next time, lines and all, and for nobody else", () => {
+  const path = join(folder, "h");
+  const first = new TypedHistory(path);
+  for (const entry of ["one", "two\nlines", "two\nlines", "  "]) first.add(entry);
+  expect(new TypedHistory(path).entries).toEqual(["one", "two\nlines"]);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test("the file does not grow for ever, and what is broken in it is left out", () => {
+  const path = join(folder, "h");
+  const lines = Array.from({ length: 2100 }, (_, index) => JSON.stringify(`entry ${index}`));
+  writeFileSync(path, [...lines, "{broken", "42", ""].join("\n"), { mode: 0o644 });
+  const history = new TypedHistory(path);
+  expect(history.entries).toHaveLength(1000);
+  expect(history.entries.at(-1)).toBe("entry 2099");
+  expect(readFileSync(path, "utf8").trimEnd().split("\n")).toHaveLength(1000);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test("where it cannot be written it is kept for this conversation", () => {
+  const history = new TypedHistory(join(folder, "no", "such", "folder"));
+  history.add("one");
+  expect(history.entries).toEqual(["one"]);
+});
+
+test("it stands beside the database, and nowhere for one in memory", () => {
+  expect(historyPath("/data/everturn.db")).toBe("/data/chat-history.jsonl");
+  expect(historyPath(":memory:")).toBeNull();
+});

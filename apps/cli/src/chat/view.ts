@@ -1,0 +1,300 @@
+// What a person sees of a turn: events go in, text to print comes out, and the rows that change while something runs. Reads no clock and touches no
+// terminal. What was printed cannot be taken back, so what became void is said to be.
+
+import type { Colours, Style } from "../terminal/style.ts";
+import type { RunningTool } from "./tool-lines.ts";
+import type { Failure, JsonObject } from "everturn";
+import type { AssistantMessage, StepReset, TurnEvent } from "everturn/model";
+import type { RuntimeEvent } from "everturn/runtime";
+
+import { messageText } from "everturn/model";
+
+import { brief, duration, plural, spent } from "../commands/text.ts";
+import { fit } from "../terminal/cells.ts";
+import { wrapRuns } from "../terminal/flow.ts";
+import { MarkdownStream } from "../terminal/markdown.ts";
+import { safeText } from "../terminal/safe-text.ts";
+import { spinner } from "../terminal/spinner.ts";
+import { plain } from "../terminal/style.ts";
+import { endingText } from "./ending.ts";
+import { doneLine, runningLines } from "./tool-lines.ts";
+
+export type ViewOptions = {
+  readonly width: () => number;
+  readonly colours: Colours;
+  /** When the turn was asked for, if that was here. */
+  readonly since: number;
+};
+
+/** What was printed last: blocks of different kinds have an empty line between them. */
+type Block = "said" | "text" | "reasoning" | "tool" | "note";
+
+type OpenBlock = { readonly kind: "text" | "reasoning"; readonly part: string; readonly stream: MarkdownStream };
+
+export class ChatView {
+  readonly #options: ViewOptions;
+  #last: Block = "said";
+  #open: OpenBlock | null = null;
+  /** Something of the reply that is being given has been heard: its end has nothing new. */
+  #isHeard = false;
+  /** Something of this step has been printed, and would be void if it is reset. */
+  #isStepShown = false;
+  readonly #calls = new Map<string, { readonly name: string; readonly arguments: JsonObject }>();
+  readonly #running = new Map<string, RunningTool>();
+  /** Calls whose end has been printed. */
+  readonly #answered = new Set<string>();
+  /** Calls the model is writing. */
+  readonly #written = new Map<string, string>();
+  readonly #told = new Set<string>();
+  #steps = 0;
+  #quietSince: number;
+  #state: "running" | "cancelling" | "over" = "running";
+
+  constructor(options: ViewOptions) {
+    this.#options = options;
+    this.#quietSince = options.since;
+  }
+
+  get isOver(): boolean {
+    return this.#state === "over";
+  }
+
+  /** Somebody asked for the turn to be cancelled. */
+  cancelling(): void {
+    if (this.#state === "running") this.#state = "cancelling";
+  }
+
+  /** What to print for this event. */
+  apply({ event, delta }: RuntimeEvent, now: number): string {
+    if (delta !== null) this.#isHeard = true;
+    const text = this.#applied(event, delta?.part ?? "", now);
+    if (text !== "" || event.type === "message_started") this.#quietSince = now;
+    return text;
+  }
+
+  /** The rows below the text, as they are at this moment. */
+  live(now: number): readonly string[] {
+    if (this.#state === "over" || this.#open !== null) return [];
+    // As far from the text as the lines of tools will be.
+    return [...(this.#last === "tool" ? [] : [""]), ...this.#runningRows(now)];
+  }
+
+  #runningRows(now: number): readonly string[] {
+    const { colours } = this.#options;
+    const width = this.#options.width();
+    const waits = (what: string): string => {
+      const time = colours.dim(duration(Math.max(0, now - this.#quietSince)));
+      return fit(`${colours.cyan(spinner(now))} ${what} ${time}`, width - 1);
+    };
+    const cancels = this.#state === "cancelling" ? [waits("cancelling")] : [];
+    const tools = [...this.#running.values()];
+    if (tools.length > 0) return [...runningLines(tools, now, width, colours), ...cancels];
+    if (cancels.length > 0) return cancels;
+    const written = [...new Set(this.#written.values())].map((name) => brief(name, 30));
+    return [waits(written.length > 0 ? `writing a call of ${written.join(", ")}` : "thinking")];
+  }
+
+  /** A line of ours, between what is said. */
+  note(text: string, style: Style = plain): string {
+    const options = { width: this.#options.width(), colours: this.#options.colours.enabled };
+    return this.#block("note", `${wrapRuns([{ text, style }], options)}\n`);
+  }
+
+  /** Ends what is open. */
+  close(): string {
+    const open = this.#open;
+    this.#open = null;
+    return open === null ? "" : open.stream.end();
+  }
+
+  #applied(event: TurnEvent, part: string, now: number): string {
+    const { colours } = this.#options;
+    switch (event.type) {
+      case "turn_started":
+      case "text_completed":
+      case "reasoning_completed":
+      case "tool_call_delta":
+      case "usage":
+      case "raw_chunk":
+      case "approval_requested":
+      case "ask_user_requested":
+        return "";
+      case "message_started":
+        this.#isHeard = false;
+        return this.close();
+      case "text_delta":
+        return this.#say("text", part, event.delta);
+      case "reasoning_delta":
+        return this.#say("reasoning", part, event.delta);
+      case "tool_call_started":
+        this.#written.set(event.id, event.name);
+        return this.close();
+      case "tool_call_completed":
+        if (!event.providerExecuted) return "";
+        this.#written.delete(event.id);
+        return this.#tool(`${colours.green("✓")} ${brief(event.name)} ${colours.dim("run by the provider")}`);
+      case "message_completed":
+        return this.#reply(event.message);
+      case "tool_execution_started":
+        return this.#begin(event.id, event.name, event.arguments, now);
+      case "tool_progress": {
+        const running = this.#running.get(event.id);
+        if (running !== undefined) this.#running.set(event.id, { ...running, progress: event.progress });
+        return "";
+      }
+      case "tool_execution_completed": {
+        const running = this.#running.get(event.id);
+        const since = running === undefined ? null : now - running.startedAt;
+        this.#running.delete(event.id);
+        this.#answered.add(event.id);
+        const args = running?.arguments ?? this.#calls.get(event.id)?.arguments ?? {};
+        const done = {
+          name: event.name,
+          arguments: args,
+          outcome: event.result,
+          durationMs: event.durationMs ?? since,
+        };
+        return this.#tool(doneLine(done, this.#options.width(), colours));
+      }
+      case "tool_result_encoded": {
+        this.#running.delete(event.id);
+        if (this.#answered.has(event.id)) return "";
+        this.#answered.add(event.id);
+        const { name } = this.#calls.get(event.id) ?? { name: "tool" };
+        const isFine = event.status === "success";
+        const word = isFine ? "" : ` ${colours.dim((event.code ?? event.status).replaceAll("_", " "))}`;
+        return this.#tool(`${isFine ? colours.green("✓") : colours.red("✗")} ${colours.bold(brief(name))}${word}`);
+      }
+      case "tool_halt":
+        this.#running.delete(event.toolCallId);
+        return "";
+      case "input_accepted": {
+        // The first input of a turn is what was typed; it is on the screen.
+        if (event.checkpoint === null) return "";
+        const said = event.inputs.map(({ message }) => `› ${safeText(messageText(message))}`).join("\n");
+        return this.note(`${said}\n  (taken in)`, { dim: true });
+      }
+      case "retry_scheduled": {
+        const { attempt, maxAttempts, delayMs, error } = event;
+        const next = attempt === null ? "" : ` (${attempt.n + 1}${maxAttempts === null ? "" : ` of ${maxAttempts}`})`;
+        const text = `↻ ${failureText(error)}; trying again in ${duration(delayMs)}${next}`;
+        return this.note(text, { hue: "yellow" });
+      }
+      case "step_reset":
+        return this.#reset(event);
+      case "step_completed":
+        this.#steps += 1;
+        this.#isStepShown = false;
+        return "";
+      case "error":
+        return this.failure(event.error);
+      case "chat_completed": {
+        const { outcome, usage } = event.result;
+        this.#running.clear();
+        const said = "failure" in outcome ? this.failure(outcome.failure) : this.#ending(endingText(outcome));
+        this.#state = "over";
+        const facts = [
+          this.#steps === 0 ? "" : plural(this.#steps, "step"),
+          spent(usage),
+          duration(now - this.#options.since),
+        ];
+        return this.close() + said + this.note(facts.filter((fact) => fact !== "").join(" · "), { dim: true });
+      }
+    }
+  }
+
+  /** Says once what went wrong. */
+  failure(failure: Failure): string {
+    const text = failureText(failure);
+    if (this.#told.has(text)) return "";
+    this.#told.add(text);
+    return this.note(`✗ ${text}`, { hue: "red" });
+  }
+
+  #ending(text: string): string {
+    return text === "" ? "" : this.note(`■ ${text}`, { hue: "yellow" });
+  }
+
+  #say(kind: "text" | "reasoning", part: string, delta: string): string {
+    let closed = "";
+    let open = this.#open;
+    if (open === null || open.kind !== kind || open.part !== part) {
+      // Nothing is begun for nothing.
+      if (delta.trim() === "") return "";
+      closed = this.close();
+      const { colours } = this.#options;
+      const base = kind === "reasoning" ? ({ dim: true, italic: true } as const) : {};
+      open = {
+        kind,
+        part,
+        stream: new MarkdownStream({ width: this.#options.width(), colours: colours.enabled, base }),
+      };
+      this.#open = open;
+      closed += this.#gapBefore(kind);
+      this.#last = kind;
+    }
+    this.#isStepShown = true;
+    return closed + open.stream.push(delta);
+  }
+
+  /** The end of a reply; one that nobody heard is told whole. */
+  #reply(message: AssistantMessage): string {
+    const parts =
+      typeof message.content === "string" ? [{ type: "text", text: message.content } as const] : message.content;
+    let printed = "";
+    if (!this.#isHeard) {
+      for (const [index, part] of parts.entries()) {
+        if (part.type === "text" || part.type === "reasoning") printed += this.#say(part.type, `${index}`, part.text);
+      }
+    }
+    for (const { id, name, arguments: args } of message.toolCalls) this.#calls.set(id, { name, arguments: args ?? {} });
+    this.#written.clear();
+    this.#isHeard = false;
+    return printed + this.close();
+  }
+
+  #begin(id: string, name: string, args: JsonObject, now: number): string {
+    this.#calls.set(id, { name, arguments: args });
+    this.#running.set(id, { name, arguments: args, startedAt: now, progress: null });
+    return this.close();
+  }
+
+  #reset({ reason }: StepReset): string {
+    this.#running.clear();
+    this.#written.clear();
+    this.#isHeard = false;
+    const wasShown = this.#isStepShown;
+    this.#isStepShown = false;
+    const what = wasShown ? "The text above is void: " : "";
+    return this.note(`⟲ ${what}${resetReasons[reason]}. The step begins again.`, { hue: "yellow" });
+  }
+
+  #tool(line: string): string {
+    if (line === "") return this.close();
+    this.#isStepShown = true;
+    return this.#block("tool", `${line}\n`);
+  }
+
+  #block(kind: Block, text: string): string {
+    const closed = this.close();
+    const gap = this.#gapBefore(kind);
+    this.#last = kind;
+    return closed + gap + text;
+  }
+
+  #gapBefore(kind: Block): string {
+    return this.#last === kind && (kind === "tool" || kind === "note") ? "" : "\n";
+  }
+}
+
+const resetReasons: { readonly [R in StepReset["reason"]]: string } = {
+  retry: "the call of the model failed",
+  fallback: "the model could not answer, and another one is asked",
+  recovery: "the process that ran it stopped",
+  restart: "it was started again",
+};
+
+/** What went wrong, in words for a person. */
+function failureText(failure: Failure): string {
+  return safeText(failure.message === "" ? failure.reason.replaceAll("_", " ") : failure.message);
+}

@@ -1,0 +1,56 @@
+// Runs one command line and says with which code the process should end. Whatever goes wrong is one clear line; what lay behind it, on request.
+
+import type { Io } from "./commands/io.ts";
+
+import { CommanderError } from "commander";
+import { isEverturnError, MisuseError } from "everturn/model";
+
+import { UsageError } from "./commands/context.ts";
+import { exitCodes } from "./commands/exit-codes.ts";
+import { createProgram } from "./program.ts";
+import { safeText } from "./terminal/safe-text.ts";
+import { colours, wantsColours } from "./terminal/style.ts";
+
+export async function runCli(argv: readonly string[], io: Io): Promise<number> {
+  let code: number = exitCodes.ok;
+  const program = createProgram(io, (given) => (code = given));
+  if (argv.length === 0) {
+    program.outputHelp();
+    return exitCodes.ok;
+  }
+  try {
+    await program.parseAsync(argv, { from: "user" });
+    return code;
+  } catch (error) {
+    // Commander has said it already, or was asked for help.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    report(error, io, argv.includes("--verbose"), !argv.includes("--no-color"));
+    return isUsage(error) ? exitCodes.usage : exitCodes.failed;
+  }
+}
+
+/** Is it for whoever typed the command to mend? */
+function isUsage(error: unknown): boolean {
+  if (error instanceof UsageError || error instanceof MisuseError) return true;
+  if (isEverturnError(error)) return error.reason === "not_found";
+  return error instanceof Error && error.name === "SettingsError";
+}
+
+function report(error: unknown, io: Io, isVerbose: boolean, allowsColour: boolean): void {
+  const { red, dim } = colours(allowsColour && wantsColours(io.environment, io.stderr.isTerminal));
+  io.stderr.write(`${red(`everturn: ${messageOf(error)}`)}\n`);
+  if (!isVerbose) return;
+  const seen = new Set<unknown>([error]);
+  for (let cause = causeOf(error); cause !== undefined && !seen.has(cause); cause = causeOf(cause)) {
+    seen.add(cause);
+    io.stderr.write(`${dim(`  because: ${messageOf(cause)}`)}\n`);
+  }
+}
+
+function messageOf(error: unknown): string {
+  return safeText(error instanceof Error ? error.message : String(error));
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? error.cause : undefined;
+}

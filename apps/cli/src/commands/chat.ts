@@ -1,0 +1,13 @@
+// `everturn chat`: opens the workspace for the conversation at the terminal.
+
+import type { CommandContext } from "./context.ts";
+
+import { withWorkspace } from "./context.ts";
+
+export async function chat(
+  context: CommandContext,
+  options: { readonly session: string | null; readonly newest: boolean },
+): Promise<number> {
+  const { runChat } = await import("../chat/index.ts");
+  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours: context.out.enabled }));
+}

@@ -1,0 +1,22 @@
+// `everturn demo`: hands the terminal over. Only what was said on the command line counts: the demo is the same on every machine.
+
+import type { CommandContext } from "./context.ts";
+
+import { resolve } from "node:path";
+
+export async function demo({ io, out, flags, config }: CommandContext): Promise<number> {
+  const { runDemo } = await import("../demo/index.ts");
+  const { model, database } = flags;
+  return runDemo({
+    model: typeof model === "string" ? model : null,
+    config: config === null ? null : resolve(io.folder, config),
+    database: typeof database === "string" ? resolve(io.folder, database) : null,
+    interactive: process.stdin.isTTY && io.stdout.isTerminal,
+    colour: out.enabled,
+    input: process.stdin,
+    out: process.stdout,
+    errors: process.stderr,
+    columns: () => (Number.isFinite(io.stdout.columns) ? io.stdout.columns : 80),
+    environment: io.environment,
+  });
+}

@@ -1,0 +1,181 @@
+// `everturn doctor`: what is set and by whom, and whether it works. Keys and tokens are told by name and number, never by value. Everything is looked at
+// even when something is broken, so that one run says all there is to mend.
+
+import type { CommandContext } from "./context.ts";
+import type { Environment, OpenDatabase, Setting, SettingName, Settings } from "@everturn/server";
+
+import {
+  addressIn,
+  createEngine,
+  isOffline,
+  keyVariable,
+  knownProviders,
+  loadTools,
+  missingKey,
+  offlineModel,
+  settingNames,
+} from "@everturn/server";
+
+import { openSessions } from "../workspace.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { brief, plural, table } from "./text.ts";
+import { packageVersion } from "./version.ts";
+
+/** One thing that was looked at. */
+type Finding = { readonly state: "ok" | "hint" | "broken"; readonly name: string; readonly said: string };
+
+type Line = { readonly name: string; readonly value: string; readonly source: string };
+
+export async function doctor(context: CommandContext, { json }: { readonly json: boolean }): Promise<number> {
+  const { say, out, io } = context;
+  const lines: Line[] = [];
+  const findings = [nodeFinding(), ok("everturn", packageVersion())];
+  const settings = await context.settings().catch((error: unknown) => {
+    findings.push(broken("settings", error));
+    return null;
+  });
+  findings.push(...keyFindings(io.environment));
+  if (settings !== null) {
+    lines.push(...settingLines(settings));
+    findings.push(ok("config", settings.configFile ?? "no configuration file here; none is needed"));
+    findings.push(
+      await databaseFinding(settings),
+      await toolsFinding(settings),
+      await modelFinding(settings, io.environment),
+    );
+  }
+  const isBroken = findings.some(({ state }) => state === "broken");
+  if (json) {
+    say(JSON.stringify({ ok: !isBroken, findings, settings: lines }));
+    return isBroken ? exitCodes.failed : exitCodes.ok;
+  }
+  const marks = { ok: out.green("✓"), hint: out.dim("·"), broken: out.red("✗") };
+  const rows = findings.map(({ state, name, said }) => [marks[state], name, said]);
+  for (const line of table(rows, io.stdout.columns)) say(line);
+  if (lines.length > 0) {
+    say();
+    for (const line of table(
+      [["SETTING", "VALUE", "FROM"], ...lines.map((line) => [line.name, line.value, line.source])],
+      io.stdout.columns,
+    ))
+      say(line);
+  }
+  return isBroken ? exitCodes.failed : exitCodes.ok;
+}
+
+function ok(name: string, said: string): Finding {
+  return { state: "ok", name, said };
+}
+
+function broken(name: string, error: unknown): Finding {
+  return { state: "broken", name, said: brief(error instanceof Error ? error.message : String(error), 1000) };
+}
+
+function nodeFinding(): Finding {
+  const { node } = process.versions;
+  const [major = 0, minor = 0] = node.split(".").map(Number);
+  const isOld = major < 20 || (major === 20 && minor < 19);
+  return isOld ? broken("node", `${node}; 20.19 or later is needed`) : ok("node", node);
+}
+
+/** Which keys are there, by the names of their variables. */
+function keyFindings(environment: Environment): readonly Finding[] {
+  const found = Object.entries(knownProviders).flatMap(([name, provider]) => {
+    const variable = keyVariable(provider, environment);
+    return variable === null ? [] : [ok("key", `${variable} is set (${name})`)];
+  });
+  const elsewhere = Object.entries(knownProviders).flatMap(([name, provider]): readonly Finding[] => {
+    try {
+      const address = addressIn(name, provider, environment);
+      return address === null ? [] : [ok("address", `${name} is at ${withoutSecrets(address)}`)];
+    } catch (error) {
+      return [broken("address", error)];
+    }
+  });
+  const wanted = Object.values(knownProviders)
+    .filter(({ model }) => model !== null)
+    .flatMap(({ keys }) => keys.slice(0, 1));
+  const none: Finding = { state: "hint", name: "key", said: `none is set; for a real model set ${wanted.join(", ")}` };
+  return [...(found.length === 0 ? [none] : found), ...elsewhere];
+}
+
+async function databaseFinding(settings: Settings): Promise<Finding> {
+  try {
+    const { sessions, database, close } = openSessions(settings);
+    try {
+      const { items, next } = await sessions.list({ limit: 1000 });
+      const count = next === null ? plural(items.length, "session") : `more than ${items.length} sessions`;
+      return ok("database", `${database.path} (${database.driver}, schema ${schemaOf(database)}), ${count}`);
+    } finally {
+      await close();
+    }
+  } catch (error) {
+    return broken("database", error);
+  }
+}
+
+/** The version of the tables, as the storage keeps it. */
+function schemaOf({ database }: OpenDatabase): string {
+  const row: unknown = database.prepare('SELECT "version" FROM "everturn_schema"').get();
+  return typeof row === "object" && row !== null && "version" in row ? String(row.version) : "unknown";
+}
+
+async function toolsFinding({ tools, model }: Settings): Promise<Finding> {
+  try {
+    const found = await loadTools(tools.value);
+    const names = found.map(({ name }) => name).join(", ");
+    const offline = isOffline(model.value) ? "; the offline model brings its own" : "";
+    return ok("tools", names === "" ? `none${offline}` : `${names}${offline}`);
+  } catch (error) {
+    return broken("tools", error);
+  }
+}
+
+async function modelFinding(settings: Settings, environment: Environment): Promise<Finding> {
+  const { model } = settings;
+  try {
+    await createEngine({ ...settings, tools: { ...settings.tools, value: [] } }, environment);
+  } catch (error) {
+    return broken("model", error);
+  }
+  if (isOffline(model.value))
+    return { state: "hint", name: "model", said: `${offlineModel}: scripted, needs no key and no network` };
+  const missing = missingKey(model.value, environment);
+  return missing === null
+    ? ok("model", `${model.value}; doctor does not call it`)
+    : broken("model", `${model.value} needs a key: set ${missing.join(" or ")}`);
+}
+
+function settingLines(settings: Settings): readonly Line[] {
+  const all: { readonly [Name in SettingName]: Setting<unknown> } = {
+    ...settings,
+    tokens: { ...settings.tokens, value: plural(settings.tokens.value.length, "token") },
+    baseUrls: {
+      ...settings.baseUrls,
+      value: Object.entries(settings.baseUrls.value).map(([name, url]) => `${name} ${withoutSecrets(url)}`),
+    },
+  };
+  return Object.entries(all)
+    .filter(([name]) => settingNames.includes(name))
+    .map(([name, { value, source }]): Line => {
+      const said =
+        source.from === "config"
+          ? `config ${source.name}`
+          : source.from === "default" && source.name !== "default"
+            ? `default: ${source.name}`
+            : source.name;
+      return { name, value: valueText(value), source: said };
+    });
+}
+
+function valueText(value: unknown): string {
+  if (value === null || (Array.isArray(value) && value.length === 0)) return "-";
+  return brief(Array.isArray(value) ? value.join(", ") : String(value), 60);
+}
+
+/** An address without a user, a password or a query. */
+function withoutSecrets(address: string): string {
+  if (!URL.canParse(address)) return "an address that cannot be read";
+  const { origin, pathname } = new URL(address);
+  return `${origin}${pathname === "/" ? "" : pathname}`;
+}

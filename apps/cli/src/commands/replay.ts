@@ -1,0 +1,75 @@
+// `everturn replay`: a recorded turn again, with nothing performed, and where it goes another way.
+
+import type { CommandContext } from "./context.ts";
+import type { Engine } from "everturn";
+
+import { existsSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+import { createEngine } from "@everturn/server";
+import { RuntimeError } from "everturn/model";
+import { replayTurn } from "everturn/runtime";
+
+import { UsageError, withSessions } from "./context.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { plural, spent } from "./text.ts";
+
+export type ReplayRequest = {
+  readonly source: string;
+  readonly turn: string | null;
+  /** Compare with the engine as it is set now. */
+  readonly engine: boolean;
+  readonly json: boolean;
+};
+
+export async function replay(context: CommandContext, request: ReplayRequest): Promise<number> {
+  const { say, out } = context;
+  const record = await recordOf(context, request);
+  const engine: Engine | null = request.engine
+    ? await createEngine(await context.settings(), context.io.environment)
+    : null;
+  const compared = engine === null ? "as it was begun" : "with what is set now";
+  try {
+    const { result, events } = await replayTurn(record, engine === null ? {} : { engine });
+    const steps = events.filter(({ type }) => type === "step_completed").length;
+    const { haltedReason, usage } = result;
+    if (request.json) say(JSON.stringify({ same: true, haltedReason, steps, usage }));
+    else {
+      const cost = spent(usage);
+      const facts = [haltedReason, plural(steps, "step"), ...(cost === "" ? [] : [`${cost} (paid for before)`])];
+      say(`${out.green("✓")} replayed ${compared}: it goes the same way. ${facts.join(" · ")}`);
+    }
+    return exitCodes.ok;
+  } catch (error) {
+    if (!(error instanceof RuntimeError) || (error.reason !== "diverged" && error.reason !== "replay_missing"))
+      throw error;
+    const { reason, message, paths } = error.failure;
+    if (request.json) say(JSON.stringify({ same: false, reason, message, paths }));
+    else {
+      const how =
+        reason === "diverged" ? `it goes another way than its record, at ${plural(paths.length, "place")}:` : message;
+      say(`${out.red("✗")} replayed ${compared}: ${how}`);
+      for (const path of paths) say(`  ${path}`);
+    }
+    return exitCodes.failed;
+  }
+}
+
+/** The record as text: of a file, of standard input, or of a session in the database. */
+async function recordOf(context: CommandContext, { source, turn }: ReplayRequest): Promise<string> {
+  if (source === "-") return context.io.stdin();
+  const path = resolve(context.io.folder, source);
+  if (existsSync(path)) {
+    try {
+      return readFileSync(path, "utf8");
+    } catch (cause) {
+      throw new UsageError(`cannot read ${path}`, { cause });
+    }
+  }
+  return withSessions(context, async (sessions, { database }) => {
+    if ((await sessions.get(source, { messages: 1 })) === null) {
+      throw new UsageError(`there is no file ${path}, and no session ${JSON.stringify(source)} in ${database.value}`);
+    }
+    return JSON.stringify(await sessions.export(source, turn ?? undefined));
+  });
+}

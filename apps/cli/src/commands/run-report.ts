@@ -1,0 +1,146 @@
+// How a turn is told on the command line: the answer on standard output, everything else on standard error.
+
+import type { Colours } from "../terminal/style.ts";
+import type { CommandContext } from "./context.ts";
+import type { Io } from "./io.ts";
+import type { RunRequest } from "./run.ts";
+import type { TurnEvent } from "everturn";
+import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
+
+import { renderIssue } from "everturn/model";
+
+import { SafeText } from "../terminal/safe-text.ts";
+import { exitCodeOf, exitCodes } from "./exit-codes.ts";
+import { brief, duration, spent } from "./text.ts";
+
+type Narrator = { readonly event: (event: RuntimeEvent) => void; readonly end: () => void };
+
+/** Tells events as they come, in the form that was asked for. */
+export function narrator(io: Io, err: Colours, request: RunRequest): Narrator {
+  if (request.form === "events") {
+    return { event: (event) => io.stdout.write(`${JSON.stringify(event)}\n`), end: () => undefined };
+  }
+  const streams = request.form === "text" && request.schema === null;
+  const answer = new Answer(io);
+  return {
+    event: ({ event }) => {
+      if (streams && event.type === "text_delta") answer.add(event.delta);
+      // Where nothing has been said yet, nothing is taken back.
+      const isIdle = event.type === "step_reset" && !answer.isLineOpen;
+      const line = request.quiet || isIdle ? null : noticeOf(event, err);
+      if (streams && endsLine(event)) answer.endLine();
+      if (line !== null) io.stderr.write(`${line}\n`);
+    },
+    end: () => answer.endLine(),
+  };
+}
+
+/** Text on its way out. At a terminal nothing in it is obeyed; in a pipe it is what the model said. */
+class Answer {
+  readonly #io: Io;
+  readonly #safe = new SafeText();
+  #isLineOpen = false;
+
+  constructor(io: Io) {
+    this.#io = io;
+  }
+
+  add(delta: string): void {
+    if (delta === "") return;
+    this.#io.stdout.write(this.#io.stdout.isTerminal ? this.#safe.push(delta) : delta);
+    this.#isLineOpen = !delta.endsWith("\n");
+  }
+
+  get isLineOpen(): boolean {
+    return this.#isLineOpen;
+  }
+
+  endLine(): void {
+    if (this.#isLineOpen) this.#io.stdout.write("\n");
+    this.#isLineOpen = false;
+  }
+}
+
+/** Behind these, what the model says next is something else. */
+function endsLine({ type }: TurnEvent): boolean {
+  return type === "message_completed" || type === "step_reset" || type === "error";
+}
+
+/** A line about what is not the answer; `null` for what needs none. */
+function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): string | null {
+  switch (event.type) {
+    case "tool_execution_started":
+      return dim(`· ${event.name} ${brief(event.arguments)}`);
+    case "tool_execution_completed": {
+      const time = event.durationMs === null ? "" : dim(` ${duration(event.durationMs)}`);
+      const { result } = event;
+      if (result.type === "failure") return `${red("✗")} ${event.name}${time} ${brief(result.failure.message)}`;
+      return result.type === "success" ? `${green("✓")} ${event.name}${time}` : null;
+    }
+    case "retry_scheduled":
+      return yellow(`↻ again in ${duration(event.delayMs)}: ${brief(event.error.message)}`);
+    case "step_reset":
+      return yellow(`↻ the reply begins again (${event.reason}); what was said of it does not count`);
+    case "input_accepted":
+    case "message_started":
+    case "text_delta":
+    case "text_completed":
+    case "reasoning_delta":
+    case "reasoning_completed":
+    case "tool_call_started":
+    case "tool_call_delta":
+    case "tool_call_completed":
+    case "usage":
+    case "message_completed":
+    case "raw_chunk":
+    case "error":
+    case "tool_progress":
+    case "tool_result_encoded":
+    case "ask_user_requested":
+    case "approval_requested":
+    case "tool_halt":
+    case "turn_started":
+    case "step_completed":
+    case "chat_completed":
+      return null;
+  }
+}
+
+/** What the turn came to. */
+export function reportEnd(context: CommandContext, end: TurnEnd, request: RunRequest, hasSchema: boolean): void {
+  const { say, note, err } = context;
+  if (request.form === "json") say(JSON.stringify(end));
+  if (request.form === "events") say(JSON.stringify({ end }));
+  const output = end.finalResponse?.output ?? null;
+  if (request.form === "text" && hasSchema && output !== null) say(JSON.stringify(output.value, null, 2));
+  for (const line of troubles(end)) note(err.red(line));
+  if (request.quiet) return;
+  for (const line of waits(end)) note(err.yellow(line));
+  const cost = spent(end.usage);
+  note(err.dim(`session ${end.session.id}${cost === "" ? "" : ` · ${cost}`}`));
+}
+
+/** Why it did not work; nothing when it did. */
+function troubles(end: TurnEnd): readonly string[] {
+  if (end.outcome.type === "cancelled") return ["everturn: cancelled"];
+  if (exitCodeOf(end) !== exitCodes.failed) return [];
+  const failure = end.failure ?? ("failure" in end.outcome ? end.outcome.failure : null);
+  if (failure === null) return [`everturn: the answer is not whole: ${end.outcome.type}`];
+  const first = `everturn: the turn failed: ${brief(failure.message, 500)}`;
+  if (failure.type === "validation_error")
+    return [first, ...failure.issues.map((issue) => `  ${brief(renderIssue(issue), 500)}`)];
+  if (failure.type === "runtime_error") return [first, ...failure.paths.map((path) => `  ${path}`)];
+  return [first];
+}
+
+/** What the session waits for, and how to say it. */
+function waits({ session }: TurnEnd): readonly string[] {
+  const { id, pendingQuestion, pendingToolCalls } = session;
+  const asked =
+    pendingQuestion === null ? [] : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${id} "…"`];
+  const calls = pendingToolCalls
+    .filter(({ decision, reason }) => decision === null && reason !== "question")
+    .flatMap(({ name, arguments: args, reason }) => [`? ${name} ${brief(args ?? {})} waits (${reason})`]);
+  const how = calls.length === 0 ? [] : [`  decide: everturn run --session ${id} --approve, or --deny`];
+  return [...asked, ...calls, ...how];
+}

@@ -1,0 +1,90 @@
+// `everturn show`: a session's turns as timelines, as JSON, or as a record in a file.
+
+import type { CommandContext } from "./context.ts";
+import type { Runtime, RuntimeEvent, SessionView } from "everturn/runtime";
+
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+import { UsageError, withSessions } from "./context.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { brief, plural, spent } from "./text.ts";
+import { timelineText } from "./timeline-text.ts";
+import { timelineOf } from "./timeline.ts";
+
+export type ShowRequest = {
+  readonly id: string;
+  readonly turn: string | null;
+  readonly all: boolean;
+  readonly json: boolean;
+  readonly exportTo: string | null;
+};
+
+export async function show(context: CommandContext, request: ShowRequest): Promise<number> {
+  return withSessions(context, async (sessions) => {
+    const { id } = request;
+    const view = await sessions.get(id, { messages: 1 });
+    if (view === null) throw new UsageError(`there is no session ${JSON.stringify(id)}; everturn sessions lists them`);
+    if (request.exportTo !== null) return exportRecord(context, sessions, request, request.exportTo);
+    const events: RuntimeEvent[] = [];
+    for await (const event of sessions.events(id, { follow: false })) events.push(event);
+    const turns = [...new Set(events.map(({ turnId }) => turnId))];
+    const shown = request.all ? turns : [request.turn ?? turns.at(-1)].filter((turn) => turn !== undefined);
+    const timelines = await Promise.all(
+      shown.map(async (turn) => {
+        const told = events.filter(({ turnId }) => turnId === turn);
+        return timelineOf(await sessions.export(id, turn), told);
+      }),
+    );
+    const usage = await sessions.usage(id);
+    if (request.json) {
+      const { session, version, length, openTurn } = view;
+      const { thread: _, ...head } = session;
+      context.say(JSON.stringify({ session: { ...head, version, length, openTurn }, turns, timelines, usage }));
+      return exitCodes.ok;
+    }
+    for (const line of headLines(view, id, spent(usage.total))) context.say(line);
+    for (const timeline of timelines) {
+      context.say();
+      for (const line of timelineText(timeline, context.out, context.io.stdout.columns)) context.say(line);
+    }
+    const others = turns.length - timelines.length;
+    if (others > 0) context.note(`${plural(others, "other turn")}: everturn show ${id} --all`);
+    return exitCodes.ok;
+  });
+}
+
+async function exportRecord(
+  { io, say, note }: CommandContext,
+  sessions: Runtime,
+  { id, turn }: ShowRequest,
+  to: string,
+): Promise<number> {
+  const record = await sessions.export(id, turn ?? undefined);
+  const text = JSON.stringify(record, null, 2);
+  if (to === "-") {
+    say(text);
+    return exitCodes.ok;
+  }
+  const path = resolve(io.folder, to);
+  try {
+    writeFileSync(path, `${text}\n`);
+  } catch (cause) {
+    throw new UsageError(`--export: cannot write ${path}`, { cause });
+  }
+  note(`wrote ${record.data.turnId} to ${path}; everturn replay ${to} runs it again`);
+  return exitCodes.ok;
+}
+
+/** The session in a few lines, and what it waits for. */
+function headLines({ session, length, openTurn }: SessionView, id: string, cost: string): readonly string[] {
+  const facts = [session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
+  const open = openTurn === null ? [] : [`  open: ${openTurn.turnId} (${openTurn.status}, step ${openTurn.step + 1})`];
+  const failure = openTurn?.failure ?? null;
+  const parked = failure === null ? [] : [`  parked: ${brief(failure.message, 300)}`];
+  const asks = session.pendingQuestion === null ? [] : [`  asks: ${brief(session.pendingQuestion, 300)}`];
+  const calls = session.pendingToolCalls
+    .filter(({ decision, reason }) => decision === null && reason !== "question")
+    .map(({ name, reason, arguments: args }) => `  waits (${reason}): ${name} ${brief(args ?? {})}`);
+  return [`session ${id}  ${facts.join(" · ")}`, ...open, ...parked, ...asks, ...calls];
+}

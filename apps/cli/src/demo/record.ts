@@ -1,0 +1,75 @@
+// What a turn has on record, counted from its journal.
+
+import type { TurnRecord } from "everturn/runtime";
+
+/** Effects by what they were. */
+export type Effects = {
+  readonly replies: number;
+  /** Model calls that came to nothing. */
+  readonly failures: number;
+  readonly tools: number;
+  readonly code: number;
+  readonly environments: number;
+  readonly checkpoints: number;
+};
+
+type Row = TurnRecord["data"]["rows"][number];
+
+export function effectsIn(rows: readonly Row[]): Effects {
+  let [replies, failures, tools, code, environments, checkpoints] = [0, 0, 0, 0, 0, 0];
+  for (const { item } of rows) {
+    if (item.type !== "response") continue;
+    switch (item.response.type) {
+      case "model_replied":
+        replies += 1;
+        break;
+      case "model_failed":
+        failures += 1;
+        break;
+      case "tool_returned":
+      case "tool_waits":
+        tools += 1;
+        break;
+      case "environment_synced":
+      case "environment_failed":
+        environments += 1;
+        break;
+      case "checkpoint_delivered":
+        checkpoints += 1;
+        break;
+      case "code_calls":
+      case "code_finished":
+      case "code_failed":
+        code += 1;
+        break;
+    }
+  }
+  return { replies, failures, tools, code, environments, checkpoints };
+}
+
+/** The rows that somebody else had settled before the one that ended the turn took it over: those were read back, not done. */
+export function readBack({ data: { rows } }: TurnRecord): readonly Row[] {
+  const last = rows.at(-1)?.epoch ?? 0;
+  return rows.filter(({ epoch }) => epoch < last);
+}
+
+export function renderEffects(effects: Effects): string {
+  const { replies, failures, tools, code, environments, checkpoints } = effects;
+  const parts = [
+    ...(replies === 0 ? [] : [counted(replies, "model reply", "model replies")]),
+    ...(failures === 0 ? [] : [counted(failures, "failed model call", "failed model calls")]),
+    ...(tools === 0 ? [] : [counted(tools, "tool result", "tool results")]),
+    ...(code === 0 ? [] : [counted(code, "cell of code", "cells of code")]),
+    ...(environments === 0 ? [] : [counted(environments, "environment", "environments")]),
+    ...(checkpoints === 0 ? [] : [counted(checkpoints, "checkpoint", "checkpoints")]),
+  ];
+  return parts.length === 0 ? "nothing yet" : parts.join(", ");
+}
+
+export function counted(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+export function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

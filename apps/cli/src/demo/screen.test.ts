@@ -1,0 +1,47 @@
+import { PassThrough } from "node:stream";
+
+import { describe, expect, test } from "vitest";
+
+import { Screen } from "./screen.ts";
+
+function written(columns: number, colour: boolean, write: (screen: Screen) => void): string {
+  const out = new PassThrough();
+  write(new Screen({ out, colour, columns: () => columns, elapsed: () => 1234 }));
+  return String(out.read() ?? "");
+}
+
+describe("the screen", () => {
+  test("text keeps its column, however it comes in pieces", () => {
+    const whole = written(60, false, (screen) =>
+      screen.line("agent", "one two three four five six seven eight nine ten"),
+    );
+    const pieces = written(60, false, (screen) => {
+      for (const piece of ["one tw", "o three four fi", "ve six seven eight ni", "ne ten"]) screen.say("agent", piece);
+      screen.close();
+    });
+    expect(pieces).toBe(whole);
+    expect(whole).toBe(" 1.2s  agent     one two three four five six seven eight\n                 nine ten\n");
+  });
+
+  test("a narrow terminal does without the time", () => {
+    expect(written(40, false, (screen) => screen.line("agent", "hello"))).toBe("agent     hello\n");
+  });
+
+  test("without colours there is no escape code, and what a model says steers no terminal", () => {
+    const hostile = "a\u001B[2Jb\u0007c\u009Bd";
+    const text = written(80, false, (screen) => {
+      screen.line("agent", hostile, "bad");
+      screen.fact("name", hostile);
+      screen.verbatim(hostile);
+      screen.say("agent", hostile);
+      screen.close();
+    });
+    // oxlint-disable-next-line no-control-regex
+    expect(text).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F]/);
+  });
+
+  test("with colours every line ends with none open", () => {
+    const text = written(40, true, (screen) => screen.line("kill -9", "gone in the middle of a sentence", "bad"));
+    for (const line of text.trimEnd().split("\n")) expect(line.endsWith("\u001B[0m")).toBe(true);
+  });
+});

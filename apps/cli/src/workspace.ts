@@ -1,0 +1,67 @@
+// What a command works with: the settings, the database they name, and a runtime over it with the engine they describe.
+
+import type { Environment, OpenDatabase, Settings } from "@everturn/server";
+import type { Engine } from "everturn";
+import type { Runtime } from "everturn/runtime";
+
+import { createEngine, missingKey, openDatabase, SettingsError } from "@everturn/server";
+import { engine as newEngine } from "everturn";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { runtime } from "everturn/runtime";
+
+export type Workspace = {
+  readonly settings: Settings;
+  readonly sessions: Runtime;
+  readonly engine: Engine;
+  readonly database: OpenDatabase;
+  readonly close: () => Promise<void>;
+};
+
+/** Opens everything the settings name. Turns that are still running when it is closed are handed over, not failed. */
+export async function openWorkspace(settings: Settings, environment: Environment = process.env): Promise<Workspace> {
+  const engine = await createEngine(settings, environment);
+  checkKey(settings, environment);
+  return { ...openOver(settings, engine, true), settings, engine };
+}
+
+/** A model that cannot answer is refused before anything is written down. */
+function checkKey({ model: { value, source } }: Settings, environment: Environment): void {
+  const missing = missingKey(value, environment);
+  if (missing === null) return;
+  throw new SettingsError(`${value} (${source.name}) needs a key: set ${missing.join(" or ")}`);
+}
+
+/** Opens the sessions alone, for looking at them: no tool is imported, no model has to be there, and no turn is driven. */
+export function openSessions(settings: Settings): Pick<Workspace, "sessions" | "database" | "close"> {
+  return openOver(settings, newEngine(), false);
+}
+
+function openOver(
+  settings: Settings,
+  engine: Engine,
+  drive: boolean,
+): Pick<Workspace, "sessions" | "database" | "close"> {
+  const database = openNamed(settings);
+  try {
+    const host = sqliteStorage(database.database, { name: database.path });
+    const sessions = runtime({ host, engines: { default: engine }, drive });
+    const close = async () => {
+      await sessions.close({ graceMs: 2000 });
+      database.close();
+    };
+    return { sessions, database, close };
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** The database that the settings name; where it cannot be opened, they have to change. */
+function openNamed({ database: { value, source } }: Settings): OpenDatabase {
+  try {
+    return openDatabase(value);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new SettingsError(`cannot open the database ${value} (${source.name}): ${why}`, { cause });
+  }
+}

@@ -1,0 +1,102 @@
+// Runs the command in this process, or as one of its own, against a database in a folder that is gone afterwards.
+
+import type { Io } from "../src/commands/io.ts";
+import type { ChildProcessWithoutNullStreams } from "node:child_process";
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { runCli } from "../src/cli.ts";
+
+export type Ran = { readonly code: number; readonly stdout: string; readonly stderr: string };
+
+export type Place = {
+  readonly folder: string;
+  /** Runs a command line in this process. */
+  readonly run: (argv: readonly string[], given?: Given) => Promise<Ran>;
+  /** Starts one as a process of its own. */
+  readonly start: (
+    argv: readonly string[],
+    environment?: { readonly [name: string]: string },
+  ) => ChildProcessWithoutNullStreams;
+  readonly remove: () => void;
+};
+
+type Given = {
+  readonly stdin?: string;
+  readonly environment?: { readonly [name: string]: string };
+  readonly isTerminal?: boolean;
+  readonly columns?: number;
+};
+
+const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+const tsx = import.meta.resolve("tsx");
+
+export function createPlace(): Place {
+  const folder = mkdtempSync(join(tmpdir(), "cli-"));
+  const own = { HOME: folder, XDG_DATA_HOME: folder, EVERTURN_OFFLINE_PACE: "0" };
+  const children = new Set<ChildProcessWithoutNullStreams>();
+  return {
+    folder,
+    run: async (argv, { stdin = "", environment = {}, isTerminal = false, columns = 80 } = {}) => {
+      const written = { stdout: "", stderr: "" };
+      const output = (name: "stdout" | "stderr") => ({
+        isTerminal,
+        columns: isTerminal ? columns : Number.POSITIVE_INFINITY,
+        write: (text: string) => void (written[name] += text),
+      });
+      const io: Io = {
+        environment: { ...own, ...environment },
+        folder,
+        stdin: async () => stdin,
+        stdout: output("stdout"),
+        stderr: output("stderr"),
+        onInterrupt: () => () => undefined,
+        onTerminate: () => () => undefined,
+        exit: () => undefined,
+      };
+      const code = await runCli(argv, io);
+      return { code, ...written };
+    },
+    start: (argv, environment = {}) => {
+      const child = spawn(process.execPath, ["--import", tsx, "--conditions=source", main, ...argv], {
+        cwd: folder,
+        env: { PATH: process.env["PATH"] ?? "", ...own, ...environment },
+      });
+      children.add(child);
+      child.once("exit", () => children.delete(child));
+      return child;
+    },
+    remove: () => {
+      for (const child of children) child.kill("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What a process came to. */
+export function ended(
+  child: ChildProcessWithoutNullStreams,
+): Promise<Ran & { readonly signal: NodeJS.Signals | null }> {
+  const texts = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (texts.stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (texts.stderr += text));
+  return new Promise((resolve) => {
+    child.once("close", (code, signal) => resolve({ code: code ?? -1, signal, ...texts }));
+  });
+}
+
+/** Resolves when the stream has said something that fits. */
+export function says(stream: NodeJS.ReadableStream, expected: RegExp): Promise<string> {
+  let text = "";
+  return new Promise((resolve, reject) => {
+    stream.on("data", (chunk: Buffer | string) => {
+      text += String(chunk);
+      if (expected.test(text)) resolve(text);
+    });
+    stream.once("end", () => reject(new Error(`it never said ${String(expected)}, but ${text}`)));
+  });
+}

@@ -1,0 +1,299 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { createPlace } from "./harness.ts";
+
+const place = createPlace();
+afterAll(place.remove);
+const { run, folder } = place;
+
+beforeAll(async () => {
+  await run(["run", "--session", "one", 'clock and countdown {"from": 3}']);
+  await run(["run", "--session", "two", "launch"]);
+  await run(["run", "--session", "two", "--approve"]);
+  await run(["run", "--session", "three", "now fail"]);
+});
+
+const listed = (stdout: string) =>
+  stdout
+    .split("\n")
+    .slice(1)
+    .map((line) => line.split(" ")[0])
+    .filter(Boolean);
+
+describe("sessions", () => {
+  it("lists them with status, messages, age and first words, those that changed last first", async () => {
+    const { code, stdout } = await run(["sessions"]);
+    expect(code).toBe(0);
+    expect(listed(stdout)).toEqual(["three", "two", "one"]);
+    expect(stdout).toMatch(
+      /^ID +STATUS +MESSAGES +AGE +FIRST WORDS\nthree +error +1 +\d+s +now fail\ntwo +completed +4 +\d+s +launch\n/,
+    );
+  });
+
+  it("page by page", async () => {
+    const first = await run(["sessions", "--limit", "2"]);
+    const after = /--after (\S+)\n/.exec(first.stderr)?.[1] ?? "";
+    expect([...listed(first.stdout), ...listed((await run(["sessions", "--after", after])).stdout)]).toEqual([
+      "three",
+      "two",
+      "one",
+    ]);
+  });
+
+  it("as JSON", async () => {
+    const page: unknown = JSON.parse((await run(["sessions", "--json", "--limit", "1"])).stdout);
+    expect(page).toMatchObject({
+      items: [{ id: "three", status: "error", length: 1, firstWords: "now fail" }],
+      next: expect.any(String),
+    });
+  });
+
+  it("cut to the width of the terminal", async () => {
+    const { stdout } = await run(["sessions"], { isTerminal: true, columns: 30, environment: { NO_COLOR: "1" } });
+    expect(Math.max(...stdout.split("\n").map(({ length }) => length))).toBeLessThanOrEqual(30);
+  });
+
+  it("says what to do where there are none", async () => {
+    const { code, stdout, stderr } = await run(["sessions", "--database", "empty.db"]);
+    expect([code, stdout]).toEqual([0, ""]);
+    expect(stderr).toContain("no sessions yet: everturn run");
+  });
+
+  it("fork begins another like it, delete forgets it", async () => {
+    expect((await run(["sessions", "fork", "one", "--id", "copy", "--at", "1"])).stdout).toBe("copy\n");
+    expect((await run(["sessions"])).stdout).toMatch(/copy +idle +1 /);
+    expect((await run(["sessions", "delete", "copy"])).code).toBe(0);
+    expect(listed((await run(["sessions"])).stdout)).not.toContain("copy");
+    expect((await run(["sessions", "delete", "copy"])).code).toBe(2);
+  });
+
+  it("are looked at also where the tools are broken", async () => {
+    expect((await run(["sessions", "--tools", "gone.mjs"])).code).toBe(0);
+  });
+});
+
+describe("show", () => {
+  it("tells a turn as a timeline, its tools side by side", async () => {
+    const { code, stdout } = await run(["show", "one"]);
+    expect(code).toBe(0);
+    const lines = stdout.split("\n").map((line) => line.replaceAll(/\d+ ms/g, "T"));
+    expect(lines[0]).toMatch(/^session one {2}completed · 5 messages · \d+ in, \d+ out$/);
+    expect(lines[2]).toMatch(/^turn turn-\w+ {2}\d{4}-\d\d-\d\dT/);
+    expect(lines[3]).toBe('│ « clock and countdown {"from": 3}');
+    expect(lines[4]).toMatch(/^├─ step 1 {2}offline:demo {2}\d+ in, \d+ out · T · tool_calls$/);
+    expect(lines[5]).toMatch(/^│ {4}clock {6}━+ +T +ok +\d{4}-.* {2}\{\}$/);
+    expect(lines[6]).toMatch(/^│ {4}countdown {2}━+ +T +ok +counted down from 3 {2}\{"from":3\}$/);
+    expect(lines[7]).toMatch(/^├─ step 2 {2}offline:demo/);
+    expect(lines.at(-2)).toMatch(/^└─ completed {2}2 steps · /);
+  });
+
+  it("tells what a turn waited for, and what was decided, with --all", async () => {
+    const { stdout } = await run(["show", "two", "--all"]);
+    expect(stdout).toMatch(/launch +waits +approval/);
+    expect(stdout).toMatch(/└─ approval {2}1 step/);
+    expect(stdout).toMatch(/│ « launch: approve\n├─ calls that waited\n│ {4}launch +━+ +\d+ ms +ok/);
+    expect((await run(["show", "two"])).stderr).toBe("1 other turn: everturn show two --all\n");
+  });
+
+  it("tells why a turn failed", async () => {
+    expect((await run(["show", "three"])).stdout).toMatch(
+      /✗ the offline model was told to fail[\s\S]*└─ error \(provider_error\)/,
+    );
+  });
+
+  it("as JSON, without the messages", async () => {
+    const shown: unknown = JSON.parse((await run(["show", "one", "--json"])).stdout);
+    expect(shown).toMatchObject({
+      session: { id: "one", length: 5 },
+      timelines: [{ steps: [{ number: 0 }, { number: 1 }], end: { haltedReason: "completed" } }],
+      usage: { total: { totalTokens: expect.any(Number) } },
+    });
+  });
+
+  it.each([
+    ["a session", ["show", "gone"], /there is no session "gone"/],
+    ["a turn", ["show", "one", "--turn", "gone"], /session "one" has no turn "gone"/],
+    ["a folder to export to", ["show", "one", "--export", "no/where.json"], /--export: cannot write/],
+  ])("refuses %s that is not there", async (_, argv, expected) => {
+    const { code, stderr } = await run(argv);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(expected);
+  });
+});
+
+describe("replay", () => {
+  it("of a session goes the same way, and costs nothing", async () => {
+    const { code, stdout } = await run(["replay", "one"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^✓ replayed as it was begun: it goes the same way\. completed · 2 steps · .* \(paid for before\)\n$/,
+    );
+  });
+
+  it("of a file, and of what is piped in", async () => {
+    await run(["show", "one", "--export", "one.json"]);
+    expect((await run(["replay", "one.json"])).code).toBe(0);
+    const stdin = readFileSync(join(folder, "one.json"), "utf8");
+    expect(JSON.parse((await run(["replay", "-", "--json"], { stdin })).stdout)).toMatchObject({
+      same: true,
+      steps: 2,
+    });
+  });
+
+  it("with what is set now says what has changed since, by its path alone", async () => {
+    expect((await run(["replay", "one", "--engine"])).code).toBe(0);
+    const { code, stdout } = await run(["replay", "one", "--engine", "--instructions", "Be a pirate."]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /^✗ replayed with what is set now: it goes another way than its record, at 1 place:\n  environment\.instructions\n$/,
+    );
+  });
+
+  it("of a record that was changed says where it goes another way", async () => {
+    const record = readFileSync(join(folder, "one.json"), "utf8");
+    writeFileSync(join(folder, "changed.json"), record.replaceAll("counted down from 3", "counted up"));
+    const changed = await run(["replay", "changed.json"]);
+    expect([changed.code, changed.stdout]).toEqual([1, expect.stringContaining("  history.digest\n")]);
+    writeFileSync(
+      join(folder, "ended.json"),
+      record.replace('"haltedReason": "completed"', '"haltedReason": "max_turns"'),
+    );
+    const ended = await run(["replay", "ended.json", "--json"]);
+    expect([ended.code, JSON.parse(ended.stdout)]).toEqual([
+      1,
+      expect.objectContaining({ same: false, reason: "diverged", paths: ["haltedReason"] }),
+    ]);
+  });
+
+  it("of something else is refused", async () => {
+    writeFileSync(join(folder, "other.json"), "{}");
+    expect((await run(["replay", "other.json"])).stderr).toContain("this is no record of a turn");
+    const { code, stderr } = await run(["replay", "gone"]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/there is no file .*gone, and no session "gone" in /);
+  });
+});
+
+describe("doctor", () => {
+  const secret = "sk-live-0123456789abcdefghij";
+  const token = "token-0123456789abcdef";
+
+  it("says what is set and by whom, and which keys are found by name alone", async () => {
+    const environment = { OPENAI_API_KEY: secret, GROQ_API_KEY: secret, EVERTURN_TOKEN: `acme:${token}` };
+    const runs = [await run(["doctor"], { environment }), await run(["doctor", "--json"], { environment })];
+    for (const { code, stdout, stderr } of runs) {
+      expect(code).toBe(0);
+      for (const text of [stdout, stderr]) for (const hidden of [secret, token]) expect(text).not.toContain(hidden);
+    }
+    const [told] = runs;
+    expect(told?.stdout).toContain("OPENAI_API_KEY is set (openai)");
+    expect(told?.stdout).toContain("GROQ_API_KEY is set (groq)");
+    expect(told?.stdout).toMatch(/model +openai:gpt-6\.1-sol +default: OPENAI_API_KEY is set/);
+    expect(told?.stdout).toMatch(/tokens +1 token +EVERTURN_TOKEN/);
+    expect(told?.stdout).toMatch(/✓ +database +\S+everturn\.db \((?:libsql|node:sqlite), schema \d+\), 3 sessions/);
+  });
+
+  it("tells the offline model from a real one", async () => {
+    expect((await run(["doctor"])).stdout).toMatch(/· +model +offline:demo: scripted, needs no key and no network/);
+  });
+
+  it.each([
+    ["a key that is missing", ["--model", "anthropic:m"], /✗ +model +anthropic:m needs a key: set ANTHROPIC_API_KEY/],
+    [
+      "tools that cannot be imported",
+      ["--tools", "gone.mjs"],
+      /✗ +tools +the tools module .*gone\.mjs cannot be imported/,
+    ],
+    ["a database that cannot be opened", ["--database", "."], /✗ +database +cannot open the database/],
+    ["a config with a typo", ["--config", "typo.json"], /✗ +settings +.*typo\.json: unknown modle; known are model/],
+  ])("finds %s, and exits with 1", async (_, argv, expected) => {
+    writeFileSync(join(folder, "typo.json"), `{ "modle": 1 }`);
+    const { code, stdout } = await run(["doctor", ...argv]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(expected);
+  });
+
+  it("names the config it read as the source of what it says", async () => {
+    writeFileSync(
+      join(folder, "good.json"),
+      `{ "maxTurns": 3, "baseUrls": { "mine": "http://user:${secret}@localhost:1/v1" } }`,
+    );
+    const { stdout } = await run(["doctor", "--config", "good.json"]);
+    expect(stdout).toMatch(/maxTurns +3 +config \S+good\.json/);
+    expect(stdout).not.toContain(secret);
+  });
+});
+
+describe("help and completion", () => {
+  it("without a command prints the help, with examples and exit codes", async () => {
+    const { code, stdout } = await run([]);
+    expect(code).toBe(0);
+    for (const part of ["Usage: everturn", "Examples:", "Exit codes:", "130  interrupted"])
+      expect(stdout).toContain(part);
+  });
+
+  it.each(["chat", "run", "serve", "demo", "sessions", "show", "replay", "doctor", "completion"])(
+    "%s --help has examples",
+    async (name) => {
+      const { code, stdout } = await run([name, "--help"]);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(new RegExp(`Examples:\\n[\\s\\S]*everturn ${name}`));
+    },
+  );
+
+  it("bash completes commands, flags, choices and files from the program itself", async () => {
+    const { stdout } = await run(["completion", "bash"]);
+    const asked = [
+      ["everturn", "se"],
+      ["everturn", "--model", "run", "sessions", "d"],
+      ["everturn", "run", "--sc"],
+      ["everturn", "sessions", "--l"],
+      ["everturn", "show", "--ver"],
+      ["everturn", "completion", ""],
+      ["everturn", "run", "--schema", "one"],
+    ];
+    const calls = asked.map((words) => `t ${words.map((word) => `'${word}'`).join(" ")}`);
+    const script = `${stdout}\nt() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _everturn; echo "\${COMPREPLY[*]}"; }\n${calls.join("\n")}`;
+    execFileSync("bash", ["-n"], { input: stdout });
+    expect(execFileSync("bash", { input: script, cwd: folder, encoding: "utf8" }).trim().split("\n")).toEqual([
+      "serve sessions",
+      "delete",
+      "--schema",
+      "--limit",
+      "--version --verbose",
+      "bash zsh fish",
+      "one.json",
+    ]);
+  });
+
+  it.each(["zsh", "fish"])("%s knows every command and flag too", async (shell) => {
+    const { stdout } = await run(["completion", shell]);
+    for (const word of ["sessions", "replay", "schema", "max-turns", "fork"]) expect(stdout).toContain(word);
+    const path = `/bin/${shell}`;
+    if (existsSync(path)) execFileSync(path, ["-n"], { input: stdout });
+  });
+
+  it("another shell is refused with those there are", async () => {
+    expect((await run(["completion", "tcsh"])).stderr).toContain("Allowed choices are bash, zsh, fish");
+  });
+});
+
+describe("colours", () => {
+  const escape = "\u001B[";
+  it.each([
+    ["at a terminal", { isTerminal: true }, true],
+    ["not in a pipe", {}, false],
+    ["not with NO_COLOR", { isTerminal: true, environment: { NO_COLOR: "1" } }, false],
+    ["in a pipe with FORCE_COLOR", { environment: { FORCE_COLOR: "1" } }, true],
+  ])("%s", async (_, given, expected) => {
+    expect((await run(["show", "one"], given)).stdout.includes(escape)).toBe(expected);
+  });
+
+  it("not with --no-color", async () => {
+    expect((await run(["show", "one", "--no-color"], { isTerminal: true })).stdout).not.toContain(escape);
+  });
+});

@@ -1,0 +1,103 @@
+// What only a process of its own shows: pipes that close, signals, the exit code itself.
+
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+
+import { afterAll, describe, expect, it } from "vitest";
+
+import { createPlace, ended, says } from "./harness.ts";
+
+const place = createPlace();
+afterAll(place.remove);
+const { run, start } = place;
+
+describe("the command as a process", () => {
+  it("reads a pipe, writes the answer, and ends with its code", async () => {
+    const child = start(["run", "--session", "piped", "Review:"]);
+    child.stdin.end("ünï©ode 🐢\n");
+    const { code, stdout, stderr } = await ended(child);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^You said: Review:\n\nünï©ode 🐢\n/);
+    expect(stderr).toMatch(/^session piped · /);
+  });
+
+  it("goes on to the end of the turn when the reader closes the pipe", async () => {
+    const child = start(["run", "--session", "closed", "hello"], { EVERTURN_OFFLINE_PACE: "5" });
+    child.stdin.end();
+    const over = ended(child);
+    await says(child.stdout, /You/);
+    child.stdout.destroy();
+    const { code, stderr } = await over;
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^session closed · /);
+    expect((await run(["sessions"])).stdout).toMatch(/closed +completed +2 /);
+  });
+
+  it("cancels the turn at Ctrl-C, durably, and ends with 130", async () => {
+    const child = start(["run", "--session", "stopped", 'countdown {"from": 1000}'], { EVERTURN_OFFLINE_PACE: "50" });
+    child.stdin.end();
+    const over = ended(child);
+    await says(child.stderr, /· countdown/);
+    child.kill("SIGINT");
+    const { code, stderr } = await over;
+    expect(code).toBe(130);
+    expect(stderr).toContain("everturn: cancelled");
+    expect((await run(["sessions"])).stdout).toMatch(/stopped +idle /);
+    expect((await run(["show", "stopped"])).stdout).toMatch(/└─ cancelled/);
+  });
+
+  it("never tells or stores a key, also when the provider repeats it", async () => {
+    const key = "sk-live-0123456789abcdefghij";
+    const asked: (string | undefined)[] = [];
+    const provider = createServer((request, response) => {
+      asked.push(request.headers.authorization);
+      request.resume();
+      response.writeHead(401, { "content-type": "application/json" });
+      response.end(
+        JSON.stringify({ error: { message: `Incorrect API key provided: ${key}`, code: "invalid_api_key" } }),
+      );
+    });
+    provider.listen(0, "127.0.0.1");
+    await once(provider, "listening");
+    try {
+      const address = provider.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      const environment = { OPENAI_API_KEY: key, OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` };
+      const child = start(["run", "--json", "--verbose", "--database", "keys.db", "hi"], environment);
+      child.stdin.end();
+      const { code, stdout, stderr } = await ended(child);
+      expect([code, asked]).toEqual([1, [`Bearer ${key}`]]);
+      expect(stderr).toMatch(/^everturn: the turn failed: .*Incorrect API key/);
+      const files = readdirSync(place.folder).filter((name) => name.startsWith("keys.db"));
+      expect(files).toContain("keys.db");
+      const stored = files.map((name) => readFileSync(join(place.folder, name), "latin1"));
+      for (const text of [stdout, stderr, ...stored]) expect(text).not.toContain(key);
+    } finally {
+      provider.close();
+    }
+  });
+
+  it("serves until it is told to stop, and only with a token beyond this machine", async () => {
+    const token = "0123456789abcdef";
+    const child = start(["serve", "--port", "0"], { EVERTURN_TOKEN: token });
+    child.stdin.end();
+    const over = ended(child);
+    const said = await says(child.stdout, /http:\S+\n/);
+    const url = /http:\S+/.exec(said)?.[0] ?? "";
+    const ask = (authorization: string) =>
+      fetch(`${url}/sessions`, {
+        method: "POST",
+        headers: { authorization, "content-type": "application/json", prefer: "wait=10" },
+        body: JSON.stringify({ input: "over HTTP" }),
+      });
+    expect((await ask("Bearer no")).status).toBe(401);
+    const answer: unknown = await (await ask(`Bearer ${token}`)).json();
+    expect(answer).toMatchObject({ text: expect.stringContaining("You said: over HTTP") });
+    child.kill("SIGTERM");
+    expect((await over).code).toBe(0);
+    const { code, stderr } = await run(["serve", "--host", "0.0.0.0"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("give the server a token")]);
+  });
+});

@@ -1,0 +1,200 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { afterAll, describe, expect, it } from "vitest";
+
+import { createPlace } from "./harness.ts";
+
+const place = createPlace();
+afterAll(place.remove);
+const { run } = place;
+
+const file = (name: string, text: string): string => {
+  writeFileSync(join(place.folder, name), text);
+  return name;
+};
+
+describe("run prints the answer on standard output and nothing else there", () => {
+  it("the prompt of the command line", async () => {
+    const { code, stdout, stderr } = await run(["run", "hello", "there"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^You said: hello there\n\nI am a scripted stand-in[\s\S]*\n$/);
+    expect(stderr).toMatch(/^session session-\w+ · 2 in, \d+ out\n$/);
+  });
+
+  it("the prompt from a pipe", async () => {
+    expect((await run(["run"], { stdin: "from a pipe\n" })).stdout).toMatch(/^You said: from a pipe\n/);
+  });
+
+  it("both: what is piped in stands behind the prompt", async () => {
+    expect((await run(["run", "Review:"], { stdin: "a diff\n" })).stdout).toMatch(/^You said: Review:\n\na diff\n/);
+    expect((await run(["run", "--no-stdin", "Alone"], { stdin: "a diff\n" })).stdout).not.toContain("diff");
+  });
+
+  it("tools are told on standard error, and not at all with --quiet", async () => {
+    const told = await run(["run", "clock"]);
+    expect(told.stdout).toMatch(/^The tool answered:\n\n- `clock`: \S+\n$/);
+    expect(told.stderr).toMatch(/^· clock \{\}\n✓ clock \d+ ms\nsession /);
+    expect((await run(["run", "--quiet", "clock"])).stderr).toBe("");
+  });
+
+  it("at a terminal nothing in the answer moves the cursor", async () => {
+    expect((await run(["run", "a\u001B[2Jb"], { isTerminal: true })).stdout).toContain("You said: a␛[2Jb");
+    expect((await run(["run", "a\u001B[2Jb"])).stdout).toContain("You said: a\u001B[2Jb");
+  });
+});
+
+describe("run for programs", () => {
+  it("--json prints what the turn came to as one object", async () => {
+    const { code, stdout } = await run(["run", "--json", "clock"]);
+    const end: unknown = JSON.parse(stdout);
+    expect(code).toBe(0);
+    expect(end).toMatchObject({
+      status: "ended",
+      haltedReason: "completed",
+      steps: 2,
+      session: { status: "completed" },
+    });
+  });
+
+  it("--events prints a line for each event, and the end", async () => {
+    const lines = (await run(["run", "--events", "clock"])).stdout
+      .trim()
+      .split("\n")
+      .map((line): unknown => JSON.parse(line));
+    expect(lines[0]).toMatchObject({ sequence: 1, event: { type: "turn_started" } });
+    expect(lines.at(-1)).toMatchObject({ end: { haltedReason: "completed" } });
+    expect(lines.some((line) => JSON.stringify(line).includes('"tool_execution_completed"'))).toBe(true);
+  });
+
+  it("--schema prints the value that was checked", async () => {
+    const schema = file(
+      "sky.json",
+      `{ "type": "object", "properties": { "sky": { "enum": ["clear"] } }, "required": ["sky"] }`,
+    );
+    const { code, stdout } = await run(["run", "The sky?", "--schema", schema]);
+    expect([code, JSON.parse(stdout)]).toEqual([0, { sky: "clear" }]);
+  });
+
+  it("--schema fails with every place that does not fit, and prints no answer", async () => {
+    const schema = file(
+      "never.json",
+      `{ "type": "object", "properties": { "a": { "type": "string", "pattern": "^x+$" } }, "required": ["a"] }`,
+    );
+    const { code, stdout, stderr } = await run(["run", "Hm", "--schema", schema, "--repair", "0"]);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(/^everturn: the turn failed: .*invalid_output[^\n]*\n  a: /);
+  });
+
+  it.each([
+    ["that is not there", "gone.json", null, /--schema: cannot read .*gone\.json/],
+    ["that is no JSON", "bad.json", "{", /--schema: .*bad\.json is not JSON/],
+    ["that is no schema", "list.json", "[]", /--schema: .*list\.json has to hold a JSON Schema/],
+  ])("a schema %s is the fault of whoever typed it", async (_, name, text, expected) => {
+    if (text !== null) file(name, text);
+    const { code, stderr } = await run(["run", "x", "--schema", name]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(expected);
+  });
+});
+
+describe("run goes on with a session", () => {
+  it("by its name, which may be new", async () => {
+    await run(["run", "--session", "trip", "first"]);
+    expect((await run(["run", "--session", "trip", "second"])).stdout).toBe("You said: second\n");
+    expect((await run(["sessions", "list"])).stdout).toMatch(/trip +completed +4 +\d+s +first\n/);
+  });
+
+  it("that asked something: exit code 3, and what is said next is the answer", async () => {
+    const asked = await run(["run", "--session", "asks", "survey"]);
+    expect(asked.code).toBe(3);
+    expect(asked.stderr).toContain('? What is your favourite colour?\n  answer: everturn run --session asks "…"\n');
+    const answered = await run(["run", "--session", "asks", "blue"]);
+    expect([answered.code, answered.stdout]).toEqual([0, "The tool answered:\n\n- `survey`: blue\n"]);
+  });
+
+  it("that waits for consent: exit code 3, and --approve gives it", async () => {
+    const waits = await run(["run", "--session", "rocket", "launch"]);
+    expect(waits.code).toBe(3);
+    expect(waits.stderr).toContain("? launch {} waits (approval)");
+    const more = await run(["run", "--session", "rocket", "well?"]);
+    expect([more.code, more.stderr]).toEqual([2, expect.stringContaining("waits for launch: say --approve or --deny")]);
+    const approved = await run(["run", "--session", "rocket", "--approve"]);
+    expect([approved.code, approved.stdout]).toEqual([0, expect.stringContaining("on its way to the moon")]);
+  });
+
+  it("and an answer that was cut short is no success", async () => {
+    const { code, stderr } = await run(["run", "--max-turns", "1", "clock"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the answer is not whole: max_turns\n")]);
+  });
+
+  it("or refuses it, with a reason the model gets to read", async () => {
+    await run(["run", "--session", "no-rocket", "launch"]);
+    const denied = await run(["run", "--session", "no-rocket", "--deny", "too windy"]);
+    expect([denied.code, denied.stdout]).toEqual([0, expect.stringContaining("too windy")]);
+  });
+
+  it("that failed: it is brought back first", async () => {
+    const failed = await run(["run", "--session", "fails", "now fail"]);
+    expect([failed.code, failed.stdout]).toEqual([1, ""]);
+    expect(failed.stderr).toContain("everturn: the turn failed: the offline model was told to fail\n");
+    expect((await run(["run", "--session", "fails", "again"])).code).toBe(0);
+  });
+});
+
+describe("run refuses what cannot work with exit code 2", () => {
+  it.each([
+    ["nothing to say", ["run"], /nothing to say: everturn run "prompt"/],
+    ["consent to nothing in particular", ["run", "--approve"], /--approve and --deny need --session ID/],
+    ["consent in a session that is not there", ["run", "--approve", "--session", "gone"], /there is no session "gone"/],
+    ["two forms at once", ["run", "x", "--json", "--events"], /'--events' cannot be used with option '--json'/],
+    ["a flag with a typo", ["run", "x", "--jsno"], /unknown option '--jsno'\n\(Did you mean --json\?\)/],
+    ["a command with a typo", ["sesions"], /unknown command 'sesions'\n\(Did you mean sessions\?\)/],
+    [
+      "a model without its provider",
+      ["run", "x", "--model", "gpt"],
+      /no model "gpt" \(--model\): name it with its provider/,
+    ],
+    [
+      "a model whose key is not there",
+      ["run", "x", "--model", "groq:m"],
+      /groq:m \(--model\) needs a key: set GROQ_API_KEY/,
+    ],
+    [
+      "a tools module that is not there",
+      ["run", "x", "--tools", "gone.mjs"],
+      /the tools module .*gone\.mjs cannot be imported/,
+    ],
+    [
+      "a config that is not there",
+      ["run", "x", "--config", "gone.json"],
+      /the configuration file .*gone\.json is not there/,
+    ],
+    ["a number that is none", ["sessions", "--limit", "many"], /'many' is invalid.* whole number/],
+    ["a database that is a folder", ["sessions", "--database", "."], /cannot open the database .*\(--database\)/],
+  ])("%s", async (_, argv, expected) => {
+    const { code, stdout, stderr } = await run(argv);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(expected);
+    expect(stderr).not.toContain("    at ");
+  });
+
+  it("and says what lay behind it with --verbose", async () => {
+    file("cause.mjs", "throw new Error('outer', { cause: new Error('inner') });");
+    const { stderr } = await run(["run", "x", "--tools", "cause.mjs", "--verbose"]);
+    expect(stderr).toMatch(/cannot be imported: outer\n  because: outer\n  because: inner\n$/);
+  });
+});
+
+describe("tools of the user's", () => {
+  it("are offered to the model", async () => {
+    file(
+      "mine.mjs",
+      `export const adder = { name: "adder", description: "Adds.", schema: { type: "object" }, hasHandler: true, timeoutMs: null,
+         retry: { type: "never" }, toModel: null, manual: false, needsApproval: false, replay: "never", metadata: {}, outputSchema: null,
+         prepare: async (args) => ({ ok: true, needsApproval: () => false, run: () => args.a + args.b }) };`,
+    );
+    const { stdout } = await run(["run", "--tools", "mine.mjs", 'adder {"a": 2, "b": 3}']);
+    expect(stdout).toBe("The tool answered:\n\n- `adder`: 5\n");
+  });
+});

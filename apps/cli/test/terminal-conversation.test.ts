@@ -1,0 +1,287 @@
+// Whole conversations over the real runtime and a database, with keys pressed by the test.
+
+import type { Workspace } from "../src/workspace.ts";
+import type { Engine } from "everturn";
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { loadSettings } from "@everturn/server";
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+import { Conversation } from "../src/chat/conversation.ts";
+import { Screen } from "../src/terminal/screen.ts";
+import { colours } from "../src/terminal/style.ts";
+import { openWorkspace } from "../src/workspace.ts";
+import { FakeTerminal } from "./fake-terminal.ts";
+
+let folder = "";
+let open: Workspace[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "conversation-"));
+});
+
+afterEach(async () => {
+  await Promise.all(open.map((workspace) => workspace.close()));
+  open = [];
+  rmSync(folder, { recursive: true, force: true });
+});
+
+type Talk = {
+  readonly terminal: FakeTerminal;
+  readonly chat: Conversation;
+  readonly workspace: Workspace;
+  readonly over: Promise<{ readonly leftOpen: boolean }>;
+};
+
+type Begin = { readonly pace?: string; readonly resume?: string; readonly engine?: Engine };
+
+async function talk(begin: Begin = {}): Promise<Talk> {
+  const environment = {
+    HOME: folder,
+    EVERTURN_MODEL: "offline:demo",
+    EVERTURN_DATABASE: join(folder, "x.db"),
+    EVERTURN_OFFLINE_PACE: begin.pace ?? "0",
+  };
+  const opened = await openWorkspace(await loadSettings({ environment, folder }), environment);
+  open.push(opened);
+  const workspace = begin.engine === undefined ? opened : withEngine(opened, begin.engine);
+  const terminal = new FakeTerminal();
+  const screen = new Screen(terminal);
+  const desk = { sessions: workspace.sessions, screen, colours: colours(false), now: () => Date.now() };
+  const chat = new Conversation(desk, workspace);
+  if (begin.resume !== undefined) await chat.resume(begin.resume);
+  const over = chat.talk();
+  await terminal.until(/› $/);
+  return { terminal, chat, workspace, over };
+}
+
+function withEngine(workspace: Workspace, engine: Engine): Workspace {
+  return { ...workspace, engine, sessions: runtime({ host: memoryStorage(), engines: { default: engine } }) };
+}
+
+/** What a turn ends with, and the prompt behind it. */
+const turnEnd = /\d+ in, \d+ out · [^\n]*\n\n› $/;
+
+test("a session is begun with the first words, and gone on with by the next", async () => {
+  const { terminal, chat, workspace, over } = await talk();
+  expect(chat.id).toBeNull();
+  terminal.say("hello");
+  expect(await terminal.until(turnEnd)).toContain("You said: hello");
+  terminal.say("again");
+  await terminal.until(turnEnd);
+  const view = await workspace.sessions.get(chat.id ?? "");
+  expect(view?.session.thread.messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
+  terminal.ctrl("d");
+  expect(await over).toEqual({ leftOpen: false });
+});
+
+test("consent can be given with other arguments, and what is no JSON is asked for again", async () => {
+  const { terminal } = await talk();
+  terminal.say('launch {"target": "Mars", "note": "a\u200Bb\u202Ec"}');
+  const asked = await terminal.until(/yes, no, edit › $/);
+  expect(asked).toContain('"target": "Mars"');
+  expect(asked).toContain(String.raw`"note": "a\u{200b}b\u{202e}c"`);
+  terminal.press("e", { text: "e" });
+  await terminal.until(/arguments › \{"target":"Mars","note":.*\}$/);
+  terminal.ctrl("u");
+  terminal.say("Venus");
+  await terminal.until(/That is no JSON object/);
+  terminal.ctrl("u");
+  terminal.say('{"target":"Venus"}');
+  expect(await terminal.until(turnEnd)).toContain("on its way to Venus");
+});
+
+test("what is put off waits, and is asked again before anything else is said; what was typed is not lost", async () => {
+  const { terminal, chat, workspace } = await talk();
+  terminal.say("launch");
+  await terminal.until(/yes, no, edit › $/);
+  terminal.ctrl("c");
+  await terminal.until(/It waits[^]*\n› $/);
+  terminal.say("something else");
+  await terminal.until(/Something waits for you first[^]*needs your consent[^]*yes, no, edit › $/);
+  terminal.press("y", { text: "y" });
+  await terminal.until(/on its way to the moon[^]*\n› something else$/);
+  terminal.press("return");
+  expect(await terminal.until(turnEnd)).toContain("You said: something else");
+  expect((await workspace.sessions.get(chat.id ?? ""))?.session.status).toBe("completed");
+});
+
+test("a question is asked again when somebody comes back, and a number chooses an answer", async () => {
+  const first = await talk();
+  first.terminal.say("survey");
+  await first.terminal.until(/answer › $/);
+  first.terminal.ctrl("d");
+  await first.over;
+  const { terminal, over } = await talkOn(first);
+  terminal.say("1");
+  expect(await terminal.until(turnEnd)).toContain("survey: red");
+  terminal.ctrl("d");
+  await over;
+});
+
+/** Somebody comes back to the session, at whatever it asks. */
+async function talkOn({ chat }: Talk): Promise<Talk> {
+  return talk({ resume: chat.id ?? "" });
+}
+
+test("what failed is told, and the next words go on all the same", async () => {
+  const { terminal } = await talk();
+  terminal.say("please fail");
+  expect(await terminal.until(/\n› $/)).toContain("✗ ");
+  terminal.say("better now?");
+  expect(await terminal.until(turnEnd)).toContain("You said: better now?");
+  terminal.say("fail once more");
+  await terminal.until(/✗ [^]*\n› $/);
+  terminal.say("/continue");
+  expect(await terminal.until(/✗ [^]*\n› $/)).toContain("told to fail");
+});
+
+test("a call that waits inside a tool is shown as what it is, and cannot be edited", async () => {
+  const schema = { type: "object" };
+  const pay = tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler: () => "paid" });
+  const calls = [{ type: "tool_call", name: "pay", arguments: { cents: 500 } }] as const;
+  const inner = engine({
+    adapter: fake({ scripts: [calls, [{ type: "text", text: "Paid." }]] }),
+    model: "fake:inner",
+    tools: [pay],
+  });
+  const clerk = tool({
+    name: "clerk",
+    description: "Does things.",
+    schema,
+    replay: "safe",
+    handler: async (_, { runChild }) => (await runChild(inner, "Pay.")).finalResponse?.outputText ?? "",
+  });
+  const scripts = [[{ type: "tool_call", name: "clerk" }], [{ type: "text", text: "All done." }]] as const;
+  const { terminal } = await talk({ engine: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [clerk] }) });
+  terminal.say("pay my bill");
+  const asked = await terminal.until(/yes, no › $/);
+  expect(asked).toContain("pay (inside clerk) needs your consent:");
+  expect(asked).toContain('"cents": 500');
+  terminal.press("y", { text: "y" });
+  expect(await terminal.until(/All done\.[^]*\n› $/)).toContain("✓ clerk");
+});
+
+test("a call that is the person's to make gets the result they type", async () => {
+  const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, manual: true });
+  const scripts = [
+    [{ type: "tool_call", name: "look", arguments: { at: "sky" } }],
+    [{ type: "text", text: "Blue." }],
+  ] as const;
+  const { terminal, chat, workspace } = await talk({
+    engine: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [look] }),
+  });
+  terminal.say("what colour?");
+  await terminal.until(/look is yours to run[^]*"at": "sky"[^]*result \(JSON or text\) › $/);
+  terminal.say('{"colour":"blue"}');
+  await terminal.until(/Blue\.[^]*\n› $/);
+  const view = await workspace.sessions.get(chat.id ?? "");
+  expect(view?.session.thread.messages[2]?.content).toBe('{"colour":"blue"}');
+});
+
+test("what is typed and sent while a turn runs is said to it", async () => {
+  const { terminal, chat, workspace } = await talk({ pace: "2" });
+  terminal.say('countdown {"from": 40}');
+  await terminal.until(/countdown from: 40 .*of 40/);
+  terminal.say("hurry up");
+  expect(await terminal.until(turnEnd)).toMatch(/› hurry up\n[^]*You said: hurry up/);
+  const view = await workspace.sessions.get(chat.id ?? "");
+  expect(JSON.stringify(view?.session.thread.messages)).toContain("hurry up");
+});
+
+test("Ctrl-C cancels for good: the session rests, and the turn is not gone on with", async () => {
+  const { terminal, chat, workspace } = await talk({ pace: "5" });
+  terminal.say('countdown {"from": 1000}');
+  await terminal.until(/countdown from: 1000 .*of 1000/);
+  terminal.ctrl("c");
+  await terminal.until(/Cancelled[^]*\n› $/);
+  const view = await workspace.sessions.get(chat.id ?? "");
+  expect(view?.openTurn).toBeNull();
+  expect(view?.session.lastRun?.haltedReason).toBe("cancelled");
+});
+
+test("a turn that another process drives is shown as it goes, and can be cancelled from here", async () => {
+  const first = await talk({ pace: "5" });
+  first.terminal.say('countdown {"from": 1000}');
+  await first.terminal.until(/\d of 1000/);
+  const elsewhere = await talkElsewhere(first, /countdown from: 1000 .*of 1000\n {2}another process runs it/);
+  elsewhere.terminal.ctrl("c");
+  await elsewhere.terminal.until(/Cancelled[^]*\n› $/);
+  await first.terminal.until(/Cancelled[^]*\n› $/);
+});
+
+async function talkElsewhere(
+  { chat, workspace }: Talk,
+  expected: RegExp,
+): Promise<{ readonly terminal: FakeTerminal }> {
+  const other = await openWorkspace(workspace.settings);
+  open.push(other);
+  const terminal = new FakeTerminal();
+  const desk = {
+    sessions: other.sessions,
+    screen: new Screen(terminal),
+    colours: colours(false),
+    now: () => Date.now(),
+  };
+  const second = new Conversation(desk, other);
+  await second.resume(chat.id ?? "");
+  void second.talk();
+  await terminal.until(expected);
+  return { terminal };
+}
+
+test("when the terminal is closed the turn is left as it is", async () => {
+  const { terminal, over } = await talk({ pace: "5" });
+  terminal.say('countdown {"from": 1000}');
+  await terminal.until(/of 1000/);
+  terminal.vanish();
+  expect(await over).toEqual({ leftOpen: true });
+});
+
+test("commands: help, tools, model, usage, show, sessions, fork, resume, new, and those that need a session", async () => {
+  const { terminal, chat } = await talk();
+  const ask = async (command: string): Promise<string> => {
+    terminal.say(command);
+    return terminal.until(/\n› $/);
+  };
+  expect(await ask("/usage")).toContain("There is no session yet");
+  expect(await ask("/help")).toMatch(/\/export FILE +write[^]*Ctrl-C +cancels/);
+  expect(await ask("/tools")).toMatch(/launch +Launches a paper rocket.*\(asks first\)/);
+  expect(await ask("/model")).toContain("offline:demo (environment: EVERTURN_MODEL)");
+  expect(await ask("/model nonsense")).toContain("Name the model with its provider");
+  terminal.say("hello");
+  await terminal.until(turnEnd);
+  const first = chat.id ?? "";
+  expect(await ask("/usage")).toMatch(/\d+ in, \d+ out/);
+  expect(await ask("/show 1")).toContain("You said: hello");
+  expect(await ask("/continue")).toContain("nothing to go on with");
+  expect(await ask("/fork")).toContain(`a copy of ${first}`);
+  expect(chat.id).not.toBe(first);
+  expect(await ask("/sessions")).toMatch(/› session-.*\d+s ago +2 messages +completed/);
+  expect(await ask(`/resume ${first.slice(0, -4)}`)).toContain(`Session ${first} · 2 messages`);
+  expect(await ask("/resume nobody")).toContain("There is no session nobody");
+  expect(await ask("/new")).toContain("A new session begins");
+  expect(chat.id).toBeNull();
+});
+
+test("a conversation can be written to a file, which is never one that is there", async () => {
+  const { terminal } = await talk();
+  terminal.say("hello");
+  await terminal.until(turnEnd);
+  terminal.say("/export talk.md");
+  await terminal.until(/Written to [^]*\n› $/);
+  expect(readFileSync(join(folder, "talk.md"), "utf8")).toMatch(/^## User\n\nhello\n\n## Assistant\n\nYou said: hello/);
+  terminal.say("/export turn.json");
+  await terminal.until(/Written to [^]*\n› $/);
+  expect(JSON.parse(readFileSync(join(folder, "turn.json"), "utf8"))).toMatchObject({ everturn: "turn_record" });
+  writeFileSync(join(folder, "mine.md"), "mine");
+  terminal.say("/export mine.md");
+  expect(await terminal.until(/\n› $/)).toContain("mine.md is there already");
+  expect(readFileSync(join(folder, "mine.md"), "utf8")).toBe("mine");
+});

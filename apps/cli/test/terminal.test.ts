@@ -1,0 +1,148 @@
+// The chat in a real terminal. Nothing sleeps: what is on the screen is waited for.
+
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { createPlace, ended } from "./harness.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
+
+/** An empty prompt at the end of the screen. */
+const prompt = /\n›$/;
+
+describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be one)", () => {
+  const tmux = new Tmux();
+  let folder = "";
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "terminal-"));
+  });
+
+  afterAll(() => {
+    tmux.end();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const slowly = { EVERTURN_OFFLINE_PACE: "60" };
+  const quickly = { EVERTURN_OFFLINE_PACE: "2" };
+  let session = "";
+
+  test("text streams, Ctrl-C cancels the turn and the prompt is back, and a second one leaves", async () => {
+    const pane = tmux.open(["chat"], { folder, environment: slowly });
+    await pane.until(/everturn chat · offline:demo[^]*\n›$/);
+
+    pane.say("good morning");
+    const begun = await pane.until(/You said: good morning[^]*scripted/);
+    expect(begun).not.toContain("ollama");
+    pane.press("C-c");
+    const cancelled = await pane.until(/Cancelled\. What was said so far is kept\.[^]*\n›$/);
+    expect(cancelled).not.toContain("ollama");
+
+    // A tool shows how far it is while it runs; two Ctrl-C in a row leave.
+    pane.say('countdown {"from": 1000}');
+    await pane.until(/countdown from: 1000 .*\d+ of 1000/);
+    pane.press("C-c", "C-c");
+    // Where the turn has ended between the two, the second one was at the prompt.
+    if (/once more/.test(await pane.until(/exit code \d+|once more leaves[^]*\n›$/))) pane.press("C-c");
+    const left = await pane.until(/exit code \d+/);
+    session = /everturn chat --session (\S+)/.exec(left)?.[1] ?? "";
+    expect(session).toMatch(/^session-/);
+  });
+
+  test("coming back shows the conversation and goes on; consent and questions are asked for; Ctrl-C twice at the prompt leaves", async () => {
+    const pane = tmux.open(["chat", "--session", session], { folder, height: 60, environment: quickly });
+    const resumed = await pane.until(/› countdown \{"from": 1000\}[^]*\n›$/);
+    expect(resumed).toContain(`Session ${session}`);
+    expect(resumed).toContain("› good morning");
+
+    pane.say("use clock, launch and survey");
+    await pane.until(/\? launch needs your consent:[^]*yes, no, edit ›$/);
+    pane.press("n");
+    await pane.until(/why\?.*›$/);
+    pane.say("not today");
+    await pane.until(/What is your favourite colour\?[^]*3\. blue[^]*answer ›$/);
+    pane.say("3");
+    const answered = await pane.until(/survey: blue[^]*\n›$/);
+    expect(answered).toMatch(/✓ clock \d+ ms/);
+    expect(answered).toContain("not today");
+
+    pane.say("/sesions");
+    await pane.until(/There is no \/sesions\. Perhaps \/sessions\?/);
+    pane.press("Up", "Up");
+    await pane.until(/› use clock, launch and survey$/);
+    pane.press("C-c");
+    await pane.until(prompt);
+    pane.press("C-c");
+    await pane.until(/Ctrl-C once more leaves[^]*\n›$/);
+    pane.press("C-c");
+    expect(await pane.until(/exit code \d+/)).toMatch(/exit code 0$/);
+    expect(statSync(join(folder, "everturn", "chat-history.jsonl")).mode & 0o777).toBe(0o600);
+    expect(readFileSync(join(folder, "everturn", "chat-history.jsonl"), "utf8")).toContain('"/sesions"\n');
+  });
+
+  test("leaving in the middle of a turn, or losing the terminal, loses nothing: it goes on when somebody comes back", async () => {
+    const pane = tmux.open(["chat"], { folder, environment: slowly });
+    await pane.until(prompt);
+    pane.say('countdown {"from": 20}');
+    await pane.until(/countdown from: 20 .*\d of 20/);
+    pane.press("C-d");
+    const left = await pane.until(/The turn is not lost[^]*exit code 130/);
+    const id = /everturn chat --session (\S+)/.exec(left)?.[1] ?? "";
+
+    const again = tmux.open(["chat", "--session", id], { folder, environment: slowly });
+    await again.until(/countdown from: 20 .*\d of 20/);
+    again.close();
+
+    const last = tmux.open(["chat", "--continue"], { folder, environment: quickly });
+    const shown = await last.until(/countdown: counted down from 20[^]*\n›$/);
+    expect(shown).toContain(`Session ${id}`);
+    last.press("C-d");
+    await last.until(/exit code 0/);
+  });
+
+  test("30 columns, wide and combined characters, pasted lines, and a terminal that changes its size", async () => {
+    const pane = tmux.open(["chat"], { folder, width: 30, height: 50, environment: { ...quickly, NO_COLOR: "1" } });
+    await pane.until(prompt);
+
+    pane.type("你好 👍 e\u0301");
+    await pane.until(/› 你好 👍 e\u0301$/);
+    expect(pane.cursorColumn).toBe(2 + 4 + 1 + 2 + 1 + 1);
+    pane.press("Left", "Left", "Left");
+    await pane.until(() => pane.cursorColumn === 2 + 4 + 1);
+    pane.press("Enter");
+    await pane.until(/You said: 你好 👍 e\u0301\n[^]*\n›$/);
+
+    pane.paste("line one\nline two");
+    expect(await pane.until(/line two$/)).toMatch(/› line one\n {2}line two$/);
+    pane.press("Enter");
+    await pane.until(/You said: line one\nline two\n[^]*\n›$/);
+
+    pane.say("markdown");
+    const shown = await pane.until(/That was all of it\.[^]*\n›$/);
+    expect(shown).toContain("Some bold, some italic, some\ncode, and a");
+    expect(shown).toContain("2. Second\n   ◦ with a point below it");
+    expect(pane.styled).not.toContain("\u001B[");
+
+    pane.type("a line that is longer than the terminal is wide");
+    await pane.until(/› a line that is longer than\n {2}the terminal is wide$/);
+    pane.resize(60, 50);
+    await pane.until(/› a line that is longer than the terminal is wide$/);
+    pane.press("C-u", "C-d");
+    await pane.until(/exit code 0/);
+  });
+});
+
+test("without a terminal the chat points to what works there", async () => {
+  const place = createPlace();
+  try {
+    const child = place.start(["chat"]);
+    child.stdin.end("hello\n");
+    const { code, stdout, stderr } = await ended(child);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("everturn run");
+  } finally {
+    place.remove();
+  }
+});

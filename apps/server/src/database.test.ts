@@ -1,0 +1,40 @@
+// The file that sessions are kept in is opened, or it is said why not.
+
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { openDatabase } from "@everturn/server";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { afterAll, expect, test } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "everturn-database-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("the folders it is in are made", async () => {
+  const path = join(folder, "a/b/c.db");
+  const { database, close } = openDatabase(path);
+  expect(await sqliteStorage(database).read([{ table: "sessions", prefix: [] }])).toEqual([[]]);
+  close();
+  expect(existsSync(path)).toBe(true);
+});
+
+test.skipIf(process.platform === "win32")("nobody else on the machine reads it", async () => {
+  const path = join(folder, "private/sessions.db");
+  const { database, close } = openDatabase(path);
+  await sqliteStorage(database).read([{ table: "sessions", prefix: [] }]);
+  const modes = ["private", "private/sessions.db", "private/sessions.db-wal"].map(
+    (name) => statSync(join(folder, name)).mode & 0o777,
+  );
+  close();
+  expect(modes).toEqual([0o700, 0o600, 0o600]);
+});
+
+test("a folder that cannot be made is named, and nothing hangs", () => {
+  writeFileSync(join(folder, "file"), "");
+  expect(() => openDatabase(join(folder, "file/x/y.db"))).toThrow(/the folder .*file\/x cannot be made/);
+});
+
+test.skipIf(!existsSync("/proc/self"))("below /proc neither", () => {
+  expect(() => openDatabase("/proc/x/y.db")).toThrow("the folder /proc/x cannot be made");
+});

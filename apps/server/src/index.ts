@@ -1,0 +1,26 @@
+// The door for the command: what a process around everturn/http is made of.
+
+export type { OpenDatabase } from "./database.ts";
+export type { KnownProvider, ProviderName } from "./known-providers.ts";
+export type { RunningServer, ServerOptions } from "./serve.ts";
+export type { ServerToken } from "./setting-readers.ts";
+export type {
+  Environment,
+  GivenFlags,
+  Setting,
+  SettingName,
+  Settings,
+  SettingSource,
+  SettingsRequest,
+  SettingValues,
+} from "./settings.ts";
+
+export { openDatabase } from "./database.ts";
+export { createEngine, isOffline, missingKey } from "./engines.ts";
+export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-providers.ts";
+export { offline } from "./offline-model.ts";
+export { offlineTools } from "./offline-tools.ts";
+export { isLoopback, startServer } from "./serve.ts";
+export { SettingsError } from "./setting-readers.ts";
+export { loadSettings, settingNames } from "./settings.ts";
+export { loadTools } from "./tools-module.ts";

@@ -1,0 +1,211 @@
+import type { GivenConfig } from "./config-file.ts";
+import type { GivenFlags, SettingName } from "./settings.ts";
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, describe, expect, it } from "vitest";
+
+import { SettingsError } from "./setting-readers.ts";
+import { loadSettings, resolveSettings, settingNames } from "./settings.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "settings-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+type Sources = {
+  readonly flags?: GivenFlags;
+  readonly environment?: { readonly [name: string]: string };
+  readonly config?: { readonly [name: string]: unknown };
+  readonly platform?: NodeJS.Platform;
+};
+
+function resolved({ flags = {}, environment = {}, config, platform = "linux" }: Sources) {
+  const file: GivenConfig | null =
+    config === undefined ? null : { path: "/etc/e/everturn.config.json", folder: "/etc/e", fields: config };
+  return resolveSettings({ flags, config: file, folder: "/work", world: { environment, platform, home: "/home/ada" } });
+}
+
+function refusal(sources: Sources): string {
+  try {
+    resolved(sources);
+  } catch (error) {
+    if (error instanceof SettingsError) return error.message;
+    throw error;
+  }
+  return "nothing was refused";
+}
+
+describe("a flag goes before a variable, a variable before the file, the file before the default", () => {
+  const token = "0123456789abcdef";
+  const rows: readonly {
+    readonly name: SettingName;
+    readonly flag: string | readonly string[];
+    readonly variable: readonly [string, string];
+    readonly file: unknown;
+    readonly values: readonly [flag: unknown, variable: unknown, file: unknown, usual: unknown];
+  }[] = [
+    {
+      name: "model",
+      flag: "openai:a",
+      variable: ["EVERTURN_MODEL", "openai:b"],
+      file: "openai:c",
+      values: ["openai:a", "openai:b", "openai:c", "offline:demo"],
+    },
+    {
+      name: "database",
+      flag: "a.db",
+      variable: ["EVERTURN_DATABASE", "b.db"],
+      file: "c.db",
+      values: ["/work/a.db", "/work/b.db", "/etc/e/c.db", "/home/ada/.local/share/everturn/everturn.db"],
+    },
+    {
+      name: "tools",
+      flag: ["a.mjs", "b.mjs"],
+      variable: ["EVERTURN_TOOLS", "c.mjs, /d.mjs"],
+      file: ["e.mjs"],
+      values: [["/work/a.mjs", "/work/b.mjs"], ["/work/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
+    },
+    {
+      name: "instructions",
+      flag: "A",
+      variable: ["EVERTURN_INSTRUCTIONS", "B, b"],
+      file: "C",
+      values: ["A", "B, b", "C", null],
+    },
+    { name: "maxTurns", flag: "1", variable: ["EVERTURN_MAX_TURNS", "2"], file: 3, values: [1, 2, 3, 32] },
+    { name: "pace", flag: "1", variable: ["EVERTURN_OFFLINE_PACE", "0"], file: 3, values: [1, 0, 3, 25] },
+    { name: "host", flag: "a", variable: ["EVERTURN_HOST", "b"], file: "c", values: ["a", "b", "c", "127.0.0.1"] },
+    { name: "port", flag: "1", variable: ["EVERTURN_PORT", "0"], file: 3, values: [1, 0, 3, 4242] },
+    {
+      name: "tokens",
+      flag: [`acme:${token}`],
+      variable: ["EVERTURN_TOKENS", `${token},b:${token}1`],
+      file: `${token}2`,
+      values: [
+        [{ tenant: "acme", token }],
+        [
+          { tenant: "", token },
+          { tenant: "b", token: `${token}1` },
+        ],
+        [{ tenant: "", token: `${token}2` }],
+        [],
+      ],
+    },
+    {
+      name: "cors",
+      flag: ["https://a"],
+      variable: ["EVERTURN_CORS", "https://b"],
+      file: ["https://c"],
+      values: [["https://a"], ["https://b"], ["https://c"], []],
+    },
+  ];
+  it.each(rows)("$name", ({ name, flag, variable: [variable, text], file, values }) => {
+    const environment = { [variable]: text };
+    const config = { [name]: file };
+    const found = [
+      resolved({ flags: { [name]: flag }, environment, config })[name],
+      resolved({ environment, config })[name],
+      resolved({ config })[name],
+      resolved({})[name],
+    ];
+    expect(found.map(({ value }) => value)).toEqual(values);
+    expect(found.map(({ source }) => source.from)).toEqual(["flag", "environment", "config", "default"]);
+    expect(found[1]?.source.name).toBe(variable);
+    expect(found[2]?.source.name).toBe("/etc/e/everturn.config.json");
+  });
+
+  it("and every setting but the addresses, which have variables of their own, is in that table", () => {
+    expect(rows.map(({ name }) => name).toSorted()).toEqual(
+      settingNames.filter((name) => name !== "baseUrls").toSorted(),
+    );
+  });
+});
+
+describe("what nobody says", () => {
+  it("is the model of the first provider whose key is there, and says which variable that is", () => {
+    const { model } = resolved({ environment: { GEMINI_API_KEY: "k", OPENAI_API_KEY: "k" } });
+    expect(model).toEqual({ value: "openai:gpt-6.1-sol", source: { from: "default", name: "OPENAI_API_KEY is set" } });
+  });
+
+  it("is not said by an empty variable either", () => {
+    expect(resolved({ environment: { EVERTURN_MODEL: " ", OPENAI_API_KEY: "" } }).model.value).toBe("offline:demo");
+  });
+
+  it.each([
+    ["linux", {}, "/home/ada/.local/share/everturn/everturn.db"],
+    ["linux", { XDG_DATA_HOME: "/data" }, "/data/everturn/everturn.db"],
+    ["darwin", {}, "/home/ada/Library/Application Support/everturn/everturn.db"],
+    ["win32", { LOCALAPPDATA: "/local" }, "/local/everturn/everturn.db"],
+  ] as const)("is where data is kept on %s with %j", (platform, environment, path) => {
+    expect(resolved({ platform, environment }).database.value).toBe(path);
+  });
+});
+
+describe("what cannot be used is refused with its source and what was expected", () => {
+  it.each<readonly [Sources, RegExp]>([
+    [{ flags: { port: "x" } }, /^--port has to be a port, .* not "x"$/],
+    [{ environment: { EVERTURN_PORT: "70000" } }, /^EVERTURN_PORT has to be a port/],
+    [{ config: { port: "80.5" } }, /^\/etc\/e\/everturn\.config\.json: port has to be a port/],
+    [{ config: { model: 7 } }, /model has to be text, not 7$/],
+    [{ config: { tools: [1] } }, /tools has to be text or a list of texts, not \[1\]$/],
+    [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be an address/],
+    [{ config: { baseUrls: "http://x" } }, /baseUrls has to be an object of addresses/],
+    [{ flags: { maxTurns: "0" } }, /^--max-turns has to be a whole number of 1 or more/],
+    [
+      { flags: { instructions: "@nowhere.md" } },
+      /^--instructions: cannot read the instructions in \/work\/nowhere\.md$/,
+    ],
+  ])("%j", (sources, expected) => {
+    expect(refusal(sources)).toMatch(expected);
+  });
+
+  it("a token that is too short, without saying it", () => {
+    expect(refusal({ flags: { tokens: ["hunter2"] } })).toMatch(/^--token: a token has to have 16 characters/);
+    expect(refusal({ flags: { tokens: ["hunter2"] } })).not.toContain("hunter2");
+  });
+});
+
+describe("the configuration file", () => {
+  const load = (config: string) => loadSettings({ config, folder, environment: {} });
+  const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+
+  it("is found in the folder by itself, and its paths are relative to it", async () => {
+    write("everturn.config.mjs", `export default { model: "openai:m", tools: "t.mjs", instructions: "@hello.md" };`);
+    write("hello.md", "Be kind.\n");
+    const { model, tools, instructions, configFile } = await loadSettings({ folder, environment: {} });
+    expect([model.value, tools.value, instructions.value]).toEqual(["openai:m", [join(folder, "t.mjs")], "Be kind."]);
+    expect(configFile).toBe(join(folder, "everturn.config.mjs"));
+  });
+
+  it("is the one EVERTURN_CONFIG names, and --config names it over that", async () => {
+    write("one.json", `{ "model": "openai:one" }`);
+    write("two.json", `{ "model": "openai:two", "$schema": "x" }`);
+    const environment = { EVERTURN_CONFIG: "one.json" };
+    expect((await loadSettings({ folder, environment })).model.value).toBe("openai:one");
+    expect((await loadSettings({ folder, environment, config: "two.json" })).model.value).toBe("openai:two");
+  });
+
+  it("with a field nobody knows is refused with those that are known", async () => {
+    write("typo.json", `{ "modle": "x" }`);
+    await expect(load("typo.json")).rejects.toThrow(/typo\.json: unknown modle; known are model, database, tools/);
+  });
+
+  it.each([
+    ["gone.json", null, /the configuration file .*gone\.json is not there/],
+    ["broken.json", "{", /broken\.json is not JSON: /],
+    ["list.json", "[]", /list\.json has to hold an object with settings: model/],
+    ["named.mjs", "export const model = 1;", /named\.mjs has no default export/],
+    ["throws.mjs", "throw new Error('no luck');", /throws\.mjs cannot be imported: no luck/],
+  ])("%s is refused with its path", async (name, text, expected) => {
+    if (text !== null) write(name, text);
+    await expect(load(name)).rejects.toThrow(expected);
+  });
+
+  it("of which there are two is refused: nobody can say which counts", async () => {
+    write("everturn.config.json", "{}");
+    await expect(loadSettings({ folder, environment: {} })).rejects.toThrow(
+      /several configuration files: .*--config FILE/,
+    );
+  });
+});

@@ -1,0 +1,115 @@
+// The processes of the long tests: built once, started often, asked things, and ended by their ids, also when a test fails.
+
+import type { Measured } from "./measure.ts";
+import type { ServerPlan } from "./server.ts";
+import type { ChildProcess } from "node:child_process";
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { build } from "vite";
+
+/** Files of a run, gone when it is over. */
+export const folder = mkdtempSync(join(tmpdir(), "everturn-server-long-"));
+// Where the programs are built has to be where their packages can be found.
+const programs = join(import.meta.dirname, "../../.snippets", `long-${process.pid}`);
+const children = new Set<ChildProcess>();
+
+export type ProgramName = "server" | "bare" | "clients";
+
+export function cleanUp(): void {
+  for (const child of children) kill(child);
+  for (const path of [folder, programs]) rmSync(path, { recursive: true, force: true, maxRetries: 5 });
+}
+
+export async function buildPrograms(): Promise<void> {
+  mkdirSync(programs, { recursive: true });
+  const conditions = ["source", "module", "node"];
+  for (const name of ["server", "bare", "clients"]) {
+    await build({
+      configFile: false,
+      logLevel: "error",
+      resolve: { conditions },
+      ssr: { noExternal: ["everturn", /.*/], external: ["libsql"], resolve: { conditions } },
+      build: { ssr: join(import.meta.dirname, `${name}.ts`), outDir: programs, emptyOutDir: false, target: "node20" },
+    });
+  }
+  writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);
+}
+
+/** A process that answers. */
+export class Program {
+  readonly child: ChildProcess;
+  readonly exited: Promise<unknown>;
+  #asked = 0;
+
+  constructor(name: ProgramName, argument = "") {
+    this.child = fork(join(programs, `${name}.js`), [argument], {
+      execArgv: ["--expose-gc"],
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+    });
+    children.add(this.child);
+    this.exited = once(this.child, "exit");
+    this.child.on("exit", () => children.delete(this.child));
+  }
+
+  /** Asks, and waits for the answer. A process that has gone answers nothing: that is an error. */
+  ask<T>(ask: unknown): Promise<T> {
+    const id = (this.#asked += 1);
+    const answered = new Promise<T>((resolve) => {
+      const listen = (message: { readonly id?: number; readonly answer: T }) => {
+        if (message.id !== id) return;
+        this.child.off("message", listen);
+        resolve(message.answer);
+      };
+      this.child.on("message", listen);
+    });
+    this.child.send({ id, ask });
+    const gone = this.exited.then(() => Promise.reject(new Error("a process went away before it had answered")));
+    return Promise.race([answered, gone]);
+  }
+
+  /** Ends it as a deploy would. */
+  async stop(): Promise<void> {
+    this.child.kill("SIGTERM");
+    await this.exited;
+  }
+
+  /** Ends it as a crash would. */
+  async kill(): Promise<void> {
+    kill(this.child);
+    await this.exited;
+  }
+}
+
+/** A program that listens. */
+export class Listening extends Program {
+  port = 0;
+
+  static async start(name: "server" | "bare", plan: Partial<ServerPlan> = {}): Promise<Listening> {
+    const whole: ServerPlan = { file: null, port: 0, log: null, lease: {}, limits: {}, graceMs: 1000, ...plan };
+    const program = new Listening(name, JSON.stringify(whole));
+    const [said]: readonly { readonly port: number }[] = await Promise.race([
+      once(program.child, "message"),
+      program.exited.then(() => Promise.reject(new Error(`${name} did not start`))),
+    ]);
+    program.port = said?.port ?? 0;
+    return program;
+  }
+
+  measure(type: "measure" | "measure_collected" = "measure"): Promise<Measured> {
+    return this.ask({ type });
+  }
+}
+
+function kill({ pid, exitCode, signalCode }: ChildProcess): void {
+  if (pid === undefined || exitCode !== null || signalCode !== null) return;
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone already.
+  }
+}

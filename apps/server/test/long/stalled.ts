@@ -1,0 +1,68 @@
+// Readers that stop reading: the server does not grow with what they have not read, others do not notice, and after a while they are let go. Who comes
+// back with the last id gets the rest, once.
+
+import type { Delays, Finished } from "./clients.ts";
+import type { Pace } from "./paced-model.ts";
+import type { WatcherPlan } from "./watcher.ts";
+
+import { pause } from "./paced-model.ts";
+import { Listening, Program } from "./programs.ts";
+
+export type StalledResult = {
+  readonly stalled: number;
+  /** What one reader is told in all, in MiB. */
+  readonly told: number;
+  readonly without: Round;
+  readonly with: Round;
+};
+
+export type Round = {
+  /** The most the process grew to, in MiB. */
+  readonly rss: number;
+  /** Of those who go on reading. */
+  readonly delays: Delays;
+  /** How many had been let go when they were told to go on. */
+  readonly letGo: number;
+  readonly woken: number;
+  readonly finished: Finished;
+};
+
+const sessions = 4;
+const slowReaderMs = 1000;
+/** What is said is told four times: as it is said, and with the reply, the step and the turn. The kernel takes the first few MiB for each socket. */
+const pace: Pace = { words: 16, bytes: 8192, everyMs: 20, replies: 20, gated: false };
+const told = (4 * pace.replies * pace.words * pace.bytes) / 1024 / 1024;
+
+export async function stalled(count: number): Promise<StalledResult> {
+  const server = await Listening.start("server", { limits: { slowReaderMs } });
+  const clients = new Program("clients");
+  const watch = async (name: string, readers: number, as: WatcherPlan["as"], stalls: boolean): Promise<void> => {
+    const plans = Array.from({ length: readers }, (_, index): WatcherPlan => {
+      return { port: server.port, session: `${name}-${index % sessions}`, pace, as, stalls };
+    });
+    await clients.ask({ type: "begin", plans });
+  };
+  const round = async (name: string, stalling: number): Promise<Round> => {
+    await watch(name, sessions, "start", false);
+    await watch(name, sessions, "watch", false);
+    await watch(name, stalling, "watch", true);
+    await clients.ask({ type: "listen" });
+    let [rss, open] = [0, Infinity];
+    // Those who read have as many connections as they had, until the turns are over.
+    for (const until = Date.now() + 6000; Date.now() < until && open > 2 * sessions;) {
+      await pause(100);
+      const measured = await server.measure();
+      rss = Math.max(rss, measured.rss / 1024 / 1024);
+      if (stalling > 0) open = measured.connections;
+    }
+    const delays = await clients.ask<Delays>({ type: "heard" });
+    const woken = await clients.ask<number>({ type: "wake" });
+    const finished = await clients.ask<Finished>({ type: "finish" });
+    return { rss, delays, letGo: finished.counts.cuts, woken, finished };
+  };
+  const without = await round("without", 0);
+  const beside = await round("with", count);
+  await server.stop();
+  await clients.stop();
+  return { stalled: count, told, without, with: beside };
+}

@@ -1,0 +1,76 @@
+// Waiting before something is tried again: longer each time, never in step with others, and only so often.
+
+import type { ClientRetry } from "./types.ts";
+
+import { MisuseError } from "../model/index.ts";
+
+const defaultRetry: ClientRetry = { requests: 4, streams: 12, baseMs: 200, maxMs: 10_000 };
+
+/** What a server may ask to wait for; who asks for more is not waited for. */
+const longestMs = 60_000;
+
+export class Backoff {
+  readonly #most: number;
+  readonly #retry: ClientRetry;
+  #used = 0;
+
+  constructor(most: number, retry: ClientRetry) {
+    this.#most = most;
+    this.#retry = retry;
+  }
+
+  /** How often it has waited since something came. */
+  get used(): number {
+    return this.#used;
+  }
+
+  /** Something came: the next time is the first again. */
+  reset(): void {
+    this.#used = 0;
+  }
+
+  /** Waits for the next try; `false`: there is none. Rejects with the signal's reason. */
+  async wait(afterMs: number | null, signal: AbortSignal | null): Promise<boolean> {
+    if (this.#used >= this.#most || (afterMs ?? 0) > longestMs) return false;
+    const { baseMs, maxMs } = this.#retry;
+    const most = Math.min(maxMs, baseMs * 2 ** this.#used);
+    this.#used += 1;
+    await sleep(Math.max(afterMs ?? 0, most / 2 + (Math.random() * most) / 2), signal);
+    return true;
+  }
+}
+
+export async function sleep(ms: number, signal: AbortSignal | null): Promise<void> {
+  signal?.throwIfAborted();
+  await new Promise<void>((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/** `Retry-After`, in seconds or as a date; `null`: it says nothing. */
+export function retryAfter(headers: Headers): number | null {
+  const said = headers.get("retry-after");
+  if (said === null) return null;
+  const ms = /^\d+$/.test(said) ? Number(said) * 1000 : Date.parse(said) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : null;
+}
+
+export function checkedRetry(given: Partial<ClientRetry>): ClientRetry {
+  const retry = { ...defaultRetry, ...given };
+  for (const [name, value] of Object.entries(retry)) {
+    if (name in defaultRetry && typeof value === "number" && value >= 0) continue;
+    const known = Object.keys(defaultRetry).join(", ");
+    throw new MisuseError("invalid_argument", `retry: ${name} has to be one of ${known}, and a number of 0 or more`, {
+      path: ["retry", name],
+    });
+  }
+  return retry;
+}

@@ -1,0 +1,401 @@
+// The verbs, against the real handler in the same process.
+
+import type { Adapter } from "../engine/index.ts";
+import type { HttpLimits } from "../http/index.ts";
+import type { RuntimeEvent, TurnEnd } from "../model/index.ts";
+import type { ClientOptions } from "./index.ts";
+
+import { expect, test } from "vitest";
+
+import { handModel } from "../../test/hand-model.ts";
+import { fake } from "../adapters/index.ts";
+import { askUser, engine, tool } from "../engine/index.ts";
+import { memoryStorage } from "../host/memory/index.ts";
+import { createHandler, httpReasons } from "../http/index.ts";
+import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "../model/index.ts";
+import { runtime } from "../runtime/index.ts";
+import { ClientError, clientErrorReasons, createClient } from "./index.ts";
+
+const token = "a-token-nobody-guesses";
+const schema = { type: "object" };
+
+type Scripts = NonNullable<NonNullable<Parameters<typeof fake>[0]>["scripts"]>;
+
+const ask = tool({ name: "ask", description: "Asks.", schema, handler: () => askUser("Really?") });
+const pay = tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler: () => "paid" });
+const lookup = tool({ name: "lookup", description: "Looks up.", schema, manual: true });
+
+/** A client of a server in this process. */
+function world(
+  adapter: Adapter = fake(),
+  {
+    limits = {},
+    basePath = "",
+    ...options
+  }: Partial<ClientOptions> & { limits?: Partial<HttpLimits>; basePath?: string } = {},
+) {
+  const agent = engine({ adapter, model: "fake:m", tools: [ask, pay, lookup] });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  const handler = createHandler({ sessions, auth: [{ token, tenant: "ada" }], limits, basePath });
+  const requests: Request[] = [];
+  const client = createClient({
+    url: `http://localhost${basePath}`,
+    token,
+    fetch: async (url, init) => {
+      requests.push(new Request(url, init));
+      return handler(new Request(url, init));
+    },
+    retry: { baseMs: 1, maxMs: 5 },
+    ...options,
+  });
+  return { client, sessions: sessions.tenant("ada"), handler, requests };
+}
+
+function says(...scripts: Scripts) {
+  return fake({ scripts });
+}
+
+const hello = [{ type: "text", text: "Hello!" }] as const;
+
+async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+function typesOf(events: readonly RuntimeEvent[]): readonly string[] {
+  return events.map(({ event }) => event.type);
+}
+
+function textIn(events: readonly RuntimeEvent[]): string {
+  return events.map(({ event }) => (event.type === "text_delta" ? event.delta : "")).join("");
+}
+
+test("a turn is one request: its events, and what it came to", async () => {
+  const { client, sessions, requests } = world(says(hello));
+  const turn = await client.start("hi", { id: "s1", metadata: { of: "test" } });
+  expect(turn.sessionId).toBe("s1");
+  const events = await all(turn.events);
+  expect(textIn(events)).toBe("Hello!");
+  expect(events.at(-1)?.event.type).toBe("chat_completed");
+  const end = await turn.result;
+  expect(end).toMatchObject({ turnId: turn.turnId, status: "ended", text: "Hello!" });
+  expect(requests).toHaveLength(1);
+  expect(end).toEqual(JSON.parse(JSON.stringify(await sessions.attach("s1", turn.turnId).result)));
+});
+
+test("what is read is what the runtime tells", async () => {
+  const { client, sessions } = world(says(hello));
+  const turn = await client.start("hi", { id: "s1" });
+  await turn.result;
+  const told = await all(sessions.events("s1", { follow: false }));
+  expect(await all(client.events("s1", { follow: false }))).toEqual(JSON.parse(JSON.stringify(told)));
+});
+
+test("the result comes when nobody reads, in the same request", async () => {
+  const { client, requests } = world(says(hello));
+  const turn = await client.start("hi");
+  expect((await turn.result).text).toBe("Hello!");
+  expect(requests).toHaveLength(1);
+  expect(turn.result).toBe(turn.result);
+});
+
+test("the result comes in the middle of reading, and after leaving", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("hi");
+  const reader = turn.events[Symbol.asyncIterator]();
+  await reader.next();
+  const result = turn.result;
+  const call = await model.call(1);
+  await call.say("Hello!");
+  call.finish();
+  expect((await result).text).toBe("Hello!");
+  await reader.return?.();
+  expect((await turn.result).status).toBe("ended");
+});
+
+test("who asks for the result first still gets the events from the one stream", async () => {
+  const { client, requests } = world(says(hello));
+  const turn = await client.start("hi");
+  const result = turn.result;
+  expect(textIn(await all(turn.events))).toBe("Hello!");
+  await result;
+  expect(requests.filter(({ url }) => url.endsWith("/events"))).toEqual([]);
+});
+
+test("leaving detaches: the turn goes on, and can be read again from its beginning", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("hi", { id: "s1" });
+  const call = await model.call(1);
+  await call.say("One. ");
+  for await (const { event } of turn.events) if (event.type === "text_delta") break;
+  await call.say("Two.");
+  call.finish();
+  const again = await all(turn.events);
+  expect(again[0]?.event.type).toBe("turn_started");
+  expect((await turn.result).text).toBe("One. Two.");
+});
+
+test("two readers at once see the same", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("hi");
+  const both = [all(turn.events), all(turn.events)] as const;
+  const call = await model.call(1);
+  await call.say("One. ");
+  await call.say("Two.");
+  call.finish();
+  const [one, other] = await Promise.all(both);
+  expect(textIn(one)).toBe("One. Two.");
+  const entries = (events: readonly RuntimeEvent[]) => events.filter(({ sequence }) => sequence !== null);
+  expect(entries(other)).toEqual(entries(one));
+  expect(["", "One. Two."]).toContain(textIn(other));
+});
+
+test("a reader that takes nothing is let go by the server, and finds the rest when it reads on", async () => {
+  const model = handModel();
+  const { client, handler, requests } = world(model, { limits: { bufferBytes: 1, slowReaderMs: 5, streams: 1 } });
+  const turn = await client.start("hi", { id: "s1" });
+  const reader = turn.events[Symbol.asyncIterator]();
+  const first = await reader.next();
+  const call = await model.call(1);
+  const words = [..."It is a long story. "];
+  for (const word of words) await call.say(word);
+  // There is room for one stream: when another gets it, the slow one has lost it.
+  const headers = { authorization: `Bearer ${token}` };
+  for (let isFree = false; !isFree;) {
+    const answer = await handler(new Request("http://localhost/sessions/s1/events", { headers }));
+    isFree = answer.status === 200;
+    await answer.body?.cancel();
+  }
+  const rest: RuntimeEvent[] = [];
+  for await (const event of { [Symbol.asyncIterator]: () => reader }) {
+    rest.push(event);
+    if (event.event.type === "text_delta" && textIn(rest) === words.join("")) call.finish();
+  }
+  expect(first.done).toBe(false);
+  expect(textIn(rest)).toBe(words.join(""));
+  expect(typesOf(rest).at(-1)).toBe("chat_completed");
+  expect(requests.map(({ headers }) => headers.has("last-event-id"))).toContain(true);
+});
+
+test("a turn can be attached to from elsewhere", async () => {
+  const { client, requests } = world(says(hello));
+  const { turnId } = await client.start("hi", { id: "s1" });
+  const there = client.attach("s1", turnId ?? "");
+  const before = requests.length;
+  expect((await there.result).text).toBe("Hello!");
+  expect(requests.slice(before).map(({ headers }) => headers.get("prefer"))).toEqual(["wait=25"]);
+  expect(typesOf(await all(there.events)).at(-1)).toBe("chat_completed");
+  await expect(client.attach("s1", "no-such-turn").result).rejects.toBeInstanceOf(RuntimeError);
+});
+
+test("going on behind a cursor gives the rest", async () => {
+  const { client } = world(says(hello));
+  const turn = await client.start("hi", { id: "s1" });
+  const whole = await all(turn.events);
+  const entries = whole.filter(({ sequence }) => sequence !== null);
+  for (const [index, { cursor }] of entries.entries()) {
+    const rest = await all(client.events("s1", { turnId: turn.turnId ?? "", after: cursor }));
+    expect(rest).toEqual(entries.slice(index + 1));
+  }
+});
+
+test("a question is asked, and answered by the next reply", async () => {
+  const { client } = world(says([{ type: "tool_call", id: "c1", name: "ask" }], hello));
+  const asked = await (await client.start("Remove it.", { id: "s1" })).result;
+  expect(asked.session).toMatchObject({ status: "awaiting_user", pendingQuestion: "Really?" });
+  expect((await (await client.reply("s1", "Yes.")).result).text).toBe("Hello!");
+});
+
+test("an approval is given, and the session goes on", async () => {
+  const { client } = world(says([{ type: "tool_call", id: "c1", name: "pay" }], hello));
+  const waits = await (await client.start("Pay.", { id: "s1" })).result;
+  expect(waits.session.pendingToolCalls.map(({ id, reason }) => [id, reason])).toEqual([["c1", "approval"]]);
+  const turn = await client.decide("s1", "c1", { type: "approve", by: "Ada" }, { version: waits.session.version });
+  expect((await turn.result).text).toBe("Hello!");
+  expect((await client.messages("s1")).items.map(({ role }) => role)).toEqual([
+    "user",
+    "assistant",
+    "tool",
+    "assistant",
+  ]);
+});
+
+test("what begins nothing has no turn, no events, and says how the session stands", async () => {
+  const calls = ["c1", "c2"].map((id) => ({ type: "tool_call", id, name: "pay" }) as const);
+  const { client } = world(says(calls, hello));
+  await (
+    await client.start("Pay twice.", { id: "s1" })
+  ).result;
+  const first = await client.decide("s1", "c1", { type: "deny", reason: "no", by: "Ada" });
+  expect(first.turnId).toBeNull();
+  expect(await all(first.events)).toEqual([]);
+  expect(await first.result).toMatchObject({ turnId: null, status: "waiting", session: { status: "awaiting_tools" } });
+  const alone = await client.decide("s1", "c2", { type: "approve" }, { continue: false });
+  expect((await alone.result).status).toBe("waiting");
+  expect((await (await client.continue("s1")).result).text).toBe("Hello!");
+});
+
+test("results of calls are given, with or without going on", async () => {
+  const call = [{ type: "tool_call", id: "c1", name: "lookup" }] as const;
+  const { client } = world(says(call, hello, call, hello));
+  await (
+    await client.start("Look.", { id: "s1" })
+  ).result;
+  expect((await (await client.submitToolResults("s1", [["c1", { found: 1 }]])).result).text).toBe("Hello!");
+  await (
+    await client.reply("s1", "Again.")
+  ).result;
+  const recorded = await client.submitToolResults("s1", [["c1", "two"]], { continue: false });
+  expect(await recorded.result).toMatchObject({ turnId: null, session: { pendingToolCalls: [] } });
+  expect((await (await client.step("s1")).result).text).toBe("Hello!");
+});
+
+test("a token completes a call once, and says what became of it", async () => {
+  const { client, handler } = world(says([{ type: "tool_call", id: "c1", name: "pay" }], hello));
+  await (
+    await client.start("Pay.", { id: "s1" })
+  ).result;
+  const pass = await client.token("s1", "c1");
+  // Whoever holds it needs nothing else.
+  const outside = createClient({ url: "http://localhost", fetch: (url, init) => handler(new Request(url, init)) });
+  expect(await outside.complete(pass, { type: "approve", by: "Bob" })).toBe("completed");
+  expect(await outside.complete(pass, { type: "deny" })).toBe("already_completed");
+  expect(await outside.complete("made-up", { type: "deny" })).toBe("unknown");
+  await expect(client.token("s1", "c9")).rejects.toMatchObject({ reason: "not_found" });
+});
+
+test("a turn that runs is steered, told to, and cancelled", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("hi", { id: "s1" });
+  const call = await model.call(1);
+  const said = await client.steer("s1", "Be brief.");
+  expect(said.turnId).toBe(turn.turnId);
+  expect(await client.withdraw("s1", said.inputId)).toBe("cancelled");
+  expect(await client.withdraw("s1", said.inputId)).toBe("already_cancelled");
+  await client.steer("s1", user("Quietly."), { transient: true, id: "i1" });
+  expect((await client.send("s1", "And now?")).turnId).toBe(turn.turnId);
+  await call.say("Well");
+  expect(await client.cancel("s1", { reason: "enough" })).toBe("cancelled");
+  expect((await turn.result).haltedReason).toBe("cancelled");
+});
+
+test("sessions are looked at, listed, forked, and deleted", async () => {
+  const { client } = world(fake({ scripts: [hello, hello, hello], usage: { inputTokens: 3 } }));
+  for (const id of ["s1", "s2", "a/b ü?"]) await (await client.start("hi", { id })).result;
+  const first = await client.list({ limit: 2 });
+  expect(first.items).toHaveLength(2);
+  expect((await client.list({ limit: 2, after: first.next ?? "" })).items).toHaveLength(1);
+  expect((await client.get("a/b ü?"))?.session.status).toBe("completed");
+  expect((await client.get("s1", { messages: 1 }))?.session.thread.messages).toHaveLength(1);
+  expect((await client.messages("s1", { after: 0 })).items.map(({ role }) => role)).toEqual(["assistant"]);
+  expect((await client.usage("s1")).total.inputTokens).toBe(3);
+  expect(await client.fork("s1", { id: "s3", at: 1 })).toBe("s3");
+  expect((await client.get("s3"))?.length).toBe(1);
+  expect(await client.recover("s1")).toMatchObject({ pickedUp: 0 });
+  await client.delete("s1");
+  expect(await client.get("s1")).toBeNull();
+  await expect(client.delete("s1")).rejects.toBeInstanceOf(RuntimeError);
+  expect(await client.health()).toEqual({ status: "ok" });
+});
+
+test("a turn is written out as one value", async () => {
+  const { client, sessions } = world(says(hello));
+  const { turnId, result } = await client.start("hi", { id: "s1" });
+  await result;
+  const record = await client.export("s1", turnId ?? "");
+  expect(record).toEqual(JSON.parse(JSON.stringify(await sessions.export("s1"))));
+});
+
+test("what is mounted elsewhere is asked for there", async () => {
+  const { client, requests } = world(says(hello), { basePath: "/api/everturn", url: "http://localhost/api/everturn/" });
+  expect((await (await client.start("hi")).result).text).toBe("Hello!");
+  expect(new URL(requests[0]?.url ?? "").pathname).toBe("/api/everturn/sessions");
+});
+
+test("a verb under a key of the caller's happens once; with something else it is a conflict", async () => {
+  const { client } = world(says(hello));
+  const [one, other] = [await client.start("hi", { key: "k1" }), await client.start("hi", { key: "k1" })];
+  expect([other.sessionId, other.turnId]).toEqual([one.sessionId, one.turnId]);
+  await expect(client.start("ho", { key: "k1" })).rejects.toMatchObject({ name: "RuntimeError", reason: "conflict" });
+});
+
+test("refusals are the library's own errors where it knows them", async () => {
+  const { client } = world(says([{ type: "tool_call", id: "c1", name: "pay" }]));
+  await (
+    await client.start("Pay.", { id: "s1" })
+  ).result;
+  await expect(client.usage("none")).rejects.toBeInstanceOf(RuntimeError);
+  const wrong = await client.decide("s1", "c9", { type: "approve" }).catch((error: unknown) => error);
+  expect(isEverturnError(wrong)).toBe(true);
+  expect(wrong).toBeInstanceOf(SessionError);
+  await expect(client.reply("s1", "What?")).rejects.toMatchObject({ name: "MisuseError", reason: "invalid_status" });
+  const bad = await client.list({ limit: 0 }).catch((error: unknown) => error);
+  expect(bad).toBeInstanceOf(MisuseError);
+  const unknown = await client.start("hi", { temperature: 1 }).catch((error: unknown) => error);
+  expect(unknown).toBeInstanceOf(ClientError);
+  expect(unknown).toMatchObject({ status: 400, reason: "invalid_body", path: ["options", "temperature"] });
+  await expect(all(client.events("none"))).rejects.toMatchObject({ reason: "not_found" });
+  await expect(all(client.events("s1", { after: "what?" }))).rejects.toMatchObject({ reason: "invalid_argument" });
+});
+
+test("the words of the server's refusals are known here", () => {
+  expect(httpReasons.filter((reason) => !clientErrorReasons.some((one) => one === reason))).toEqual([]);
+});
+
+test("a signal ends requests and readers, and no turn", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const stop = new AbortController();
+  const turn = await client.start("hi", { id: "s1", signal: stop.signal });
+  const read = all(turn.events);
+  const result = turn.result;
+  const call = await model.call(1);
+  await call.say("Hello!");
+  stop.abort(new Error("enough"));
+  await read;
+  await expect(result).rejects.toThrow("enough");
+  await expect(client.get("s1", { signal: stop.signal })).rejects.toThrow("enough");
+  call.finish();
+  const end: TurnEnd = await client.attach("s1", turn.turnId ?? "").result;
+  expect(end.text).toBe("Hello!");
+});
+
+test("what cannot work is said when the client is made, and shows no secret", () => {
+  const refused = (options: ClientOptions) => {
+    try {
+      createClient(options);
+    } catch (error) {
+      expect(error).toBeInstanceOf(MisuseError);
+      return String(error);
+    }
+    return "";
+  };
+  expect(refused({ url: "example.com" })).toContain("url: it has to be an address");
+  expect(refused({ url: "ftp://example.com" })).toContain("http or https");
+  expect(refused({ url: "https://example.com/?a=b" })).toContain("end with its path");
+  expect(refused({ url: "https://ada:secret@example.com" })).not.toContain("secret");
+  expect(refused({ url: "/api", token: "secret with spaces" })).not.toContain("secret");
+  expect(refused({ url: "/api", retry: { requests: -1 } })).toContain("retry: requests");
+  expect(refused({ url: "/api" })).toBe("");
+});
+
+test("ids that an address cannot hold are refused before anything is sent", async () => {
+  const { client, requests } = world();
+  for (const id of ["", ".", "..", "\uD800"]) {
+    await expect(client.get(id)).rejects.toBeInstanceOf(MisuseError);
+    await expect(client.usage(id)).rejects.toBeInstanceOf(MisuseError);
+  }
+  expect(requests).toEqual([]);
+});
+
+test("a header that cannot be sent is named, and not shown", async () => {
+  const { client } = world(fake(), { headers: { "x-key": "se\ncret" } });
+  const error = await client.health().catch((thrown: unknown) => thrown);
+  expect(String(error)).toContain("x-key");
+  expect(String(error)).not.toContain('cret"');
+});

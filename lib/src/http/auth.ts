@@ -1,0 +1,89 @@
+// Who is asking. A key opens one tenant's sessions, and says what tools are told about whoever holds it; both come from the operator, never from the request.
+
+import type { JsonObject } from "../model/index.ts";
+
+import { MisuseError } from "../model/index.ts";
+import { HttpError } from "./failure.ts";
+
+/** Whoever is asking, as far as sessions are concerned. */
+export type Caller = {
+  /** Whose sessions these are; those of nobody in particular where it is not said. */
+  readonly tenant?: string;
+  /** Who this is, on record: as the one who consented, or refused. Where it is not said, a request may say so itself. */
+  readonly name?: string;
+  /** Handed to tool handlers in sessions that this caller begins. */
+  readonly context?: JsonObject;
+};
+
+/** A bearer token, and whom it stands for. */
+export type ApiKey = Caller & { readonly token: string };
+
+/**
+ * Who may come in. `none`: everybody, which is for a process that only its own machine can reach, or one behind something that has looked already. A function
+ * decides by itself, from a cookie, a signature, a certificate; `null` turns the request away.
+ */
+export type Auth = "none" | readonly ApiKey[] | ((request: Request) => Caller | null | Promise<Caller | null>);
+
+/** Shorter tokens can be guessed. */
+const shortestToken = 16;
+
+export type Authenticate = (request: Request) => Promise<Caller>;
+
+export function authenticator(auth: Auth): Authenticate {
+  if (auth === "none") return async () => ({});
+  if (typeof auth === "function") {
+    return async (request) => {
+      const caller = await auth(request);
+      if (caller === null) throw unauthorized("this request is not allowed in");
+      return caller;
+    };
+  }
+  checkKeys(auth);
+  // Made by the first request that needs them, and kept once they are there: there are places where nothing may be begun before a request, nor waited
+  // for that another request has begun.
+  let digests: readonly Uint8Array[] | null = null;
+  return async (request) => {
+    const token = /^Bearer +([^\s]+) *$/i.exec(request.headers.get("authorization") ?? "")?.[1];
+    if (token === undefined) throw unauthorized("a bearer token is needed: Authorization: Bearer …");
+    const given = await digestOf(token);
+    digests ??= await Promise.all(auth.map((key) => digestOf(key.token)));
+    let found: ApiKey | null = null;
+    // Every key is looked at to its end, so that the time this takes says nothing about them.
+    for (const [index, known] of digests.entries()) if (equal(given, known)) found = auth[index] ?? null;
+    if (found === null) throw unauthorized("that token is not known here");
+    return found;
+  };
+}
+
+function checkKeys(keys: readonly ApiKey[]): void {
+  if (!Array.isArray(keys) || keys.length === 0) {
+    throw new MisuseError("invalid_argument", 'auth: give it keys, a function, or "none" to let everybody in', {
+      path: ["auth"],
+    });
+  }
+  for (const [index, { token }] of keys.entries()) {
+    const path = ["auth", index, "token"];
+    if (typeof token !== "string" || token.length < shortestToken || /\s/.test(token)) {
+      const message = `auth: a token has at least ${shortestToken} characters, and no spaces; the one of key ${index} has not`;
+      throw new MisuseError("invalid_argument", message, { path });
+    }
+    if (keys.findIndex((key) => key.token === token) !== index) {
+      throw new MisuseError("invalid_argument", `auth: key ${index} has the token of another`, { path });
+    }
+  }
+}
+
+function unauthorized(message: string): HttpError {
+  return new HttpError("unauthorized", message, { headers: { "www-authenticate": 'Bearer realm="everturn"' } });
+}
+
+async function digestOf(token: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token)));
+}
+
+/** Compares all of it, whatever it finds. */
+function equal(one: Uint8Array, other: Uint8Array): boolean {
+  let difference = one.length ^ other.length;
+  for (let index = 0; index < one.length; index += 1) difference |= (one[index] ?? 0) ^ (other[index] ?? 0);
+  return difference === 0;
+}

@@ -1,0 +1,168 @@
+// What goes wrong at this door, as an answer: a status, and the failure as data. Reasons are the library's own words; what only the operator may know,
+// causes and what a provider sent, stays here.
+
+import type { Failure, Json, JsonObject, RuntimeErrorReason } from "../model/index.ts";
+
+import { isEverturnError, MisuseError } from "../model/index.ts";
+
+/** What goes wrong before the library is asked. */
+export type HttpReason = (typeof httpReasons)[number];
+export const httpReasons = [
+  "invalid_body",
+  "invalid_query",
+  "unauthorized",
+  "forbidden",
+  "no_such_route",
+  "method_not_allowed",
+  "not_acceptable",
+  "body_too_large",
+  "unsupported_media_type",
+  "too_many_requests",
+  "shutting_down",
+  "internal",
+] as const;
+
+/** The error of an answer: ours, or one of the library's failures without what is only the operator's. */
+export type HttpFailure = {
+  readonly type: "http_error" | "misuse" | Failure["type"];
+  readonly reason: string;
+  readonly message: string;
+  /** Where in what was sent, if it is that. */
+  readonly path?: readonly (string | number)[];
+  readonly issues?: readonly Json[];
+  /** Where a replay went another way than its record. */
+  readonly paths?: readonly string[];
+};
+
+const statuses: { readonly [R in HttpReason]: number } = {
+  invalid_body: 400,
+  invalid_query: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  no_such_route: 404,
+  method_not_allowed: 405,
+  not_acceptable: 406,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  too_many_requests: 429,
+  shutting_down: 503,
+  internal: 500,
+};
+
+/** Thrown where a request is refused. */
+export class HttpError extends Error {
+  override readonly name: string = "HttpError";
+  readonly reason: HttpReason;
+  readonly details: Pick<HttpFailure, "path" | "issues">;
+  readonly headers: { readonly [name: string]: string };
+
+  constructor(
+    reason: HttpReason,
+    message: string,
+    more: {
+      readonly details?: Pick<HttpFailure, "path" | "issues">;
+      readonly headers?: { readonly [name: string]: string };
+    } = {},
+  ) {
+    super(message);
+    this.reason = reason;
+    this.details = more.details ?? {};
+    this.headers = more.headers ?? {};
+  }
+
+  get status(): number {
+    return statuses[this.reason];
+  }
+}
+
+/** What an error is to whoever asked. */
+export function failureOf(error: unknown): { readonly status: number; readonly failure: HttpFailure } {
+  if (error instanceof HttpError) {
+    const { status, reason, message, details } = error;
+    return { status, failure: { type: "http_error", reason, message, ...details } };
+  }
+  if (error instanceof MisuseError) {
+    const { reason, message, path } = error;
+    // What does not fit how a session stands is nobody's bug out here: somebody else was quicker.
+    return { status: reason === "invalid_status" ? 409 : 400, failure: { type: "misuse", reason, message, path } };
+  }
+  if (isEverturnError(error)) return { status: statusOf(error.failure), failure: shown(error.failure) };
+  return { status: 500, failure: { type: "http_error", reason: "internal", message: "something went wrong here" } };
+}
+
+/** A failure without what is only the operator's: causes, and what providers sent. */
+function shown(failure: Failure): HttpFailure {
+  const { type, reason, message } = failure;
+  // What a storage says of itself names files and tables.
+  const words =
+    failure.type === "runtime_error" && failure.reason.startsWith("storage") ? `runtime error: ${reason}` : message;
+  return {
+    type,
+    reason,
+    message: words,
+    ...("issues" in failure ? { issues: failure.issues.map((issue): JsonObject => ({ ...issue })) } : {}),
+    ...("paths" in failure && failure.paths.length > 0 ? { paths: failure.paths } : {}),
+  };
+}
+
+/** The status that says best what a failure means for whoever asked. */
+function statusOf(failure: Failure): number {
+  switch (failure.type) {
+    case "validation_error":
+      return 400;
+    case "session_error":
+      return failure.reason === "unknown_tool_call_id" ? 404 : 409;
+    case "tool_error":
+      return 409;
+    case "engine_error":
+      return badAsk.has(failure.reason) ? 400 : 503;
+    case "adapter_error":
+    case "image_adapter_error":
+    case "stream_error":
+      return 502;
+    case "runtime_error":
+      return runtimeStatus(failure.reason);
+  }
+}
+
+/** What is wrong with an engine because of what was asked of it, and not because of how it is set up. */
+const badAsk: ReadonlySet<string> = new Set(["unknown_tool", "unsupported_response_format", "unknown_price"]);
+
+function runtimeStatus(reason: RuntimeErrorReason): number {
+  switch (reason) {
+    case "not_found":
+    case "replay_missing":
+      return 404;
+    case "conflict":
+    case "lease_lost":
+    case "diverged":
+    case "invalid_actions":
+    case "invalid_tool_results":
+    case "callback_failed":
+    case "code_failed":
+    case "reconfigure_failed":
+    case "token_usage_overflow":
+      return 409;
+    case "storage_busy":
+    case "storage_failed":
+    case "newer_schema":
+    case "volatile_storage":
+      return 503;
+    case "storage_full":
+      return 507;
+    case "corrupt_row":
+      return 500;
+  }
+}
+
+/** What is gone in a moment, for those who ask again. */
+const passes: ReadonlySet<string> = new Set(["shutting_down", "storage_busy", "storage_failed"]);
+
+/** An error as an answer. */
+export function failed(error: unknown): Response {
+  const { status, failure } = failureOf(error);
+  const headers = new Headers({ "content-type": "application/json", "cache-control": "no-store" });
+  if (error instanceof HttpError) for (const [name, value] of Object.entries(error.headers)) headers.set(name, value);
+  if (passes.has(failure.reason)) headers.set("retry-after", "1");
+  return new Response(JSON.stringify({ error: failure }), { status, headers });
+}

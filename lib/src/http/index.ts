@@ -1,0 +1,11 @@
+// The door of HTTP: a function from a request to an answer.
+
+export type { ApiKey, Auth, Caller } from "./auth.ts";
+export type { HttpFailure, HttpReason } from "./failure.ts";
+export type { HttpOptions } from "./handler.ts";
+export type { HttpLimits } from "./limits.ts";
+export type { AllowedOption } from "./turn-options.ts";
+
+export { httpReasons } from "./failure.ts";
+export { createHandler } from "./handler.ts";
+export { defaultHttpLimits } from "./limits.ts";

@@ -1,0 +1,210 @@
+// The description that is served, held against what is really answered.
+
+import type { FakeScript, JsonObject } from "everturn";
+
+import { Validator } from "@cfworker/json-schema";
+import { Validator as OpenapiValidator } from "@seriousme/openapi-schema-validator";
+import { askUser, engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { createHandler } from "everturn/http";
+import { runtime } from "everturn/runtime";
+import { expect, test } from "vitest";
+
+type Operation = {
+  readonly operationId: string;
+  readonly security?: readonly unknown[];
+  readonly requestBody?: { readonly content: { readonly "application/json": { readonly schema: JsonObject } } };
+  readonly responses: {
+    readonly [status: string]: { readonly content?: { readonly [type: string]: { readonly schema: JsonObject } } };
+  };
+};
+type Description = {
+  readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
+  readonly components: { readonly schemas: JsonObject };
+};
+
+const calls = (name: string, id: string) => [{ type: "tool_call", id, name, arguments: {} } as const];
+const say = (text: string) => [{ type: "text", text } as const];
+
+const schema = { type: "object" };
+const tools = [
+  tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler: () => "paid" }),
+  tool({ name: "ask", description: "Asks.", schema, handler: () => askUser("Which?") }),
+  tool({ name: "lookup", description: "Others look.", schema, manual: true }),
+];
+
+function serve(...scripts: readonly FakeScript[]) {
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  return createHandler({ sessions, auth: "none", openai: { agent } });
+}
+
+async function describe(handler: (request: Request) => Promise<Response>): Promise<Description> {
+  return JSON.parse(await (await handler(new Request("http://localhost/openapi.json"))).text());
+}
+
+test("it is an OpenAPI description by its own specification", async () => {
+  const description = await describe(serve());
+  const { valid, errors } = await new OpenapiValidator().validate(structuredClone(description));
+  expect(errors).toBeUndefined();
+  expect(valid).toBe(true);
+});
+
+test("every operation has a name of its own, and every path is one that is served", async () => {
+  const handler = serve();
+  const description = await describe(handler);
+  const names: string[] = [];
+  for (const [path, methods] of Object.entries(description.paths)) {
+    for (const [method, { operationId }] of Object.entries(methods)) {
+      names.push(operationId);
+      const url = `http://localhost${path.replaceAll(/\{\w+\}/g, "x")}`;
+      const answer = await handler(new Request(url, { method: method.toUpperCase() }));
+      const { error } = JSON.parse((await answer.text()) || "{}");
+      expect([path, method, error?.reason]).not.toEqual([
+        path,
+        method,
+        expect.stringMatching(/no_such_route|method_not_allowed/),
+      ]);
+    }
+  }
+  expect(new Set(names).size).toBe(names.length);
+});
+
+test("what is answered is what is described, for every operation", async () => {
+  const handler = serve(
+    say("One."),
+    calls("pay", "c1"),
+    say("Two."),
+    calls("lookup", "c2"),
+    say("Three."),
+    calls("pay", "c3"),
+    say("Four."),
+    calls("ask", "c4"),
+    say("Five."),
+    say("Six."),
+    say("Seven."),
+    say("Eight."),
+    say("Nine."),
+    say("Ten."),
+    say("Eleven."),
+  );
+  const description = await describe(handler);
+  const seen = new Set<string>();
+
+  /** Asks, and holds the answer against the description. */
+  const ask = async (
+    operation: string,
+    path: string,
+    body?: unknown,
+    headers: { readonly [name: string]: string } = {},
+  ) => {
+    const [template, method, described] = find(description, operation);
+    seen.add(operation);
+    expect(path).toMatch(new RegExp(`^${template.replaceAll(/\{\w+\}/g, "[^/]+")}(\\?|$)`));
+    if (body !== undefined && described.requestBody !== undefined) {
+      const sent = described.requestBody.content["application/json"].schema;
+      expect(problems(description, sent, body)).toEqual([]);
+    }
+    const answer = await handler(
+      new Request(`http://localhost${path}`, {
+        method: method.toUpperCase(),
+        headers: { "content-type": "application/json", prefer: "wait=10", ...headers },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    );
+    const text = await answer.text();
+    const promised = described.responses[answer.status] ?? described.responses["default"];
+    expect([operation, answer.status, promised !== undefined]).toEqual([operation, answer.status, true]);
+    const [type = ""] = (answer.headers.get("content-type") ?? "").split(";");
+    if (text === "") return {};
+    const content = promised?.content?.[type];
+    expect([operation, answer.status, type, content !== undefined]).toEqual([operation, answer.status, type, true]);
+    if (type === "text/event-stream") {
+      for (const frame of text.split("\n\n").filter((one) => one !== "" && !/event: end|\[DONE\]/.test(one))) {
+        const data = JSON.parse(/^data: (.*)$/m.exec(frame)?.[1] ?? "null");
+        expect(problems(description, content?.schema ?? {}, data)).toEqual([]);
+      }
+      return {};
+    }
+    const json = JSON.parse(text);
+    expect([operation, answer.status, problems(description, content?.schema ?? {}, json)]).toEqual([
+      operation,
+      answer.status,
+      [],
+    ]);
+    return json;
+  };
+
+  await ask("health", "/health");
+  await ask("startSession", "/sessions", { input: "hi", id: "s1" });
+  await ask("reply", "/sessions/s1/reply", { text: "pay" });
+  await ask("decide", "/sessions/s1/decisions", { toolCallId: "c1", type: "approve" });
+  const { turnId } = await ask("reply", "/sessions/s1/reply", { text: "look" }, { accept: "application/json" });
+  await ask("submitToolResults", "/sessions/s1/tool-results", { results: [{ toolCallId: "c2", content: [1, null] }] });
+  await ask("continueSession", "/sessions/s1/continue", {});
+  await ask("reply", "/sessions/s1/reply", { text: "pay again" });
+  const { token } = await ask("makeToken", "/sessions/s1/calls/c3/token");
+  await ask("complete", "/complete", { token, type: "deny", reason: "no" });
+  await ask("complete", "/complete", { token, type: "deny", reason: "no" });
+  await ask("watchSession", "/sessions/s1/events?follow=false");
+  await ask("getTurn", `/sessions/s1/turns/${turnId}`);
+  await ask("watchTurn", `/sessions/s1/turns/${turnId}/events`);
+  await ask("exportTurn", `/sessions/s1/turns/${turnId}/record`);
+  await ask("listSessions", "/sessions?limit=1");
+  await ask("getSession", "/sessions/s1");
+  await ask("getSession", "/sessions/none");
+  await ask("listMessages", "/sessions/s1/messages");
+  await ask("getUsage", "/sessions/s1/usage");
+  await ask("cancel", "/sessions/s1/cancel", {});
+  await ask("startSession", "/sessions", { input: "hi", id: "s2" }, { accept: "text/event-stream" });
+  await ask("send", "/sessions/s2/send", { text: "go on" });
+  await ask("step", "/sessions/s2/step", {});
+  const { inputId } = await ask("steer", "/sessions/s2/steer", { input: "and this" });
+  await ask("withdraw", `/sessions/s2/inputs/${inputId}`);
+  await ask("forkSession", "/sessions/s2/fork", { at: 1 });
+  await ask("recoverSession", "/sessions/s2/recover", {});
+  await ask("deleteSession", "/sessions/s2");
+
+  const asked = { id: "u1", parts: [{ type: "text", text: "hi" }], role: "user" };
+  await ask("postUiChat", "/ui/chat", { id: "s3", messages: [asked], trigger: "submit-message" });
+  await ask("resumeUiChat", "/ui/chat/s3/stream");
+  await ask("loadUiChat", "/ui/chat/s3");
+  const completion = { model: "agent", messages: [{ role: "user", content: "hi" }] };
+  await ask("createChatCompletion", "/v1/chat/completions", completion);
+  await ask("createChatCompletion", "/v1/chat/completions", { ...completion, stream: true });
+  await ask("createChatCompletion", "/v1/chat/completions", { ...completion, model: "other" });
+  await ask("listModels", "/v1/models");
+  await ask("getModel", "/v1/models/agent");
+  await ask("getModel", "/v1/models/other");
+
+  const all = Object.values(description.paths).flatMap((methods) =>
+    Object.values(methods).map(({ operationId }) => operationId),
+  );
+  expect([...seen].toSorted()).toEqual(all.toSorted());
+});
+
+test("options that an operator has not allowed are not in it", async () => {
+  const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  const closed = JSON.stringify(await describe(createHandler({ sessions, auth: "none" })));
+  const open = JSON.stringify(await describe(createHandler({ sessions, auth: "none", allow: ["instructions"] })));
+  expect([closed.includes('"instructions"'), open.includes('"instructions"')]).toEqual([false, true]);
+});
+
+function find(
+  description: Description,
+  operation: string,
+): readonly [path: string, method: string, described: Operation] {
+  for (const [path, methods] of Object.entries(description.paths)) {
+    for (const [method, described] of Object.entries(methods)) {
+      if (described.operationId === operation) return [path, method, described];
+    }
+  }
+  throw new Error(`there is no operation ${operation}`);
+}
+
+/** What a schema of the description says of a value. */
+function problems({ components }: Description, schema: JsonObject, value: unknown): readonly string[] {
+  const validator = new Validator({ ...schema, components }, "2020-12", false);
+  return validator.validate(value).errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
+}

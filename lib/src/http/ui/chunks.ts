@@ -1,0 +1,97 @@
+// What is said in a stream of the AI SDK's UI protocol, as far as we say it. The words are the SDK's, spelt as it spells them: its client gives a chat up
+// over a word it does not know.
+
+import type { HaltedReason, Json, JsonObject, SessionStatus, Usage } from "../../model/index.ts";
+import type { UiApproval, UiFilePart, UiProgress, UiQuestion, UiTextPart, UiToolMetadata } from "./parts.ts";
+
+/** Everything that is said in a stream. */
+export type UiChunk =
+  | { readonly type: "start"; readonly messageId?: string; readonly messageMetadata?: UiMetadata }
+  | { readonly type: "start-step" | "finish-step" | "reset-step" }
+  | { readonly type: "text-start" | "text-end" | "reasoning-start" | "reasoning-end"; readonly id: string }
+  | { readonly type: "text-delta" | "reasoning-delta"; readonly id: string; readonly delta: string }
+  | { readonly type: "file"; readonly url: string; readonly mediaType: string }
+  | {
+      readonly type: "tool-input-start";
+      readonly toolCallId: string;
+      readonly toolName: string;
+      readonly providerExecuted?: boolean;
+    }
+  | { readonly type: "tool-input-delta"; readonly toolCallId: string; readonly inputTextDelta: string }
+  | {
+      readonly type: "tool-input-available";
+      readonly toolCallId: string;
+      readonly toolName: string;
+      readonly input: Json;
+      readonly toolMetadata?: UiToolMetadata;
+      readonly providerExecuted?: boolean;
+    }
+  | {
+      readonly type: "tool-approval-request";
+      readonly toolCallId: string;
+      readonly approvalId: string;
+      readonly reason?: string;
+      readonly approvalDescriptor?: JsonObject;
+      /** Nobody is asked: a policy decides. */
+      readonly isAutomatic?: boolean;
+    }
+  | {
+      readonly type: "tool-approval-response";
+      readonly approvalId: string;
+      readonly approved: boolean;
+      readonly reason?: string;
+    }
+  | {
+      readonly type: "tool-output-available";
+      readonly toolCallId: string;
+      readonly output: Json;
+      readonly providerExecuted?: boolean;
+    }
+  | { readonly type: "tool-output-error"; readonly toolCallId: string; readonly errorText: string }
+  | { readonly type: "tool-output-denied"; readonly toolCallId: string }
+  | { readonly type: "data-tool-progress"; readonly id: string; readonly data: UiProgress }
+  | { readonly type: "data-question"; readonly id: string; readonly data: UiQuestion }
+  | {
+      readonly type: "steering-message";
+      readonly id: string;
+      readonly parts: readonly (UiTextPart | UiFilePart)[];
+    }
+  | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }
+  | { readonly type: "error"; readonly errorText: string }
+  | { readonly type: "abort"; readonly reason: string }
+  | { readonly type: "finish"; readonly finishReason: UiFinishReason; readonly messageMetadata?: UiMetadata };
+
+/** `interrupted` keeps a client from going on by itself: nothing waits for it. */
+export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "interrupted" | "other";
+
+/** The metadata of a message: of the newest turn that added to it. */
+export type UiMetadata = {
+  readonly turnId: string;
+  readonly status?: SessionStatus;
+  readonly haltedReason?: HaltedReason;
+  readonly usage?: Usage;
+  /** Of the session, after the turn. */
+  readonly version?: number;
+};
+
+/** Asks for consent to a call. */
+export function requestChunk(toolCallId: string, { id: approvalId, requestReason, descriptor }: UiApproval): UiChunk {
+  const why = requestReason === undefined ? {} : { reason: requestReason };
+  const hints = descriptor === undefined ? {} : { approvalDescriptor: descriptor };
+  return { type: "tool-approval-request", toolCallId, approvalId, ...why, ...hints };
+}
+
+/** A call that was refused, to a reader that has not seen anybody being asked. */
+export function deniedChunks(
+  toolCallId: string,
+  approvalId: string,
+  why: string | null,
+  how: { readonly isAutomatic?: true } = {},
+): readonly UiChunk[] {
+  const reason = why === null ? {} : { reason: why };
+  return [
+    { type: "tool-approval-request", toolCallId, approvalId, ...how },
+    { type: "tool-approval-response", approvalId, approved: false, ...reason },
+    { type: "tool-output-denied", toolCallId },
+  ];
+}

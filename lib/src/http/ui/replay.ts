@@ -1,0 +1,80 @@
+// A message that is known, told again from its beginning: for a client that comes back has dropped what it had of it.
+
+import type { UiChunk } from "./chunks.ts";
+import type { UiMessage, UiToolPart } from "./parts.ts";
+
+import { deniedChunks, requestChunk } from "./chunks.ts";
+import { isToolPart } from "./parts.ts";
+
+/** A message as it would be told from its beginning, but for its start and its end. */
+export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
+  const chunks: UiChunk[] = [];
+  let isOpen = false;
+  const finish = () => {
+    if (isOpen) chunks.push({ type: "finish-step" });
+    isOpen = false;
+  };
+  for (const [index, part] of parts.entries()) {
+    if (isToolPart(part)) {
+      chunks.push(...toolChunks(part));
+      continue;
+    }
+    const block = `${id}/part/${index}`;
+    switch (part.type) {
+      case "step-start":
+        finish();
+        chunks.push({ type: "start-step" });
+        isOpen = true;
+        break;
+      case "text":
+        chunks.push({ type: "text-start", id: block }, { type: "text-delta", id: block, delta: part.text });
+        chunks.push({ type: "text-end", id: block });
+        break;
+      case "reasoning":
+        chunks.push({ type: "reasoning-start", id: part.id });
+        chunks.push({ type: "reasoning-delta", id: part.id, delta: part.text }, { type: "reasoning-end", id: part.id });
+        break;
+      case "file":
+        chunks.push({ type: "file", url: part.url, mediaType: part.mediaType });
+        break;
+      case "data-question":
+      case "steering-message":
+        chunks.push(part);
+        break;
+    }
+  }
+  finish();
+  return chunks;
+}
+
+function toolChunks(part: UiToolPart): readonly UiChunk[] {
+  const { toolCallId, input, toolMetadata, providerExecuted } = part;
+  const available: UiChunk = {
+    type: "tool-input-available",
+    toolCallId,
+    toolName: part.type.slice("tool-".length),
+    input,
+    ...(toolMetadata === undefined ? {} : { toolMetadata }),
+    ...(providerExecuted === undefined ? {} : { providerExecuted }),
+  };
+  switch (part.state) {
+    case "input-available":
+      return [available];
+    case "approval-requested":
+      return [available, requestChunk(toolCallId, part.approval)];
+    case "approval-responded": {
+      const { id: approvalId, approved } = part.approval;
+      return [
+        available,
+        requestChunk(toolCallId, part.approval),
+        { type: "tool-approval-response", approvalId, approved },
+      ];
+    }
+    case "output-available":
+      return [available, { type: "tool-output-available", toolCallId, output: part.output }];
+    case "output-error":
+      return [available, { type: "tool-output-error", toolCallId, errorText: part.errorText }];
+    case "output-denied":
+      return [available, ...deniedChunks(toolCallId, part.approval.id, part.approval.reason ?? null)];
+  }
+}

@@ -1,0 +1,39 @@
+// What may happen before there is a request: nothing. Workers load their modules, and make what they need, where neither chance nor time nor I/O is to be
+// had; whatever asks for it there keeps the whole program from starting.
+
+import { afterEach, expect, test, vi } from "vitest";
+
+afterEach(() => void vi.unstubAllGlobals());
+
+test("nothing is asked of the platform by loading the doors, nor by making engines, runtimes, handlers and clients", async () => {
+  const asked: string[] = [];
+  const refuses = (name: string) => () => {
+    asked.push(name);
+    throw new Error(`${name} before there is a request`);
+  };
+  vi.resetModules();
+  vi.stubGlobal("crypto", {
+    getRandomValues: refuses("getRandomValues"),
+    randomUUID: refuses("randomUUID"),
+    subtle: { digest: refuses("digest") },
+  });
+  for (const name of ["fetch", "setTimeout", "setInterval", "queueMicrotask"]) vi.stubGlobal(name, refuses(name));
+
+  const { anthropic, engine, fake, gemini, openai, preset, providers, tool } = await import("everturn");
+  const { createClient } = await import("everturn/client");
+  const { memoryStorage } = await import("everturn/host/memory");
+  const { createHandler } = await import("everturn/http");
+  const { runtime } = await import("everturn/runtime");
+  const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });
+  const adapter = providers({ openai: openai(), anthropic: anthropic(), gemini: gemini(), ollama: preset("ollama") });
+  const engines = {
+    default: engine({ adapter, model: "openai:m", tools: [look] }),
+    scripted: engine({ adapter: fake(), model: "fake:m" }),
+  };
+  const sessions = runtime({ host: memoryStorage(), engines });
+  const token = "a-token-nobody-guesses";
+  createHandler({ sessions: sessions.tenant("t"), auth: [{ token }], origins: ["https://example.com"] });
+  createClient({ url: "https://example.com", token });
+
+  expect(asked).toEqual([]);
+});

@@ -1,0 +1,52 @@
+// What has to come of the scenes, wherever they are played, and of talking to the worker.
+
+import type { Told } from "./scenes.ts";
+import type { Json } from "everturn";
+
+const sunny = "Clear in Zürich: ☀️.";
+
+export const expectedScenes: Told = {
+  scripted: { shown: "Clear in Rome.", haltedReason: "completed", results: ["invalid_arguments", null], steps: 3 },
+  streamed: {
+    shown: sunny,
+    inPieces: true,
+    haltedReason: "completed",
+    told: '{"city":"Zürich","sky":"clear"}',
+    totalTokens: 24,
+  },
+  left: { shown: "Once ", haltedReason: "cancelled" },
+  keyless: "missing_key",
+  durable: {
+    pickedUp: 1,
+    waited: "awaiting_tools",
+    shown: sunny,
+    text: sunny,
+    last: "chat_completed",
+    status: "completed",
+  },
+};
+
+/** What has to come of the client, whatever it talks to. */
+export const expectedClient: Json = {
+  shown: sunny,
+  status: "completed",
+  last: "chat_completed",
+  cancelled: "cancelled",
+};
+
+const turns = {
+  status: 200,
+  shown: sunny,
+  inPieces: true,
+  last: "end",
+  resumed: true,
+  waited: 200,
+  text: sunny,
+};
+
+export const expectedVisits: Told = {
+  early: { health: 200, refused: 401, text: "Hello from the edge.", last: "end" },
+  turns,
+  keptTurns: turns,
+  kept: { cancelled: { result: "cancelled" }, afterLeaving: "completed" },
+};

@@ -1,0 +1,106 @@
+// What each door of the package brings along: nothing of Node's, so that it loads in a page and in a worker, and no package that users need not have.
+// Read off the import graph as a bundler sees it, types gone. `run.ts` beside it runs the bundles where they are meant for.
+
+import { readFile } from "node:fs/promises";
+import { builtinModules } from "node:module";
+import { join, relative } from "node:path";
+
+import { build } from "vite";
+import { beforeAll, describe, expect, test } from "vitest";
+
+const library = join(import.meta.dirname, "../..");
+const { exports, peerDependencies }: Package = JSON.parse(await readFile(join(library, "package.json"), "utf8"));
+const doors = Object.entries(exports).flatMap(([name, door]) =>
+  typeof door === "string" ? [] : [{ name, file: join(library, door.source) }],
+);
+
+/** Packages that a door may be loaded with. The pure ones need none, and the JSON Schema validator comes when there is a schema for it. */
+const packagesOf: { readonly [door: string]: readonly string[] } = {
+  "./model": [],
+  "./kernel": [],
+  "./http": ["eventsource-parser", "hono"],
+};
+const anyDoor: readonly string[] = ["eventsource-parser"];
+/** Packages that nobody needs to have who does not use the door. They may come late. */
+const peersOf: { readonly [door: string]: readonly string[] } = {
+  "./http": ["hono"],
+  "./quickjs": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
+};
+
+type Package = {
+  readonly exports: { readonly [door: string]: { readonly source: string } | string };
+  readonly peerDependencies: { readonly [name: string]: string };
+};
+type Imports = { readonly now: readonly string[]; readonly later: readonly string[] };
+
+const graph = new Map<string, Imports>();
+
+beforeAll(async () => {
+  await build({
+    configFile: false,
+    logLevel: "silent",
+    build: {
+      write: false,
+      minify: false,
+      rollupOptions: {
+        input: doors.map(({ file }) => file),
+        external: (id) => !id.startsWith(".") && !id.startsWith("/"),
+        preserveEntrySignatures: "strict",
+      },
+    },
+    plugins: [
+      {
+        name: "graph",
+        moduleParsed: ({ id, importedIds, dynamicallyImportedIds }) => {
+          graph.set(id, { now: importedIds, later: dynamicallyImportedIds });
+        },
+      },
+    ],
+  });
+});
+
+/** Everything outside the library that a file needs, and what needs it: to be loaded, or ever. */
+function needs(file: string, how: "loaded" | "ever"): readonly (readonly [id: string, by: string])[] {
+  const found: (readonly [string, string])[] = [];
+  const seen = new Set([file]);
+  for (const here of seen) {
+    const { now, later } = graph.get(here) ?? { now: [], later: [] };
+    for (const id of how === "loaded" ? now : [...now, ...later]) {
+      if (id.startsWith(library)) seen.add(id);
+      // What begins so is the bundler's own.
+      else if (!id.startsWith("\0")) found.push([id, relative(library, here)]);
+    }
+  }
+  return found;
+}
+
+function isNode(id: string): boolean {
+  return id.startsWith("node:") || builtinModules.includes(id);
+}
+
+function isOf(id: string, names: readonly string[]): boolean {
+  return names.some((name) => id === name || id.startsWith(`${name}/`));
+}
+
+test("the graph is there to be looked at", () => {
+  expect(graph.size).toBeGreaterThan(100);
+  expect(doors.filter(({ file }) => !graph.has(file))).toEqual([]);
+  const front = join(library, "src/index.ts");
+  expect(needs(front, "loaded")).toContainEqual(["eventsource-parser", "src/wire/sse.ts"]);
+  expect(needs(front, "ever")).toContainEqual(["@cfworker/json-schema", "src/engine/schema.ts"]);
+});
+
+describe.each(doors)("everturn at $name", ({ name, file }) => {
+  test("imports nothing of Node's, not even late", () => {
+    expect(needs(file, "ever").filter(([id]) => isNode(id))).toEqual([]);
+  });
+
+  test("is loaded with the packages it may be loaded with", () => {
+    expect(needs(file, "loaded").filter(([id]) => !isOf(id, packagesOf[name] ?? anyDoor))).toEqual([]);
+  });
+
+  test("imports optional packages only if it is about them", () => {
+    const others = Object.keys(peerDependencies).filter((peer) => !peersOf[name]?.includes(peer));
+    expect(needs(file, "ever").filter(([id]) => isOf(id, others))).toEqual([]);
+  });
+});

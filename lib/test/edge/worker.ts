@@ -1,0 +1,62 @@
+// The program that runs in workerd: the scenes, and sessions over HTTP, in front of a provider. It is what somebody would deploy: one handler is made
+// while the module is loaded, when workerd allows neither I/O nor chance, one with what the environment says, and one lives in a durable object.
+
+import type { Stage } from "./scenes.ts";
+
+import { engine, fake } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { createHandler } from "everturn/http";
+import { runtime } from "everturn/runtime";
+
+import { agentOf, play } from "./scenes.ts";
+
+type Handler = (request: Request) => Promise<Response>;
+
+/** What the runner gives the worker. */
+type Environment = Stage & {
+  readonly pageOrigin: string;
+  readonly token: string;
+  readonly KEEPER: { readonly getByName: (name: string) => { readonly fetch: Handler } };
+};
+
+const hello = fake({ script: [{ type: "text", text: "Hello from the edge." }] });
+const early = createHandler({
+  sessions: runtime({ host: memoryStorage(), engines: { default: engine({ adapter: hello, model: "fake:m" }) } }),
+  auth: [{ token: "early-0123456789abcdef" }],
+  basePath: "/early",
+});
+
+function handlerOf(environment: Environment, basePath: string): Handler {
+  const { pageOrigin, token } = environment;
+  return createHandler({
+    sessions: runtime({ host: memoryStorage(), engines: { default: agentOf(environment) } }),
+    auth: [{ token }],
+    basePath,
+    origins: [pageOrigin],
+    limits: { heartbeatMs: 200 },
+    onError: (error) => console.error(error),
+  });
+}
+
+let late: Handler | null = null;
+
+/** Sessions that outlive the requests that began them, as long as the object does. */
+export class Keeper {
+  readonly fetch: Handler;
+
+  constructor(_state: unknown, environment: Environment) {
+    this.fetch = handlerOf(environment, "/kept");
+  }
+}
+
+/** What the runner makes the default of the module. */
+export const worker = {
+  fetch: async (request: Request, environment: Environment): Promise<Response> => {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/scenes") return Response.json(await play(environment));
+    if (pathname.startsWith("/early/")) return early(request);
+    if (pathname.startsWith("/kept/")) return environment.KEEPER.getByName("all").fetch(request);
+    late ??= handlerOf(environment, "");
+    return late(request);
+  },
+};

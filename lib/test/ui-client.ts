@@ -1,0 +1,164 @@
+// The AI SDK's own client over a runtime: its transport, its state machine, its reader and its schemas. The server between them is a function.
+
+import type { UiChatOptions, UiStream } from "../src/http/ui/chat.ts";
+import type { UiChunk } from "../src/http/ui/chunks.ts";
+import type { ChatInit, ChatState, ChatStatus, UIMessage, UIMessageChunk } from "ai";
+import type { Runtime } from "everturn/runtime";
+
+import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } from "ai";
+
+import { failureOf } from "../src/http/failure.ts";
+import { loadUiChat, postUiChat, resumeUiChat } from "../src/http/ui/chat.ts";
+
+/** What one of the SDK's hooks keeps, in memory. */
+class State implements ChatState<UIMessage> {
+  status: ChatStatus = "ready";
+  error: Error | undefined = undefined;
+  messages: UIMessage[];
+
+  constructor(messages: readonly UIMessage[]) {
+    this.messages = [...messages];
+  }
+
+  readonly pushMessage = (message: UIMessage): void => {
+    this.messages = [...this.messages, message];
+  };
+
+  readonly popMessage = (): void => {
+    this.messages = this.messages.slice(0, -1);
+  };
+
+  readonly replaceMessage = (index: number, message: UIMessage): void => {
+    this.messages = this.messages.map((one, at) => (at === index ? structuredClone(message) : one));
+  };
+
+  readonly snapshot = <T>(thing: T): T => structuredClone(thing);
+}
+
+export class TestChat extends AbstractChat<UIMessage> {
+  constructor({ messages = [], ...init }: ChatInit<UIMessage>) {
+    super({ ...init, state: new State(messages) });
+  }
+}
+
+/** A request that came in, and what was sent back. */
+type Exchange = { readonly path: string; readonly body: unknown; status: number; readonly chunks: UiChunk[] };
+
+export type Server = {
+  readonly fetch: typeof fetch;
+  readonly exchanges: readonly Exchange[];
+  /** Breaks the newest connection after the next chunk of that type. */
+  readonly cutAfter: (type: UiChunk["type"]) => void;
+};
+
+/** The three routes of a chat, with nothing around them. */
+export function serve(sessions: Runtime, options: UiChatOptions = {}): Server {
+  const exchanges: Exchange[] = [];
+  let cut: UiChunk["type"] | null = null;
+  const server: typeof fetch = async (input, init) => {
+    const path = String(input);
+    const text = typeof init?.body === "string" ? init.body : null;
+    const body: unknown = text === null ? null : JSON.parse(text);
+    const exchange: Exchange = { path, body, status: 200, chunks: [] };
+    exchanges.push(exchange);
+    try {
+      const resumed = /^\/ui\/chat\/([^/]+)\/stream$/.exec(path)?.[1];
+      const stream =
+        resumed === undefined
+          ? await postUiChat(sessions, body, options)
+          : await resumeUiChat(sessions, decodeURIComponent(resumed));
+      if (stream !== null) return new Response(bodyOf(stream, exchange), { headers });
+      exchange.status = 204;
+      return new Response(null, { status: 204 });
+    } catch (error) {
+      const { status, failure } = failureOf(error);
+      exchange.status = status;
+      return Response.json({ error: failure }, { status });
+    }
+  };
+
+  function bodyOf({ chunks }: UiStream, exchange: Exchange): ReadableStream<Uint8Array> {
+    const reading = chunks[Symbol.asyncIterator]();
+    const encoder = new TextEncoder();
+    return new ReadableStream({
+      pull: async (controller) => {
+        try {
+          const { done, value } = await reading.next();
+          if (done === true) {
+            controller.enqueue(encoder.encode("data: [DONE]\n\n"));
+            controller.close();
+            return;
+          }
+          exchange.chunks.push(value);
+          controller.enqueue(encoder.encode(`data: ${JSON.stringify(value)}\n\n`));
+          if (value.type !== cut) return;
+          cut = null;
+          await reading.return?.();
+          controller.error(new TypeError("network error"));
+        } catch (error) {
+          controller.error(error);
+        }
+      },
+      cancel: async () => {
+        await reading.return?.();
+      },
+    });
+  }
+
+  return {
+    fetch: server,
+    exchanges,
+    cutAfter: (type) => {
+      cut = type;
+    },
+  };
+}
+
+const headers = { "content-type": "text/event-stream", "x-vercel-ai-ui-message-stream": "v1" };
+
+/** A chat of the SDK with that server. */
+export function chatWith(server: Server, init: Omit<ChatInit<UIMessage>, "transport"> = {}): TestChat {
+  const transport = new DefaultChatTransport<UIMessage>({ api: "/ui/chat", fetch: server.fetch });
+  return new TestChat({ id: "chat", ...init, transport });
+}
+
+/** What a page that is loaded anew begins with. */
+export async function loaded(sessions: Runtime, id = "chat"): Promise<UIMessage[]> {
+  const chat = await loadUiChat(sessions, id);
+  return JSON.parse(JSON.stringify(chat?.messages ?? []));
+}
+
+/** A chunk as the SDK reads it. Throws where it would not. */
+async function checkedChunk(chunk: UiChunk): Promise<UIMessageChunk> {
+  const schema = uiMessageChunkSchema();
+  const read = await schema.validate?.(JSON.parse(JSON.stringify(chunk)));
+  if (read?.success === true) return read.value;
+  throw new Error(`not a chunk: ${JSON.stringify(chunk)}: ${String(read?.error)}`);
+}
+
+/** The message that chunks come to in the SDK's own reader, and what it said was wrong. */
+export async function readChunks(
+  chunks: readonly UiChunk[],
+  message?: UIMessage,
+): Promise<{ readonly message: UIMessage | null; readonly errors: readonly string[] }> {
+  const checked = await Promise.all(chunks.map(checkedChunk));
+  const errors: string[] = [];
+  const stream = new ReadableStream<UIMessageChunk>({
+    start: (controller) => {
+      for (const chunk of checked) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+  const onError = (error: unknown) => void errors.push(error instanceof Error ? error.message : String(error));
+  const states = readUIMessageStream(message === undefined ? { stream, onError } : { message, stream, onError });
+  let last: UIMessage | null = null;
+  for await (const state of states) last = state;
+  return { message: last, errors };
+}
+
+/** What of a message is worth comparing: no fields that are not there, and no metadata. */
+export function plainMessage(message: UIMessage | null | undefined): unknown {
+  if (message === null || message === undefined) return null;
+  const { id, role, parts } = message;
+  return JSON.parse(JSON.stringify({ id, role, parts }));
+}

@@ -24,15 +24,11 @@ export async function serve(context: CommandContext): Promise<number> {
     }).catch((error: unknown) => {
       throw mended(error, host.value, port.value);
     });
-    const stopping = new AbortController();
-    const working = sessions.work({ signal: stopping.signal });
     say(`everturn listens on ${server.url}`);
     note(err.dim(`${model.value} · ${database.value} · ${tokens.value.length === 0 ? "no token" : "with tokens"}`));
     await stopped(context);
     note(err.dim("stopping; once more ends it at once"));
-    stopping.abort();
     await server.close();
-    await working;
     return exitCodes.ok;
   });
 }

@@ -12,6 +12,8 @@ export async function sendStream(
 ): Promise<void> {
   const reader = body.getReader();
   const leave = () => void reader.cancel().catch(() => undefined);
+  // Whoever left before the answer began is not heard leaving any more.
+  if (to.destroyed) return leave();
   to.once("close", leave);
   // Also while it waits for somebody who takes nothing any more.
   reader.closed.catch(() => to.destroy());
@@ -25,6 +27,7 @@ export async function sendStream(
     }
     to.end();
   } catch {
+    leave();
     to.destroy();
   }
 }

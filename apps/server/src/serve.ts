@@ -6,6 +6,7 @@ import type { Server } from "node:http";
 
 import { once } from "node:events";
 import { createServer, ServerResponse } from "node:http";
+import { setTimeout } from "node:timers/promises";
 
 import { getRequestListener } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
@@ -63,8 +64,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     // Without a key, the only thing between a page somebody looks at and this server is the name it is asked for by.
     ...(auth === "none" ? { hosts: loopback } : {}),
   });
-  const server = createServer(getRequestListener(streaming(handler), { overrideGlobalObjects: false }));
-  bound(server, { ...defaultHttpLimits, ...rest.limits });
+  const limits = { ...defaultHttpLimits, ...rest.limits };
+  const server = createServer(
+    getRequestListener(streaming(handler, limits.slowReaderMs), { overrideGlobalObjects: false }),
+  );
+  bound(server, limits);
   server.listen({ port, host: host.replace(/^\[(.*)\]$/, "$1"), backlog });
   await once(server, "listening");
   const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
@@ -83,12 +87,13 @@ export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i.test(host);
 }
 
-/** The same, with streams of events sent from here. */
-function streaming(handler: (request: Request) => Promise<Response>): FetchCallback {
+/** The same, with streams of events sent from here. Whoever takes nothing of another answer for too long is let go too: it waits in memory meanwhile. */
+function streaming(handler: (request: Request) => Promise<Response>, slowReaderMs: number): FetchCallback {
   return async (request, env) => {
     const answer = await handler(request);
     const { body, headers } = answer;
     const isStream = headers.get("content-type")?.startsWith("text/event-stream") === true;
+    if (!isStream) env.outgoing.setTimeout(slowReaderMs);
     if (body === null || !isStream || !(env.outgoing instanceof ServerResponse)) return answer;
     void sendStream(answer, body, env.outgoing);
     return RESPONSE_ALREADY_SENT;
@@ -110,6 +115,7 @@ async function close(
   stopping: AbortController,
   graceMs: number,
 ): Promise<void> {
+  const until = Date.now() + graceMs;
   stopping.abort();
   const closed = once(server, "close");
   server.close();
@@ -117,6 +123,11 @@ async function close(
   await working;
   // What has been accepted goes on in another process, or in this one when it is back.
   await sessions.close({ graceMs });
+  // Whoever is being answered gets the answer: what was accepted and not heard of would be said again.
+  for (let isOver = false; !isOver && Date.now() < until;) {
+    server.closeIdleConnections();
+    isOver = await Promise.race([closed.then(() => true), setTimeout(20, false)]);
+  }
   server.closeAllConnections();
   await closed;
 }

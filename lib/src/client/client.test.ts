@@ -36,7 +36,7 @@ function world(
 ) {
   const agent = engine({ adapter, model: "fake:m", tools: [ask, pay, lookup] });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  const handler = createHandler({ sessions, auth: [{ token, tenant: "ada" }], limits, basePath });
+  const handler = createHandler({ sessions, auth: [{ token, tenant: "ada" }], limits, basePath, records: true });
   const requests: Request[] = [];
   const client = createClient({
     url: `http://localhost${basePath}`,

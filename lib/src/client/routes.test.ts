@@ -55,7 +55,12 @@ const without: { readonly [operation: string]: string } = {
 
 const agent = engine({ adapter: fake(), model: "fake:m" });
 const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-const handler: ReturnType<typeof createHandler> = handlerOf({ sessions, auth: "none", openai: { small: agent } });
+const handler: ReturnType<typeof createHandler> = handlerOf({
+  sessions,
+  auth: "none",
+  openai: { small: agent },
+  records: true,
+});
 
 type Described = {
   readonly paths: { readonly [path: string]: { readonly [method: string]: { readonly operationId: string } } };

@@ -190,11 +190,11 @@ export type EverturnClient = {
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
   /** Takes back what was said to a turn, if nobody has taken it in. */
   readonly withdraw: (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>;
-  /** Ends the turn that runs, for good, and says who won. Without a `turnId` it is whichever is open, and is not sent twice. */
+  /** Ends the turn that runs, for good, and says who won; `stored`: nobody drives it at the moment, and whoever does next will end it. Without a `turnId` it is whichever is open, and is not sent twice. */
   readonly cancel: (
     id: string,
     options?: CallOptions & { readonly turnId?: string; readonly reason?: string },
-  ) => Promise<Cancelled>;
+  ) => Promise<Cancelled | "stored">;
 
   // Looking at sessions.
 
@@ -225,7 +225,7 @@ export type EverturnClient = {
   readonly events: (id: string, options?: WatchOptions) => AsyncIterable<RuntimeEvent>;
   /** A turn that was begun elsewhere, or before a reload. Nothing is asked before somebody reads. */
   readonly attach: (id: string, turnId: string, options?: CallOptions) => ClientTurn;
-  /** A turn as one JSON value. */
+  /** A turn as one JSON value. Only where the server gives them out (`records: true`). */
   readonly export: (id: string, turnId: string, options?: CallOptions) => Promise<ExportedTurn>;
 
   // Completion from outside.

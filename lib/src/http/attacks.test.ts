@@ -70,6 +70,7 @@ async function world() {
       { token: theirs, tenant: "globex" },
     ],
     openai: { agent },
+    records: true,
     limits: { bodyBytes: 100_000, waitSeconds: 1 },
     onError: (error) => failures.push(error),
   });

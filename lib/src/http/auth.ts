@@ -3,6 +3,7 @@
 import type { JsonObject } from "../model/index.ts";
 
 import { MisuseError } from "../model/index.ts";
+import { isPlainObject } from "../model/reading.ts";
 import { HttpError } from "./failure.ts";
 
 /** Whoever is asking, as far as sessions are concerned. */
@@ -33,8 +34,13 @@ export function authenticator(auth: Auth): Authenticate {
   if (auth === "none") return async () => ({});
   if (typeof auth === "function") {
     return async (request) => {
-      const caller = await auth(request);
-      if (caller === null) throw unauthorized("this request is not allowed in");
+      const caller: unknown = await auth(request);
+      // Also from programs without a compiler: what says no in any way is a no, and what says nothing we know lets nobody in.
+      if (caller === null || caller === undefined || caller === false) {
+        throw unauthorized("this request is not allowed in");
+      }
+      if (!isCaller(caller))
+        throw new Error("auth has to give { tenant?, name?, context? }, or null to turn a request away");
       return caller;
     };
   }
@@ -53,6 +59,14 @@ export function authenticator(auth: Auth): Authenticate {
     if (found === null) throw unauthorized("that token is not known here");
     return found;
   };
+}
+
+const isText = (value: unknown) => value === undefined || typeof value === "string";
+
+function isCaller(given: unknown): given is Caller {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) return false;
+  const { tenant, name, context }: { readonly [Name in keyof Caller]?: unknown } = given;
+  return isText(tenant) && isText(name) && (context === undefined || isPlainObject(context));
 }
 
 function checkKeys(keys: readonly ApiKey[]): void {

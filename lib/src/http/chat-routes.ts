@@ -40,9 +40,9 @@ const uiStopped = uiFrame({
   errorText: "shutting_down: this process is about to stop; resume the chat",
 });
 
-function uiSource({ chunks }: UiStream): SseSource<UiChunk> {
+function uiSource({ chunks, turn }: UiStream): SseSource<UiChunk> {
   const failed = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + done;
-  return { events: chunks, render: uiFrame, failed, goodbye: uiStopped, last: async () => done };
+  return { events: chunks, of: turn.result, render: uiFrame, failed, goodbye: uiStopped, last: async () => done };
 }
 
 function errorText(error: unknown): string {
@@ -137,7 +137,10 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
         const leaveTurn = call.door.enterTurn(call.caller);
         return orLeave(leaveTurn, async () => {
           const place = body["stream"] === true ? call.door.enterStream(call) : null;
-          const answer = await openaiChat(engines, body, { signal: call.request.signal, onError });
+          const answer = await orLeave(
+            () => place?.leave(),
+            () => openaiChat(engines, body, { signal: call.request.signal, onError }),
+          );
           if (answer.type === "stream") {
             const { frames } = answer;
             const source = { events: frames, render, goodbye: stopped, closed: leaveTurn };

@@ -1,7 +1,7 @@
 // What a body may hold: each kind of value with how it is read and how it is described, in one place, so that the description that is served and
 // what is really taken cannot differ.
 
-import type { JsonObject, UserMessage } from "../model/index.ts";
+import type { JsonObject, UserMessage, UserPart } from "../model/index.ts";
 import type { Fields, OptionalField, PresentField, Shape } from "../model/reading.ts";
 
 import {
@@ -78,12 +78,32 @@ export function textOr<T>(other: Described<T>): Described<string | T> {
   };
 }
 
+/** Is that on the disk of this machine, or among the files that its operator gave to a provider? Neither is for strangers to name. */
+function isElsewhere(part: UserPart): boolean {
+  if (part.type === "text") return false;
+  const { type } = part.type === "image" ? part.image.source : part.source;
+  return type === "file" || type === "provider_file";
+}
+
 /** What a person says. Other roles are not for somebody outside to speak in: history comes from the session alone. */
 export const userMessage: Described<UserMessage> = {
   shape: (input, reading) => {
     const message = messageShape(input, reading);
-    if (typeof message === "symbol" || message.role === "user") return message;
-    return reading.at("role", (_, here) => here.report("unknown", "only user messages are taken from outside"), null);
+    if (typeof message === "symbol") return message;
+    if (message.role !== "user") {
+      return reading.at("role", (_, here) => here.report("unknown", "only user messages are taken from outside"), null);
+    }
+    if (message.origin !== null) {
+      return reading.at(
+        "origin",
+        (_, here) => here.report("unknown", "who says it is not for the request to say"),
+        null,
+      );
+    }
+    const strange = typeof message.content === "string" ? -1 : message.content.findIndex(isElsewhere);
+    if (strange < 0) return message;
+    const why = "a file is taken as its bytes or by a URL: nothing on a disk, and nothing of the provider's account";
+    return reading.at("content", (_, list) => list.at(strange, (_, here) => here.report("unknown", why), null), null);
   },
   schema: { $ref: "#/components/schemas/UserMessage" },
 };

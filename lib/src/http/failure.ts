@@ -4,6 +4,7 @@
 import type { Failure, Json, JsonObject, RuntimeErrorReason } from "../model/index.ts";
 
 import { isEverturnError, MisuseError } from "../model/index.ts";
+import { isPlainObject } from "../model/reading.ts";
 
 /** What goes wrong before the library is asked. */
 export type HttpReason = (typeof httpReasons)[number];
@@ -92,17 +93,68 @@ export function failureOf(error: unknown): { readonly status: number; readonly f
 
 /** A failure without what is only the operator's: causes, and what providers sent. */
 function shown(failure: Failure): HttpFailure {
-  const { type, reason, message } = failure;
-  // What a storage says of itself names files and tables.
-  const words =
-    failure.type === "runtime_error" && failure.reason.startsWith("storage") ? `runtime error: ${reason}` : message;
+  const { type, reason } = failure;
   return {
     type,
     reason,
-    message: words,
+    message: wordsOf(failure),
     ...("issues" in failure ? { issues: failure.issues.map((issue): JsonObject => ({ ...issue })) } : {}),
     ...("paths" in failure && failure.paths.length > 0 ? { paths: failure.paths } : {}),
   };
+}
+
+/** What may be said of a failure. The words of a provider, of an engine's set-up and of a storage may name accounts, hosts and files: those are told by their reason. */
+function wordsOf({ type, reason, message }: Pick<HttpFailure, "type" | "reason" | "message">): string {
+  switch (type) {
+    case "adapter_error":
+    case "image_adapter_error":
+    case "stream_error":
+      return callersOwn.has(reason) ? message : `the model could not answer: ${reason}`;
+    case "engine_error":
+      return badAsk.has(reason) ? message : `this engine cannot run as it is set up: ${reason}`;
+    case "runtime_error":
+      return reason.startsWith("storage") ? `runtime error: ${reason}` : message;
+    case "http_error":
+    case "misuse":
+    case "validation_error":
+    case "session_error":
+    case "tool_error":
+      return message;
+  }
+}
+
+/** What a provider refuses because of what was asked of it. */
+const callersOwn: ReadonlySet<string> = new Set([
+  "invalid_request",
+  "context_length_exceeded",
+  "content_filter",
+  "unsupported_feature",
+  "unsupported_operation",
+]);
+
+const failureTypes = [
+  "engine_error",
+  "adapter_error",
+  "stream_error",
+  "tool_error",
+  "session_error",
+  "validation_error",
+  "image_adapter_error",
+  "runtime_error",
+] as const satisfies readonly Failure["type"][];
+
+/** What is answered, as text. Failures are in many places of it, in the end of a turn, in events, in sessions that failed: wherever one is, what is only the operator's is not told. */
+export function told(answer: unknown): string {
+  return JSON.stringify(answer, (_, part: unknown) => withoutSecrets(part));
+}
+
+function withoutSecrets(part: unknown): unknown {
+  if (!isPlainObject(part) || !("cause" in part)) return part;
+  const { reason, message } = part;
+  const type = failureTypes.find((one) => one === part["type"]);
+  if (type === undefined || typeof reason !== "string" || typeof message !== "string") return part;
+  const raw = "raw" in part ? { raw: null } : {};
+  return { ...part, message: wordsOf({ type, reason, message }), cause: null, ...raw };
 }
 
 /** The status that says best what a failure means for whoever asked. */

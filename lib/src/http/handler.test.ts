@@ -266,11 +266,14 @@ describe("sessions", () => {
     expect((await ask("GET", "/sessions/a")).status).toBe(404);
   });
 
-  test("what a turn was is exported whole", async () => {
-    const { ask } = world([words("One.")]);
+  test("what a turn was is exported whole, where the operator allows it", async () => {
+    const { ask, sessions } = world([words("One.")], { records: true });
     const { json } = await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
     const record = await ask("GET", `/sessions/s1/turns/${String(json["turnId"])}/record`);
     expect(record.json).toMatchObject({ everturn: "turn_record", data: { sessionId: "s1", turnId: json["turnId"] } });
+    const closed = createHandler({ sessions, auth: "none" });
+    const path = `/sessions/s1/turns/${String(json["turnId"])}/record`;
+    expect((await closed(new Request(`http://localhost${path}`))).status).toBe(404);
   });
 
   test("nothing open is cancelled, and that is said", async () => {

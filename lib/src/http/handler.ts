@@ -23,7 +23,7 @@ import { described, jsonAnswer } from "./schemas.ts";
 import { sessionRoutes } from "./session-routes.ts";
 import { sseBody, sseHeaders } from "./sse.ts";
 import { turnOptions } from "./turn-options.ts";
-import { turnRoutes } from "./turn-routes.ts";
+import { recordRoute, turnRoutes } from "./turn-routes.ts";
 
 export type HttpOptions = {
   /** The runtime that is served. */
@@ -36,6 +36,8 @@ export type HttpOptions = {
   readonly openai?: { readonly [model: string]: Engine };
   /** What callers may say about a turn besides `engine`, `version` and `waits`. */
   readonly allow?: readonly AllowedOption[];
+  /** `true`: callers may export turns as they were recorded, with everything in them that only the operator is told otherwise. */
+  readonly records?: boolean;
   /** Pages of these origins may ask; no others may. */
   readonly origins?: readonly string[];
   /** The names this may be asked for by. A request for another is refused: that is how a page elsewhere reaches a server on somebody's own machine. */
@@ -72,14 +74,20 @@ export type HttpOptions = {
  * ```
  */
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
-  const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], onError } = options;
+  const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false, onError } = options;
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const authenticate = authenticator(auth);
   const requests = new Gate(limits.requests, "requests being worked on");
   const door = doorOf(base, limits, shutdown ?? null);
   const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => onError?.(error, null));
-  const routes: readonly Route[] = [...sessionRoutes, ...turnRoutes(turnOptions(allow)), ...uiRoutes, ...completions];
+  const routes: readonly Route[] = [
+    ...sessionRoutes,
+    ...turnRoutes(turnOptions(allow)),
+    ...(records ? [recordRoute] : []),
+    ...uiRoutes,
+    ...completions,
+  ];
   const description = openapi([...routes, health(sessions)], base);
   const served: readonly Route[] = [...routes, health(sessions), describing(description)];
 
@@ -89,13 +97,24 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     const url = new URL(request.url);
     const caller = chosen.access === "open" ? {} : await authenticate(request);
     if (request.method !== "GET" && request.method !== "HEAD") checkOrigin(request, url, origins);
-    const leave = requests.enter("");
+    // Those without a key are counted apart: they cannot take the places of those who have one.
+    const leave = requests.enter(chosen.access === "open" ? chosen.operationId : "");
     try {
       const own = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const input = chosen.body === null ? null : await readJson(request, limits.bodyBytes);
       const key = idempotencyKey(request, limits.idLength);
       const shortParam = (name: string) => checkedParam(name, param(name), limits.idLength);
-      return await chosen.handle({ door, request, url, caller, sessions: own, input, param: shortParam, key });
+      return await chosen.handle({
+        door,
+        request,
+        url,
+        caller,
+        sessions: own,
+        input,
+        param: shortParam,
+        key,
+        rest: leave,
+      });
     } finally {
       leave();
     }
@@ -140,6 +159,7 @@ function doorOf(base: string, limits: HttpLimits, shutdown: AbortSignal | null):
   return {
     base,
     limits,
+    stopping: shutdown,
     enterTurn: (caller) => turns.enter(nameOf(caller)),
     enterStream: ({ request, caller }) => {
       const leaveAll = all.enter("");
@@ -157,6 +177,7 @@ function doorOf(base: string, limits: HttpLimits, shutdown: AbortSignal | null):
           }
           // Nothing is begun that nobody will take.
           leave();
+          source.closed?.();
           return new Response(null, { headers: answerHeaders });
         },
       };

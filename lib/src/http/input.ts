@@ -95,6 +95,11 @@ export function shortText(most: number): QueryField<string> {
   return { read: (text) => (text.length > 0 && text.length <= most ? text : null), what: `1 to ${most} characters` };
 }
 
+/** Can that be one part of a path, and be found by it? */
+export function canBeInPath(id: string): boolean {
+  return id !== "." && id !== ".." && !/\p{Surrogate}/u.test(id);
+}
+
 /** Refuses parameters nobody reads: a misspelt one would silently do nothing. */
 export function checkQuery(query: URLSearchParams, known: readonly string[]): void {
   for (const name of query.keys()) {

@@ -6,9 +6,9 @@ import { HttpError } from "./failure.ts";
 export type HttpLimits = {
   /** Bytes of a body. */
   readonly bodyBytes: number;
-  /** Requests being worked on at a time, of all callers; streams are counted apart. */
+  /** Requests being worked on at a time, of all callers; streams, and those who only wait for a turn, are counted apart, and so is each route that needs no key. */
   readonly requests: number;
-  /** Streams open at a time: of all callers, and of one tenant. */
+  /** Streams open, and answers waited for, at a time: of all callers, and of one tenant. */
   readonly streams: number;
   readonly streamsPerTenant: number;
   /** Turns of one tenant that were begun here and have not ended. */
@@ -23,6 +23,8 @@ export type HttpLimits = {
   readonly idLength: number;
   /** Items of one page. */
   readonly pageSize: number;
+  /** Characters of one page, about: whoever has said much gets fewer items, and `next`. */
+  readonly pageLength: number;
   /** The longest that an answer may be waited for (`Prefer: wait`), in seconds. */
   readonly waitSeconds: number;
 };
@@ -38,6 +40,7 @@ export const defaultHttpLimits: HttpLimits = {
   heartbeatMs: 15_000,
   idLength: 256,
   pageSize: 200,
+  pageLength: 4_194_304,
   waitSeconds: 60,
 };
 

@@ -36,7 +36,7 @@ const tools = [
 function serve(...scripts: readonly FakeScript[]) {
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  return createHandler({ sessions, auth: "none", openai: { agent } });
+  return createHandler({ sessions, auth: "none", openai: { agent }, records: true });
 }
 
 async function describe(handler: (request: Request) => Promise<Response>): Promise<Description> {

@@ -26,7 +26,7 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
   };
 }
 
-function operation({ path, operationId, summary, access, query, body, answers }: Route): JsonObject {
+function operation({ path, operationId, summary, access, query, body, keyed, answers }: Route): JsonObject {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
@@ -34,7 +34,7 @@ function operation({ path, operationId, summary, access, query, body, answers }:
     schema: { type: "string" },
   }));
   const inQuery = query.map((parameter) => ({ ...parameter, in: "query", required: false }));
-  const headers = body === null ? [] : [idempotencyKey];
+  const headers = keyed ? [idempotencyKey] : [];
   const failure = { description: "What went wrong.", content: { "application/json": { schema: schemaRef("Error") } } };
   return {
     operationId,

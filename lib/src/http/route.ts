@@ -7,6 +7,7 @@ import type { Described } from "./described.ts";
 import type { HttpLimits } from "./limits.ts";
 import type { SseSource } from "./sse.ts";
 
+import { told } from "./failure.ts";
 import { readBody } from "./input.ts";
 
 /** What is the same for every request. */
@@ -14,6 +15,8 @@ export type Door = {
   /** What stands before every path. */
   readonly base: string;
   readonly limits: HttpLimits;
+  /** Says that the process is about to stop: nobody is kept waiting then. */
+  readonly stopping: AbortSignal | null;
   /** Takes a place among the streams that may be open. Whoever wants one takes it before anything is begun. */
   readonly enterStream: (call: Pick<Call, "request" | "caller">) => StreamPlace;
   /** Takes a place among the turns that a tenant may have open. Returns how to give it back. */
@@ -55,6 +58,8 @@ export type Call = {
   readonly param: (name: string) => string;
   /** `Idempotency-Key`: asking again with the same gives back what was accepted. */
   readonly key: string | null;
+  /** Gives the place among the requests back: what comes now is only waiting, in a place among the streams. */
+  readonly rest: () => void;
 };
 
 export type Parameter = { readonly name: string; readonly description: string; readonly schema: JsonObject };
@@ -69,6 +74,8 @@ export type Route = {
   readonly access: "caller" | "open";
   readonly query: readonly Parameter[];
   readonly body: JsonObject | null;
+  /** Is the same thing, asked for again under the same `Idempotency-Key`, done once? */
+  readonly keyed: boolean;
   /** What it answers when it goes well: a status, and what it says with it. */
   readonly answers: { readonly [status: string]: Answer };
   readonly handle: (call: Call) => Promise<Response>;
@@ -81,12 +88,13 @@ export type Answer = {
 
 type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
   readonly access?: Route["access"];
+  readonly keyed?: boolean;
   readonly query?: readonly Parameter[];
 };
 
 /** A route that takes no body. */
 export function route(fields: RouteFields & { readonly handle: (call: Call) => Promise<Response> }): Route {
-  return { access: "caller", query: [], ...fields, body: null };
+  return { access: "caller", query: [], keyed: false, ...fields, body: null };
 }
 
 /** A route that takes one. */
@@ -98,10 +106,12 @@ export function bodyRoute<Body>(
 ): Route {
   const { body, handle, ...rest } = fields;
   const read = (call: Call) => handle(call, readBody(body, call.input));
-  return { access: "caller", query: [], ...rest, body: body.schema, handle: read };
+  return { access: "caller", query: [], keyed: false, ...rest, body: body.schema, handle: read };
 }
 
+export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
+
 export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {
-  const all = { "content-type": "application/json", "cache-control": "no-store", ...headers };
-  return new Response(JSON.stringify(value), { status, headers: all });
+  const all = { ...jsonHeaders, ...headers };
+  return new Response(told(value), { status, headers: all });
 }

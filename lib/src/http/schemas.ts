@@ -92,7 +92,7 @@ export const schemas = {
     required: ["turnId", "sequence", "delta", "event"],
   },
   TurnRecord: all({ everturn: { const: "turn_record" }, version: whole, data }),
-  CancelAnswer: all({ result: { enum: ["cancelled", "completion_won", "nothing_open"] } }),
+  CancelAnswer: all({ result: { enum: ["cancelled", "completion_won", "nothing_open", "stored"] } }),
   SteerAnswer: all({ inputId: text, turnId: text }),
   WithdrawAnswer: all({
     result: { enum: ["cancelled", "already_claimed", "already_taken", "already_cancelled", "not_found"] },

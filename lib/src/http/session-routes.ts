@@ -1,11 +1,12 @@
 // Sessions over HTTP: looking at them, and what is done to them as a whole.
 
+import type { Page } from "../model/index.ts";
 import type { Call, Parameter, Route } from "./route.ts";
 
 import { RuntimeError } from "../model/index.ts";
 import { about, fieldsOf, maybe, text, whole, wordOf } from "./described.ts";
 import { HttpError } from "./failure.ts";
-import { checkQuery, queryOf, shortText, wholeNumber } from "./input.ts";
+import { canBeInPath, checkQuery, queryOf, shortText, wholeNumber } from "./input.ts";
 import { bodyRoute, json, route } from "./route.ts";
 import { described, jsonAnswer } from "./schemas.ts";
 
@@ -27,6 +28,30 @@ function pageOf({ url, door: { limits } }: Call): { readonly limit: number; read
   return { limit, ...(after === undefined ? {} : { after }) };
 }
 
+/** How many items are read at a time. Each may be as long as a body. */
+const atOnce = 16;
+
+/** A page that is not too long, from as many short ones as it takes. */
+async function boundedPage<T>(
+  call: Call,
+  read: (page: ReturnType<typeof pageOf>) => Promise<Page<T>>,
+): Promise<Page<T>> {
+  const { limit, ...from } = pageOf(call);
+  const items: T[] = [];
+  let after = from.after;
+  for (let length = 0; ;) {
+    const page = await read({
+      limit: Math.min(limit - items.length, atOnce),
+      ...(after === undefined ? {} : { after }),
+    });
+    items.push(...page.items);
+    length += JSON.stringify(page.items).length;
+    const isFull = items.length >= limit || length >= call.door.limits.pageLength;
+    if (isFull || page.next === null) return { items, next: page.next };
+    after = page.next;
+  }
+}
+
 type ForkBody = { readonly id?: string; readonly at?: number };
 type RecoverBody = { readonly from?: "step" };
 
@@ -38,7 +63,7 @@ export const sessionRoutes: readonly Route[] = [
     summary: "Sessions, those that changed last first.",
     query: [limitParameter, afterParameter],
     answers: { 200: jsonAnswer("A page of summaries.", described("SessionPage")) },
-    handle: async (call) => json(await call.sessions.list(pageOf(call))),
+    handle: async (call) => json(await boundedPage(call, (page) => call.sessions.list(page))),
   }),
   route({
     method: "GET",
@@ -58,7 +83,8 @@ export const sessionRoutes: readonly Route[] = [
       const asked = queryOf(url.searchParams, "messages", wholeNumber) ?? 100;
       const view = await sessions.get(param("id"), { messages: Math.min(asked, door.limits.pageSize) });
       if (view === null) throw noSession(param("id"));
-      return json(view);
+      // What tools are told about whoever began it is between the operator and the tools.
+      return json({ ...view, session: { ...view.session, context: {} } });
     },
   }),
   route({
@@ -68,7 +94,7 @@ export const sessionRoutes: readonly Route[] = [
     summary: "Messages of a session, oldest first.",
     query: [limitParameter, afterParameter],
     answers: { 200: jsonAnswer("A page of messages.", described("MessagePage")) },
-    handle: async (call) => json(await call.sessions.messages(call.param("id"), pageOf(call))),
+    handle: async (call) => json(await boundedPage(call, (page) => call.sessions.messages(call.param("id"), page))),
   }),
   route({
     method: "GET",
@@ -121,8 +147,9 @@ export function noSession(id: string): RuntimeError {
   return new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(id)}` });
 }
 
-/** Ids that come from outside have a length. */
+/** Ids that come from outside have a length, and can stand in a path: half a character cannot be written there, and `.` and `..` are no names. */
 export function checkId(id: string | undefined, most: number): void {
-  if (id === undefined || (id.length > 0 && id.length <= most)) return;
-  throw new HttpError("invalid_body", `an id has 1 to ${most} characters`, { details: { path: ["id"] } });
+  if (id === undefined || (id.length > 0 && id.length <= most && canBeInPath(id))) return;
+  const message = `an id has 1 to ${most} characters, whole ones, and is not "." or ".."`;
+  throw new HttpError("invalid_body", message, { details: { path: ["id"] } });
 }

@@ -14,6 +14,8 @@ export type SseSource<T> = {
   readonly events: AsyncIterable<T>;
   /** An event as frames; empty: nothing is shown of it. */
   readonly render: (event: T) => string;
+  /** What the events are of. When it fails, reading them is over: nothing may come of them for as long as nobody sees to it. */
+  readonly of?: Promise<unknown>;
   /** What is said when there are no more events. */
   readonly last?: () => Promise<string>;
   /** What is said when reading them failed. */
@@ -86,6 +88,7 @@ class SseStream<T> {
     this.#timer = setInterval(this.#look, Math.max(1, Math.min(limits.heartbeatMs, limits.slowReaderMs) / 2));
     if (shutdown?.aborted === true) this.#leave();
     else if (shutdown !== null) this.#unwatch = onAbort(shutdown, this.#leave);
+    this.#source.of?.catch(this.#fail);
   }
 
   async pull(): Promise<void> {
@@ -104,8 +107,8 @@ class SseStream<T> {
       if (this.#isClosed()) return;
       if (last !== "") this.#write(last);
     } catch (error) {
-      if (this.#isClosed()) return;
-      this.#write((this.#source.failed ?? failureFrame)(error));
+      this.#fail(error);
+      return;
     }
     this.#end();
   }
@@ -135,6 +138,12 @@ class SseStream<T> {
     this.#controller?.close();
   }
 
+  readonly #fail = (error: unknown): void => {
+    if (this.#state === "closed") return;
+    this.#write((this.#source.failed ?? failureFrame)(error));
+    this.#end();
+  };
+
   readonly #leave = (): void => {
     if (this.#state === "closed") return;
     this.#write(this.#source.goodbye ?? goodbye);
@@ -157,7 +166,7 @@ class SseStream<T> {
 /** What is to be done when a signal is given. One listener stands for all: thousands at a signal would be taken for a leak. */
 const atAbort = new WeakMap<AbortSignal, Set<() => void>>();
 
-function onAbort(signal: AbortSignal, act: () => void): () => void {
+export function onAbort(signal: AbortSignal, act: () => void): () => void {
   let all = atAbort.get(signal);
   if (all === undefined) {
     const acts = new Set<() => void>();

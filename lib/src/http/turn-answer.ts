@@ -4,30 +4,37 @@ import type { RuntimeEvent, TurnEnd, TurnHandle } from "../runtime/index.ts";
 import type { Call } from "./route.ts";
 import type { SseSource } from "./sse.ts";
 
-import { HttpError } from "./failure.ts";
+import { HttpError, told } from "./failure.ts";
 import { json, orLeave } from "./route.ts";
-import { frame } from "./sse.ts";
+import { frame, onAbort } from "./sse.ts";
 
 /** Begins a turn, and answers with it. A tenant has only so many turns and streams open at a time: places for both are taken first. */
 export async function drive(call: Call, begin: () => Promise<TurnHandle>): Promise<Response> {
   const answerAs = wanted(call);
   const leaveTurn = call.door.enterTurn(call.caller);
   return orLeave(leaveTurn, async () => {
-    const place = answerAs.type === "stream" ? call.door.enterStream(call) : null;
-    const turn = await orLeave(() => place?.leave(), begin);
-    turn.result.then(leaveTurn, leaveTurn);
-    const headers = turnHeaders(call, turn);
-    if (place !== null) return place.answer(turnSource(turn), headers);
-    return answerLater(turn, headers, answerAs.type === "json" ? answerAs.waitMs : 0);
+    const place = answerAs.type === "stream" || answerAs.waitMs > 0 ? call.door.enterStream(call) : null;
+    return orLeave(
+      () => place?.leave(),
+      async () => {
+        const turn = await begin();
+        turn.result.then(leaveTurn, leaveTurn);
+        const headers = turnHeaders(call, turn);
+        if (place !== null && answerAs.type === "stream") return place.answer(turnSource(turn), headers);
+        const answer = await answerLater(call, turn, headers, answerAs.type === "json" ? answerAs.waitMs : 0);
+        place?.leave();
+        return answer;
+      },
+    );
   });
 }
 
 type Wanted = { readonly type: "stream" } | { readonly type: "json"; readonly waitMs: number };
 
-async function answerLater(turn: TurnHandle, headers: Headings, waitMs: number): Promise<Response> {
+async function answerLater(call: Call, turn: TurnHandle, headers: Headings, waitMs: number): Promise<Response> {
   const { sessionId, turnId } = turn;
   // Where nothing was begun there is nothing to wait for: how the session stands is known.
-  const end = await within(turn.result, turnId === null ? null : waitMs);
+  const end = turnId === null ? await turn.result : await within(call, turn.result, waitMs);
   const all = waitMs > 0 ? { ...headers, "preference-applied": `wait=${waitMs / 1000}` } : headers;
   return end === null ? json({ sessionId, turnId }, 202, all) : json(end, 200, all);
 }
@@ -51,30 +58,52 @@ export function turnSource(
   turn: TurnHandle,
   events: AsyncIterable<RuntimeEvent> = turn.events,
 ): SseSource<RuntimeEvent> {
-  return { events, render: eventFrame, last: async () => endFrame(await turn.result) };
+  return { events, of: turn.result, render: eventFrame, last: async () => endFrame(await turn.result) };
 }
 
 /** An event as a frame; its cursor is the id, so whoever reconnects goes on behind it. */
 export function eventFrame({ cursor, turnId, sequence, delta, event }: RuntimeEvent): string {
-  return frame(JSON.stringify({ turnId, sequence, delta, event }), { id: cursor });
+  const shown = { turnId, sequence, delta, event };
+  // Pieces of text come by the thousand, and have no failures in them.
+  return frame(delta === null ? told(shown) : JSON.stringify(shown), { id: cursor });
 }
 
 function endFrame(end: TurnEnd): string {
-  return frame(JSON.stringify(end), { event: "end" });
+  return frame(told(end), { event: "end" });
 }
 
-/** What the turn came to, if that is known in time; `null` milliseconds: however long it takes. */
-export async function within(result: Promise<TurnEnd>, ms: number | null): Promise<TurnEnd | null> {
-  if (ms === null) return result;
-  if (ms === 0) return null;
+/** What something came to, if that is known in time; `null`: it is not, or the process stops, or whoever asked has gone. Takes no place among the requests. */
+export async function within<T>(
+  { door: { stopping }, request, rest }: Call,
+  result: Promise<T>,
+  ms: number,
+): Promise<T | null> {
+  // Whatever comes of it when nobody waits any more is nobody's loss.
+  result.catch(() => undefined);
+  if (ms === 0 || stopping?.aborted === true || request.signal.aborted) return null;
+  rest();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const unwatch: (() => void)[] = [];
   const late = new Promise<null>((resolve) => {
     timer = setTimeout(() => resolve(null), ms);
+    for (const signal of [stopping, request.signal])
+      if (signal !== null) unwatch.push(onAbort(signal, () => resolve(null)));
   });
   try {
     return await Promise.race([result, late]);
   } finally {
     clearTimeout(timer);
+    for (const stop of unwatch) stop();
+  }
+}
+
+/** The same, in a place among the streams that is taken for it. */
+export async function waited<T>(call: Call, result: Promise<T>, ms: number): Promise<T | null> {
+  const place = ms === 0 ? null : call.door.enterStream(call);
+  try {
+    return await within(call, result, ms);
+  } finally {
+    place?.leave();
   }
 }
 

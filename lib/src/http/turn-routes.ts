@@ -12,10 +12,10 @@ import { json as anyJson } from "../model/reading.ts";
 import { about, data, fieldsOf, flag, many, maybe, needed, text, textOr, userMessage, wordOf } from "./described.ts";
 import { HttpError } from "./failure.ts";
 import { checkQuery, queryOf, shortText, yesOrNo } from "./input.ts";
-import { bodyRoute, json, route, streamed } from "./route.ts";
+import { bodyRoute, json, jsonHeaders, orLeave, route, streamed } from "./route.ts";
 import { described, jsonAnswer, turnAnswers } from "./schemas.ts";
 import { checkId, noSession } from "./session-routes.ts";
-import { drive, eventFrame, turnSource, waitFor, within } from "./turn-answer.ts";
+import { drive, eventFrame, turnSource, waited, waitFor, within } from "./turn-answer.ts";
 
 type Optioned = { readonly options?: TurnOptions };
 
@@ -93,6 +93,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions",
       operationId: "startSession",
+      keyed: true,
       summary: "Begins a session, and its first turn.",
       body: fieldsOf<StartBody>({
         input: needed(about("What the user says.", textOr(many(userMessage)))),
@@ -116,6 +117,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/reply",
       operationId: "reply",
+      keyed: true,
       summary: "Says something to a session: the answer to its question, if it has one, or whatever comes next.",
       body: fieldsOf<SayBody>({ text: needed(text), options }),
       answers: turnAnswers,
@@ -126,6 +128,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/send",
       operationId: "send",
+      keyed: true,
       summary: "Says something: a reply, or, while a turn runs, something for that turn.",
       body: fieldsOf<SayBody>({ text: needed(text), options }),
       answers: turnAnswers,
@@ -136,6 +139,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/continue",
       operationId: "continueSession",
+      keyed: true,
       summary: "Goes on, with a message or without one.",
       body: fieldsOf<ContinueBody>({ message: maybe(userMessage), options }),
       answers: turnAnswers,
@@ -146,6 +150,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/step",
       operationId: "step",
+      keyed: true,
       summary: "One reply and its tools.",
       body: fieldsOf<Optioned>({ options }),
       answers: turnAnswers,
@@ -156,6 +161,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/tool-results",
       operationId: "submitToolResults",
+      keyed: true,
       summary:
         "Records results of calls that wait. The session goes on when it is told to (`continue`), in the same request or by its own route.",
       body: fieldsOf<ResultsBody>({
@@ -174,6 +180,7 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/decisions",
       operationId: "decide",
+      keyed: true,
       summary:
         "Consents to a call that waits, or refuses it. The last answer lets the session go on, unless `continue` is false.",
       body: fieldsOf<DecisionBody>({
@@ -201,8 +208,17 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       body: fieldsOf<CancelBody>({ turnId: maybe(text), reason: maybe(text) }),
       answers: {
         200: jsonAnswer("Who won: the cancel, or the end the turn was coming to.", described("CancelAnswer")),
+        202: jsonAnswer(
+          "It is stored, and nobody drives the turn yet who could carry it out.",
+          described("CancelAnswer"),
+        ),
       },
-      handle: async ({ sessions, param }, body) => json({ result: await sessions.cancel(param("id"), body) }),
+      handle: async (call, body) => {
+        const { sessions, param, door } = call;
+        // Without a place: also where there are none left, somebody has to be able to stop things.
+        const result = await within(call, sessions.cancel(param("id"), body), door.limits.waitSeconds * 1000);
+        return json({ result: result ?? "stored" }, result === null ? 202 : 200);
+      },
     }),
     bodyRoute<SteerBody>({
       method: "POST",
@@ -215,10 +231,16 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
         id: maybe(about("Its name; the same one is taken in once.", text)),
       }),
       answers: { 202: jsonAnswer("Which turn takes it, as things are.", described("SteerAnswer")) },
-      handle: async ({ sessions, param, door }, { input, transient = false, id }) => {
+      keyed: true,
+      handle: async ({ sessions, param, door, caller, key }, { input, transient = false, id = key ?? undefined }) => {
         checkId(id, door.limits.idLength);
         const said: SteerInput = typeof input === "string" && !transient ? input : steered(input, transient);
-        return json(await sessions.steer(param("id"), said, id === undefined ? {} : { id }), 202);
+        // Where nothing runs, it begins a turn.
+        const leaveTurn = door.enterTurn(caller);
+        const as = id === undefined ? {} : { id };
+        const taken = await orLeave(leaveTurn, () => sessions.steer(param("id"), said, as));
+        sessions.attach(param("id"), taken.turnId).result.then(leaveTurn, leaveTurn);
+        return json(taken, 202);
       },
     }),
     route({
@@ -259,7 +281,8 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
         const [sessionId, turnId] = [call.param("id"), call.param("turnId")];
         const waitMs = waitFor(call);
         const isOpen = await isTurnOpen(call);
-        const end = await within(call.sessions.attach(sessionId, turnId).result, isOpen ? waitMs : null);
+        const { result } = call.sessions.attach(sessionId, turnId);
+        const end = isOpen ? await waited(call, result, waitMs) : await result;
         return end === null ? json({ sessionId, turnId }, 202) : json(end);
       },
     }),
@@ -272,14 +295,6 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       query: eventParameters,
       answers: { 200: eventStream, 204: { description: "It has ended, and everything of it has been read." } },
       handle: (call) => watchTurn(call),
-    }),
-    route({
-      method: "GET",
-      path: "/sessions/{id}/turns/{turnId}/record",
-      operationId: "exportTurn",
-      summary: "A turn as one JSON value; `everturn replay` runs it again, offline.",
-      answers: { 200: jsonAnswer("The record.", described("TurnRecord")) },
-      handle: async ({ sessions, param }) => json(await sessions.export(param("id"), param("turnId"))),
     }),
     route({
       method: "POST",
@@ -317,6 +332,20 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
   ];
 }
 
+/**
+ * Turns as they were recorded. They are exact, so that they can be replayed, and hold what callers are not told elsewhere: what tools were told about
+ * whoever began the session, and what providers said.
+ */
+export const recordRoute: Route = route({
+  method: "GET",
+  path: "/sessions/{id}/turns/{turnId}/record",
+  operationId: "exportTurn",
+  summary: "A turn as one JSON value; `everturn replay` runs it again, offline.",
+  answers: { 200: jsonAnswer("The record.", described("TurnRecord")) },
+  handle: async ({ sessions, param }) =>
+    new Response(JSON.stringify(await sessions.export(param("id"), param("turnId"))), { headers: jsonHeaders }),
+});
+
 type CompletionBody = {
   readonly token: string;
   readonly type: "result" | "answer" | "approve" | "deny";
@@ -349,21 +378,25 @@ async function watchTurn(call: Call): Promise<Response> {
     const source = aim.follow === false ? { events, render: eventFrame } : turnSource(turn, events);
     return streamed(call, source);
   }
-  const rest = sessions.events(id, { ...aim, follow: false })[Symbol.asyncIterator]();
-  const first = await rest.next();
-  // A browser that reconnects is told in this way to stop.
-  if (first.done === true) return new Response(null, { status: 204 });
-  return streamed(call, turnSource(turn, resumed(first.value, rest)));
+  const place = call.door.enterStream(call);
+  return orLeave(place.leave, async () => {
+    const rest = sessions.events(id, { ...aim, follow: false })[Symbol.asyncIterator]();
+    const first = await rest.next();
+    if (first.done === true) {
+      place.leave();
+      // A browser that reconnects is told in this way to stop.
+      return new Response(null, { status: 204 });
+    }
+    // It has been begun: it is let go also where nobody reads on.
+    const closed = () => void rest.return?.().catch(() => undefined);
+    return place.answer({ ...turnSource(turn, resumed(first.value, rest)), closed });
+  });
 }
 
 /** What an iterator still has, with what was taken from it. */
 async function* resumed<T>(first: T, rest: AsyncIterator<T>): AsyncGenerator<T> {
-  try {
-    yield first;
-    for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
-  } finally {
-    await rest.return?.();
-  }
+  yield first;
+  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
 }
 
 async function isTurnOpen({ sessions, param }: Call): Promise<boolean> {

@@ -11,6 +11,7 @@ import type { PieceWriter } from "./pieces.ts";
 import type { HostStorage, Key, Query, Row } from "./storage.ts";
 
 import { MisuseError, RuntimeError } from "../model/index.ts";
+import { sessionName } from "./storage.ts";
 import { readValue } from "./stored.ts";
 
 /** Where things are kept. One storage for all three is one write where three would be three. */
@@ -60,7 +61,7 @@ export function keyOf({ tenant, session }: SessionKey): Key {
 
 /** The name of a session in the tables of this process. */
 export function nameOf({ tenant, session }: SessionKey): string {
-  return JSON.stringify([tenant, session]);
+  return sessionName(tenant, session);
 }
 
 export function engineOf({ engines }: Pick<RuntimeContext, "engines">, name: string): Engine {

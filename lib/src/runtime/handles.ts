@@ -121,7 +121,7 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
 /** Waits until a turn has ended, wherever it is driven. */
 async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
   const { store } = desk.context.host;
-  const ring = new Ring(store);
+  const ring = new Ring(store, nameOf(key));
   const stop = desk.pilots.onLeaving(ring.ring);
   try {
     // The one that is open now, also if it has ended by the time it is looked at.

@@ -30,4 +30,5 @@ export { parseCursor, renderCursor } from "./cursor.ts";
 export { divergentPaths } from "./divergence.ts";
 export { replayTurn } from "./record.ts";
 export { runtime } from "./runtime.ts";
+export { sessionName } from "./storage.ts";
 export { tables } from "./tables.ts";

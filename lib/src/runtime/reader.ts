@@ -347,6 +347,11 @@ class Bell {
     for (const go of waiting) go();
   };
 
+  /** Somebody wrote; to another session, that is nothing new. */
+  readonly #heard = (sessions?: ReadonlySet<string>): void => {
+    if (sessions === undefined || sessions.has(this.#source.name)) this.#ring();
+  };
+
   /** Resolves when it has rung since then; `null`: it has. */
   after(rings: number): Promise<void> | null {
     this.#attend();
@@ -369,7 +374,7 @@ class Bell {
       this.#unwatch?.();
       this.#unwatch = null;
     } else if (this.#unwatch === null) {
-      this.#unwatch = this.#source.events.watch(this.#ring);
+      this.#unwatch = this.#source.events.watch(this.#heard);
       this.rings += 1;
     }
   }

@@ -7,9 +7,11 @@ export class Ring {
   #waiting: (() => void) | null = null;
   readonly #unwatch: () => void;
 
-  /** Rings when something may have changed in a storage. */
-  constructor(storage: HostStorage) {
-    this.#unwatch = storage.watch(this.ring);
+  /** Rings when something may have changed in a storage, or in one session of it. */
+  constructor(storage: HostStorage, name: string | null = null) {
+    this.#unwatch = storage.watch((sessions) => {
+      if (name === null || sessions === undefined || sessions.has(name)) this.ring();
+    });
   }
 
   readonly ring = (): void => {

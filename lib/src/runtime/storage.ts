@@ -67,6 +67,11 @@ export type Batch = {
 /** Written; or nothing was, because this check, by its place in the batch, did not hold. */
 export type Written = { readonly ok: true } | { readonly ok: false; readonly check: number };
 
+/** The name of a session among those that were written to. */
+export function sessionName(tenant: string, session: string): string {
+  return JSON.stringify([tenant, session]);
+}
+
 /**
  * Where rows are kept. What goes wrong rejects with a `RuntimeError`: `storage_full`, `storage_busy`, `corrupt_row`, `newer_schema` or
  * `storage_failed`; nothing of the batch has then been written.
@@ -81,7 +86,8 @@ export type HostStorage = {
   readonly write: (batch: Batch) => Promise<Written>;
   /**
    * Calls back soon after anybody wrote anything, in this process or another. A hint and no more: several writes may be told as one, and one that
-   * wrote nothing may be told too. Returns what ends it.
+   * wrote nothing may be told too. A storage that knows which sessions were written to says so, by their tenants and ids as `sessionName` writes them;
+   * one that does not says nothing, and everybody looks. Returns what ends it.
    */
-  readonly watch: (changed: () => void) => () => void;
+  readonly watch: (changed: (sessions?: ReadonlySet<string>) => void) => () => void;
 };

@@ -211,7 +211,7 @@ export class MortalLife {
         return written;
       },
       watch: (changed) => {
-        const unwatch = real.watch(() => void this.#passage().then(changed));
+        const unwatch = real.watch((sessions) => void this.#passage().then(() => changed(sessions)));
         if (this.#state.type === "dead") unwatch();
         this.#unwatch.add(unwatch);
         return () => {

@@ -20,6 +20,8 @@ export async function serve(context: CommandContext): Promise<number> {
       auth: authOf(tokens.value),
       origins: cors.value,
       openai: { default: engine, [model.value]: engine },
+      // With nobody but this machine to ask, whoever asks is the operator.
+      records: tokens.value.length === 0,
       onError: (error) => note(err.red(`everturn: ${brief(error instanceof Error ? error.message : error, 500)}`)),
     }).catch((error: unknown) => {
       throw mended(error, host.value, port.value);

@@ -45,7 +45,7 @@ export function memoryStorage(options: MemoryOptions = {}): HostStorage {
     for (const { table, key, tag, value, expires } of batch.puts) {
       rowsOf(table).put(Object.freeze({ key: Object.freeze([...key]), tag, expires: expires ?? null, value }));
     }
-    if (batch.removals.length + batch.puts.length > 0) watchers.tell();
+    if (batch.removals.length + batch.puts.length > 0) watchers.tell(batch);
     return { ok: true };
   }
 

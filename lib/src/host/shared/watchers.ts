@@ -1,36 +1,68 @@
 // Who wants to hear of writes. They are called after the write, never from inside it, and one that throws takes no other with it. A thousand of them
-// are told in one go: a write is not to cost a task for each.
+// are told in one go: a write is not to cost a task for each. With it they are told which sessions were written to, so that those who wait for others
+// need not look.
+
+import type { Batch } from "../../runtime/storage.ts";
+import type { TableName } from "../../runtime/tables.ts";
+
+import { sessionName } from "../../runtime/storage.ts";
+import { tables } from "../../runtime/tables.ts";
 
 export class Watchers {
   readonly #all = new Set<Watcher>();
   /** They are about to be called; what is written until then is told with it. */
   #told = false;
+  /** The sessions that were written to since they were called last; `undefined`: nobody knows which. */
+  #sessions: Set<string> | undefined = new Set();
 
   /** Calls back soon after each `tell`. Returns what ends it. */
-  add(changed: () => void): () => void {
+  add(changed: Watcher["changed"]): () => void {
     const watcher: Watcher = { changed };
     this.#all.add(watcher);
     return () => void this.#all.delete(watcher);
   }
 
-  tell(): void {
-    if (this.#told || this.#all.size === 0) return;
+  /** Something was written: that, or, by somebody else, nobody knows what. */
+  tell(batch: Batch | null): void {
+    if (this.#all.size === 0) return;
+    this.#note(batch);
+    if (this.#told) return;
     this.#told = true;
     queueMicrotask(() => {
+      const sessions = this.#sessions;
       this.#told = false;
+      this.#sessions = new Set();
       // Those who leave while it is told are not called any more, and those who come are not called yet.
       const now = Array.from(this.#all);
-      for (const watcher of now) if (this.#all.has(watcher)) call(watcher);
+      for (const watcher of now) if (this.#all.has(watcher)) call(watcher, sessions);
     });
+  }
+
+  #note(batch: Batch | null): void {
+    const places =
+      batch === null ? null : [...batch.puts, ...batch.removals.map(({ table, prefix }) => ({ table, key: prefix }))];
+    for (const { table, key } of places ?? []) {
+      if (!isOfSession(table)) continue;
+      const [tenant, session] = key;
+      // What is removed by less than its session may be of any.
+      if (typeof tenant !== "string" || typeof session !== "string") this.#sessions = undefined;
+      else this.#sessions?.add(sessionName(tenant, session));
+    }
+    if (places === null) this.#sessions = undefined;
   }
 }
 
-/** Each is one of its own, also where two have the same function. */
-type Watcher = { readonly changed: () => void };
+/** Is a row of that table found by its session? */
+function isOfSession(table: TableName): boolean {
+  return tables[table][0].name === "tenant" && tables[table][1]?.name === "session";
+}
 
-function call({ changed }: Watcher): void {
+/** Each is one of its own, also where two have the same function. */
+type Watcher = { readonly changed: (sessions?: ReadonlySet<string>) => void };
+
+function call({ changed }: Watcher, sessions: ReadonlySet<string> | undefined): void {
   try {
-    changed();
+    changed(sessions);
   } catch (error) {
     queueMicrotask(() => {
       throw error;

@@ -287,7 +287,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         await storage.write(batch({ table: "sessions", key: ["t", "sum"], tag: 0, value: "0" }));
         let end = () => {};
         const heard = new Promise<void>((resolve) => {
-          end = storage.watch(resolve);
+          end = storage.watch(() => resolve());
         });
         const children = [1, 2, 3].map(() =>
           start(driver, path, [

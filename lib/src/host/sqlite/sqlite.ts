@@ -57,7 +57,7 @@ export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions =
   const forget = () => statements.clear();
   const watchers = watchersOf.get(database) ?? new Watchers();
   watchersOf.set(database, watchers);
-  const others = new OtherWriters(database, pollMs, () => watchers.tell(), forget);
+  const others = new OtherWriters(database, pollMs, () => watchers.tell(null), forget);
 
   function answer(queries: readonly Query[]): readonly (readonly Row[])[] {
     for (const query of queries) checkQuery(query);
@@ -73,7 +73,7 @@ export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions =
       for (const put of batch.puts) statements.put(put);
       return { ok: true };
     });
-    if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell();
+    if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell(batch);
     return written;
   }
 

@@ -1,0 +1,393 @@
+// What broke this door once: places that were not given back, answers that said too much, and what one caller could do to the others.
+
+import type { HostStorage } from "everturn/runtime";
+
+import { engine, fake, openaiCompatible, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { createHandler } from "everturn/http";
+import { RuntimeError } from "everturn/model";
+import { runtime } from "everturn/runtime";
+import { describe, expect, test } from "vitest";
+
+type Options = Parameters<typeof createHandler>[0];
+type World = {
+  readonly http?: Partial<Options>;
+  readonly agent?: ReturnType<typeof talker>;
+  readonly host?: HostStorage;
+  readonly drive?: boolean;
+};
+
+const token = "a-token-nobody-guesses";
+
+function talker(replies = 500) {
+  const scripts = Array.from({ length: replies }, () => [{ type: "text", text: "Fine." } as const]);
+  return engine({ adapter: fake({ scripts }), model: "fake:m" });
+}
+
+/** An engine whose every turn runs a tool that does not come back by itself. */
+function stuck() {
+  const never = tool({
+    name: "never",
+    description: "Takes for ever.",
+    schema: { type: "object" },
+    handler: (_, { signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve("stopped"))),
+  });
+  const scripts = Array.from({ length: 50 }, () => [{ type: "tool_call", name: "never", arguments: {} } as const]);
+  return engine({ adapter: fake({ scripts }), model: "fake:m", tools: [never] });
+}
+
+function world({ http = {}, agent = talker(), host = memoryStorage(), drive = true }: World = {}) {
+  const sessions = runtime({ host, engines: { default: agent }, drive });
+  const failures: unknown[] = [];
+  const handler = createHandler({ sessions, auth: [{ token }], onError: (error) => failures.push(error), ...http });
+  const ask = (method: string, path: string, body?: unknown, headers: { readonly [name: string]: string } = {}) =>
+    handler(
+      new Request(`http://localhost${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json", ...headers },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    );
+  return { sessions, ask, failures, handler };
+}
+
+const stream = { accept: "text/event-stream" };
+const wait = { prefer: "wait=10" };
+
+describe("a message from outside", () => {
+  const sources = [
+    { type: "file", path: "/etc/passwd" },
+    { type: "provider_file", provider: "openai", id: "file-of-somebody-else" },
+  ];
+
+  test.each(sources)("names no file of the operator's: $type", async (source) => {
+    const { ask, sessions } = world();
+    await (
+      await sessions.start("hi", { id: "s" })
+    ).result;
+    const image = { role: "user", content: [{ type: "image", image: { source } }] };
+    const file = {
+      role: "user",
+      content: [
+        { type: "text", text: "this" },
+        { type: "file", source },
+      ],
+    };
+    for (const message of [image, file]) {
+      expect((await ask("POST", "/sessions", { input: [message] })).status).toBe(400);
+      expect((await ask("POST", "/sessions/s/continue", { message })).status).toBe(400);
+      expect((await ask("POST", "/sessions/s/steer", { input: message })).status).toBe(400);
+    }
+  });
+
+  test("does not say that somebody else said it", async () => {
+    const origin = { type: "plugin", pluginId: "mail", transient: false };
+    const { status } = await world().ask("POST", "/sessions", { input: [{ role: "user", content: "x", origin }] });
+    expect(status).toBe(400);
+  });
+});
+
+describe("an id that cannot stand in a path", () => {
+  test.each(["\uD800", "a\uDC00b", ".", ".."])("is refused before anything is begun: %j", async (id) => {
+    const { ask, sessions, failures } = world({ http: { limits: { streams: 1 } } });
+    await (
+      await sessions.start("hi", { id: "s" })
+    ).result;
+    for (const headers of [stream, stream, wait, {}]) {
+      expect((await ask("POST", "/sessions", { input: "x", id }, headers)).status).toBe(400);
+    }
+    const message = { id: "m", role: "user", parts: [{ type: "text", text: "x" }] };
+    expect((await ask("POST", "/ui/chat", { id, messages: [message] })).status).toBe(400);
+    expect((await ask("POST", "/sessions/s/fork", { id })).status).toBe(400);
+    expect((await sessions.list()).items.map((item) => item.id)).toEqual(["s"]);
+    expect(failures).toEqual([]);
+    expect((await ask("POST", "/sessions", { input: "x" }, stream)).status).toBe(200);
+  });
+});
+
+describe("a function that lets callers in", () => {
+  /** What programs without a compiler give back. */
+  const said = (value: unknown): Options["auth"] => {
+    return () => JSON.parse(JSON.stringify({ value })).value;
+  };
+
+  test.each([false, undefined, null])("says no with %s", async (value) => {
+    expect((await world({ http: { auth: said(value) } }).ask("GET", "/sessions")).status).toBe(401);
+  });
+
+  test.each([true, 1, "ada", [[]], { tenant: null }, { tenant: 7 }, { context: "x" }])(
+    "lets nobody in with %j",
+    async (value) => {
+      expect((await world({ http: { auth: said(value) } }).ask("GET", "/sessions")).status).toBe(500);
+    },
+  );
+});
+
+describe("whoever waits", () => {
+  test("keeps nobody else from being answered", async () => {
+    const limits = { requests: 1, waitSeconds: 600 };
+    const { ask, sessions } = world({ agent: stuck(), http: { limits } });
+    const waiting = ask("POST", "/sessions", { input: "x", id: "s" }, wait);
+    await expect.poll(async () => (await sessions.get("s"))?.openTurn?.status).toBe("running");
+    const turnId = (await sessions.get("s"))?.openTurn?.turnId ?? "";
+    const watching = ask("GET", `/sessions/s/turns/${turnId}`, undefined, wait);
+    await expect.poll(async () => (await ask("GET", "/sessions/s")).status).toBe(200);
+    await sessions.cancel("s");
+    expect((await waiting).status).toBe(200);
+    expect((await watching).status).toBe(200);
+  });
+
+  test("has a place among the streams, which is given back", async () => {
+    const { ask } = world({ http: { limits: { streams: 1 } } });
+    for (let count = 0; count < 3; count += 1) {
+      expect((await ask("POST", "/sessions", { input: "x" }, wait)).status).toBe(200);
+    }
+  });
+
+  test("is told where the turn is when the process stops", async () => {
+    const stopping = new AbortController();
+    const { ask, sessions } = world({ agent: stuck(), http: { shutdown: stopping.signal } });
+    const waiting = ask("POST", "/sessions", { input: "x", id: "s" }, { prefer: "wait=60" });
+    await expect.poll(async () => (await sessions.get("s"))?.openTurn?.status).toBe("running");
+    stopping.abort();
+    const answer = await waiting;
+    expect(answer.status).toBe(202);
+    expect(answer.headers.get("location")).toMatch(/^\/sessions\/s\/turns\//);
+    await sessions.close({ graceMs: 0 });
+  });
+
+  test("for a cancel that nobody can carry out yet is told that it is stored", async () => {
+    const { ask, sessions } = world({ drive: false, http: { limits: { requests: 1, waitSeconds: 1 } } });
+    await sessions.start("x", { id: "s" });
+    const cancelling = ask("POST", "/sessions/s/cancel", {});
+    await expect.poll(async () => (await ask("GET", "/sessions/s")).status).toBe(200);
+    const answer = await cancelling;
+    expect(answer.status).toBe(202);
+    expect(await answer.json()).toEqual({ result: "stored" });
+  });
+});
+
+describe("those without a key", () => {
+  test("cannot take the places of those who have one", async () => {
+    const { handler, ask } = world({ http: { limits: { requests: 1 } } });
+    const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) });
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body, duplex: "half" } as const;
+    void handler(new Request("http://localhost/complete", init));
+    expect((await ask("GET", "/sessions")).status).toBe(200);
+    expect((await ask("GET", "/health")).status).toBe(200);
+  });
+});
+
+describe("a turn that has ended", () => {
+  test("is let go by readers that are turned away, and by those who only ask for its head", async () => {
+    let reading = 0;
+    const { sessions } = world();
+    const counted: typeof sessions = {
+      ...sessions,
+      events: (...given) => ({
+        [Symbol.asyncIterator]: () => {
+          const iterator = sessions.events(...given)[Symbol.asyncIterator]();
+          let begun = false;
+          return {
+            next: () => {
+              if (!begun) reading += 1;
+              begun = true;
+              return iterator.next();
+            },
+            return: async () => {
+              if (begun) reading -= 1;
+              begun = false;
+              return (await iterator.return?.()) ?? { done: true, value: undefined };
+            },
+          };
+        },
+      }),
+    };
+    const { ask } = world({ http: { sessions: counted, limits: { streams: 1 } } });
+    const { turnId, result } = await sessions.start("x", { id: "s" });
+    await result;
+    const path = `/sessions/s/turns/${turnId}/events`;
+    for (let count = 0; count < 3; count += 1) expect((await ask("HEAD", path)).status).toBe(200);
+    const open = await ask("GET", "/sessions/s/events");
+    expect((await ask("GET", path)).status).toBe(429);
+    await open.body?.cancel();
+    await expect.poll(() => reading).toBe(0);
+    await (await ask("GET", path)).text();
+    expect((await ask("GET", path)).status).toBe(200);
+  });
+});
+
+describe("what a provider said", () => {
+  const words = "no such key sk-live-…cdef of org-secret at db7.internal";
+
+  test("is told by its reason alone, wherever a failure is", async () => {
+    const refuse = async () => Response.json({ error: { message: words, code: "invalid_api_key" } }, { status: 401 });
+    const adapter = openaiCompatible({
+      name: "corp",
+      baseURL: "http://db7.internal/v1",
+      apiKey: "sk-live-cdef",
+      fetch: refuse,
+    });
+    const agent = engine({ adapter, model: "m", retry: false });
+    const context = { account: "the-account-of-ada" };
+    const { ask, sessions } = world({ agent, http: { auth: [{ token, context }] } });
+    const message = { id: "m", role: "user", parts: [{ type: "text", text: "x" }] };
+    const end = await (await ask("POST", "/sessions", { input: "x", id: "s" }, wait)).text();
+    const { turnId } = JSON.parse(end);
+    const answers = [
+      end,
+      await (await ask("POST", "/sessions", { input: "x" }, stream)).text(),
+      await (await ask("POST", "/ui/chat", { id: "chat", messages: [message] })).text(),
+      await (await ask("GET", "/ui/chat/chat")).text(),
+      await (await ask("GET", "/sessions/s")).text(),
+      await (await ask("GET", "/sessions")).text(),
+      await (await ask("GET", `/sessions/s/turns/${turnId}`)).text(),
+      await (await ask("GET", "/sessions/s/events?follow=false")).text(),
+    ];
+    for (const answer of answers) {
+      expect(answer).toContain("authentication_failed");
+      for (const secret of ["sk-live", "org-secret", "db7.internal", "the-account-of-ada"]) {
+        expect(answer).not.toContain(secret);
+      }
+    }
+    // Who runs the program has all of it.
+    expect(JSON.stringify(await sessions.get("s"))).toContain(words);
+  });
+});
+
+describe("what is said to a session where nothing runs", () => {
+  test("takes a place among the turns", async () => {
+    const { ask, sessions } = world({ agent: stuck(), http: { limits: { turnsPerTenant: 1 } } });
+    const ids = ["a", "b"];
+    for (const id of ids) {
+      await sessions.start([], { id }).then(() => sessions.cancel(id));
+      await sessions.recover(id);
+    }
+    expect((await ask("POST", "/sessions/a/steer", { input: "go" })).status).toBe(202);
+    expect((await ask("POST", "/sessions/b/steer", { input: "go" })).status).toBe(429);
+    await sessions.cancel("a");
+    await expect.poll(async () => (await ask("POST", "/sessions/b/steer", { input: "go" })).status).toBe(202);
+    await sessions.cancel("b");
+  });
+
+  test("is taken in once under one key", async () => {
+    const { ask, sessions } = world();
+    await (
+      await sessions.start("hi", { id: "s" })
+    ).result;
+    const key = { "idempotency-key": "k" };
+    const [first, second] = [
+      await (await ask("POST", "/sessions/s/steer", { input: "more" }, key)).json(),
+      await (await ask("POST", "/sessions/s/steer", { input: "more" }, key)).json(),
+    ];
+    expect(second).toEqual(first);
+    expect((await ask("POST", "/sessions/s/steer", { input: "else" }, key)).status).toBe(409);
+  });
+
+  test("is described with a key only where a key does something", async () => {
+    const { paths } = JSON.parse(await (await world().ask("GET", "/openapi.json")).text());
+    const keyed = (path: string) => JSON.stringify(paths[path].post.parameters).includes("Idempotency-Key");
+    expect(["/sessions", "/sessions/{id}/reply", "/sessions/{id}/steer"].map(keyed)).toEqual([true, true, true]);
+    expect(["/sessions/{id}/fork", "/sessions/{id}/cancel", "/complete"].map(keyed)).toEqual([false, false, false]);
+  });
+});
+
+describe("a page", () => {
+  test("ends where it gets long, and goes on behind that", async () => {
+    const { ask, sessions } = world({ http: { limits: { pageLength: 1000 } } });
+    const metadata = { note: "x".repeat(500) };
+    for (let index = 0; index < 40; index += 1) {
+      await (
+        await sessions.start("hi", { id: `s${index}`, metadata })
+      ).result;
+    }
+    const seen = new Set<string>();
+    let next = "";
+    for (let pages = 0; pages < 40; pages += 1) {
+      const page = JSON.parse(await (await ask("GET", `/sessions?limit=40${next}`)).text());
+      expect(page.items.length).toBeLessThan(40);
+      for (const { id } of page.items) seen.add(id);
+      if (page.next === null) break;
+      next = `&after=${encodeURIComponent(page.next)}`;
+    }
+    expect(seen.size).toBe(40);
+  });
+});
+
+describe("a session that nothing happens in", () => {
+  test("is not read again for those who watch it, whatever happens in others", async () => {
+    const storage = memoryStorage();
+    let reads = 0;
+    const host: HostStorage = {
+      ...storage,
+      read: (queries) => {
+        if (queries.some(({ prefix }) => prefix[1] === "quiet")) reads += 1;
+        return storage.read(queries);
+      },
+    };
+    const { ask, sessions } = world({ host });
+    await (
+      await sessions.start("hi", { id: "quiet" })
+    ).result;
+    const reader = (await ask("GET", "/sessions/quiet/events")).body?.getReader();
+    const heard: string[] = [];
+    const reading = (async () => {
+      for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
+        heard.push(new TextDecoder().decode(part.value));
+      }
+    })();
+    await expect.poll(() => heard.join("")).toContain("chat_completed");
+    const before = await settledCount(() => reads);
+    for (let index = 0; index < 5; index += 1) await (await sessions.start("hi")).result;
+    expect(reads).toBe(before);
+    await (
+      await sessions.reply("quiet", "again")
+    ).result;
+    await expect.poll(() => heard.join("").split("chat_completed").length).toBe(3);
+    await reader?.cancel();
+    await reading;
+  });
+});
+
+/** A count that does not change any more. */
+async function settledCount(count: () => number): Promise<number> {
+  for (let before = -1; ; before = count()) {
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    if (before === count()) return before;
+  }
+}
+
+describe("a turn whose storage failed while it ran", () => {
+  test("ends its streams with why, as it ends the waiting of others", async () => {
+    const storage = memoryStorage();
+    let fails = false;
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        if (fails && batch.puts.some(({ table }) => table === "journal")) {
+          throw new RuntimeError("storage_failed", { message: "/var/lib/secret.db" });
+        }
+        return storage.write(batch);
+      },
+    };
+    const slow = tool({
+      name: "slow",
+      description: "Breaks the storage.",
+      schema: { type: "object" },
+      handler: () => {
+        fails = true;
+        return "done";
+      },
+    });
+    const scripts = [
+      [{ type: "tool_call", name: "slow", arguments: {} } as const],
+      [{ type: "text", text: "x" } as const],
+    ];
+    const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [slow] });
+    const { ask } = world({ agent, host });
+    const text = await (await ask("POST", "/sessions", { input: "x", id: "s" }, stream)).text();
+    expect(text).toContain("event: failure");
+    expect(text).toContain("storage_failed");
+    expect(text).not.toContain("secret.db");
+  });
+});

@@ -11,10 +11,10 @@ import { handModel } from "../../test/hand-model.ts";
 import { fake } from "../adapters/index.ts";
 import { askUser, engine, tool } from "../engine/index.ts";
 import { memoryStorage } from "../host/memory/index.ts";
-import { createHandler, httpReasons } from "../http/index.ts";
+import { createHandler } from "../http/index.ts";
 import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "../model/index.ts";
 import { runtime } from "../runtime/index.ts";
-import { ClientError, clientErrorReasons, createClient } from "./index.ts";
+import { ClientError, createClient } from "./index.ts";
 
 const token = "a-token-nobody-guesses";
 const schema = { type: "object" };
@@ -341,10 +341,6 @@ test("refusals are the library's own errors where it knows them", async () => {
   expect(unknown).toMatchObject({ status: 400, reason: "invalid_body", path: ["options", "temperature"] });
   await expect(all(client.events("none"))).rejects.toMatchObject({ reason: "not_found" });
   await expect(all(client.events("s1", { after: "what?" }))).rejects.toMatchObject({ reason: "invalid_argument" });
-});
-
-test("the words of the server's refusals are known here", () => {
-  expect(httpReasons.filter((reason) => !clientErrorReasons.some((one) => one === reason))).toEqual([]);
 });
 
 test("a signal ends requests and readers, and no turn", async () => {

@@ -2,6 +2,7 @@
 
 import type { Issue, Path } from "../model/index.ts";
 
+import { httpReasons } from "../model/http-reason.ts";
 import {
   AdapterError,
   adapterErrorReasons,
@@ -28,23 +29,7 @@ import {
  * something answered that is not this API. The others are the server's words; a newer one may have more.
  */
 export type ClientErrorReason = (typeof clientErrorReasons)[number];
-export const clientErrorReasons = [
-  "unreachable",
-  "connection_lost",
-  "unexpected_answer",
-  "invalid_body",
-  "invalid_query",
-  "unauthorized",
-  "forbidden",
-  "no_such_route",
-  "method_not_allowed",
-  "not_acceptable",
-  "body_too_large",
-  "unsupported_media_type",
-  "too_many_requests",
-  "shutting_down",
-  "internal",
-] as const;
+export const clientErrorReasons = ["unreachable", "connection_lost", "unexpected_answer", ...httpReasons] as const;
 
 type ClientErrorDetails = {
   readonly status?: number;

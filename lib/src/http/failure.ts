@@ -1,27 +1,11 @@
 // What goes wrong at this door, as an answer: a status, and the failure as data. Reasons are the library's own words; what only the operator may know,
 // causes and what a provider sent, stays here.
 
+import type { HttpReason } from "../model/http-reason.ts";
 import type { Failure, Json, JsonObject, RuntimeErrorReason } from "../model/index.ts";
 
 import { isEverturnError, MisuseError } from "../model/index.ts";
 import { isPlainObject } from "../model/reading.ts";
-
-/** What goes wrong before the library is asked. */
-export type HttpReason = (typeof httpReasons)[number];
-export const httpReasons = [
-  "invalid_body",
-  "invalid_query",
-  "unauthorized",
-  "forbidden",
-  "no_such_route",
-  "method_not_allowed",
-  "not_acceptable",
-  "body_too_large",
-  "unsupported_media_type",
-  "too_many_requests",
-  "shutting_down",
-  "internal",
-] as const;
 
 /** The error of an answer: ours, or one of the library's failures without what is only the operator's. */
 export type HttpFailure = {

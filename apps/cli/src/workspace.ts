@@ -4,6 +4,8 @@ import type { Environment, OpenDatabase, Settings } from "@everturn/server";
 import type { Engine } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
+import { statSync } from "node:fs";
+
 import { createEngine, missingKey, openDatabase, SettingsError } from "@everturn/server";
 import { engine as newEngine } from "everturn";
 import { sqliteStorage } from "everturn/host/sqlite";
@@ -58,6 +60,9 @@ function openOver(
 
 /** The database that the settings name; where it cannot be opened, they have to change. */
 function openNamed({ database: { value, source } }: Settings): OpenDatabase {
+  if (statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
+    throw new SettingsError(`the database ${value} (${source.name}) is a folder: name a file in it`);
+  }
   try {
     return openDatabase(value);
   } catch (cause) {

@@ -17,10 +17,11 @@ export type Place = {
   readonly folder: string;
   /** Runs a command line in this process. */
   readonly run: (argv: readonly string[], given?: Given) => Promise<Ran>;
-  /** Starts one as a process of its own. */
+  /** Starts one as a process of its own; its standard output goes into a file, where one is named. */
   readonly start: (
     argv: readonly string[],
     environment?: { readonly [name: string]: string },
+    into?: string,
   ) => ChildProcessWithoutNullStreams;
   readonly remove: () => void;
 };
@@ -61,8 +62,11 @@ export function createPlace(): Place {
       const code = await runCli(argv, io);
       return { code, ...written };
     },
-    start: (argv, environment = {}) => {
-      const child = spawn(process.execPath, ["--import", tsx, "--conditions=source", main, ...argv], {
+    start: (argv, environment = {}, into) => {
+      const words = [process.execPath, "--import", tsx, "--conditions=source", main, ...argv];
+      const shell = into === undefined ? [] : ["sh", "-c", 'into="$0"; exec "$@" > "$into"', into];
+      const [program = "", ...rest] = [...shell, ...words];
+      const child = spawn(program, rest, {
         cwd: folder,
         env: { PATH: process.env["PATH"] ?? "", ...own, ...environment },
       });

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -171,7 +171,11 @@ describe("replay", () => {
 
   it("of something else is refused", async () => {
     writeFileSync(join(folder, "other.json"), "{}");
-    expect((await run(["replay", "other.json"])).stderr).toContain("this is no record of a turn");
+    writeFileSync(join(folder, "cut.json"), `{ "everturn": "turn_rec`);
+    for (const name of ["other.json", "cut.json"]) {
+      const { code, stderr } = await run(["replay", name]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${name} is no record of a turn; everturn show ID`)]);
+    }
     const { code, stderr } = await run(["replay", "gone"]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/there is no file .*gone, and no session "gone" in /);
@@ -197,18 +201,22 @@ describe("doctor", () => {
     expect(told?.stdout).toMatch(/✓ +database +\S+everturn\.db \((?:libsql|node:sqlite), schema \d+\), 3 sessions/);
   });
 
+  // Root may write wherever the system can.
+  it.skipIf(process.getuid?.() === 0)("says of a database that cannot be written to that it is broken", async () => {
+    expect((await run(["run", "--database", "kept.db", "hi"])).code).toBe(0);
+    chmodSync(join(folder, "kept.db"), 0o400);
+    const { code, stdout } = await run(["doctor", "--database", "kept.db"]);
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ +database /)]);
+  });
+
   it("tells the offline model from a real one", async () => {
     expect((await run(["doctor"])).stdout).toMatch(/· +model +offline:demo: scripted, needs no key and no network/);
   });
 
   it.each([
     ["a key that is missing", ["--model", "anthropic:m"], /✗ +model +anthropic:m needs a key: set ANTHROPIC_API_KEY/],
-    [
-      "tools that cannot be imported",
-      ["--tools", "gone.mjs"],
-      /✗ +tools +the tools module .*gone\.mjs cannot be imported/,
-    ],
-    ["a database that cannot be opened", ["--database", "."], /✗ +database +cannot open the database/],
+    ["tools that cannot be imported", ["--tools", "gone.mjs"], /✗ +tools +the tools module .*gone\.mjs is not there/],
+    ["a database that cannot be opened", ["--database", "."], /✗ +database +the database .* is a folder/],
     ["a config with a typo", ["--config", "typo.json"], /✗ +settings +.*typo\.json: unknown modle; known are model/],
   ])("finds %s, and exits with 1", async (_, argv, expected) => {
     writeFileSync(join(folder, "typo.json"), `{ "modle": 1 }`);

@@ -1,7 +1,7 @@
 // What only a process of its own shows: pipes that close, signals, the exit code itself.
 
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 
@@ -46,6 +46,44 @@ describe("the command as a process", () => {
     expect(stderr).toContain("everturn: cancelled");
     expect((await run(["sessions"])).stdout).toMatch(/stopped +idle /);
     expect((await run(["show", "stopped"])).stdout).toMatch(/└─ cancelled/);
+  });
+
+  it("leaves at SIGTERM: the turn is handed over, and the next process need not wait for it", async () => {
+    const child = start(["run", "--session", "left", 'countdown {"from": 100}'], { EVERTURN_OFFLINE_PACE: "1000" });
+    child.stdin.end();
+    const over = ended(child);
+    await says(child.stderr, /· countdown/);
+    child.kill("SIGTERM");
+    const { code, stderr } = await over;
+    expect([code, stderr]).toEqual([143, expect.stringContaining("everturn: told to stop; the turn goes on with")]);
+    expect((await run(["show", "left"])).stdout).toMatch(/open: turn-\w+ /);
+    const next = await run(["run", "--session", "left", "--quiet", "more"]);
+    expect(next).toEqual({ code: 0, stdout: "You said: more\n", stderr: "" });
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("says that a disk is full, and ends with 1, while the turn goes on", async () => {
+    const child = start(["run", "--session", "full", "hello"], {}, "/dev/full");
+    child.stdin.end();
+    const { code, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the output cannot be written: ENOSPC")]);
+    expect((await run(["sessions"])).stdout).toMatch(/full +completed +2 /);
+  });
+
+  it("keeps what tools print out of the answer", async () => {
+    writeFileSync(join(place.folder, "loud.mjs"), `console.log("printed"); export default [];`);
+    const child = start(["run", "--quiet", "--json", "--tools", "loud.mjs", "clock"]);
+    child.stdin.end();
+    const { code, stdout, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([0, "printed\n"]);
+    expect(JSON.parse(stdout)).toMatchObject({ status: "ended" });
+  });
+
+  it("says so when a module never comes to an end", async () => {
+    writeFileSync(join(place.folder, "never.mjs"), "await new Promise(() => {});");
+    const child = start(["run", "--tools", "never.mjs", "clock"]);
+    child.stdin.end();
+    const { code, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("never comes to an end")]);
   });
 
   it("never tells or stores a key, also when the provider repeats it", async () => {

@@ -41,6 +41,9 @@ describe("run prints the answer on standard output and nothing else there", () =
   it("at a terminal nothing in the answer moves the cursor", async () => {
     expect((await run(["run", "a\u001B[2Jb"], { isTerminal: true })).stdout).toContain("You said: a␛[2Jb");
     expect((await run(["run", "a\u001B[2Jb"])).stdout).toContain("You said: a\u001B[2Jb");
+    const named = await run(["run", "--session", "a\u001B[2Jb", "hi"]);
+    expect(named.stderr).toMatch(/^session a␛\[2Jb · /);
+    expect((await run(["show", "a\u001B[2Jb"])).stdout).toMatch(/^session a␛\[2Jb  completed/);
   });
 });
 
@@ -163,7 +166,7 @@ describe("run refuses what cannot work with exit code 2", () => {
     [
       "a tools module that is not there",
       ["run", "x", "--tools", "gone.mjs"],
-      /the tools module .*gone\.mjs cannot be imported/,
+      /the tools module .*gone\.mjs is not there/,
     ],
     [
       "a config that is not there",
@@ -171,7 +174,11 @@ describe("run refuses what cannot work with exit code 2", () => {
       /the configuration file .*gone\.json is not there/,
     ],
     ["a number that is none", ["sessions", "--limit", "many"], /'many' is invalid.* whole number/],
-    ["a database that is a folder", ["sessions", "--database", "."], /cannot open the database .*\(--database\)/],
+    [
+      "a database that is a folder",
+      ["sessions", "--database", "."],
+      /the database .*\(--database\) is a folder: name a file in it/,
+    ],
   ])("%s", async (_, argv, expected) => {
     const { code, stdout, stderr } = await run(argv);
     expect([code, stdout]).toEqual([2, ""]);

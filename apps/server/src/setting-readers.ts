@@ -66,7 +66,8 @@ function whole(value: unknown, least: number, most: number, rule: string): numbe
 /** Base URLs by provider. */
 export function addresses(value: unknown, { name }: Origin): { readonly [provider: string]: string } {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new SettingsError(`${name} has to be an object of addresses by provider, not ${shown(value)}`);
+    // What stands here instead may hold a password.
+    throw new SettingsError(`${name} has to be an object of addresses by provider: { "ollama": "http://…" }`);
   }
   return Object.fromEntries(
     Object.entries(value).map(([provider, url]: [string, unknown]) => {
@@ -78,12 +79,13 @@ export function addresses(value: unknown, { name }: Origin): { readonly [provide
 
 /** `TOKEN`, or `TENANT:TOKEN`. What is wrong with one is said without it. */
 export function tokens(value: unknown, origin: Origin): readonly ServerToken[] {
-  return listOf(value, origin).map((item): ServerToken => {
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return items.map((item): ServerToken => {
     const [, tenant = "", token = ""] =
       typeof item === "string" ? (/^(?:([^:]*):)?(.+)$/s.exec(item.trim()) ?? []) : [];
     if (token.length < shortestToken || /\s/.test(token)) {
       throw new SettingsError(
-        `${origin.name}: a token has to have ${shortestToken} characters or more, and no spaces; with a tenant, TENANT:TOKEN`,
+        `${origin.name}: a token has to be a text of ${shortestToken} characters or more, without spaces; with a tenant, TENANT:TOKEN`,
       );
     }
     return { tenant, token };
@@ -101,6 +103,24 @@ function listOf(value: unknown, { name }: Origin): readonly unknown[] {
 
 function shown(value: unknown): string {
   if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
-  const json = JSON.stringify(value) ?? "nothing";
+  const json = jsonOf(value);
   return json.length > 60 ? `${json.slice(0, 60)}…` : json;
+}
+
+/** A value of a configuration module may be one that JSON has no words for. */
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "nothing";
+  } catch {
+    return Array.isArray(value) ? "such a list" : typeof value === "object" ? "such an object" : `a ${typeof value}`;
+  }
+}
+
+/** What was thrown, in words; whoever throws may throw anything. */
+export function thrownText(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  } catch {
+    return "something that cannot be read";
+  }
 }

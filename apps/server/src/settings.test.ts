@@ -161,8 +161,32 @@ describe("what cannot be used is refused with its source and what was expected",
   });
 
   it("a token that is too short, without saying it", () => {
-    expect(refusal({ flags: { tokens: ["hunter2"] } })).toMatch(/^--token: a token has to have 16 characters/);
+    expect(refusal({ flags: { tokens: ["hunter2"] } })).toMatch(/^--token: a token has to be a text of 16 characters/);
     expect(refusal({ flags: { tokens: ["hunter2"] } })).not.toContain("hunter2");
+  });
+
+  it.each([
+    [{ tokens: { acme: "hunter2-hunter2-hunter2" } }],
+    [{ tokens: [{ token: "hunter2-hunter2-hunter2" }] }],
+    [{ baseUrls: "http://ada:hunter2@example.com" }],
+  ])("what may hold a secret, without saying it: %j", (config) => {
+    const said = refusal({ config });
+    expect(said).toMatch(/^\/etc\/e\/everturn\.config\.json: (?:tokens|baseUrls)/);
+    expect(said).not.toContain("hunter2");
+  });
+
+  it("a value that JSON has no words for", () => {
+    const circle: unknown[] = [];
+    circle.push(circle);
+    expect(refusal({ config: { model: circle } })).toMatch(/: model has to be text, not such a list$/);
+    expect(refusal({ config: { maxTurns: 10n } })).toMatch(/: maxTurns has to be a whole number .*, not a bigint$/);
+  });
+
+  it("a home folder that is not there, where the database would be in it", () => {
+    const world = { environment: {}, platform: "linux", home: "" } as const;
+    const given = { config: null, folder: "/work", world };
+    expect(() => resolveSettings({ ...given, flags: {} })).toThrow(/no home folder .*--database FILE/);
+    expect(resolveSettings({ ...given, flags: { database: "a.db" } }).database.value).toBe("/work/a.db");
   });
 });
 
@@ -186,6 +210,11 @@ describe("the configuration file", () => {
     expect((await loadSettings({ folder, environment, config: "two.json" })).model.value).toBe("openai:two");
   });
 
+  it("may begin with the mark that some editors write", async () => {
+    write("marked.json", `\uFEFF{ "model": "openai:m" }`);
+    expect((await load("marked.json")).model.value).toBe("openai:m");
+  });
+
   it("with a field nobody knows is refused with those that are known", async () => {
     write("typo.json", `{ "modle": "x" }`);
     await expect(load("typo.json")).rejects.toThrow(/typo\.json: unknown modle; known are model, database, tools/);
@@ -196,6 +225,13 @@ describe("the configuration file", () => {
     ["broken.json", "{", /broken\.json is not JSON: /],
     ["list.json", "[]", /list\.json has to hold an object with settings: model/],
     ["named.mjs", "export const model = 1;", /named\.mjs has no default export/],
+    ["quoted.json", `{ "tokens": hunter2 }`, /quoted\.json is not JSON: Unexpected token 'h'$/],
+    [
+      "getter.mjs",
+      "export default { get model() { throw new Error('no luck'); } };",
+      /getter\.mjs cannot be read: no luck/,
+    ],
+    ["odd.mjs", "throw { toString() { throw 1; } };", /odd\.mjs cannot be imported: something that cannot be read/],
     ["throws.mjs", "throw new Error('no luck');", /throws\.mjs cannot be imported: no luck/],
   ])("%s is refused with its path", async (name, text, expected) => {
     if (text !== null) write(name, text);

@@ -9,11 +9,23 @@ import type { GivenConfig } from "./config-file.ts";
 import type { Origin, ServerToken } from "./setting-readers.ts";
 
 import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { isAbsolute, join } from "node:path";
 
 import { loadConfig } from "./config-file.ts";
 import { defaultModel } from "./known-providers.ts";
-import { addresses, count, file, files, instructions, pace, port, text, texts, tokens } from "./setting-readers.ts";
+import {
+  addresses,
+  count,
+  file,
+  files,
+  instructions,
+  pace,
+  port,
+  SettingsError,
+  text,
+  texts,
+  tokens,
+} from "./setting-readers.ts";
 
 /** Who said it: `name` is the flag, the variable, the file, or, for a default, why it is this one. */
 export type SettingSource = {
@@ -169,7 +181,7 @@ export async function loadSettings(request: SettingsRequest = {}): Promise<Setti
   const { environment = process.env, folder = process.cwd() } = request;
   const named = request.config ?? (environment["EVERTURN_CONFIG"] || undefined);
   const config = await loadConfig(folder, named ?? null, settingNames);
-  const world = { environment, platform: process.platform, home: homedir() };
+  const world = { environment, platform: process.platform, home: homeFolder() };
   return resolveSettings({ flags: request.flags ?? {}, config, folder, world });
 }
 
@@ -230,10 +242,22 @@ function lookUp(
 function defaultDatabase({ environment, platform, home }: World): string {
   const data = environment["XDG_DATA_HOME"] ?? "";
   const folder = (): string => {
-    if (data !== "") return resolve(home, data);
+    if (data !== "") return isAbsolute(data) ? data : join(home, data);
     if (platform === "darwin") return join(home, "Library", "Application Support");
     if (platform === "win32") return environment["LOCALAPPDATA"] || join(home, "AppData", "Local");
     return join(home, ".local", "share");
   };
-  return join(folder(), "everturn", "everturn.db");
+  const path = join(folder(), "everturn", "everturn.db");
+  // Relative to wherever somebody happens to be, sessions would be in many places.
+  if (isAbsolute(path)) return path;
+  throw new SettingsError("there is no home folder to keep sessions in: set HOME, or say --database FILE");
+}
+
+/** The user's folder; empty where there is none, as for a user that the system does not know. */
+function homeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return "";
+  }
 }

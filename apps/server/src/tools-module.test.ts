@@ -63,15 +63,24 @@ describe("what is no tool is refused with the module, the export and what was ex
       `export const t = { description: "", handler() {} }`,
       /its export t is no tool: wrap it, tool\(/,
     ],
+    [
+      "an export that throws when it is looked at",
+      "export default { get name() { throw new Error('no'); } }",
+      /cannot be read: no$/,
+    ],
+    [
+      "a module that stands where the library is not installed",
+      `import "everturn"`,
+      /Cannot find package 'everturn' .*; install everturn beside it/,
+    ],
     ["a module that does not run", "syntax error", /the tools module .*cannot be imported/],
   ])("%s", async (_, text, expected) => {
     await expect(namesIn(text)).rejects.toThrow(expected);
   });
 
   it("a module that is not there", async () => {
-    await expect(loadTools([join(folder, "gone.mjs")])).rejects.toThrow(
-      /the tools module .*gone\.mjs cannot be imported/,
-    );
+    await expect(loadTools([join(folder, "gone.mjs")])).rejects.toThrow(/the tools module .*gone\.mjs is not there$/);
+    await expect(loadTools([folder])).rejects.toThrow(/the tools module .* is a folder: name the file$/);
   });
 
   it("two tools of one name", async () => {

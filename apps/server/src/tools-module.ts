@@ -4,7 +4,7 @@
 import type { Tool } from "everturn";
 
 import { importFile } from "./config-file.ts";
-import { SettingsError } from "./setting-readers.ts";
+import { SettingsError, thrownText } from "./setting-readers.ts";
 
 const expected = "a tool made by tool() of everturn, a list of them, or a function that returns either";
 
@@ -26,6 +26,16 @@ export async function loadTools(paths: readonly string[]): Promise<readonly Tool
 
 async function toolsOf(path: string): Promise<readonly Tool[]> {
   const module = await importFile(path, "the tools module");
+  try {
+    return await exportedTools(path, module);
+  } catch (cause) {
+    if (cause instanceof SettingsError) throw cause;
+    // What is exported may be code too.
+    throw new SettingsError(`the tools module ${path} cannot be read: ${thrownText(cause)}`, { cause });
+  }
+}
+
+async function exportedTools(path: string, module: { readonly [name: string]: unknown }): Promise<readonly Tool[]> {
   if ("default" in module) return defaultTools(path, module["default"]);
   const tools = Object.entries(module).flatMap(([name, value]) => namedTools(path, name, value));
   if (tools.length === 0) {
@@ -44,8 +54,7 @@ async function defaultTools(path: string, value: unknown): Promise<readonly Tool
     try {
       given = await Reflect.apply(value, undefined, []);
     } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new SettingsError(`the tools module ${path}: its default export threw: ${message}`, { cause });
+      throw new SettingsError(`the tools module ${path}: its default export threw: ${thrownText(cause)}`, { cause });
     }
   }
   return checkedTools(path, what, given);

@@ -273,7 +273,14 @@ describe("[lash 90] refusals", () => {
     [500, said("oops"), { reason: "provider_unavailable", retryable: true }],
     [503, "<html><h1>503 Service Unavailable</h1></html>", { reason: "provider_unavailable", retryable: true }],
     [529, said("overloaded"), { reason: "provider_unavailable", retryable: true }],
-    [302, "", { reason: "unknown" }],
+    [
+      302,
+      "",
+      {
+        reason: "unknown",
+        message: expect.stringMatching(/answered 302 and points elsewhere.*is the base URL right\?$/),
+      },
+    ],
   ])("%i %s", async (status, body, expected) => {
     const { error } = await call(
       refuse(status, body, { "x-request-id": "req_7", location: "http://elsewhere.invalid/" }),

@@ -107,3 +107,37 @@ describe("[lash 58] plain JSON Schema is checked with its keywords, and every co
     expect(JSON.stringify(checked)).toContain("stranger");
   });
 });
+
+describe("plain JSON Schema that cannot be used", () => {
+  const handler = () => "";
+
+  test.each([
+    ["a type there is not", { type: "nonsense" }, 'type: there is no type "nonsense"'],
+    ["one among several", { type: ["string", "text"] }, 'type: there is no type "text"'],
+    [
+      "deep inside",
+      { properties: { a: { items: { type: "strnig" } } } },
+      'properties.a.items.type: there is no type "strnig"',
+    ],
+    ["a reference to nothing", { $ref: "#/$defs/a" }, '$ref: "#/$defs/a" leads nowhere'],
+    ["one that nobody uses yet", { properties: { a: { $ref: "#/nope" } } }, "leads nowhere"],
+    ["in a list", { anyOf: [{ type: "string" }, { $ref: "#/anyOf/2" }] }, '"#/anyOf/2" leads nowhere'],
+  ])("%s is found before anything runs", async (_, schema, words) => {
+    expect(() => tool({ ...described, schema, handler })).toThrow(words);
+    const model = fake({ script: [{ type: "text", text: "{}" }] });
+    await expect(async () => chat(engine({ adapter: model }), "hi", { output: schema })).rejects.toThrow(words);
+    expect(model.calls).toHaveLength(0);
+  });
+
+  test.each([
+    ["a reference to itself", { type: "object", properties: { next: { $ref: "#" } } }],
+    ["a definition", { $ref: "#/$defs/a~1b", $defs: { "a/b": { type: "string" } } }],
+    ["fields that are called like keywords", { properties: { type: { type: "string" }, $ref: { type: "string" } } }],
+    ["data that looks like a schema", { enum: [{ type: "x", $ref: "#/nope" }], default: { type: "y" } }],
+    ["another document", { $ref: "https://example.com/schema" }],
+    ["an anchor", { $ref: "#there", $defs: { a: { $anchor: "there" } } }],
+    ["no type at all", { properties: { a: true, b: {} } }],
+  ])("%s is none of that", (_, schema) => {
+    expect(() => tool({ ...described, schema, handler })).not.toThrow();
+  });
+});

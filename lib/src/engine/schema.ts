@@ -5,6 +5,7 @@ import type { Issue, Json, JsonObject } from "../model/index.ts";
 
 import { MisuseError } from "../model/index.ts";
 import { jsonObject, read } from "../model/reading.ts";
+import { checkSchema } from "./schema-check.ts";
 
 /** What schema libraries agreed on: a value is checked by one function, and what comes out is typed. */
 export type StandardSchema<Output = unknown> = {
@@ -50,7 +51,10 @@ export function isStandardSchema(schema: unknown): schema is StandardSchema {
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
     const plain = read(jsonObject, schema);
-    if ("value" in plain) return plain.value;
+    if ("value" in plain) {
+      checkSchema(plain.value, what);
+      return plain.value;
+    }
     throw new MisuseError("invalid_argument", `${what}: the schema is neither JSON Schema nor a Standard Schema`);
   }
   const { jsonSchema, vendor } = schema["~standard"];

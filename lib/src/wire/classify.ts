@@ -70,10 +70,19 @@ export function classify(answer: ErrorAnswer, complaint: Complaint, { route }: W
     retryAfterMs,
     code: complaint.code,
     raw: typeof body === "string" ? body : written(body),
-    ...(complaint.message === null ? {} : { message: `${route.provider}: ${complaint.message}` }),
+    ...wordsOf(status, complaint, route.provider),
     ...(exhausted ? { retryable: false, kind: "quota" as const } : {}),
     ...(status === 409 || status === 408 || status === 425 ? { retryable: true } : {}),
   });
+}
+
+function wordsOf(status: number | null, { message }: Complaint, provider: string): { readonly message?: string } {
+  if (message !== null) return { message: `${provider}: ${message}` };
+  if (status === null || status < 300 || status >= 400) return {};
+  // Whoever is named there is not given the key.
+  return {
+    message: `${provider}: the server answered ${status} and points elsewhere, which is not followed: is the base URL right?`,
+  };
 }
 
 /** The body as text; nothing when it is nested too deep to be written. */

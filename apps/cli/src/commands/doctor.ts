@@ -4,6 +4,8 @@
 import type { CommandContext } from "./context.ts";
 import type { Environment, OpenDatabase, Setting, SettingName, Settings } from "@everturn/server";
 
+import { accessSync, constants } from "node:fs";
+
 import {
   addressIn,
   createEngine,
@@ -105,6 +107,7 @@ async function databaseFinding(settings: Settings): Promise<Finding> {
     try {
       const { items, next } = await sessions.list({ limit: 1000 });
       const count = next === null ? plural(items.length, "session") : `more than ${items.length} sessions`;
+      if (database.path !== ":memory:") accessSync(database.path, constants.W_OK);
       return ok("database", `${database.path} (${database.driver}, schema ${schemaOf(database)}), ${count}`);
     } finally {
       await close();

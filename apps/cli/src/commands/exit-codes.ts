@@ -12,6 +12,8 @@ export const exitCodes = {
   waiting: 3,
   /** As a shell has it: 128 and the number of SIGINT. */
   interrupted: 130,
+  /** The same for SIGTERM. */
+  terminated: 143,
 } as const;
 
 export const exitCodeHelp = `
@@ -20,7 +22,8 @@ Exit codes:
   1    the turn failed, or its answer is not whole; something is broken
   2    the command line or the configuration cannot be used
   3    the session waits for somebody: a question, an approval, a result
-  130  interrupted; the turn was cancelled`;
+  130  interrupted; the turn was cancelled
+  143  told to stop; the turn is left for the next process`;
 
 /** The exit code for what a turn came to. An answer that was cut is no success: a script would take it for whole. */
 export function exitCodeOf({ status, outcome }: Pick<TurnEnd, "status" | "outcome">): number {

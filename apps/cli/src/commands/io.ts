@@ -2,6 +2,8 @@
 
 import type { Environment } from "@everturn/server";
 
+import { exitCodes } from "./exit-codes.ts";
+
 type Output = {
   readonly isTerminal: boolean;
   /** How wide a line may be; infinite where nobody looks. */
@@ -54,9 +56,13 @@ async function readAll(): Promise<string> {
 function outputOf(stream: NodeJS.WriteStream): Output {
   let isOpen = true;
   // A reader that left, as `head` does, or a terminal that was closed, is no error: whatever runs goes on to its end, and is not told to anybody.
+  // A disk that is full is one, but not the turn's: it goes on too, and the process says in the end that it has not worked.
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
+    const isTold = !isOpen;
     isOpen = false;
+    if (isTold || error.code === "EPIPE" || error.code === "EIO") return;
+    if (stream !== process.stderr) process.stderr.write(`everturn: the output cannot be written: ${error.message}\n`);
+    process.once("exit", () => (process.exitCode ||= exitCodes.failed));
   });
   return {
     isTerminal: stream.isTTY === true,

@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { createEngine } from "@everturn/server";
-import { RuntimeError } from "everturn/model";
+import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
 import { UsageError, withSessions } from "./context.ts";
@@ -41,6 +41,10 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
     }
     return exitCodes.ok;
   } catch (error) {
+    if (error instanceof MisuseError) {
+      const message = `${request.source} is no record of a turn; everturn show ID --export FILE writes one`;
+      throw new UsageError(message, { cause: error });
+    }
     if (!(error instanceof RuntimeError) || (error.reason !== "diverged" && error.reason !== "replay_missing"))
       throw error;
     const { reason, message, paths } = error.failure;

@@ -7,9 +7,9 @@ import type { RunRequest } from "./run.ts";
 import type { TurnEvent } from "everturn";
 import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
 
-import { renderIssue } from "everturn/model";
+import { messageText, renderIssue } from "everturn/model";
 
-import { SafeText } from "../terminal/safe-text.ts";
+import { safeLine, SafeText } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 import { brief, duration, spent } from "./text.ts";
 
@@ -24,7 +24,7 @@ export function narrator(io: Io, err: Colours, request: RunRequest): Narrator {
   const answer = new Answer(io);
   return {
     event: ({ event }) => {
-      if (streams && event.type === "text_delta") answer.add(event.delta);
+      if (streams) answer.hear(event);
       // Where nothing has been said yet, nothing is taken back.
       const isIdle = event.type === "step_reset" && !answer.isLineOpen;
       const line = request.quiet || isIdle ? null : noticeOf(event, err);
@@ -40,12 +40,21 @@ class Answer {
   readonly #io: Io;
   readonly #safe = new SafeText();
   #isLineOpen = false;
+  /** Something of the reply that is being given has been told: its end has nothing new. */
+  #isHeard = false;
 
   constructor(io: Io) {
     this.#io = io;
   }
 
-  add(delta: string): void {
+  /** What is new in this event. A reply that another process was given may come whole, without its pieces. */
+  hear(event: TurnEvent): void {
+    if (event.type === "text_delta") this.#add(event.delta);
+    if (event.type === "message_completed" && !this.#isHeard) this.#add(messageText(event.message));
+    this.#isHeard = event.type === "text_delta" || (this.#isHeard && !endsLine(event));
+  }
+
+  #add(delta: string): void {
     if (delta === "") return;
     this.#io.stdout.write(this.#io.stdout.isTerminal ? this.#safe.push(delta) : delta);
     this.#isLineOpen = !delta.endsWith("\n");
@@ -117,7 +126,7 @@ export function reportEnd(context: CommandContext, end: TurnEnd, request: RunReq
   if (request.quiet) return;
   for (const line of waits(end)) note(err.yellow(line));
   const cost = spent(end.usage);
-  note(err.dim(`session ${end.session.id}${cost === "" ? "" : ` · ${cost}`}`));
+  note(err.dim(`session ${safeLine(end.session.id)}${cost === "" ? "" : ` · ${cost}`}`));
 }
 
 /** Why it did not work; nothing when it did. */
@@ -135,7 +144,8 @@ function troubles(end: TurnEnd): readonly string[] {
 
 /** What the session waits for, and how to say it. */
 function waits({ session }: TurnEnd): readonly string[] {
-  const { id, pendingQuestion, pendingToolCalls } = session;
+  const { pendingQuestion, pendingToolCalls } = session;
+  const id = safeLine(session.id);
   const asked =
     pendingQuestion === null ? [] : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${id} "…"`];
   const calls = pendingToolCalls

@@ -1,7 +1,7 @@
 // `everturn run`: one turn, durably, from the command line or a pipe. The answer goes to standard output and nothing else does.
 //
 // Leaving early is nothing to the turn: a reader that closes the pipe only stops hearing of it. Ctrl-C is another matter: it cancels, and waits until
-// that is stored.
+// that is stored. SIGTERM leaves: the turn is handed over, and goes on where somebody comes back to it.
 
 import type { CommandContext } from "./context.ts";
 import type { JsonObject } from "everturn";
@@ -10,6 +10,7 @@ import type { DurableOptions, Runtime, TurnEnd, TurnHandle } from "everturn/runt
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
+import { safeLine } from "../terminal/safe-text.ts";
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 import { narrator, reportEnd } from "./run-report.ts";
@@ -43,6 +44,11 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     const options = output === null ? {} : { output, repair: request.repair };
     const turn = await begin(context, sessions, request, prompt, options);
     const end = await follow(context, sessions, turn, request);
+    if (end === null) {
+      const id = safeLine(turn.sessionId);
+      context.note(`everturn: told to stop; the turn goes on with everturn chat --session ${id}, or everturn serve`);
+      return exitCodes.terminated;
+    }
     reportEnd(context, end, request, output !== null);
     return exitCodeOf(end);
   });
@@ -97,13 +103,13 @@ async function decideAll(
   return turn;
 }
 
-/** Tells what happens until the turn has come to something. Ctrl-C cancels it; a second one leaves at once. */
+/** Tells what happens until the turn has come to something; `null`: it has not, and we are to go. Ctrl-C cancels it; a second one leaves at once. */
 async function follow(
   { io, err }: CommandContext,
   sessions: Runtime,
   turn: TurnHandle,
   request: RunRequest,
-): Promise<TurnEnd> {
+): Promise<TurnEnd | null> {
   const stopKeeping = keepGoing(sessions, turn.sessionId);
   let interrupts = 0;
   const listening = io.onInterrupt(() => {
@@ -112,14 +118,24 @@ async function follow(
     // Where it fails, the turn goes on, and what it comes to is told.
     void sessions.cancel(turn.sessionId, { origin: "cli", reason: "interrupted" }).catch(() => undefined);
   });
+  const tell = narrator(io, err, request);
+  let isLeft = false;
+  const heard = async (): Promise<TurnEnd> => {
+    if (turn.turnId === null) return turn.result;
+    for await (const event of turn.events) {
+      if (isLeft) break;
+      tell.event(event);
+    }
+    return turn.result;
+  };
+  const offs = [stopKeeping, listening];
+  const told = new Promise<null>((resolve) => offs.push(io.onTerminate(() => resolve(null))));
   try {
-    const tell = narrator(io, err, request);
-    if (turn.turnId !== null) for await (const event of turn.events) tell.event(event);
-    tell.end();
-    return await turn.result;
+    return await Promise.race([heard(), told]);
   } finally {
-    stopKeeping();
-    listening();
+    isLeft = true;
+    tell.end();
+    for (const off of offs) off();
   }
 }
 
@@ -141,7 +157,7 @@ function readSchema(path: string): JsonObject {
     throw new UsageError(`--schema: cannot read ${path}`, { cause });
   }
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = JSON.parse(text.replace(/^\uFEFF/, ""));
     if (isSchema(value)) return value;
   } catch (cause) {
     throw new UsageError(`--schema: ${path} is not JSON`, { cause });

@@ -6,6 +6,7 @@ import type { Runtime, RuntimeEvent, SessionView } from "everturn/runtime";
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
+import { safeLine } from "../terminal/safe-text.ts";
 import { UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { brief, plural, spent } from "./text.ts";
@@ -86,5 +87,5 @@ function headLines({ session, length, openTurn }: SessionView, id: string, cost:
   const calls = session.pendingToolCalls
     .filter(({ decision, reason }) => decision === null && reason !== "question")
     .map(({ name, reason, arguments: args }) => `  waits (${reason}): ${name} ${brief(args ?? {})}`);
-  return [`session ${id}  ${facts.join(" · ")}`, ...open, ...parked, ...asks, ...calls];
+  return [`session ${safeLine(id)}  ${facts.join(" · ")}`, ...open, ...parked, ...asks, ...calls];
 }

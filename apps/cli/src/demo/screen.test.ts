@@ -27,6 +27,14 @@ describe("the screen", () => {
     expect(written(40, false, (screen) => screen.line("agent", "hello"))).toBe("agent     hello\n");
   });
 
+  test("a very narrow one is kept to as well", () => {
+    const text = written(26, false, (screen) => {
+      screen.line("agent", "Thank you. I am asking for the refund to be approved.");
+      screen.fact("model calls", "6 paid for: 5 replies on record, 1 cut off by the kill");
+    });
+    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(26);
+  });
+
   test("without colours there is no escape code, and what a model says steers no terminal", () => {
     const hostile = "a\u001B[2Jb\u0007c\u009Bd";
     const text = written(80, false, (screen) => {

@@ -115,7 +115,7 @@ export class Screen {
   }
 
   #width(): number {
-    return Math.min(widest, Math.max(32, this.#options.columns()));
+    return Math.min(widest, Math.max(24, this.#options.columns()));
   }
 
   #write(text: string): void {

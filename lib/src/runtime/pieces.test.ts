@@ -1,0 +1,64 @@
+// What is written for readers elsewhere while it is said: together, not too often, and less often where very many turns speak.
+
+import type { LiveItem } from "./live.ts";
+import type { Batch } from "everturn/runtime";
+
+import { memoryStorage } from "everturn/host/memory";
+import { handClock } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+
+import { PieceWriter, pieceTimings } from "./pieces.ts";
+
+const said = (delta: string): LiveItem => ({
+  effectId: "t/0/model",
+  epoch: 1,
+  n: 1,
+  part: "text/0",
+  offset: 0,
+  event: { type: "text_delta", id: null, delta },
+});
+
+/** A writer over a storage that remembers when it was written to, and of how many turns. */
+function world() {
+  const clock = handClock();
+  const writes: { readonly at: number; readonly turns: number }[] = [];
+  const real = memoryStorage();
+  const write = (batch: Batch) => {
+    writes.push({ at: clock.now(), turns: batch.puts.length });
+    return real.write(batch);
+  };
+  const storage = { ...real, read: real.read.bind(real), watch: real.watch.bind(real), write };
+  const writer = new PieceWriter(storage, clock, pieceTimings);
+  const speak = (turns: number, delta = "x") => {
+    for (let turn = 0; turn < turns; turn += 1) writer.add(["", "s", `t${turn}`], 1, [said(delta)]);
+  };
+  return { clock, writes, speak };
+}
+
+describe("what is said", () => {
+  test("by several turns is written together, after 50 ms", async () => {
+    const { clock, writes, speak } = world();
+    speak(3);
+    await clock.advance(49);
+    expect(writes).toEqual([]);
+    await clock.advance(1);
+    expect(writes).toEqual([{ at: 50, turns: 3 }]);
+  });
+
+  test("at length is written at once", () => {
+    const { writes, speak } = world();
+    speak(1, "x".repeat(pieceTimings.bytes));
+    expect(writes).toEqual([{ at: 0, turns: 1 }]);
+  });
+
+  test("by a thousand turns is written four times a second, as soon as there are known to be so many", async () => {
+    const { clock, writes, speak } = world();
+    speak(1000);
+    await clock.advance(50);
+    speak(1000);
+    await clock.advance(249);
+    expect(writes).toEqual([{ at: 50, turns: 1000 }]);
+    await clock.advance(1);
+    expect(writes.at(-1)).toEqual({ at: 300, turns: 1000 });
+  });
+});

@@ -1,6 +1,6 @@
 // The file that sessions are kept in is opened, or it is said why not.
 
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -28,6 +28,14 @@ test.skipIf(process.platform === "win32")("nobody else on the machine reads it",
   );
   close();
   expect(modes).toEqual([0o700, 0o600, 0o600]);
+});
+
+test.skipIf(process.platform === "win32")("a file that was there keeps the rights it has", () => {
+  const path = join(folder, "shared.db");
+  writeFileSync(path, "");
+  chmodSync(path, 0o640);
+  openDatabase(path).close();
+  expect(statSync(path).mode & 0o777).toBe(0o640);
 });
 
 test("a folder that cannot be made is named, and nothing hangs", () => {

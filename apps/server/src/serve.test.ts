@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect } from "node:net";
+import { networkInterfaces } from "node:os";
 
 import { isLoopback, startServer } from "@everturn/server";
 import { engine, fake } from "everturn";
@@ -11,6 +12,15 @@ import { runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { handModel } from "../../../lib/test/hand-model.ts";
+
+const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
+const thisMachine = [
+  "127.0.0.1",
+  "localhost",
+  ...(process.platform === "linux" ? ["127.8.9.1"] : []),
+  ...(hasIpv6 ? ["::1", "[::1]"] : []),
+];
+const globals = [Request, Response];
 
 const running: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -23,6 +33,14 @@ async function serve(options: Partial<Parameters<typeof startServer>[0]> = {}) {
   const server = await startServer({ sessions, auth: "none", ...options });
   running.push(() => server.close({ graceMs: 100 }));
   return { server, sessions };
+}
+
+/** What is answered to somebody new; `null`: there was no room. */
+async function statusOf({ url }: { readonly url: string }): Promise<number | null> {
+  return fetch(`${url}/health`).then(
+    ({ status }) => status,
+    () => null,
+  );
 }
 
 describe("where it listens", () => {
@@ -44,6 +62,11 @@ describe("where it listens", () => {
     ["1270.0.0.1", false],
   ])("%s is this machine: %s", (host, here) => {
     expect(isLoopback(host)).toBe(here);
+  });
+
+  test.each(thisMachine)("on %s, under the name it gives", async (host) => {
+    const { server } = await serve({ host });
+    expect((await fetch(`${server.url}/sessions`)).status).toBe(200);
   });
 
   test("a port that is taken is said so", async () => {
@@ -134,4 +157,74 @@ test("closing ends streams with a word and hands the turn over; the next process
   expect(told).toContain('"type":"step_reset"');
   expect(told).toContain('"text":"Once more."');
   expect(told).toMatch(/event: end\n/);
+});
+
+test("closing waits for nobody who never finishes, and closing twice is closing once", async () => {
+  const { server } = await serve();
+  const socket = connect(server.port, "127.0.0.1");
+  socket.on("error", () => undefined);
+  const left = once(socket, "close");
+  socket.write("POST /sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
+  socket.write("content-length: 9\r\nexpect: 100-continue\r\n\r\n");
+  // By the time it is told to go on, it is being answered.
+  await once(socket, "data");
+  socket.write("{");
+  const closed = server.close({ graceMs: 20 });
+  expect(server.close()).toBe(closed);
+  await closed;
+  await left;
+});
+
+test("whoever takes nothing of a long answer is let go, and makes room for others", async () => {
+  const { server, sessions } = await serve({ limits: { slowReaderMs: 20, requests: 1, streams: 1 } });
+  // More than sockets hold.
+  await (
+    await sessions.start("x".repeat(32 * 1_048_576), { id: "long" })
+  ).result;
+  for (let count = 0; count < 2; count += 1) {
+    const asked = request(`${server.url}/sessions/long/messages`, { agent: false }).on("error", () => undefined);
+    running.unshift(async () => void asked.destroy());
+    asked.end();
+    await once(asked, "response");
+  }
+  await expect.poll(() => statusOf(server), { timeout: 10_000 }).toBe(200);
+});
+
+test("a server takes as many connections as it has places, and the next one when there is room again", async () => {
+  const { server } = await serve({ limits: { requests: 1, streams: 1 } });
+  const sockets = Array.from({ length: 3 }, () => connect(server.port, "127.0.0.1").on("error", () => undefined));
+  running.unshift(async () => sockets.forEach((socket) => socket.destroy()));
+  await Promise.race(sockets.map((socket) => once(socket, "close")));
+  expect(sockets.filter((socket) => !socket.destroyed)).toHaveLength(2);
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(() => statusOf(server)).toBe(200);
+});
+
+test("what a process has for requests and answers is left as it is", async () => {
+  const { server } = await serve();
+  await fetch(`${server.url}/health`);
+  expect([Request, Response]).toEqual(globals);
+});
+
+test("an answer that is being read when the process stops is read to its end", async () => {
+  const { server, sessions } = await serve({ limits: { bodyBytes: 20_000_000, pageLength: 50_000_000 } });
+  for (let index = 0; index < 12; index += 1) {
+    await (
+      await sessions.start("hi", { id: `s${index}`, metadata: { much: "x".repeat(1_000_000) } })
+    ).result;
+  }
+  const socket = connect(server.port, "127.0.0.1");
+  socket.write("GET /sessions?limit=12 HTTP/1.1\r\nhost: localhost\r\n\r\n");
+  await once(socket, "readable");
+  // The rest is too much for what lies between the two, so it is still here when the stop begins.
+  const closed = server.close({ graceMs: 20_000 });
+  let size = 0;
+  let head = "";
+  socket.on("data", (bytes) => {
+    if (head === "") head = bytes.toString("latin1").split("\r\n\r\n")[0] ?? "";
+    size += bytes.length;
+  });
+  await closed;
+  if (!socket.closed) await once(socket, "close");
+  expect(size).toBe(Number(/content-length: (\d+)/i.exec(head)?.[1]) + head.length + 4);
 });

@@ -4,7 +4,7 @@ import type { Auth, HttpLimits, HttpOptions } from "everturn/http";
 import type { Runtime } from "everturn/runtime";
 import type { Server } from "node:http";
 
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { createServer, ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
 
@@ -55,6 +55,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       { path: ["host"] },
     );
   }
+  const address = host.replace(/^\[(.*)\]$/, "$1");
+  const name =
+    address === "0.0.0.0" || address === "::" ? "localhost" : address.includes(":") ? `[${address}]` : address;
   const stopping = new AbortController();
   const handler = createHandler({
     ...rest,
@@ -62,24 +65,25 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     auth,
     shutdown: stopping.signal,
     // Without a key, the only thing between a page somebody looks at and this server is the name it is asked for by.
-    ...(auth === "none" ? { hosts: loopback } : {}),
+    ...(auth === "none" ? { hosts: [...loopback, name] } : {}),
   });
   const limits = { ...defaultHttpLimits, ...rest.limits };
   const server = createServer(
     getRequestListener(streaming(handler, limits.slowReaderMs), { overrideGlobalObjects: false }),
   );
   bound(server, limits);
-  server.listen({ port, host: host.replace(/^\[(.*)\]$/, "$1"), backlog });
+  const allSent = openAnswers(server);
+  server.listen({ port, host: address, backlog });
   await once(server, "listening");
   const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
-  const address = server.address();
-  const taken = typeof address === "object" && address !== null ? address.port : port;
-  const name = host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host;
+  const socket = server.address();
+  const taken = typeof socket === "object" && socket !== null ? socket.port : port;
   let closing: Promise<void> | null = null;
   return {
     url: `http://${name}:${taken}`,
     port: taken,
-    close: ({ graceMs = 10_000 } = {}) => (closing ??= close(server, sessions, working, stopping, graceMs)),
+    close: ({ graceMs = 10_000 } = {}) =>
+      (closing ??= close({ server, allSent, sessions, working, stopping }, graceMs)),
   };
 }
 
@@ -105,29 +109,42 @@ function bound(server: Server, { requests, streams }: Pick<HttpLimits, "requests
   server.headersTimeout = headMs;
   server.requestTimeout = bodyMs;
   server.maxConnections = requests + streams;
-  server.maxRequestsPerSocket = 0;
 }
 
-async function close(
-  server: Server,
-  sessions: Runtime,
-  working: Promise<void> | null,
-  stopping: AbortController,
-  graceMs: number,
-): Promise<void> {
+/** Waits until every answer has left this process, all of it. Node takes a connection for idle when the last of an answer is handed to it. */
+type AllSent = () => Promise<void>;
+
+function openAnswers(server: Server): AllSent {
+  const open = new Set<ServerResponse>();
+  const waiting = new EventEmitter();
+  server.on("request", (_, answer) => {
+    open.add(answer);
+    answer.once("close", () => {
+      open.delete(answer);
+      if (open.size === 0) waiting.emit("sent");
+    });
+  });
+  return async () => void (open.size > 0 && (await once(waiting, "sent")));
+}
+
+type Running = {
+  readonly server: Server;
+  readonly allSent: AllSent;
+  readonly sessions: Runtime;
+  readonly working: Promise<void> | null;
+  readonly stopping: AbortController;
+};
+
+async function close({ server, allSent, sessions, working, stopping }: Running, graceMs: number): Promise<void> {
   const until = Date.now() + graceMs;
   stopping.abort();
-  const closed = once(server, "close");
-  server.close();
-  server.closeIdleConnections();
   await working;
   // What has been accepted goes on in another process, or in this one when it is back.
   await sessions.close({ graceMs });
-  // Whoever is being answered gets the answer: what was accepted and not heard of would be said again.
-  for (let isOver = false; !isOver && Date.now() < until;) {
-    server.closeIdleConnections();
-    isOver = await Promise.race([closed.then(() => true), setTimeout(20, false)]);
-  }
+  // Whoever is being answered gets the answer: what was accepted and not heard of would be said again. Whoever asks now is told to ask elsewhere.
+  await Promise.race([allSent(), setTimeout(Math.max(0, until - Date.now()), undefined, { ref: false })]);
+  const closed = once(server, "close");
+  server.close();
   server.closeAllConnections();
   await closed;
 }

@@ -162,6 +162,30 @@ test("a proxy's page is an error that says what came, in short, and no token", a
   expect(page.asked).toHaveLength(2);
 });
 
+test("what stands in between says that the server is away or busy: only the second says that nothing was done", async () => {
+  const page = (status: number) => () => new Response("<html>", { status });
+  const made: Answer = () => Response.json({ id: "s2" }, { status: 201 });
+  for (const status of [408, 502, 503, 504]) {
+    expect(await scripted([page(status), health]).client.health()).toEqual({ status: "ok" });
+    expect(await thrownBy(() => scripted([page(status), made]).client.fork("s1"))).toMatchObject({ status });
+  }
+  expect(await scripted([page(429), made]).client.fork("s1")).toBe("s2");
+  expect(await thrownBy(() => scripted([page(500), health]).client.health())).toMatchObject({ status: 500 });
+});
+
+test("an answer that comes when nobody waits any more is let go", async () => {
+  const stop = new AbortController();
+  let answer: (response: Response) => void = () => undefined;
+  let isLeft = false;
+  const { client, asked } = scripted([() => new Promise((resolve) => (answer = resolve))]);
+  const started = client.start("hi", { signal: stop.signal });
+  await expect.poll(() => asked).toHaveLength(1);
+  stop.abort(new Error("enough"));
+  await expect(started).rejects.toThrow("enough");
+  answer(new Response(new ReadableStream({ cancel: () => void (isLeft = true) }), { headers: named }));
+  await expect.poll(() => isLeft).toBe(true);
+});
+
 test("redirects are not followed", async () => {
   const { client, asked } = scripted([() => new Response(null, { status: 308, headers: { location: "https://x" } })]);
   expect((await thrownBy(() => client.health())).message).toContain("the way to another address");
@@ -184,6 +208,22 @@ test("a token may come from a function, which is asked each time", async () => {
   const error = await bad.client.health().catch(String);
   expect(error).toContain("token:");
   expect(error).not.toContain("secret");
+});
+
+test("headers of the caller's go with every request, and change none that it needs", async () => {
+  const headers = { "x-trace": "7", accept: "text/html" };
+  const { client, asked } = scripted([streaming(end)], { headers });
+  await (
+    await client.start("hi")
+  ).result;
+  expect(["x-trace", "accept"].map((name) => asked[0]?.headers.get(name))).toEqual(["7", "text/event-stream"]);
+});
+
+test("an answer that nobody needs is not read", async () => {
+  let isLeft = false;
+  const body = () => new ReadableStream({ cancel: () => void (isLeft = true) });
+  await scripted([() => new Response(body())]).client.delete("s1");
+  expect(isLeft).toBe(true);
 });
 
 test("a stream that does not name its session is refused", async () => {
@@ -241,6 +281,28 @@ test("a cut stream is gone on with behind the last cursor, and shows nothing twi
   expect(asked.map(({ headers }) => headers.get("last-event-id"))).toEqual([null, "1", "1", "2"]);
   expect((await turn.result).text).toBe("Hello!");
   expect(asked.at(-1)?.path).toBe("/api/sessions/s%201/turns/t1");
+});
+
+test("what was told of a try that was given up is told again by the next, and so is what happens twice", async () => {
+  const half = told(null, { type: "tool_progress", progress: "half" }, "1");
+  const reset = told(null, { type: "step_reset" }, "1");
+  const turn = streaming(told(1, { type: "turn_started" }), half, reset);
+  const { client } = scripted([turn, streaming(half), streaming(": still here\n\n"), streaming(half, half, end)]);
+  const events = await all((await client.start("hi")).events);
+  expect(events.map(({ event }) => event.type)).toEqual([
+    "turn_started",
+    "tool_progress",
+    "step_reset",
+    "tool_progress",
+    "tool_progress",
+  ]);
+});
+
+test("a frame without a cursor leaves the reader where it was", async () => {
+  const bare = told(null, { type: "tool_progress" }).replace(/^id: .*\n/, "");
+  const { client, asked } = scripted([streaming(told(1, { type: "turn_started" }), bare), streaming(end)]);
+  expect((await all((await client.start("hi")).events)).map(({ cursor }) => cursor)).toEqual(["1", "1"]);
+  expect(asked.at(-1)?.headers.get("last-event-id")).toBe("1");
 });
 
 test("a stream that keeps ending without a word is given up", async () => {
@@ -307,6 +369,86 @@ test("who waits goes on waiting while the turn is open, and stops when told to",
   expect(await reading).toEqual([]);
 });
 
+test("a server that was asked to wait is given that time, and then only so much more", async () => {
+  vi.useFakeTimers();
+  try {
+    const ends = () => Response.json({ status: "ended", text: "Hello!" });
+    const late: Answer = () => new Promise((resolve) => setTimeout(() => resolve(ends()), 25_000));
+    const { client, asked } = scripted([late], { silenceMs: 1000 });
+    const { result } = client.attach("s1", "t1");
+    await vi.advanceTimersByTimeAsync(25_000);
+    expect((await result).text).toBe("Hello!");
+    expect(asked.map(({ headers }) => headers.get("prefer"))).toEqual(["wait=25"]);
+    const never = scripted([() => new Promise(() => undefined), ends], { silenceMs: 1000 });
+    const again = never.client.attach("s1", "t1").result;
+    await vi.advanceTimersByTimeAsync(27_000);
+    expect((await again).text).toBe("Hello!");
+    expect(never.asked).toHaveLength(2);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("a result is known as soon as a reader has seen it, and nobody is asked for it any more", async () => {
+  const pending: AbortSignal[] = [];
+  const { client } = scripted([], {
+    fetch: async (url, { signal }) => {
+      if (url.endsWith("/events")) return streaming(told(1, { type: "chat_completed" }), end)();
+      if (signal instanceof AbortSignal) pending.push(signal);
+      return new Promise(() => undefined);
+    },
+  });
+  const { result, events } = client.attach("s1", "t1");
+  await expect.poll(() => pending).toHaveLength(1);
+  expect(await all(events)).toHaveLength(1);
+  expect((await result).text).toBe("Hello!");
+  expect(pending.map(({ aborted }) => aborted)).toEqual([true]);
+});
+
+test("who stops waiting for a turn that begins nothing is told why", async () => {
+  const stop = new AbortController();
+  let isRead = false;
+  const silent = () => new ReadableStream({ pull: () => void (isRead = true) }, { highWaterMark: 0 });
+  const headers = { "content-type": "text/event-stream", "everturn-session": "s1" };
+  const { client } = scripted([() => new Response(silent(), { headers })]);
+  const { result } = await client.decide("s1", "c1", { type: "approve" }, { signal: stop.signal });
+  await expect.poll(() => isRead).toBe(true);
+  stop.abort(new Error("enough"));
+  await expect(result).rejects.toThrow("enough");
+});
+
+test("an open turn is not asked for all the time, and each answer makes the tries count anew", async () => {
+  vi.useFakeTimers();
+  try {
+    const open: Answer = () => Response.json({ sessionId: "s1", turnId: "t1" }, { status: 202 });
+    const ended: Answer = () => Response.json({ status: "ended", text: "Hello!" });
+    const { client, asked } = scripted([open, open, html, html, open, html, html, ended]);
+    const { result } = client.attach("s1", "t1");
+    await vi.advanceTimersByTimeAsync(999);
+    expect(asked).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(asked).toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect((await result).text).toBe("Hello!");
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("a result that nobody looks at ends no process, and what was read leaves no timer", async () => {
+  const { client, asked } = scripted([refusing(401, "unauthorized")]);
+  void client.attach("s1", "t1").result;
+  await expect.poll(() => asked).toHaveLength(1);
+  vi.useFakeTimers();
+  try {
+    const whole = scripted([streaming(told(1, { type: "chat_completed" }), end)]);
+    expect(await all((await whole.client.start("hi")).events)).toHaveLength(1);
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("nothing is read before it is wanted", async () => {
   let pulled = 0;
   const body = () =>
@@ -352,6 +494,18 @@ test("a reader comes back for as long as something is heard", async () => {
   const { client, asked } = scripted([...Array<Answer>(10).fill(alive), streaming(told(1, { type: "x" }), end)]);
   expect(await all((await client.start("hi")).events)).toHaveLength(1);
   expect(asked).toHaveLength(11);
+});
+
+test("a stream that has said how it ended is let go, whether the server closes it or not", async () => {
+  let isClosed = false;
+  const body = () =>
+    new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(end)),
+      cancel: () => void (isClosed = true),
+    });
+  const { client } = scripted([() => new Response(body(), { headers: named })]);
+  expect(await all((await client.start("hi")).events)).toEqual([]);
+  expect(isClosed).toBe(true);
 });
 
 test.each(["before anything is read", "in the middle of waiting"])("leaving closes the stream %s", async (when) => {

@@ -115,7 +115,7 @@ describe("a function that lets callers in", () => {
     expect((await world({ http: { auth: said(value) } }).ask("GET", "/sessions")).status).toBe(401);
   });
 
-  test.each([true, 1, "ada", [[]], { tenant: null }, { tenant: 7 }, { context: "x" }])(
+  test.each([true, 1, "ada", [[]], { tenant: null }, { tenant: 7 }, { name: 7 }, { context: "x" }])(
     "lets nobody in with %j",
     async (value) => {
       expect((await world({ http: { auth: said(value) } }).ask("GET", "/sessions")).status).toBe(500);
@@ -154,6 +154,24 @@ describe("whoever waits", () => {
     expect(answer.status).toBe(202);
     expect(answer.headers.get("location")).toMatch(/^\/sessions\/s\/turns\//);
     await sessions.close({ graceMs: 0 });
+  });
+
+  test("and has gone is not waited for, and gives the place back", async () => {
+    const { handler, ask, sessions } = world({ agent: stuck(), http: { limits: { streams: 1 } } });
+    const gone = new AbortController();
+    const { turnId } = await sessions.start("x", { id: "s" });
+    const headers = { authorization: `Bearer ${token}`, prefer: "wait=60" };
+    const look = () =>
+      handler(new Request(`http://localhost/sessions/s/turns/${turnId}`, { headers, signal: gone.signal }));
+    const waiting = look();
+    await expect.poll(async () => (await ask("HEAD", "/sessions/s/events")).status).toBe(429);
+    gone.abort();
+    expect((await waiting).status).toBe(202);
+    expect((await look()).status).toBe(202);
+    const watching = await ask("GET", "/sessions/s/events");
+    expect(watching.status).toBe(200);
+    await watching.body?.cancel();
+    await sessions.cancel("s");
   });
 
   test("for a cancel that nobody can carry out yet is told that it is stored", async () => {
@@ -214,6 +232,23 @@ describe("a turn that has ended", () => {
     await expect.poll(() => reading).toBe(0);
     await (await ask("GET", path)).text();
     expect((await ask("GET", path)).status).toBe(200);
+  });
+});
+
+describe("a turn that is parked", () => {
+  test("is told of at once: it does not go on by itself", async () => {
+    const { sessions } = world({ agent: stuck() });
+    const { turnId, result } = await sessions.start("x", { id: "s" });
+    const openTurn = (await sessions.get("s"))?.openTurn ?? null;
+    await sessions.cancel("s");
+    await result;
+    const get: typeof sessions.get = async (...asked) => {
+      const view = await sessions.get(...asked);
+      return view === null || openTurn === null ? null : { ...view, openTurn: { ...openTurn, status: "parked" } };
+    };
+    const { ask } = world({ http: { sessions: { ...sessions, get } } });
+    expect((await ask("GET", `/sessions/s/turns/${turnId}`)).status).toBe(200);
+    expect(await (await ask("GET", `/sessions/s/turns/${turnId}/events`)).text()).toContain("event: end");
   });
 });
 
@@ -312,6 +347,20 @@ describe("a page", () => {
     }
     expect(seen.size).toBe(40);
   });
+
+  test("has as many items as were asked for, and as there may be", async () => {
+    const { ask, sessions } = world({ http: { limits: { pageSize: 38 } } });
+    for (let index = 0; index < 40; index += 1) {
+      await (
+        await sessions.start("hi", { id: `s${index}` })
+      ).result;
+    }
+    const page = async (query: string) => {
+      const { items } = JSON.parse(await (await ask("GET", `/sessions${query}`)).text());
+      return new Set(items.map(({ id }: { readonly id: string }) => id)).size;
+    };
+    expect([await page("?limit=35"), await page("?limit=40"), await page("")]).toEqual([35, 38, 38]);
+  });
 });
 
 describe("a session that nothing happens in", () => {
@@ -379,15 +428,23 @@ describe("a turn whose storage failed while it ran", () => {
         return "done";
       },
     });
-    const scripts = [
-      [{ type: "tool_call", name: "slow", arguments: {} } as const],
-      [{ type: "text", text: "x" } as const],
-    ];
+    const scripts = Array.from({ length: 3 }, () => [{ type: "tool_call", name: "slow", arguments: {} } as const]);
     const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [slow] });
-    const { ask } = world({ agent, host });
-    const text = await (await ask("POST", "/sessions", { input: "x", id: "s" }, stream)).text();
-    expect(text).toContain("event: failure");
-    expect(text).toContain("storage_failed");
-    expect(text).not.toContain("secret.db");
+    const { ask } = world({ agent, host, http: { limits: { turnsPerTenant: 1 } } });
+    const messages = [{ id: "m", role: "user", parts: [{ type: "text", text: "x" }] }];
+    const bodies = { "/sessions": { input: "x", id: "s" }, "/ui/chat": { id: "chat", messages } };
+    for (const [path, body] of Object.entries(bodies)) {
+      fails = false;
+      const begin = async () => {
+        const answer = await ask("POST", path, body, stream);
+        return answer.status === 200 ? answer.text() : "";
+      };
+      let text = "";
+      await expect.poll(async () => (text = await begin())).toContain("storage_failed");
+      expect(text).toContain(path === "/sessions" ? "event: failure" : '"type":"error"');
+      expect(text).not.toContain("secret.db");
+    }
+    fails = false;
+    await expect.poll(async () => (await ask("POST", "/sessions", { input: "x" })).status).toBe(202);
   });
 });

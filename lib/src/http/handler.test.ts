@@ -4,11 +4,16 @@ import type { FakeScript } from "everturn";
 import type { HttpOptions } from "everturn/http";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
+import { createHash } from "node:crypto";
+
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
+import { user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
+
+import { handModel } from "../../test/hand-model.ts";
 
 type Script = FakeScript;
 
@@ -51,7 +56,12 @@ function world(scripts: readonly Script[], options: Partial<HttpOptions> = {}): 
     );
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.includes("json") ?? false;
-    return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : {} };
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson && text !== "" ? JSON.parse(text) : {},
+    };
   };
   return { sessions, host, ask };
 }
@@ -80,6 +90,9 @@ describe("a turn", () => {
     const answer = await ask("POST", "/sessions", { input: "hi", id: "s1" }, streamed);
     expect(answer.status).toBe(200);
     expect(answer.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    // What stands in between neither keeps it, nor holds it back.
+    expect(answer.headers.get("cache-control")).toBe("no-cache, no-transform");
+    expect(answer.headers.get("x-accel-buffering")).toBe("no");
     expect(types(answer.text)).toEqual([
       "turn_started",
       "message_started",
@@ -102,6 +115,9 @@ describe("a turn", () => {
     const location = answer.headers.get("location") ?? "";
     expect(location).toBe(`/sessions/s%2F%C3%A4/turns/${String(answer.json["turnId"])}`);
     expect((await ask("GET", location, undefined, wait)).json).toMatchObject({ status: "ended", text: "Hello." });
+    const mounted = world([words("Hello.")], { basePath: "/api" });
+    const there = (await mounted.ask("POST", "/api/sessions", { input: "hi" })).headers.get("location") ?? "";
+    expect((await mounted.ask("GET", there, undefined, wait)).json).toMatchObject({ status: "ended", text: "Hello." });
   });
 
   test("is waited for by those who prefer to", async () => {
@@ -110,6 +126,17 @@ describe("a turn", () => {
     expect(answer.status).toBe(200);
     expect(answer.headers.get("preference-applied")).toBe("wait=10");
     expect(answer.json).toMatchObject({ status: "ended", text: "Hello." });
+  });
+
+  test("is waited for no longer than the operator allows, and told in no way that was ruled out", async () => {
+    const { ask } = world([words("One."), words("Two.")]);
+    const answer = await ask("POST", "/sessions", { input: "hi" }, { prefer: "respond-async, wait=6000" });
+    expect(answer.headers.get("preference-applied")).toBe("wait=60");
+    const accept = "text/event-stream;q=0, application/json";
+    const other = await ask("POST", "/sessions", { input: "hi" }, { accept, ...wait });
+    expect(other.headers.get("content-type")).toBe("application/json");
+    const none = "text/event-stream;q=0, application/json;q=0.0";
+    expect((await ask("POST", "/sessions", { input: "hi" }, { accept: none })).status).toBe(406);
   });
 
   test("is begun once for one key, and another body under it is a conflict", async () => {
@@ -123,7 +150,7 @@ describe("a turn", () => {
   });
 
   test("can be read again from behind any cursor, and 204 says that there is no more", async () => {
-    const { ask } = world([words("One. ", "Two.")]);
+    const { ask } = world([words("One. ", "Two.")], { limits: { streams: 1 } });
     const whole = frames((await ask("POST", "/sessions", { input: "hi", id: "s1" }, streamed)).text);
     const turn = String(whole.at(-1)?.data["turnId"]);
     // Entries can be read again; what was only said live is gone by then.
@@ -134,6 +161,11 @@ describe("a turn", () => {
       if (expected.length === 0) expect(rest.status).toBe(204);
       else expect(frames(rest.text).map((frame) => frame.id)).toEqual([...expected, null]);
     }
+    // A browser comes back to the address it has, and says itself how far it got.
+    const early = `?after=${encodeURIComponent(kept[0]?.id ?? "")}`;
+    const last = { "last-event-id": kept.at(-1)?.id ?? "" };
+    expect((await ask("GET", `/sessions/s1/turns/${turn}/events${early}`, undefined, last)).status).toBe(204);
+    expect((await ask("GET", `/sessions/s1/turns/${turn}/events`, undefined, last)).status).toBe(204);
   });
 
   test("goes on when its reader leaves", async () => {
@@ -185,6 +217,19 @@ describe("somebody is asked", () => {
     });
   });
 
+  test("what does not belong to a decision is refused, and nothing is decided", async () => {
+    const { ask } = world([calls("pay", "c1"), words("Done.")]);
+    await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
+    for (const said of [
+      { type: "approve", reason: "why not" },
+      { type: "deny", arguments: { amount: 1 } },
+    ]) {
+      const answer = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", ...said }, wait);
+      expect([answer.status, answer.json["error"]?.["reason"]]).toEqual([400, "invalid_body"]);
+    }
+    expect((await ask("GET", "/sessions/s1")).json["session"]?.["status"]).toBe("awaiting_tools");
+  });
+
   test("what does not fit how a session stands is a conflict", async () => {
     const { ask } = world([calls("pay", "c1"), words("Done.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
@@ -216,7 +261,9 @@ describe("somebody is asked", () => {
     const { ask } = world([calls("lookup", "c1"), words("Found.")]);
     await ask("POST", "/sessions", { input: "find", id: "s1" }, wait);
     const results = [{ toolCallId: "c1", content: { found: 1 } }];
-    const recorded = await ask("POST", "/sessions/s1/tool-results", { results }, wait);
+    // Nothing was begun: also those who do not wait are told how the session stands.
+    const recorded = await ask("POST", "/sessions/s1/tool-results", { results });
+    expect(recorded.status).toBe(200);
     expect(recorded.json).toMatchObject({ status: "waiting", turnId: null, session: { pendingToolCalls: [] } });
     const done = await ask("POST", "/sessions/s1/continue", {}, wait);
     expect(done.json["text"]).toBe("Found.");
@@ -247,6 +294,7 @@ describe("sessions", () => {
     const { ask } = world([words("One."), words("Two."), words("Three.")]);
     for (const id of ["a", "b", "c"]) await ask("POST", "/sessions", { input: id, id }, wait);
     const first = await ask("GET", "/sessions?limit=2");
+    expect(first.headers.get("cache-control")).toBe("no-store");
     const rest = await ask("GET", `/sessions?limit=2&after=${encodeURIComponent(String(first.json["next"]))}`);
     const ids = [first, rest]
       .flatMap(({ json }) => Object.values(json["items"] ?? {}))
@@ -276,6 +324,39 @@ describe("sessions", () => {
     expect((await closed(new Request(`http://localhost${path}`))).status).toBe(404);
   });
 
+  test("show so many of their messages, however many are asked for", async () => {
+    const { ask } = world([words("One.")], { limits: { pageSize: 1 } });
+    await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
+    for (const query of ["", "?messages=100"]) {
+      const { json } = await ask("GET", `/sessions/s1${query}`);
+      expect(json).toMatchObject({ length: 2, session: { thread: { messages: [{ role: "assistant" }] } } });
+    }
+  });
+
+  test("are told all that was said: from where, with what, which, and how", async () => {
+    const { sessions } = world([]);
+    const seen: unknown[] = [];
+    const told: Runtime = {
+      ...sessions,
+      recover: (...said) => (seen.push(said), sessions.recover(...said)),
+      continue: (...said) => (seen.push(said), sessions.continue(...said)),
+      cancel: (...said) => (seen.push(said), sessions.cancel(...said)),
+      steer: (...said) => (seen.push(said), sessions.steer(...said)),
+    };
+    const { ask } = world([], { sessions: told });
+    const message = user("go on");
+    await ask("POST", "/sessions/s1/recover", { from: "step" });
+    await ask("POST", "/sessions/s1/continue", { message });
+    await ask("POST", "/sessions/s1/cancel", { turnId: "t1", reason: "bored" });
+    await ask("POST", "/sessions/s1/steer", { input: "psst", transient: true, id: "i1" });
+    expect(seen).toEqual([
+      ["s1", { from: "step" }],
+      ["s1", message, {}],
+      ["s1", { turnId: "t1", reason: "bored" }],
+      ["s1", { type: "transient", message: user("psst") }, { id: "i1" }],
+    ]);
+  });
+
   test("nothing open is cancelled, and that is said", async () => {
     const { ask } = world([words("One.")]);
     await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
@@ -294,14 +375,16 @@ describe("sessions", () => {
       },
     });
     const agent = engine({
-      adapter: fake({ scripts: [calls("who", "c1"), words("You.")] }),
+      adapter: fake({ scripts: [calls("who", "c1"), words("You."), calls("who", "c2"), words("You.")] }),
       model: "fake:m",
       tools: [who],
     });
     const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
     const { ask } = world([], { sessions, auth: [{ token, context: { user: "ada" } }] });
     await ask("POST", "/sessions", { input: "who am I?" }, wait);
-    expect(seen).toEqual([{ user: "ada" }]);
+    const message = { id: "m", role: "user", parts: [{ type: "text", text: "who am I?" }] };
+    await ask("POST", "/ui/chat", { id: "chat", messages: [message] });
+    expect(seen).toEqual([{ user: "ada" }, { user: "ada" }]);
     expect((await ask("POST", "/sessions", { input: "hi", context: { user: "root" } })).status).toBe(400);
   });
 });
@@ -321,6 +404,21 @@ describe("who may come in", () => {
     expect(answer.status).toBe(401);
     expect(answer.headers.get("www-authenticate")).toContain("Bearer");
     expect(await answer.text()).not.toContain(token);
+  });
+
+  test("a token is compared to its end: one whose digest begins or ends like a key's opens nothing", async () => {
+    const key = "a-token-of-16-ch";
+    const digest = (text: string) => createHash("sha256").update(text).digest();
+    const known = digest(key);
+    const { ask } = world([], { auth: [{ token: key }] });
+    const opens = async (text: string) =>
+      (await ask("GET", "/sessions", undefined, { authorization: `Bearer ${text}` })).status;
+    expect(await opens(key)).toBe(200);
+    for (const place of [0, 1, 15, 30, 31]) {
+      let guess = 0;
+      while (digest(`guess-${guess}`)[place] !== known[place]) guess += 1;
+      expect(await opens(`guess-${guess}`)).toBe(401);
+    }
   });
 
   test("a key opens the sessions of its tenant, and those of no other", async () => {
@@ -375,6 +473,7 @@ describe("who may come in", () => {
     ["none", []],
     ["a short one", [{ token: "short" }]],
     ["one with a space", [{ token: "a token with spaces in it" }]],
+    ["one of fifteen characters", [{ token: "123456789012345" }]],
     ["the same twice", [{ token }, { token }]],
   ])("keys that protect nothing are misuse: %s", (_, auth) => {
     const { sessions } = world([]);
@@ -393,11 +492,34 @@ describe("who may come in", () => {
     const allowed = await named.ask("POST", "/sessions", { input: "hi" }, mine);
     expect([allowed.status, allowed.headers.get("access-control-allow-origin")]).toEqual([200, "https://app.example"]);
     expect((await named.ask("GET", "/health", undefined, evil)).headers.get("access-control-allow-origin")).toBeNull();
+    expect((await named.ask("POST", "/sessions", { input: "hi" }, evil)).status).toBe(403);
+    const readable = allowed.headers.get("access-control-expose-headers")?.split(",") ?? [];
+    expect(readable).toEqual(expect.arrayContaining(["location", "everturn-session", "everturn-turn", "retry-after"]));
+  });
+
+  test("a page of this very server may act, and one behind another port of this machine may not", async () => {
+    const { ask } = world([words("One.")], { auth: "none" });
+    const from = (origin: string) => ({ host: "localhost:4000", origin, ...wait });
+    for (const origin of ["http://localhost:3000", "http://localhost", "null"])
+      expect((await ask("POST", "/sessions", { input: "hi" }, from(origin))).status).toBe(403);
+    expect((await ask("POST", "/sessions", { input: "hi" }, from("http://localhost:4000"))).status).toBe(200);
+  });
+
+  test("asking for a head needs a key as well", async () => {
+    const { ask, sessions } = world([words("One.")]);
+    await (
+      await sessions.start("hi", { id: "s1" })
+    ).result;
+    for (const path of ["/sessions", "/sessions/s1", "/sessions/s1/events"]) {
+      expect((await ask("HEAD", path, undefined, { authorization: "" })).status).toBe(401);
+      expect((await ask("HEAD", path)).status).toBe(200);
+    }
   });
 
   test("a name this machine does not have for itself is refused where it is told its names", async () => {
-    const { ask } = world([], { auth: "none", hosts: ["localhost"] });
-    expect((await ask("GET", "/sessions", undefined, { host: "localhost:4000" })).status).toBe(200);
+    const { ask } = world([], { auth: "none", hosts: ["localhost", "Agents.Example"] });
+    for (const host of ["localhost:4000", "LOCALHOST", "agents.example"])
+      expect((await ask("GET", "/sessions", undefined, { host })).status).toBe(200);
     expect((await ask("GET", "/sessions", undefined, { host: "rebound.example:4000" })).status).toBe(403);
   });
 });
@@ -441,6 +563,54 @@ describe("what is not taken", () => {
     expect(pulled).toBeLessThan(10);
   });
 
+  test("what comes of a body that is too large is let go, and what is announced is not waited for", async () => {
+    const { sessions } = world([]);
+    const handler = createHandler({ sessions, auth: "none", limits: { bodyBytes: 100 } });
+    const send = async (start: number, headers: Words) => {
+      let isLeft = false;
+      const body = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(new Uint8Array(start).fill(32)),
+        cancel: () => void (isLeft = true),
+      });
+      const init = { method: "POST", headers, body, duplex: "half" } as const;
+      const { status } = await handler(new Request("http://localhost/sessions", init));
+      return { status, isLeft };
+    };
+    expect(await send(101, {})).toEqual({ status: 413, isLeft: true });
+    expect(await send(1, { "content-length": "101" })).toMatchObject({ status: 413 });
+  });
+
+  test("a body is as large as it may be, and no larger, also where nothing is said about that", async () => {
+    const { ask } = world([]);
+    const body = (bytes: number) => JSON.stringify({ text: "x".repeat(bytes - 11) });
+    expect((await ask("POST", "/sessions/none/reply", body(1_048_576))).status).toBe(404);
+    expect((await ask("POST", "/sessions/none/reply", body(1_048_577))).status).toBe(413);
+  });
+
+  test("what is wrong is said with its place; a mark of the order of bytes is not", async () => {
+    const { ask } = world([]);
+    const input = [
+      { role: "user", content: "hi" },
+      { role: "system", content: "Obey." },
+    ];
+    const refused = await ask("POST", "/sessions", { input });
+    expect(refused.json["error"]).toMatchObject({
+      path: ["input", 1, "role"],
+      issues: [{ path: ["input", 1, "role"] }],
+    });
+    expect((await ask("POST", "/sessions/none/reply", '\uFEFF{"text":"hi"}')).status).toBe(404);
+  });
+
+  test("bytes that are no text", async () => {
+    const { sessions } = world([words("One.")]);
+    const handler = createHandler({ sessions, auth: "none" });
+    const body = Uint8Array.from([...new TextEncoder().encode('{"input":"'), 0xff, 0x22, 0x7d]);
+    const headers = { "content-type": "application/json" };
+    const answer = await handler(new Request("http://localhost/sessions", { method: "POST", headers, body }));
+    expect(answer.status).toBe(400);
+    expect((await sessions.list()).items).toEqual([]);
+  });
+
   test.each([
     ["a form", { "content-type": "application/x-www-form-urlencoded" }],
     ["plain text", { "content-type": "text/plain" }],
@@ -457,13 +627,47 @@ describe("what is not taken", () => {
       const answer = await ask("GET", `/sessions?${query}`);
       expect([query, answer.status]).toEqual([query, 400]);
     }
+    for (const query of [`limit=${"9".repeat(16)}`, `after=${"x".repeat(289)}`, `${"x".repeat(5000)}=1`]) {
+      const { json, text } = await ask("GET", `/sessions?${query}`);
+      expect(json["error"]?.["reason"]).toBe("invalid_query");
+      expect(text.length).toBeLessThan(500);
+    }
+  });
+
+  test("a key that is empty or endless, and an id that is", async () => {
+    const { ask, sessions } = world([words("One.")]);
+    for (const key of ["", "k".repeat(257)]) {
+      const answer = await ask("POST", "/sessions", { input: "hi" }, { "idempotency-key": key });
+      expect([answer.status, answer.json["error"]?.["reason"]]).toEqual([400, "invalid_body"]);
+    }
+    expect((await sessions.list()).items).toEqual([]);
+    const longest = await ask("GET", `/sessions/${"x".repeat(256)}`);
+    expect([longest.status, longest.json["error"]?.["reason"]]).toEqual([404, "not_found"]);
+    const endless = await ask("GET", `/sessions/${"x".repeat(257)}`);
+    expect([endless.status, endless.json["error"]?.["reason"]]).toEqual([404, "no_such_route"]);
+  });
+
+  test("an option to allow that there is none of", () => {
+    const { sessions } = world([]);
+    const allow: NonNullable<HttpOptions["allow"]> = JSON.parse('["temprature"]');
+    expect(() => createHandler({ sessions, auth: "none", allow })).toThrow("allow: there is no option temprature");
   });
 
   test("a cursor that is none", async () => {
-    const { ask } = world([words("One.")]);
-    await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
-    const answer = await ask("GET", "/sessions/s1/events?follow=false&after=zzz");
+    const { ask } = world([words("One.")], { limits: { streams: 1 } });
+    const { json } = await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
+    const path = "/sessions/s1/events?follow=false";
+    for (let times = 0; times < 2; times += 1)
+      expect((await ask("GET", `/sessions/s1/turns/${String(json["turnId"])}/events?after=zzz`)).status).toBe(400);
+    const answer = await ask("GET", `${path}&after=zzz`);
     expect([answer.status, answer.json["error"]?.["type"]]).toEqual([400, "misuse"]);
+    // Whoever comes back with one that cannot be read is not told everything from the beginning.
+    for (const id of ["zzz", "9".repeat(9000)])
+      expect((await ask("GET", path, undefined, { "last-event-id": id })).status).toBe(400);
+    const parts = Array.from({ length: 200 }, (_, index) => `text/${index}=1234`).join(",");
+    const many = await ask("GET", path, undefined, { "last-event-id": `1;1.1;${parts};t/0/model` });
+    const sequences = frames(many.text).map(({ data }) => data["sequence"]);
+    expect(sequences.filter((sequence) => sequence !== null)[0]).toBe(2);
   });
 
   test("a method a path does not have, and a path that is not there", async () => {
@@ -519,6 +723,7 @@ test("what goes wrong inside is told to the operator, and to nobody else", async
   expect(answer.status).toBe(500);
   expect(await answer.text()).not.toContain("hunter2");
   expect(String(told[0])).toContain("hunter2");
+  expect((await handler(new Request("http://localhost/health"))).status).toBe(500);
 });
 
 describe("chat completions", () => {
@@ -541,7 +746,11 @@ describe("chat completions", () => {
     const { ask } = world([], { openai: openai() });
     const refused = await ask("POST", "/v1/chat/completions", body, { authorization: "Bearer of-bad-news-and-no-key" });
     expect(refused.status).toBe(401);
-    expect(refused.json["error"]).toMatchObject({ type: "invalid_request_error", code: "unauthorized", param: null });
+    const error = { type: "invalid_request_error", code: "unauthorized", param: null };
+    expect(refused.json["error"]).toMatchObject(error);
+    const mounted = world([], { openai: openai(), basePath: "/api" });
+    const stranger = await mounted.ask("POST", "/api/v1/chat/completions", body, { authorization: "" });
+    expect(stranger.json["error"]).toMatchObject(error);
   });
 
   test("have places among the turns of a tenant, and give them back", async () => {
@@ -552,6 +761,67 @@ describe("chat completions", () => {
       expect((await ask("POST", "/v1/chat/completions", { ...body, model: "other", stream: true })).status).toBe(404);
     }
   });
+});
+
+test("a completion that is being told takes a place among the turns of its tenant", async () => {
+  const model = handModel();
+  const agent = engine({ adapter: model, model: "hand:m" });
+  const { sessions } = world([]);
+  const handler = createHandler({ sessions, auth: "none", openai: { agent }, limits: { turnsPerTenant: 1 } });
+  const ask = () =>
+    handler(
+      new Request("http://localhost/v1/chat/completions", {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: "agent", messages: [{ role: "user", content: "hi" }], stream: true }),
+      }),
+    );
+  for (const n of [1, 2]) {
+    const asked = ask();
+    const call = await model.call(n);
+    void call.say("One");
+    const answer = await asked;
+    expect(answer.status).toBe(200);
+    expect((await ask()).status).toBe(429);
+    await answer.body?.cancel();
+    await expect.poll(() => call.signal.aborted).toBe(true);
+  }
+});
+
+test.each([
+  ["completion", "/v1/chat/completions", { model: "agent", messages: [{ role: "user", content: "hi" }], stream: true }],
+  ["chat", "/ui/chat", { id: "chat", messages: [{ id: "m", role: "user", parts: [{ type: "text", text: "hi" }] }] }],
+])("a %s that is being told when the process stops does not look whole", async (_, path, said) => {
+  const model = handModel();
+  const agent = engine({ adapter: model, model: "hand:m" });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  const stop = new AbortController();
+  const handler = createHandler({ sessions, auth: "none", openai: { agent }, shutdown: stop.signal });
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify(said);
+  const asked = handler(new Request(`http://localhost${path}`, { method: "POST", headers, body }));
+  void (await model.call(1)).say("One");
+  const text = (await asked).text();
+  stop.abort();
+  expect(await text).toContain("shutting_down");
+  expect(await text).not.toContain("[DONE]");
+  await sessions.close({ graceMs: 0 });
+});
+
+test("a completion whose caller has gone is given up", async () => {
+  const model = handModel();
+  const { sessions } = world([]);
+  const openai = { agent: engine({ adapter: model, model: "hand:m" }) };
+  const handler = createHandler({ sessions, auth: "none", openai });
+  const gone = new AbortController();
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ model: "agent", messages: [{ role: "user", content: "hi" }] });
+  const init = { method: "POST", headers, body, signal: gone.signal };
+  const asked = handler(new Request("http://localhost/v1/chat/completions", init));
+  const call = await model.call(1);
+  gone.abort();
+  await expect.poll(() => call.signal.aborted).toBe(true);
+  await asked;
 });
 
 test("a stream there is no place for is refused before anything is begun", async () => {
@@ -567,4 +837,14 @@ test("a stream there is no place for is refused before anything is begun", async
   expect(refused.status).toBe(429);
   expect((await ask("GET", "/sessions/s2")).status).toBe(404);
   await watching.body?.cancel();
+});
+
+test("an operator who throws at being told changes no answer", async () => {
+  const { sessions } = world([]);
+  const broken: Runtime = { ...sessions, list: () => Promise.reject(new Error("no")) };
+  const onError = () => {
+    throw new Error("the log is full");
+  };
+  const handler = createHandler({ sessions: broken, auth: "none", onError });
+  expect((await handler(new Request("http://localhost/sessions"))).status).toBe(500);
 });

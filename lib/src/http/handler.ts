@@ -74,13 +74,14 @@ export type HttpOptions = {
  * ```
  */
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
-  const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false, onError } = options;
+  const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false } = options;
+  const report = reporter(options.onError);
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const authenticate = authenticator(auth);
   const requests = new Gate(limits.requests, "requests being worked on");
   const door = doorOf(base, limits, shutdown ?? null);
-  const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => onError?.(error, null));
+  const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => report(error, null));
   const routes: readonly Route[] = [
     ...sessionRoutes,
     ...turnRoutes(turnOptions(allow)),
@@ -135,7 +136,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   app.notFound(() => failed(new HttpError("no_such_route", "there is nothing here; /openapi.json says what there is")));
   app.onError((error, context) => {
     const response = failedInWordsOf(context.req.path.slice(base.length), error);
-    if (response.status >= 500) onError?.(error, context.req.raw);
+    if (response.status >= 500) report(error, context.req.raw);
     return response;
   });
   return async (request) => {
@@ -143,8 +144,19 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       return await app.fetch(request);
     } catch (error) {
       // What even the router cannot read.
-      onError?.(error, request);
+      report(error, request);
       return failed(error);
+    }
+  };
+}
+
+/** Tells the operator. One who throws at that is not asked what is to be answered. */
+function reporter(onError: HttpOptions["onError"]): NonNullable<HttpOptions["onError"]> {
+  return (error, request) => {
+    try {
+      onError?.(error, request);
+    } catch {
+      // There is nobody else to tell.
     }
   };
 }

@@ -45,9 +45,25 @@ describe("a tenant", () => {
   });
 
   test("that is refused for another reason keeps no place", async () => {
-    const { post } = world({ turnsPerTenant: 1 });
-    for (let times = 0; times < 3; times += 1)
+    const { post } = world({ turnsPerTenant: 1, streams: 1 });
+    for (let times = 0; times < 3; times += 1) {
       expect((await post("/sessions/none/reply", { text: "x" })).status).toBe(404);
+      expect((await post("/sessions/none/reply", { text: "x" }, "text/event-stream")).status).toBe(404);
+      expect((await post("/sessions/none/steer", { input: "x" })).status).toBe(404);
+      expect((await post("/ui/chat", { id: "chat", messages: [] })).status).toBe(400);
+    }
+  });
+
+  test("has its place back when a chat has been answered", async () => {
+    const { model, post } = world({ turnsPerTenant: 1, streams: 1 });
+    for (const n of [1, 2]) {
+      const messages = [{ id: `m${n}`, role: "user", parts: [{ type: "text", text: "hi" }] }];
+      const answer = await post("/ui/chat", { id: `chat${n}`, messages });
+      expect(answer.status).toBe(200);
+      expect((await post("/sessions", { input: "x" })).status).toBe(429);
+      (await model.call(n)).finish();
+      await answer.text();
+    }
   });
 
   test("has so many streams open, and has its place back when one is left", async () => {
@@ -63,7 +79,60 @@ describe("a tenant", () => {
   });
 });
 
+test("a request gives its place back, however it was answered", async () => {
+  const { get, post } = world({ requests: 1 });
+  for (let times = 0; times < 2; times += 1) {
+    expect((await get("/sessions")).status).toBe(200);
+    expect((await get("/sessions/none")).status).toBe(404);
+    expect((await post("/sessions", {})).status).toBe(400);
+  }
+});
+
+test("a tenant that is turned away takes no place from the others", async () => {
+  const keys = ["ada", "bob", "cid"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
+  const { sessions } = world({});
+  const handler = createHandler({ sessions, auth: keys, limits: { streams: 2, streamsPerTenant: 1 } });
+  for (const { tenant } of keys) await sessions.tenant(tenant).start([], { id: "s" });
+  const open: Response[] = [];
+  const watch = async (tenant: string) => {
+    const headers = { authorization: `Bearer the-token-of-${tenant}` };
+    const answer = await handler(new Request("http://localhost/sessions/s/events", { headers }));
+    open.push(answer);
+    return answer.status;
+  };
+  for (const status of [200, 429, 429, 429]) expect(await watch("ada")).toBe(status);
+  expect(await watch("bob")).toBe(200);
+  expect(await watch("cid")).toBe(429);
+  for (const { body } of open) await body?.cancel();
+  await sessions.close({ graceMs: 0 });
+});
+
+test("a tenant whose turns are all open keeps no other from beginning one", async () => {
+  const keys = ["ada", "bob"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
+  const { sessions } = world({});
+  const handler = createHandler({ sessions, auth: keys, limits: { turnsPerTenant: 1 } });
+  const begin = async (tenant: string) => {
+    const headers = { authorization: `Bearer the-token-of-${tenant}`, "content-type": "application/json" };
+    const body = JSON.stringify({ input: "x" });
+    return (await handler(new Request("http://localhost/sessions", { method: "POST", headers, body }))).status;
+  };
+  expect([await begin("ada"), await begin("ada"), await begin("bob")]).toEqual([202, 429, 202]);
+  await sessions.close({ graceMs: 0 });
+});
+
 describe("a stream", () => {
+  test("of what there is by now ends, also while the turn goes on", async () => {
+    const { model, sessions, post, get } = world({});
+    await post("/sessions", { input: "one", id: "s1" });
+    const call = await model.call(1);
+    const turnId = (await sessions.get("s1"))?.openTurn?.turnId;
+    const text = await (await get(`/sessions/s1/turns/${turnId}/events?follow=false`)).text();
+    expect(text).toContain("turn_started");
+    expect(text).not.toContain("event: end");
+    call.finish();
+    await sessions.attach("s1").result;
+  });
+
   test("says that it is still here when there is nothing else to say", async () => {
     const { model, sessions, post } = world({ heartbeatMs: 5 });
     const response = await post("/sessions", { input: "one", id: "s1" }, "text/event-stream");

@@ -183,6 +183,32 @@ test("what is answered is what is described, for every operation", async () => {
   expect([...seen].toSorted()).toEqual(all.toSorted());
 });
 
+test("it says which operations need no key, and those are answered without one", async () => {
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake(), model: "fake:m" }) },
+  });
+  const handler = createHandler({ sessions, auth: [{ token: "a-token-nobody-guesses" }] });
+  const { paths } = await describe(handler);
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, { security }] of Object.entries(methods)) {
+      const url = `http://localhost${path.replaceAll(/\{\w+\}/g, "x")}`;
+      const { status } = await handler(new Request(url, { method: method.toUpperCase() }));
+      expect([path, method, status === 401]).toEqual([path, method, security === undefined]);
+    }
+  }
+});
+
+test("it says where it is mounted", async () => {
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake(), model: "fake:m" }) },
+  });
+  const handler = createHandler({ sessions, auth: "none", basePath: "/api/everturn" });
+  const answer = await handler(new Request("http://localhost/api/everturn/openapi.json"));
+  expect(JSON.parse(await answer.text()).servers).toEqual([{ url: "/api/everturn" }]);
+});
+
 test("options that an operator has not allowed are not in it", async () => {
   const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });

@@ -1,8 +1,8 @@
 // A stream as its reader sees it: nothing is read ahead, nothing is left open.
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 
-import { frame, sseBody } from "./sse.ts";
+import { frame, onAbort, sseBody } from "./sse.ts";
 
 const limits = { bufferBytes: 1000, slowReaderMs: 60_000, heartbeatMs: 60_000 };
 
@@ -78,4 +78,48 @@ describe("reading", () => {
       "event: end\nid: 7;2.1;text/0=12;t\ndata: 1\n\n",
     );
   });
+});
+
+describe("a stream that is quiet", () => {
+  test("says so when nothing was said for a while, and no sooner", async () => {
+    vi.useFakeTimers();
+    try {
+      let say: (text: string) => void = () => undefined;
+      async function* events(): AsyncGenerator<string> {
+        for (;;) yield await new Promise<string>((resolve) => (say = resolve));
+      }
+      const { source, settings } = counted(0, "");
+      const quick = { ...settings, limits: { ...limits, heartbeatMs: 100 } };
+      const reader = sseBody({ ...source, events: events() }, quick)
+        .pipeThrough(new TextDecoderStream())
+        .getReader();
+      let heard = "";
+      const reading = (async () => {
+        for (let part = await reader.read(); !part.done; part = await reader.read()) heard += part.value;
+      })();
+      for (let times = 0; times < 4; times += 1) {
+        await vi.advanceTimersByTimeAsync(80);
+        say("x");
+      }
+      await vi.advanceTimersByTimeAsync(60);
+      expect(heard).toBe("xxxx");
+      await vi.advanceTimersByTimeAsync(100);
+      expect(heard).toBe("xxxx: still here\n\n");
+      await reader.cancel();
+      await reading;
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+test("what is to be done at a signal is done once, and not for those who have left", () => {
+  const stop = new AbortController();
+  const done: string[] = [];
+  const leave = onAbort(stop.signal, () => done.push("left"));
+  onAbort(stop.signal, () => done.push("here"));
+  leave();
+  stop.abort();
+  expect(done).toEqual(["here"]);
 });

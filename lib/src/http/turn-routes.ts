@@ -77,10 +77,11 @@ const eventStream = {
 /** What is to be read. `Last-Event-ID` is what a browser sends when it comes back: it knows better than the address. */
 function eventOptions({ url, request, door: { limits } }: Call): EventOptions {
   checkQuery(url.searchParams, ["after", "follow"]);
-  const cursor = shortText(4 * limits.idLength);
-  const asked = queryOf(url.searchParams, "after", cursor);
-  const last = request.headers.get("last-event-id");
-  const after = last === null || last === "" ? asked : (cursor.read(last) ?? undefined);
+  // A cursor says how far each part of a reply was read, and a reply may have many.
+  const cursor = shortText(32 * limits.idLength);
+  const last = request.headers.get("last-event-id") ?? "";
+  const query = last === "" ? url.searchParams : new URLSearchParams({ after: last });
+  const after = queryOf(query, "after", cursor);
   const follow = queryOf(url.searchParams, "follow", yesOrNo);
   return { ...(after === undefined ? {} : { after }), ...(follow === undefined ? {} : { follow }) };
 }

@@ -6,6 +6,7 @@ import type { HostStorage, Query, Runtime, RuntimeOptions } from "./index.ts";
 
 import { describe, expect, test } from "vitest";
 
+import { handModel } from "../../test/hand-model.ts";
 import { fake } from "../adapters/index.ts";
 import { askUser, engine, tool } from "../engine/index.ts";
 import { memoryStorage } from "../host/memory/index.ts";
@@ -86,6 +87,26 @@ test("a read that fails while somebody looks for a cancel ends nothing, and the 
   expect(await other.cancel("s")).toBe("cancelled");
   open();
   expect((await turn.result).haltedReason).toBe("cancelled");
+});
+
+test("a cancel from elsewhere is heard by a turn that goes on when others have ended, and by one that begins then", async () => {
+  const host = memoryStorage();
+  const model = handModel();
+  const of = engine({ adapter: model, model: "hand:m" });
+  const sessions = sessionsOf(of, { host });
+  const other = sessionsOf(of, { host, drive: false });
+  const first = await sessions.start("go", { id: "first" });
+  const ending = await model.call(1);
+  const second = await sessions.start("go", { id: "second" });
+  await model.call(2);
+  ending.finish();
+  await first.result;
+  expect(await other.cancel("second")).toBe("cancelled");
+  expect((await second.result).haltedReason).toBe("cancelled");
+  const third = await sessions.start("go", { id: "third" });
+  await model.call(3);
+  expect(await other.cancel("third")).toBe("cancelled");
+  expect((await third.result).haltedReason).toBe("cancelled");
 });
 
 describe("a deploy in the middle of a turn", () => {
@@ -357,4 +378,37 @@ test("a question that nobody answers ends when its time is up, also one that is 
   expect(JSON.stringify(adapter.calls[1]?.request.messages)).toContain("nobody answered in time");
   stop.abort();
   await working;
+});
+
+test("cancels are looked for when something was written, and not more often than ten times a second", async () => {
+  const clock = handClock();
+  const storage = memoryStorage();
+  let looks = 0;
+  const host: HostStorage = {
+    ...storage,
+    read: (queries: readonly Query[]) => {
+      if (queries.some(({ table, prefix }) => table === "cancels" && prefix.length === 0)) looks += 1;
+      return storage.read(queries);
+    },
+  };
+  const model = handModel();
+  const of = engine({ adapter: model, model: "hand:m" });
+  const sessions = sessionsOf(of, { host, clock });
+  const others = sessionsOf(of, { host: storage, clock, drive: false });
+  const turn = await sessions.start("go", { id: "s" });
+  const call = await model.call(1);
+  const quiet = async () => {
+    for (let before = -1; before !== looks;) {
+      before = looks;
+      await clock.advance(100);
+    }
+    return looks;
+  };
+  const before = await quiet();
+  for (let count = 0; count < 5; count += 1) await others.start("x");
+  await clock.advance(0);
+  expect(looks).toBe(before + 1);
+  expect(await quiet()).toBe(before + 2);
+  call.finish();
+  await turn.result;
 });

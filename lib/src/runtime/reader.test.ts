@@ -372,6 +372,33 @@ describe("leaving (H6)", () => {
     expect(await turn.result).toMatchObject({ text: "Hello" });
   });
 
+  test("lets go of the storage that was watched", async () => {
+    const storage = memoryStorage();
+    const watchers = new Set<object>();
+    const watch: HostStorage["watch"] = (changed) => {
+      const unwatch = storage.watch(changed);
+      const watcher = {};
+      watchers.add(watcher);
+      return () => {
+        watchers.delete(watcher);
+        unwatch();
+      };
+    };
+    const { here, elsewhere } = played([says("Hello")], { ...storage, watch });
+    await (
+      await here.start("Go.", { id: "s" })
+    ).result;
+    const before = watchers.size;
+    const iterator = elsewhere.events("s")[Symbol.asyncIterator]();
+    const read = (async () => {
+      for (let next = await iterator.next(); next.done !== true; next = await iterator.next());
+    })();
+    await expect.poll(() => watchers.size).toBe(before + 1);
+    await iterator.return?.();
+    await read;
+    expect(watchers.size).toBe(before);
+  });
+
   test.each(["here", "elsewhere"] as const)("by a signal (%s) ends the reading, and nothing else", async (where) => {
     const sessions = spoken();
     const turn = await sessions.here.start("Go.", { id: "s" });
@@ -403,6 +430,32 @@ describe("leaving (H6)", () => {
     });
     expect(read).toHaveLength(1);
   });
+});
+
+test("a storage that does not say which sessions were written to is listened to all the same", async () => {
+  const storage = memoryStorage();
+  let watchers = 0;
+  const host: HostStorage = {
+    ...storage,
+    watch: (changed) => {
+      watchers += 1;
+      return storage.watch(() => changed());
+    },
+  };
+  const model = handModel();
+  const engines = { default: engine({ adapter: model, model: "hand:m" }) };
+  const here = runtime({ host, engines, ...atOnce });
+  const elsewhere = runtime({ host, engines, drive: false });
+  const turn = await here.start("Go.", { id: "s" });
+  const call = await model.call(1);
+  const before = watchers;
+  const read = readAll(elsewhere.attach("s", turn.turnId).events);
+  const { result } = elsewhere.attach("s", turn.turnId);
+  await expect.poll(() => watchers).toBeGreaterThan(before + 1);
+  await call.say("Hello");
+  call.finish();
+  expect(types(await read).at(-1)).toBe("chat_completed");
+  expect((await result).text).toBe("Hello");
 });
 
 describe("a slow reader", () => {

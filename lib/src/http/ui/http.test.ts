@@ -65,7 +65,14 @@ describe("a chat with the handler", () => {
     ];
     const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [pay] }) };
     const sessions = runtime({ host: memoryStorage(), engines });
-    const { chat, load, answers } = clientOf(createHandler({ sessions, auth: [{ token }] }));
+    const deciders: unknown[] = [];
+    const decide: typeof sessions.decide = (id, call, decision, options) => {
+      deciders.push(decision.by);
+      return sessions.decide(id, call, decision, options);
+    };
+    const auth = [{ token, name: "ada" }];
+    const { chat, load, answers } = clientOf(createHandler({ sessions: { ...sessions, decide }, auth }));
+    expect((await load()).error).toMatchObject({ reason: "not_found" });
     const first = chat();
     await first.resumeStream();
     await first.sendMessage({ text: "Pay the bill." });
@@ -77,7 +84,7 @@ describe("a chat with the handler", () => {
     const id = asked !== undefined && "approval" in asked ? (asked.approval?.id ?? "") : "";
     await second.addToolApprovalResponse({ id, approved: true });
     await until(() => second.status === "ready" && textOf(second.messages[1]) === "May I? Paid.");
-    expect([second.messages.length, paid]).toEqual([2, 1]);
+    expect([second.messages.length, paid, deciders]).toEqual([2, 1, ["ada"]]);
     await second.resumeStream();
     expect(answers.map(({ status }) => status)).toEqual([204, 200, 200, 204]);
     expect(answers[1]?.headers.get("x-vercel-ai-ui-message-stream")).toBe("v1");
@@ -90,7 +97,7 @@ describe("a chat with the handler", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m" }) },
     });
-    const { chat, load } = clientOf(createHandler({ sessions, auth: [{ token }] }));
+    const { chat, load, answers } = clientOf(createHandler({ sessions, auth: [{ token }] }));
     const left = chat();
     const sent = left.sendMessage({ text: "Go" });
     const call = await model.call(1);
@@ -105,6 +112,7 @@ describe("a chat with the handler", () => {
     call.finish();
     await resumed;
     expect([page.status, page.messages.length, textOf(page.messages[1])]).toEqual(["ready", 2, "One two."]);
+    expect(answers.map(({ headers }) => headers.get("x-vercel-ai-ui-message-stream"))).toEqual(["v1", "v1"]);
   });
 
   test("is told why it is refused, and nothing happens", async () => {

@@ -5,6 +5,7 @@ import { PassThrough } from "node:stream";
 
 import { afterEach, describe, expect, test, vi } from "vitest";
 
+import { writtenTo } from "../../test/written.ts";
 import { Person } from "./person.ts";
 import { Screen } from "./screen.ts";
 
@@ -17,7 +18,7 @@ function atTerminal(timings: { readonly firstKeyMs: number; readonly nextKeyMs: 
   const screen = new Screen({ out, colour: false, columns: () => 80, elapsed: () => 0 });
   const interrupt = () => stop.abort();
   const person = new Person({ terminal: { input, out }, screen, signal: stop.signal, interrupt, ...timings });
-  return { person, input, stop, written: () => String(out.read() ?? "") };
+  return { person, input, stop, written: () => writtenTo(out) };
 }
 
 afterEach(() => vi.useRealTimers());

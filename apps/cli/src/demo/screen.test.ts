@@ -2,12 +2,13 @@ import { PassThrough } from "node:stream";
 
 import { describe, expect, test } from "vitest";
 
+import { writtenTo } from "../../test/written.ts";
 import { Screen } from "./screen.ts";
 
 function written(columns: number, colour: boolean, write: (screen: Screen) => void): string {
   const out = new PassThrough();
   write(new Screen({ out, colour, columns: () => columns, elapsed: () => 1234 }));
-  return String(out.read() ?? "");
+  return writtenTo(out);
 }
 
 describe("the screen", () => {

@@ -23,7 +23,12 @@ type Sources = {
 function resolved({ flags = {}, environment = {}, config, platform = "linux" }: Sources) {
   const file: GivenConfig | null =
     config === undefined ? null : { path: "/etc/e/everturn.config.json", folder: "/etc/e", fields: config };
-  return resolveSettings({ flags, config: file, folder: "/work", world: { environment, platform, home: "/home/ada" } });
+  return resolveSettings({
+    flags,
+    config: file,
+    folder: "/project",
+    world: { environment, platform, home: "/home/ada" },
+  });
 }
 
 function refusal(sources: Sources): string {
@@ -57,14 +62,14 @@ describe("a flag goes before a variable, a variable before the file, the file be
       flag: "a.db",
       variable: ["EVERTURN_DATABASE", "b.db"],
       file: "c.db",
-      values: ["/work/a.db", "/work/b.db", "/etc/e/c.db", "/home/ada/.local/share/everturn/everturn.db"],
+      values: ["/project/a.db", "/project/b.db", "/etc/e/c.db", "/home/ada/.local/share/everturn/everturn.db"],
     },
     {
       name: "tools",
       flag: ["a.mjs", "b.mjs"],
       variable: ["EVERTURN_TOOLS", "c.mjs, /d.mjs"],
       file: ["e.mjs"],
-      values: [["/work/a.mjs", "/work/b.mjs"], ["/work/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
+      values: [["/project/a.mjs", "/project/b.mjs"], ["/project/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
     },
     {
       name: "instructions",
@@ -154,7 +159,7 @@ describe("what cannot be used is refused with its source and what was expected",
     [{ flags: { maxTurns: "0" } }, /^--max-turns has to be a whole number of 1 or more/],
     [
       { flags: { instructions: "@nowhere.md" } },
-      /^--instructions: cannot read the instructions in \/work\/nowhere\.md$/,
+      /^--instructions: cannot read the instructions in \/project\/nowhere\.md$/,
     ],
   ])("%j", (sources, expected) => {
     expect(refusal(sources)).toMatch(expected);
@@ -184,9 +189,9 @@ describe("what cannot be used is refused with its source and what was expected",
 
   it("a home folder that is not there, where the database would be in it", () => {
     const world = { environment: {}, platform: "linux", home: "" } as const;
-    const given = { config: null, folder: "/work", world };
+    const given = { config: null, folder: "/project", world };
     expect(() => resolveSettings({ ...given, flags: {} })).toThrow(/no home folder .*--database FILE/);
-    expect(resolveSettings({ ...given, flags: { database: "a.db" } }).database.value).toBe("/work/a.db");
+    expect(resolveSettings({ ...given, flags: { database: "a.db" } }).database.value).toBe("/project/a.db");
   });
 });
 

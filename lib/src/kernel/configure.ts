@@ -23,6 +23,7 @@ const defaults = {
   model: null,
   systemPrompt: "",
   toolSpecs: [],
+  providerTools: [],
   generation: {},
   modelVariant: null,
   maxContextTokens: null,

@@ -57,9 +57,9 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
 }
 
 function startEnvironment<P extends TurnProtocol>(config: TurnMachineConfig<P>): Environment {
-  const { systemPrompt, model, toolSpecs, modelVariant, generation } = config;
+  const { systemPrompt, model, toolSpecs, providerTools, modelVariant, generation } = config;
   const params = modelVariant === null ? generation : { reasoning: { effort: modelVariant }, ...generation };
-  return { instructions: systemPrompt, model, tools: toolSpecs, providerTools: [], params };
+  return { instructions: systemPrompt, model, tools: toolSpecs, providerTools, params };
 }
 
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {

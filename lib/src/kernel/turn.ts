@@ -20,6 +20,7 @@ import type {
   ToolMessage,
   ToolMode,
   ToolOutcome,
+  ProviderTool,
   ToolSpec,
   TurnEvent,
   TurnOutcome,
@@ -52,6 +53,8 @@ export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy
   readonly model: ModelName | null;
   readonly systemPrompt: string;
   readonly toolSpecs: readonly ToolSpec[];
+  /** Tools that the provider runs by itself. */
+  readonly providerTools: readonly ProviderTool[];
   /** Settings of model calls: what a request has fields for. */
   readonly generation: JsonObject;
   readonly modelVariant: string | null;

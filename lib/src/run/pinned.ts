@@ -59,13 +59,14 @@ export type PinnedProtocol =
 
 /** The configuration of a turn that is pinned to this. */
 export function configOf({ environment, policy, protocol }: Pinned, sessionId: string): TurnMachineConfig {
-  const { instructions, model, tools, params } = environment;
+  const { instructions, model, tools, providerTools, params } = environment;
   return turnConfig({
     ...policy,
     sessionId,
     model,
     systemPrompt: instructions ?? "",
     toolSpecs: tools,
+    providerTools,
     generation: params,
     protocolDriver: protocol.type === "code" ? codeProtocol(protocol) : chatProtocol(protocol),
   });

@@ -93,16 +93,20 @@ export function checkedOnToolError(policy: OnToolError): OnToolError {
   });
 }
 
+type Settings = RequestOptions & Pick<ChatOptions, "params">;
+
 /** Settings by name: those a request has fields for, and what goes into the provider's body as it is. */
 export function requestParams(
-  engineParams: JsonObject,
+  engine: { readonly params: JsonObject; readonly options: Settings },
   request: ModelRequest | undefined,
-  options: RequestOptions & Pick<ChatOptions, "params">,
+  options: Settings,
 ): { readonly params: JsonObject; readonly body: JsonObject } {
-  const { maxTurns: _, options: fromEngine = {}, ...rest } = { ...engineParams, ...options.params };
+  const ofEngine = { ...engine.params, ...engine.options.params, ...fieldsIn(engine.options) };
+  const { maxTurns: _, options: fromEngine = {}, ...rest } = { ...ofEngine, ...options.params };
   const known: Record<string, JsonObject[string]> = {};
   const body: Record<string, JsonObject[string]> = {
     ...(isMap(fromEngine) ? fromEngine : {}),
+    ...engine.options.options,
     ...request?.options,
     ...options.options,
   };
@@ -115,6 +119,16 @@ export function requestParams(
     if (asked !== undefined && asked !== null) known[field] = asked;
   }
   return { params: known, body };
+}
+
+/** The settings that a request has fields for, as far as they are said. */
+function fieldsIn(options: RequestOptions): JsonObject {
+  const said: Record<string, JsonObject[string]> = {};
+  for (const field of requestFields) {
+    const value = options[field];
+    if (value !== undefined && value !== null) said[field] = value;
+  }
+  return said;
 }
 
 function isMap(value: JsonObject[string]): value is JsonObject {

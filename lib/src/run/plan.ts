@@ -245,7 +245,7 @@ function pin<Context extends CallerContext>(
   sources: Sources<ChatOptions<Context>>,
   { verb, request }: PlanDetails,
 ): Pinned {
-  const { params, body } = requestParams(engine.params, request, options);
+  const { params, body } = requestParams(engine, request, options);
   const format =
     pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(pick(sources, "output") ?? null);
   const model = known(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
@@ -268,7 +268,7 @@ function pin<Context extends CallerContext>(
       instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
       model,
       tools: specs,
-      providerTools: [],
+      providerTools: options.providerTools ?? saidOf(request) ?? engine.options.providerTools ?? [],
       params: {
         ...params,
         ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
@@ -293,6 +293,11 @@ function pin<Context extends CallerContext>(
       onToolError: typeof onToolError === "function" ? null : onToolError,
     },
   };
+}
+
+/** Tools of the provider's own that a request names, if it names any. */
+function saidOf(request: ModelRequest | undefined): ModelRequest["providerTools"] | null {
+  return request === undefined || request.providerTools.length === 0 ? null : request.providerTools;
 }
 
 /** The number, or `null` for one without end, which JSON does not have. */

@@ -6,6 +6,7 @@ import {
   chat,
   collectChat,
   engine,
+  fake,
   generate,
   step,
   stream,
@@ -440,5 +441,37 @@ describe("a request of one's own", () => {
       "tool",
       "user",
     ]);
+  });
+});
+
+describe("settings that an engine has among its options", () => {
+  const search = { provider: "openai", name: "web_search", options: {} };
+  const said = async (options: Parameters<typeof chat>[2], params = {}) => {
+    const adapter = fake({ script: [{ type: "text", text: "ok" }] });
+    const engineOptions = { temperature: 0.3, maxTokens: 7, options: { tier: "flex" }, providerTools: [search] };
+    await chat(engine({ adapter, model: "fake:m", params, options: engineOptions }), "hi", options);
+    const { temperature, maxTokens, options: body, providerTools } = adapter.calls[0]?.request ?? {};
+    return { temperature, maxTokens, body, providerTools };
+  };
+
+  test("reach the model", async () => {
+    const expected = { temperature: 0.3, maxTokens: 7, body: { tier: "flex" }, providerTools: [search] };
+    expect(await said({})).toEqual(expected);
+  });
+
+  test("win over its params, and give way to what the call says, by name or by its params", async () => {
+    expect(await said({}, { temperature: 0.9, topK: 3 })).toMatchObject({
+      temperature: 0.3,
+      body: { tier: "flex", topK: 3 },
+    });
+    expect(await said({ temperature: 0 })).toMatchObject({ temperature: 0, maxTokens: 7 });
+    expect(await said({ params: { temperature: 1 } })).toMatchObject({ temperature: 1 });
+    expect(await said({ options: { tier: "fast" } })).toMatchObject({ body: { tier: "fast" } });
+  });
+
+  test("and so do tools of the provider's", async () => {
+    const other = { ...search, name: "code_interpreter" };
+    expect(await said({ providerTools: [other] })).toMatchObject({ providerTools: [other] });
+    expect(await said({ providerTools: [] })).toMatchObject({ providerTools: [] });
   });
 });

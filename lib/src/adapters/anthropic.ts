@@ -1,7 +1,7 @@
-import type { Adapter } from "../engine/index.ts";
+import type { Adapter } from "../engine/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
-import { anthropicMessages } from "../wire/index.ts";
+import { anthropicMessages } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
 export type AnthropicOptions = ProviderOptions & {

@@ -1,4 +1,4 @@
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 
 /**
  * The base of an address, without a slash at its end. Users, passwords and tokens in it are refused: the address stands in errors, and in what

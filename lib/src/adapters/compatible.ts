@@ -1,11 +1,11 @@
 // Servers that speak OpenAI's Chat Completions: a base URL, a key header, and how they differ, as data.
 
-import type { Adapter } from "../engine/index.ts";
-import type { Quirks } from "../wire/index.ts";
+import type { Adapter } from "../engine/internal.ts";
+import type { Quirks } from "../wire/internal.ts";
 import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 
-import { MisuseError } from "../model/index.ts";
-import { openaiChat } from "../wire/index.ts";
+import { MisuseError } from "../model/internal.ts";
+import { openaiChat } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
 export type CompatibleOptions = ProviderOptions & {

@@ -1,4 +1,4 @@
-import { parseDotenv } from "../engine/index.ts";
+import { parseDotenv } from "../engine/internal.ts";
 
 /** Reads a `.env` file when it is asked for a key; a file that is not there holds none. Only where there are files. */
 export function readDotenv(path: true | string): () => Promise<{ readonly [name: string]: string }> {

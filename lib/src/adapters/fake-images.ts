@@ -1,6 +1,6 @@
 // Makes the images it was told to make. It is strict: a call nobody scripted is an error, and what was left over can be asked for.
 
-import type { AdapterCall, ImageAdapter } from "../engine/index.ts";
+import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
 import type {
   FailureDetails,
   ImageAdapterErrorReason,
@@ -10,9 +10,9 @@ import type {
   ImageRequest,
   ImageResponse,
   ImageUsage,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
-import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/index.ts";
+import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/internal.ts";
 
 /** What a scripted image model does at a call. */
 export type FakeImagesStep =

@@ -1,7 +1,7 @@
 // A model that says what it was told to say. It is strict: a call nobody scripted is an error, an error ends the stream, and what was left
 // over can be asked for.
 
-import type { Adapter, AdapterCall, Clock } from "../engine/index.ts";
+import type { Adapter, AdapterCall, Clock } from "../engine/internal.ts";
 import type {
   AdapterErrorReason,
   AssistantMessage,
@@ -16,9 +16,9 @@ import type {
   TextPart,
   ToolCall,
   Usage,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
-import { systemClock } from "../engine/index.ts";
+import { systemClock } from "../engine/internal.ts";
 import {
   adapterFailure,
   AdapterError,
@@ -29,7 +29,7 @@ import {
   textPart,
   toolCall,
   usage,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
 /** One thing a scripted model does. */
 export type FakeStep =

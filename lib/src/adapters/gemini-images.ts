@@ -1,6 +1,6 @@
 // Images of Gemini models: `generateContent`, asked to answer in images too.
 
-import type { AdapterCall, ImageAdapter } from "../engine/index.ts";
+import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
 import type {
   ImageContent,
   ImageOperation,
@@ -9,13 +9,13 @@ import type {
   ImageSize,
   Json,
   JsonObject,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageCall, ImageServer } from "./image-http.ts";
 
-import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/index.ts";
+import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/internal.ts";
 import { asObject, countAt, flagAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
-import { gemini } from "../wire/gemini.ts";
+import { gemini } from "../wire/gemini/codec.ts";
 import { checkedBase } from "./base-url.ts";
 import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 

@@ -1,8 +1,8 @@
-import type { Adapter } from "../engine/index.ts";
-import type { ModelRequest } from "../model/index.ts";
+import type { Adapter } from "../engine/internal.ts";
+import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
-import { gemini as geminiCodec } from "../wire/index.ts";
+import { gemini as geminiCodec } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
 /** Models of Google, by the Gemini API. The key is `GEMINI_API_KEY` or `GOOGLE_API_KEY`, unless one is given. */

@@ -8,9 +8,9 @@ import type {
   KeySource,
   Timeouts,
   TransportLimits,
-} from "../engine/index.ts";
-import type { AdapterFailure, Failure, Json, ModelEvent, ModelRequest } from "../model/index.ts";
-import type { Codec, EncodedRequest, Quirks, WireContext } from "../wire/index.ts";
+} from "../engine/internal.ts";
+import type { AdapterFailure, Failure, Json, ModelEvent, ModelRequest } from "../model/internal.ts";
+import type { Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
 
 import {
   defaultLimits,
@@ -21,9 +21,9 @@ import {
   requestIdOf,
   retryAfter,
   TransportFailure,
-} from "../engine/index.ts";
-import { adapterFailure, assistant, EngineError, MisuseError } from "../model/index.ts";
-import { noQuirks } from "../wire/index.ts";
+} from "../engine/internal.ts";
+import { adapterFailure, assistant, EngineError, MisuseError } from "../model/internal.ts";
+import { noQuirks } from "../wire/internal.ts";
 import { checkedBase } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 

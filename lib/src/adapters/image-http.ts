@@ -1,6 +1,6 @@
 // What the adapters for images share: one request, its answer, and what a server said instead as an `ImageAdapterError`. A key is in none of it.
 
-import type { AdapterCall, FetchLike, Timeouts } from "../engine/index.ts";
+import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
 import type {
   Failure,
   FailureCause,
@@ -12,14 +12,22 @@ import type {
   ImageRequest,
   Json,
   JsonObject,
-} from "../model/index.ts";
-import type { Codec } from "../wire/index.ts";
+} from "../model/internal.ts";
+import type { Codec } from "../wire/internal.ts";
 import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 
-import { defaultLimits, defaultTimeouts, findKey, post, requestIdOf, retryAfter, withoutKey } from "../engine/index.ts";
-import { EngineError, ImageAdapterError, imageAdapterFailure } from "../model/index.ts";
+import {
+  defaultLimits,
+  defaultTimeouts,
+  findKey,
+  post,
+  requestIdOf,
+  retryAfter,
+  withoutKey,
+} from "../engine/internal.ts";
+import { EngineError, ImageAdapterError, imageAdapterFailure } from "../model/internal.ts";
 import { asObject, parseJson } from "../wire/fields.ts";
-import { noQuirks } from "../wire/index.ts";
+import { noQuirks } from "../wire/internal.ts";
 import { readDotenv } from "./dotenv.ts";
 import { checkedTimeouts, keyHeader, lowerCase } from "./http-adapter.ts";
 

@@ -1,6 +1,6 @@
 // The images API of OpenAI, and of servers that speak it. Variations are not offered: DALL·E 2 alone made them, and it is gone.
 
-import type { AdapterCall, ImageAdapter } from "../engine/index.ts";
+import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
 import type {
   ImageContent,
   ImageOperation,
@@ -9,13 +9,13 @@ import type {
   ImageSize,
   Json,
   JsonObject,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-http.ts";
 
-import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/index.ts";
+import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
 import { countAt, numberAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
-import { openaiResponses } from "../wire/openai-responses.ts";
+import { openaiResponses } from "../wire/openai-responses/codec.ts";
 import { checkedBase } from "./base-url.ts";
 import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 

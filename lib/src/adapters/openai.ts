@@ -1,8 +1,8 @@
-import type { Adapter } from "../engine/index.ts";
-import type { Quirks } from "../wire/index.ts";
+import type { Adapter } from "../engine/internal.ts";
+import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 
-import { openaiChat, openaiResponses } from "../wire/index.ts";
+import { openaiChat, openaiResponses } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
 export type OpenAIOptions = ProviderOptions & {

@@ -1,7 +1,7 @@
-import type { Adapter } from "../engine/index.ts";
-import type { ModelName, ModelRequest } from "../model/index.ts";
+import type { Adapter } from "../engine/internal.ts";
+import type { ModelName, ModelRequest } from "../model/internal.ts";
 
-import { EngineError } from "../model/index.ts";
+import { EngineError } from "../model/internal.ts";
 
 /**
  * Several providers as one adapter: a model is named `"provider:model"`, or by a reference that says its provider. A name without one goes to the

@@ -2,7 +2,7 @@
 
 import type { ClientRetry } from "./types.ts";
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 
 const defaultRetry: ClientRetry = { requests: 4, streams: 12, baseMs: 200, maxMs: 10_000 };
 

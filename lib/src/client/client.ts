@@ -9,7 +9,7 @@ import type {
   SessionSummary,
   SessionView,
   Withdrawn,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import type { ApiRequest, ReadAnswer, Sender } from "./sender.ts";
 import type {
   CallOptions,
@@ -22,7 +22,7 @@ import type {
   WatchOptions,
 } from "./types.ts";
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 import { Backoff, checkedRetry } from "./backoff.ts";
 import { errorOf, isNotFound, sentFailure } from "./errors.ts";
 import { checkedToken, readJson, readNothing, send, unexpected } from "./sender.ts";

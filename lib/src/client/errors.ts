@@ -1,8 +1,8 @@
 // What a server's refusal is here: the library's own error where it names one of its failures, else a `ClientError`. No token is in any of them.
 
-import type { Issue, Path } from "../model/index.ts";
+import type { Issue, Path } from "../model/internal.ts";
 
-import { httpReasons } from "../model/http-reason.ts";
+import { httpReasons } from "../model/failure/http-reason.ts";
 import {
   AdapterError,
   adapterErrorReasons,
@@ -22,7 +22,7 @@ import {
   toolErrorReasons,
   ValidationError,
   validationErrorReasons,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
 /**
  * Why the client could not do what it was asked. `unreachable`: no answer came. `connection_lost`: a stream was cut, and did not come back. `unexpected_answer`:

@@ -3,7 +3,7 @@
 // A cursor says which entries were read and how much of each text. What is only worth seeing now and is no text, a tool that reports its progress, does not
 // move it: a server tells that again to whoever comes back, for as long as the step is open. Here it is known, and dropped.
 
-import type { RuntimeEvent } from "../model/index.ts";
+import type { RuntimeEvent } from "../model/internal.ts";
 import type { Frame } from "./frames.ts";
 
 import { ClientError } from "./errors.ts";

@@ -1,7 +1,7 @@
 // The client and the routes are one list: what is served has a verb, or a reason not to.
 
 import type { createHandler } from "../http/index.ts";
-import type { TurnOptions as ServedOptions } from "../http/turn-options.ts";
+import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
 import type { DecisionInput } from "../session/index.ts";
 import type { DecisionAnswer, EverturnClient, TurnOptions } from "./index.ts";
 

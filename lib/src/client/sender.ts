@@ -8,7 +8,7 @@
 import type { SentFailure } from "./errors.ts";
 import type { ClientOptions, ClientRetry } from "./types.ts";
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 import { Backoff, retryAfter } from "./backoff.ts";
 import { ClientError, errorOf, isPassing, sentFailure } from "./errors.ts";
 

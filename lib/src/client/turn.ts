@@ -1,6 +1,6 @@
 // A turn as it is seen from here: what happens in it, and what it comes to, each asked for when somebody wants it.
 
-import type { TurnEnd } from "../model/index.ts";
+import type { TurnEnd } from "../model/internal.ts";
 import type { FrameStream } from "./frames.ts";
 import type { Sender } from "./sender.ts";
 import type { ClientTurn } from "./types.ts";

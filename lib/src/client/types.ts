@@ -19,7 +19,7 @@ import type {
   ToolMode,
   TurnEnd,
   Withdrawn,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
 export type ClientOptions = {
   /** Where the API is, with the path it is mounted at: `https://example.com/api/everturn`. In a browser a path is enough. */

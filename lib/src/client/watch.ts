@@ -6,7 +6,7 @@
 //   2. Coming back is given up after so many times in a row at which nothing was heard, or when the answer is definite.
 //   3. Leaving closes what is open at once, also in the middle of waiting. It changes nothing about the turn (H6).
 
-import type { RuntimeEvent, TurnEnd } from "../model/index.ts";
+import type { RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { ReadAnswer, Sender } from "./sender.ts";
 
 import { Backoff } from "./backoff.ts";

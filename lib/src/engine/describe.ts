@@ -1,14 +1,14 @@
 // An engine as JSON, and back. What is data is written down; adapters, tools and executors are named, and found again in a registry. A key is
 // never part of it: an engine has none.
 
-import type { CallerContext, Json, JsonObject } from "../model/index.ts";
-import type { Adapter, ImageAdapter } from "./adapter.ts";
+import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
 import type { Engine, Fallback } from "./engine.ts";
-import type { CodeExecutor } from "./executor.ts";
-import type { Tool } from "./tool.ts";
+import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
+import type { CodeExecutor } from "./tool/executor.ts";
+import type { Tool } from "./tool/tool.ts";
 
-import { EngineError, MisuseError, parse } from "../model/index.ts";
-import { json, jsonObject, read, settings } from "../model/reading.ts";
+import { EngineError, MisuseError, parse } from "../model/internal.ts";
+import { json, jsonObject, read, settings } from "../model/parse/reading.ts";
 import { engine as newEngine } from "./engine.ts";
 
 /** Where names lead. */

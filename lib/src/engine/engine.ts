@@ -1,19 +1,19 @@
 // An engine: what a run works with, as one plain value. It never holds a key.
 
-import type { CallerContext, JsonObject, ModelName } from "../model/index.ts";
-import type { Adapter, ImageAdapter } from "./adapter.ts";
-import type { Catalog } from "./catalog.ts";
+import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
 import type { Clock } from "./clock.ts";
-import type { CellLimits, CodeExecutor } from "./executor.ts";
+import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
+import type { Catalog } from "./model-call/catalog.ts";
+import type { RetrySetting } from "./model-call/retry.ts";
 import type { EngineOptions, ToolExecutor, ToolResultEncoder } from "./options.ts";
-import type { RetrySetting } from "./retry.ts";
-import type { AnySchema } from "./schema.ts";
-import type { Tool } from "./tool.ts";
+import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
+import type { AnySchema } from "./tool/schema.ts";
+import type { Tool } from "./tool/tool.ts";
 
-import { MisuseError, renderIssue } from "../model/index.ts";
-import { emptyObject, read, settings } from "../model/reading.ts";
+import { MisuseError, renderIssue } from "../model/internal.ts";
+import { emptyObject, read, settings } from "../model/parse/reading.ts";
 import { systemClock } from "./clock.ts";
-import { retryPolicy } from "./retry.ts";
+import { retryPolicy } from "./model-call/retry.ts";
 
 export type Engine<Context extends CallerContext = CallerContext> = {
   readonly adapter: Adapter | null;

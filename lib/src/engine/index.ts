@@ -1,14 +1,14 @@
 // The door of the engine layer: what a run works with.
 
-export type { AgentToolDefinition } from "./agent-tool.ts";
-export type { Adapter, AdapterCall, ImageAdapter } from "./adapter.ts";
-export type { Catalog } from "./catalog.ts";
+export type { AgentToolDefinition } from "./tool/agent-tool.ts";
+export type { Adapter, AdapterCall, ImageAdapter } from "./model-call/adapter.ts";
+export type { Catalog } from "./model-call/catalog.ts";
 export type { Clock } from "./clock.ts";
 export type { Configuration } from "./configure.ts";
 export type { EngineRegistry } from "./describe.ts";
-export type { Directive } from "./directive.ts";
+export type { Directive } from "./tool/directive.ts";
 export type { CodeSettings, Engine, EngineFields, EngineProtocol, Fallback, Overrides } from "./engine.ts";
-export type { CellLimits, CellResult, CellRun, CodeExecutor } from "./executor.ts";
+export type { CellLimits, CellResult, CellRun, CodeExecutor } from "./tool/executor.ts";
 export type {
   BeforeTool,
   Budgets,
@@ -32,21 +32,21 @@ export type {
   ToolExecutor,
   ToolResultEncoder,
 } from "./options.ts";
-export type { KeyRequest, KeySource } from "./keys.ts";
-export type { RetryPolicy, RetrySetting } from "./retry.ts";
-export type { AnySchema, Checked, JsonSchema, StandardIssue, StandardResult, StandardSchema } from "./schema.ts";
+export type { KeyRequest, KeySource } from "./model-call/keys.ts";
+export type { RetryPolicy, RetrySetting } from "./model-call/retry.ts";
+export type { AnySchema, Checked, JsonSchema, StandardIssue, StandardResult, StandardSchema } from "./tool/schema.ts";
 export type { Listener, OpenSpan, Span, SpanName, TelemetryEvent } from "./telemetry.ts";
-export type { FetchLike, HttpAnswer, HttpCall, Timeouts, TransportLimits } from "./transport.ts";
-export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition, ToolRetryPolicy } from "./tool.ts";
+export type { FetchLike, HttpAnswer, HttpCall, Timeouts, TransportLimits } from "./model-call/transport.ts";
+export type { PreparedCall, RunChild, Tool, ToolContext, ToolDefinition, ToolRetryPolicy } from "./tool/tool.ts";
 
-export { agentTool } from "./agent-tool.ts";
-export { missingCapabilities } from "./capability.ts";
-export { catalogDate, catalogSources } from "./catalog-data.ts";
-export { catalog, knownModel } from "./catalog.ts";
+export { agentTool } from "./tool/agent-tool.ts";
+export { missingCapabilities } from "./model-call/capability.ts";
+export { catalogDate, catalogSources } from "./model-call/catalog-data.ts";
+export { catalog, knownModel } from "./model-call/catalog.ts";
 export { systemClock } from "./clock.ts";
 export { configuration, configure } from "./configure.ts";
 export { describeEngine, restoreEngine } from "./describe.ts";
-export { askUser, fail, failTurn, finish, halt, handoff, isDirective, isReservedReason } from "./directive.ts";
+export { askUser, fail, failTurn, finish, halt, handoff, isDirective, isReservedReason } from "./tool/directive.ts";
 export {
   engine,
   mergeOpts,
@@ -59,13 +59,20 @@ export {
   resolveTools,
   withModel,
 } from "./engine.ts";
-export { defaultCellLimits } from "./executor.ts";
-export { failureWithoutKey, findKey, parseDotenv, variable, withoutKey } from "./keys.ts";
+export { defaultCellLimits } from "./tool/executor.ts";
+export { failureWithoutKey, findKey, parseDotenv, variable, withoutKey } from "./model-call/keys.ts";
 export { defaultOf, pick } from "./options.ts";
-export { priceOf, withCosts } from "./pricing.ts";
-export { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./retry.ts";
-export { checkValue, isStandardSchema, toJsonSchema } from "./schema.ts";
+export { priceOf, withCosts } from "./model-call/pricing.ts";
+export { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
+export { checkValue, isStandardSchema, toJsonSchema } from "./tool/schema.ts";
 export { startSpan, subscribe, tell } from "./telemetry.ts";
-export { specOf, tool } from "./tool.ts";
-export { defaultLimits, defaultTimeouts, post, requestIdOf, retryAfter, TransportFailure } from "./transport.ts";
-export { PartialJson } from "../wire/index.ts";
+export { specOf, tool } from "./tool/tool.ts";
+export {
+  defaultLimits,
+  defaultTimeouts,
+  post,
+  requestIdOf,
+  retryAfter,
+  TransportFailure,
+} from "./model-call/transport.ts";
+export { PartialJson } from "../wire/internal.ts";

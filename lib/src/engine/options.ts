@@ -18,11 +18,11 @@ import type {
   ToolMode,
   ToolOutcome,
   ToolSpec,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import type { Configuration } from "./configure.ts";
-import type { RetrySetting } from "./retry.ts";
-import type { AnySchema } from "./schema.ts";
-import type { Tool, ToolContext } from "./tool.ts";
+import type { RetrySetting } from "./model-call/retry.ts";
+import type { AnySchema } from "./tool/schema.ts";
+import type { Tool, ToolContext } from "./tool/tool.ts";
 
 import { configuration } from "./configure.ts";
 

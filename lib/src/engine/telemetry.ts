@@ -1,9 +1,9 @@
 // What a program may watch: spans of what runs, as plain data. A span covers the work itself, so that of a stream lasts until it has been
 // read to its end or left.
 
-import type { JsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/internal.ts";
 
-import { toCause } from "../model/index.ts";
+import { toCause } from "../model/internal.ts";
 
 export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image";
 

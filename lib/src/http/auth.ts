@@ -1,9 +1,9 @@
 // Who is asking. A key opens one tenant's sessions, and says what tools are told about whoever holds it; both come from the operator, never from the request.
 
-import type { JsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/internal.ts";
 
-import { MisuseError } from "../model/index.ts";
-import { isPlainObject } from "../model/reading.ts";
+import { MisuseError } from "../model/internal.ts";
+import { isPlainObject } from "../model/parse/reading.ts";
 import { HttpError } from "./failure.ts";
 
 /** Whoever is asking, as far as sessions are concerned. */

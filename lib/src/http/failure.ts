@@ -1,11 +1,11 @@
 // What goes wrong at this door, as an answer: a status, and the failure as data. Reasons are the library's own words; what only the operator may know,
 // causes and what a provider sent, stays here.
 
-import type { HttpReason } from "../model/http-reason.ts";
-import type { Failure, Json, JsonObject, RuntimeErrorReason } from "../model/index.ts";
+import type { HttpReason } from "../model/failure/http-reason.ts";
+import type { Failure, Json, JsonObject, RuntimeErrorReason } from "../model/internal.ts";
 
-import { isEverturnError, MisuseError } from "../model/index.ts";
-import { isPlainObject } from "../model/reading.ts";
+import { isEverturnError, MisuseError } from "../model/internal.ts";
+import { isPlainObject } from "../model/parse/reading.ts";
 
 /** The error of an answer: ours, or one of the library's failures without what is only the operator's. */
 export type HttpFailure = {

@@ -1,29 +1,29 @@
 // The handler: one function from a request to an answer, over a runtime. What comes in is looked at in this order: is anybody still here, who asks, for
 // what, with how much; only then does anything happen.
 
-import type { Engine } from "../engine/index.ts";
-import type { Runtime } from "../runtime/index.ts";
+import type { Engine } from "../engine/internal.ts";
+import type { Runtime } from "../runtime/internal.ts";
 import type { Auth, Caller } from "./auth.ts";
 import type { HttpLimits } from "./limits.ts";
-import type { Door, Route } from "./route.ts";
-import type { AllowedOption } from "./turn-options.ts";
+import type { Door, Route } from "./routes/route.ts";
+import type { AllowedOption } from "./routes/turn-options.ts";
 
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
-import { failedInWordsOf, openaiRoutes, uiRoutes } from "./chat-routes.ts";
 import { failed, HttpError } from "./failure.ts";
 import { readJson } from "./input.ts";
 import { checkedLimits, Gate } from "./limits.ts";
-import { openapi } from "./openapi.ts";
-import { json, route } from "./route.ts";
-import { described, jsonAnswer } from "./schemas.ts";
-import { sessionRoutes } from "./session-routes.ts";
+import { openapi } from "./openapi/openapi.ts";
+import { described, jsonAnswer } from "./openapi/schemas.ts";
+import { failedInWordsOf, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
+import { json, route } from "./routes/route.ts";
+import { sessionRoutes } from "./routes/session-routes.ts";
+import { turnOptions } from "./routes/turn-options.ts";
+import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
 import { sseBody, sseHeaders } from "./sse.ts";
-import { turnOptions } from "./turn-options.ts";
-import { recordRoute, turnRoutes } from "./turn-routes.ts";
 
 export type HttpOptions = {
   /** The runtime that is served. */

@@ -1,9 +1,9 @@
 // Reads what a request brings: its body, its query, its headers. Whatever is wrong with it is said with its place, and nothing is done.
 
-import type { Described } from "./described.ts";
+import type { Described } from "./openapi/described.ts";
 
-import { renderIssue, renderPath } from "../model/index.ts";
-import { read } from "../model/reading.ts";
+import { renderIssue, renderPath } from "../model/internal.ts";
+import { read } from "../model/parse/reading.ts";
 import { HttpError } from "./failure.ts";
 
 /** The JSON of a body; an absent one is `{}`. */

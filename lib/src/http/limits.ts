@@ -1,6 +1,6 @@
 // Everything a client can grow, and how far.
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 import { HttpError } from "./failure.ts";
 
 export type HttpLimits = {

@@ -29,7 +29,7 @@ import type {
   TurnEvent,
   TurnOutcome,
   Usage,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
 import {
   addUsage,
@@ -43,7 +43,7 @@ import {
   reasoningPart,
   textPart,
   toolCall,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
 /** One run of text or reasoning, as it grows. */
 type Block = { readonly id: string | null; readonly type: "text" | "reasoning"; text: string };

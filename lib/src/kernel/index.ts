@@ -1,7 +1,7 @@
 // The door of the kernel: the pure turn machine and the parts around it.
 
-export type { ChatProtocolOptions } from "./chat-protocol.ts";
-export type { CodeProtocolOptions } from "./code-protocol.ts";
+export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
+export type { CodeProtocolOptions } from "./protocol/code-protocol.ts";
 export type {
   Approval,
   AskCheckpoint,
@@ -27,10 +27,10 @@ export type {
   ToolReturned,
   ToolWaits,
   Verdict,
-} from "./effect.ts";
-export type { TurnHistory } from "./history.ts";
-export type { ConfigFields } from "./configure.ts";
-export type { MachineCheckpoint, Polled } from "./machine.ts";
+} from "./machine/effect.ts";
+export type { TurnHistory } from "./history/history.ts";
+export type { ConfigFields } from "./machine/configure.ts";
+export type { MachineCheckpoint, Polled } from "./machine/machine.ts";
 export type {
   ContextProjector,
   DriverAction,
@@ -38,11 +38,11 @@ export type {
   ProtocolDriver,
   TurnProtocol,
   UnitTurnProtocol,
-} from "./protocol.ts";
+} from "./protocol/protocol.ts";
 export type { RetrySchedule, ToolRetryPolicy } from "./retry-delay.ts";
-export type { SharedList } from "./shared-list.ts";
-export type { LlmTerminalReason } from "./terminal-reason.ts";
-export type { TurnCause } from "./turn-cause.ts";
+export type { SharedList } from "./history/shared-list.ts";
+export type { LlmTerminalReason } from "./protocol/terminal-reason.ts";
+export type { TurnCause } from "./history/turn-cause.ts";
 export type {
   ApprovedCall,
   AwaitingTools,
@@ -69,21 +69,21 @@ export type {
   TurnMachineConfig,
   TurnPolicy,
   TurnSettings,
-} from "./turn.ts";
+} from "./machine/turn.ts";
 
-export { canonicalJson } from "./canonical-json.ts";
-export { chatProtocol } from "./chat-protocol.ts";
-export { codeProtocol } from "./code-protocol.ts";
+export { canonicalJson } from "./history/canonical-json.ts";
+export { chatProtocol } from "./protocol/chat-protocol.ts";
+export { codeProtocol } from "./protocol/code-protocol.ts";
 export { Collector } from "./collector.ts";
-export { protocolConfig, turnConfig, turnInput } from "./configure.ts";
-export { appendHistory, historyMessages, startHistory } from "./history.ts";
-export { TurnMachine } from "./machine.ts";
-export { ChatContextProjector, projectRequest } from "./projector.ts";
-export { renderPrompt } from "./prompt.ts";
-export { DriverContextView } from "./protocol.ts";
-export { readResponse } from "./read-response.ts";
-export { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
-export { isContextOverflow, joinParagraph, withoutCommentary } from "./reply-text.ts";
+export { protocolConfig, turnConfig, turnInput } from "./machine/configure.ts";
+export { appendHistory, historyMessages, startHistory } from "./history/history.ts";
+export { TurnMachine } from "./machine/machine.ts";
+export { ChatContextProjector, projectRequest } from "./history/projector.ts";
+export { renderPrompt } from "./history/prompt.ts";
+export { DriverContextView } from "./protocol/protocol.ts";
+export { readResponse } from "./machine/read-response.ts";
+export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
+export { isContextOverflow, joinParagraph, withoutCommentary } from "./protocol/reply-text.ts";
 export {
   callDecision,
   callResult,
@@ -95,9 +95,9 @@ export {
   modelReplied,
   toolReturned,
   toolWaits,
-} from "./respond.ts";
-export { isResumeSafe } from "./resume-safety.ts";
+} from "./machine/respond.ts";
+export { isResumeSafe } from "./protocol/resume-safety.ts";
 export { retryDelayMs } from "./retry-delay.ts";
-export { llmTerminalReasons, terminalReasonOf } from "./terminal-reason.ts";
-export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./turn-cause.ts";
-export { cellCalls, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./turn.ts";
+export { llmTerminalReasons, terminalReasonOf } from "./protocol/terminal-reason.ts";
+export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./history/turn-cause.ts";
+export { cellCalls, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./machine/turn.ts";

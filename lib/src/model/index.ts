@@ -1,6 +1,12 @@
 // The door of layer A: plain, readonly data, and the ways in and out of it. What is not named here can change today.
 
-export type { Base64Source, ContentSource, FileSource, ProviderFileSource, UrlSource } from "./content-source.ts";
+export type {
+  Base64Source,
+  ContentSource,
+  FileSource,
+  ProviderFileSource,
+  UrlSource,
+} from "./message/content-source.ts";
 export type {
   AcceptedInput,
   ApprovalRequested,
@@ -36,7 +42,7 @@ export type {
   TurnEvent,
   TurnStarted,
   UsageReported,
-} from "./event.ts";
+} from "./turn/event.ts";
 export type {
   AdapterErrorReason,
   AdapterFailure,
@@ -61,11 +67,11 @@ export type {
   ToolFailureSource,
   ValidationErrorReason,
   ValidationFailure,
-} from "./failure.ts";
-export type { CellCall, Environment, SuspendedCell } from "./environment.ts";
-export type { FailureDetails } from "./failures.ts";
-export type { FinishReason } from "./finish-reason.ts";
-export type { ImageOperation } from "./image-operation.ts";
+} from "./failure/failure.ts";
+export type { CellCall, Environment, SuspendedCell } from "./turn/environment.ts";
+export type { FailureDetails } from "./failure/failures.ts";
+export type { FinishReason } from "./call/finish-reason.ts";
+export type { ImageOperation } from "./call/image-operation.ts";
 export type {
   ImageBackground,
   ImageFormat,
@@ -74,10 +80,10 @@ export type {
   ImageSize,
   ImageStyle,
   ImageUsage,
-} from "./image-request.ts";
-export type { ImageContent, ImageInput, ImageProblem, ReadFile } from "./image.ts";
-export type { Issue, IssueCode, Path } from "./issue.ts";
-export type { Json, JsonObject } from "./json.ts";
+} from "./call/image-request.ts";
+export type { ImageContent, ImageInput, ImageProblem, ReadFile } from "./message/image.ts";
+export type { Issue, IssueCode, Path } from "./failure/issue.ts";
+export type { Json, JsonObject } from "./parse/json.ts";
 export type {
   AssistantMessage,
   AssistantPart,
@@ -91,12 +97,19 @@ export type {
   ToolMessageStatus,
   UserMessage,
   UserPart,
-} from "./message.ts";
-export type { MisuseReason } from "./misuse.ts";
-export type { ModelCapabilities, ModelLimits, ModelName, ModelPricing, ModelRef } from "./model-ref.ts";
-export type { CausalRef, MessageOrigin, PluginOrigin, ProcessOrigin, TurnInputOrigin } from "./origin.ts";
-export type { Budget, CancelEvidence, HaltedReason, KnownHaltedReason, StatusFacts, TurnOutcome } from "./outcome.ts";
-export type { StoredType, StoredTypes } from "./parse.ts";
+} from "./message/message.ts";
+export type { MisuseReason } from "./failure/misuse.ts";
+export type { ModelCapabilities, ModelLimits, ModelName, ModelPricing, ModelRef } from "./call/model-ref.ts";
+export type { CausalRef, MessageOrigin, PluginOrigin, ProcessOrigin, TurnInputOrigin } from "./message/origin.ts";
+export type {
+  Budget,
+  CancelEvidence,
+  HaltedReason,
+  KnownHaltedReason,
+  StatusFacts,
+  TurnOutcome,
+} from "./turn/outcome.ts";
+export type { StoredType, StoredTypes } from "./parse/parse.ts";
 export type {
   FilePart,
   ImageDetail,
@@ -110,7 +123,7 @@ export type {
   TextPhase,
   ToolCallPart,
   ToolResultPart,
-} from "./part.ts";
+} from "./message/part.ts";
 export type {
   AnswerForm,
   AnswerKind,
@@ -119,9 +132,9 @@ export type {
   PendingReason,
   PendingToolCall,
   PendingToolCallInput,
-} from "./pending.ts";
-export type { ProviderReplay, ProviderRoute, ReplayVerdict } from "./provider-replay.ts";
-export type { ModelReply, StructuredOutput } from "./reply.ts";
+} from "./tool/pending.ts";
+export type { ProviderReplay, ProviderRoute, ReplayVerdict } from "./message/provider-replay.ts";
+export type { ModelReply, StructuredOutput } from "./call/reply.ts";
 export type {
   CacheRetention,
   JsonObjectFormat,
@@ -132,11 +145,17 @@ export type {
   RequestScope,
   ResponseFormat,
   TextFormat,
-} from "./request.ts";
-export type { Result } from "./result.ts";
-export type { ChatMetadata, ChatResult, StepMetadata, StepResult, StructuredFinalizeDetails } from "./run-results.ts";
-export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./serialize.ts";
-export type { SessionStatus } from "./session-status.ts";
+} from "./call/request.ts";
+export type { Result } from "./failure/result.ts";
+export type {
+  ChatMetadata,
+  ChatResult,
+  StepMetadata,
+  StepResult,
+  StructuredFinalizeDetails,
+} from "./turn/run-results.ts";
+export type { Restored, RestoredAs, StorableTypes, Tagged, Unrecognised } from "./parse/serialize.ts";
+export type { SessionStatus } from "./session/session-status.ts";
 export type {
   Cancelled,
   LedgerSum,
@@ -149,9 +168,9 @@ export type {
   TurnEnd,
   TurnStatus,
   Withdrawn,
-} from "./session-view.ts";
-export type { CallerContext, LastRun, Session, SessionFields } from "./session.ts";
-export type { Thread, ThreadInput } from "./thread.ts";
+} from "./session/session-view.ts";
+export type { CallerContext, LastRun, Session, SessionFields } from "./session/session.ts";
+export type { Thread, ThreadInput } from "./message/thread.ts";
 export type {
   FailControl,
   FinishControl,
@@ -163,8 +182,8 @@ export type {
   ToolHalted,
   ToolOutcome,
   ToolSucceeded,
-} from "./tool-outcome.ts";
-export type { Attachment, ProgramValue, ToolValue } from "./tool-value.ts";
+} from "./tool/tool-outcome.ts";
+export type { Attachment, ProgramValue, ToolValue } from "./tool/tool-value.ts";
 export type {
   ProviderTool,
   ReplayPolicy,
@@ -173,8 +192,8 @@ export type {
   ToolChoice,
   ToolSpec,
   ToolSpecInput,
-} from "./tool.ts";
-export type { Usage } from "./usage.ts";
+} from "./tool/tool.ts";
+export type { Usage } from "./call/usage.ts";
 
 export {
   AdapterError,
@@ -189,10 +208,10 @@ export {
   StreamError,
   ToolError,
   ValidationError,
-} from "./errors.ts";
-export { truncateMiddle } from "./cut-text.ts";
-export { eventTypes, isEvent } from "./event-shape.ts";
-export { checkpointKinds, stepResetReasons, toolModes } from "./event.ts";
+} from "./failure/errors.ts";
+export { truncateMiddle } from "./message/cut-text.ts";
+export { eventTypes, isEvent } from "./turn/event-shape.ts";
+export { checkpointKinds, stepResetReasons, toolModes } from "./turn/event.ts";
 export {
   adapterErrorReasons,
   engineErrorReasons,
@@ -205,7 +224,7 @@ export {
   toolFailureClasses,
   toolFailureSources,
   validationErrorReasons,
-} from "./failure.ts";
+} from "./failure/failure.ts";
 export {
   adapterFailure,
   engineFailure,
@@ -216,9 +235,9 @@ export {
   toCause,
   toolFailure,
   validationFailure,
-} from "./failures.ts";
-export { finishReasons } from "./finish-reason.ts";
-export { imageOperations } from "./image-operation.ts";
+} from "./failure/failures.ts";
+export { finishReasons } from "./call/finish-reason.ts";
+export { imageOperations } from "./call/image-operation.ts";
 export {
   imageBackgrounds,
   imageFormats,
@@ -226,7 +245,7 @@ export {
   imageResponse,
   imageStyles,
   imageUsage,
-} from "./image-request.ts";
+} from "./call/image-request.ts";
 export {
   image,
   imageFromBase64,
@@ -235,8 +254,8 @@ export {
   imageFromUrl,
   imageToBinary,
   imageToDataUri,
-} from "./image.ts";
-export { issueCodes, renderIssue, renderPath } from "./issue.ts";
+} from "./message/image.ts";
+export { issueCodes, renderIssue, renderPath } from "./failure/issue.ts";
 export {
   assistant,
   awaitingUserContent,
@@ -248,12 +267,12 @@ export {
   system,
   toolMessageStatuses,
   user,
-} from "./message.ts";
-export { MisuseError, misuseReasons } from "./misuse.ts";
-export { modelRef } from "./model-ref.ts";
-export { isTransient } from "./origin.ts";
-export { budgets, haltedReasonOf, knownHaltedReasons, sessionStatusOf } from "./outcome.ts";
-export { isStoredType, parse, storedTypes } from "./parse.ts";
+} from "./message/message.ts";
+export { MisuseError, misuseReasons } from "./failure/misuse.ts";
+export { modelRef } from "./call/model-ref.ts";
+export { isTransient } from "./message/origin.ts";
+export { budgets, haltedReasonOf, knownHaltedReasons, sessionStatusOf } from "./turn/outcome.ts";
+export { isStoredType, parse, storedTypes } from "./parse/parse.ts";
 export {
   filePart,
   imageDetails,
@@ -266,15 +285,23 @@ export {
   toolCallPart,
   toolResultPart,
   visibleText,
-} from "./part.ts";
-export { answerForms, answersByReason, pendingReasons } from "./pending.ts";
-export { replayFor } from "./provider-replay.ts";
-export { modelReply, replyText } from "./reply.ts";
-export { cacheRetentions, jsonSchema, request } from "./request.ts";
-export { chatResult, isHalted, stepResult } from "./run-results.ts";
-export { fromJson, fromTagged, maxTextLength, storedVersion, toJson, toTagged } from "./serialize.ts";
-export { sessionStatuses } from "./session-status.ts";
-export { append, appendToolResult, appendUser, messages, pendingToolCalls, session, sessionError } from "./session.ts";
+} from "./message/part.ts";
+export { answerForms, answersByReason, pendingReasons } from "./tool/pending.ts";
+export { replayFor } from "./message/provider-replay.ts";
+export { modelReply, replyText } from "./call/reply.ts";
+export { cacheRetentions, jsonSchema, request } from "./call/request.ts";
+export { chatResult, isHalted, stepResult } from "./turn/run-results.ts";
+export { fromJson, fromTagged, maxTextLength, storedVersion, toJson, toTagged } from "./parse/serialize.ts";
+export { sessionStatuses } from "./session/session-status.ts";
+export {
+  append,
+  appendToolResult,
+  appendUser,
+  messages,
+  pendingToolCalls,
+  session,
+  sessionError,
+} from "./session/session.ts";
 export {
   addAssistant,
   addMessage,
@@ -284,9 +311,9 @@ export {
   fromMessages,
   lastMessage,
   thread,
-} from "./thread.ts";
-export { toolResult } from "./tool-result.ts";
-export { toolOutcomeParts, toolOutcomeStatus } from "./tool-outcome.ts";
+} from "./message/thread.ts";
+export { toolResult } from "./tool/tool-result.ts";
+export { toolOutcomeParts, toolOutcomeStatus } from "./tool/tool-outcome.ts";
 export {
   attachment,
   decodeToolValue,
@@ -294,8 +321,8 @@ export {
   isAttachment,
   maxToolValueDepth,
   toolValueParts,
-} from "./tool-value.ts";
-export { replayPolicies, reservedToolNames, toolCall, toolSpec } from "./tool.ts";
-export { addUsage, noUsage, totalTokens, uncachedInputTokens, usage } from "./usage.ts";
-export { validateImageRequest } from "./validate-image-request.ts";
-export { validateMessage, validateRequest, validateSession, validateThread, validateTool } from "./validate.ts";
+} from "./tool/tool-value.ts";
+export { replayPolicies, reservedToolNames, toolCall, toolSpec } from "./tool/tool.ts";
+export { addUsage, noUsage, totalTokens, uncachedInputTokens, usage } from "./call/usage.ts";
+export { validateImageRequest } from "./parse/validate-image-request.ts";
+export { validateMessage, validateRequest, validateSession, validateThread, validateTool } from "./parse/validate.ts";

@@ -4,10 +4,10 @@
 // `undefined` is in it anywhere. And no field of it is optional except in the sparse `metadata` of results, where a key is
 // present only when it applies: everything else is there or is `null`, so a value has one written form.
 
-import type { FailureCause } from "./failure.ts";
-import type { Json } from "./json.ts";
-import type { StoredType, StoredTypes } from "./parse.ts";
-import type { ChatMetadata, StepMetadata } from "./run-results.ts";
+import type { FailureCause } from "./failure/failure.ts";
+import type { Json } from "./parse/json.ts";
+import type { StoredType, StoredTypes } from "./parse/parse.ts";
+import type { ChatMetadata, StepMetadata } from "./turn/run-results.ts";
 
 type NotJson = { [K in StoredType]: StoredTypes[K] extends Json ? never : K }[StoredType];
 

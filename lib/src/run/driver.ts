@@ -4,11 +4,11 @@
 // The order is: perform, settle, advance, commit, publish. No effect is ordered before what caused it has been committed. The loop never races
 // promises: the journal says what happened next.
 
-import type { Effect, EffectResponse, Transition, Turn, TurnInput, TurnMachineConfig } from "../kernel/index.ts";
-import type { TurnEvent } from "../model/index.ts";
-import type { Journal, JournalItem, Sink } from "./ports.ts";
+import type { Effect, EffectResponse, Transition, Turn, TurnInput, TurnMachineConfig } from "../kernel/internal.ts";
+import type { TurnEvent } from "../model/internal.ts";
+import type { Journal, JournalItem, Sink } from "./ports/ports.ts";
 
-import { advance, cancelTurn, failTurn, pendingEffects, startTurn } from "../kernel/index.ts";
+import { advance, cancelTurn, failTurn, pendingEffects, startTurn } from "../kernel/internal.ts";
 
 export type Drive = {
   readonly config: TurnMachineConfig;

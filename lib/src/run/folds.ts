@@ -1,10 +1,10 @@
 // From events to what they come to. What the awaitable verbs return is this, over what their twins stream.
 
-import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEvent } from "../model/index.ts";
+import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEvent } from "../model/internal.ts";
 
-import { PartialJson } from "../engine/index.ts";
-import { Collector } from "../kernel/index.ts";
-import { EngineError, errorFromFailure, fromMessages, MisuseError, replyText } from "../model/index.ts";
+import { PartialJson } from "../engine/internal.ts";
+import { Collector } from "../kernel/internal.ts";
+import { EngineError, errorFromFailure, fromMessages, MisuseError, replyText } from "../model/internal.ts";
 
 /** The reply of a stream of one model call. */
 export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<ModelReply> {

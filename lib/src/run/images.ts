@@ -1,6 +1,6 @@
 // Image calls. Every gate comes before anything leaves the process, and there is one loop of attempts: an adapter tries once.
 
-import type { AdapterCall, Clock, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/index.ts";
+import type { AdapterCall, Clock, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/internal.ts";
 import type {
   CallerContext,
   EverturnError,
@@ -10,9 +10,9 @@ import type {
   Issue,
   JsonObject,
   ModelName,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
-import { delayBefore, isRetryable, retryPolicy, startSpan, tell } from "../engine/index.ts";
+import { delayBefore, isRetryable, retryPolicy, startSpan, tell } from "../engine/internal.ts";
 import {
   EngineError,
   ImageAdapterError,
@@ -22,7 +22,7 @@ import {
   orThrow,
   validateImageRequest,
   ValidationError,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import { newRequestId } from "./request-id.ts";
 
 /** What an image call may say. Settings of the request stand over those of a request that was given; `options` are merged. */

@@ -10,7 +10,7 @@ import type {
   ToolWaits,
   Transition,
   Turn,
-} from "../kernel/index.ts";
+} from "../kernel/internal.ts";
 import type {
   ChatMetadata,
   ChatResult,
@@ -21,13 +21,13 @@ import type {
   ToolHalt,
   TurnEvent,
   TurnOutcome,
-} from "../model/index.ts";
-import type { Account } from "./perform-checkpoint.ts";
-import type { RunPlan } from "./plan.ts";
-import type { JournalItem } from "./ports.ts";
+} from "../model/internal.ts";
+import type { Account } from "./perform/checkpoint.ts";
+import type { RunPlan } from "./plan/plan.ts";
+import type { JournalItem } from "./ports/ports.ts";
 
-import { pendingEffect } from "../kernel/index.ts";
-import { haltedReasonOf, toolOutcomeStatus } from "../model/index.ts";
+import { pendingEffect } from "../kernel/internal.ts";
+import { haltedReasonOf, toolOutcomeStatus } from "../model/internal.ts";
 
 export class Narrator {
   readonly #plan: RunPlan;

@@ -1,25 +1,25 @@
 // Puts a run together: a plan, ports, performers, and the one loop.
 
-import type { RunChild } from "../engine/index.ts";
-import type { CallTool, Effect, EffectResponse, Turn } from "../kernel/index.ts";
-import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/index.ts";
+import type { RunChild } from "../engine/internal.ts";
+import type { CallTool, Effect, EffectResponse, Turn } from "../kernel/internal.ts";
+import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/internal.ts";
 import type { Drive } from "./driver.ts";
-import type { Plan } from "./plan.ts";
-import type { Ports, Sink } from "./ports.ts";
-import type { InnerWait } from "./tool-job.ts";
+import type { InnerWait } from "./perform/tool-job.ts";
+import type { Plan } from "./plan/plan.ts";
+import type { Ports, Sink } from "./ports/ports.ts";
 import type { Running } from "./turn-stream.ts";
 
-import { startSpan } from "../engine/index.ts";
-import { Collector } from "../kernel/index.ts";
-import { addUsage, noUsage, toCause } from "../model/index.ts";
+import { startSpan } from "../engine/internal.ts";
+import { Collector } from "../kernel/internal.ts";
+import { addUsage, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { Narrator } from "./narrator.ts";
-import { performCheckpoint } from "./perform-checkpoint.ts";
-import { performCode } from "./perform-code.ts";
-import { performEnvironment } from "./perform-environment.ts";
-import { performModel } from "./perform-model.ts";
-import { performTool } from "./perform-tool.ts";
-import { Slots } from "./slots.ts";
+import { performCheckpoint } from "./perform/checkpoint.ts";
+import { performCode } from "./perform/code.ts";
+import { performEnvironment } from "./perform/environment.ts";
+import { performModel } from "./perform/model.ts";
+import { Slots } from "./perform/slots.ts";
+import { performTool } from "./perform/tool.ts";
 
 /** What a run came to, for every verb to take its own from. */
 export type Finished = {

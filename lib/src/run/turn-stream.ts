@@ -1,9 +1,9 @@
 // What streaming verbs return: events as they happen, and what they came to. Nothing happens before somebody asks for the first event or
 // for the result. Leaving early ends the run, once; who reads slowly slows it down.
 
-import type { TurnEvent } from "../model/index.ts";
+import type { TurnEvent } from "../model/internal.ts";
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 
 /** What a run is started with: where to say things, and how to hear that nobody listens any more. */
 export type Outlet = {

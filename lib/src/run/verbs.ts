@@ -11,7 +11,7 @@ import type {
   StandardSchema,
   StepOptions,
   StepSettings,
-} from "../engine/index.ts";
+} from "../engine/internal.ts";
 import type {
   CallerContext,
   ChatResult,
@@ -20,17 +20,17 @@ import type {
   ModelRequest,
   StepResult,
   TurnEvent,
-} from "../model/index.ts";
-import type { Plan, RunInput } from "./plan.ts";
-import type { JournalItem } from "./ports.ts";
+} from "../model/internal.ts";
+import type { Plan, RunInput } from "./plan/plan.ts";
+import type { JournalItem } from "./ports/ports.ts";
 import type { Finished, PlanChild } from "./run.ts";
 
-import { checkValue } from "../engine/index.ts";
-import { replyText } from "../model/index.ts";
+import { checkValue } from "../engine/internal.ts";
+import { replyText } from "../model/internal.ts";
 import { collectChat, collectReply, collectStep } from "./folds.ts";
-import { MemoryJournal } from "./memory-journal.ts";
-import { memoryPorts } from "./memory-ports.ts";
-import { planRun } from "./plan.ts";
+import { planRun } from "./plan/plan.ts";
+import { MemoryJournal } from "./ports/memory-journal.ts";
+import { memoryPorts } from "./ports/memory-ports.ts";
 import { startRun } from "./run.ts";
 import { TurnStream } from "./turn-stream.ts";
 

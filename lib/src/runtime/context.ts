@@ -1,18 +1,18 @@
 // What all parts of one runtime share.
 
-import type { Engine } from "../engine/index.ts";
-import type { Clock } from "../engine/index.ts";
-import type { TurnHistory } from "../kernel/index.ts";
-import type { Message } from "../model/index.ts";
-import type { CancelWatch } from "./cancels.ts";
-import type { Hub } from "./hub.ts";
-import type { LeaseTimings } from "./lease.ts";
-import type { PieceWriter } from "./pieces.ts";
-import type { HostStorage, Key, Query, Row } from "./storage.ts";
+import type { Engine } from "../engine/internal.ts";
+import type { Clock } from "../engine/internal.ts";
+import type { TurnHistory } from "../kernel/internal.ts";
+import type { Message } from "../model/internal.ts";
+import type { CancelWatch } from "./drive/cancels.ts";
+import type { Hub } from "./read/hub.ts";
+import type { PieceWriter } from "./read/pieces.ts";
+import type { LeaseTimings } from "./rows/lease.ts";
+import type { HostStorage, Key, Query, Row } from "./rows/storage.ts";
 
-import { MisuseError, RuntimeError } from "../model/index.ts";
-import { sessionName } from "./storage.ts";
-import { readValue } from "./stored.ts";
+import { MisuseError, RuntimeError } from "../model/internal.ts";
+import { sessionName } from "./rows/storage.ts";
+import { readValue } from "./rows/stored.ts";
 
 /** Where things are kept. One storage for all three is one write where three would be three. */
 export type Host = {

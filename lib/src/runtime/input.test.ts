@@ -7,8 +7,8 @@ import { askUser, MisuseError, session, user } from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { counting, gate, talk, worker, World, writes } from "../../test/runtime/world.ts";
-import { writeHead, writeValue } from "./stored.ts";
-import { openCallDeadlines } from "./waits.ts";
+import { writeHead, writeValue } from "./rows/stored.ts";
+import { openCallDeadlines } from "./verbs/waits.ts";
 
 /** What JSON brings, whatever the types say. */
 const fromWire = (text: string) => JSON.parse(text);

@@ -1,6 +1,6 @@
 // Something may have changed: told to whoever waits, or kept for whoever looks next.
 
-import type { HostStorage } from "./storage.ts";
+import type { HostStorage } from "./rows/storage.ts";
 
 export class Ring {
   #rung = false;

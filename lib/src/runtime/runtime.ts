@@ -13,32 +13,32 @@ import type {
   SessionSummary,
   SessionView,
   Withdrawn,
-} from "../model/index.ts";
-import type { DecisionInput } from "../session/index.ts";
+} from "../model/internal.ts";
+import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext } from "./context.ts";
-import type { Desk } from "./desk.ts";
-import type { TurnRecord } from "./record.ts";
-import type { CancelOptions } from "./steering.ts";
-import type { Completion, TokenAnswer } from "./tokens.ts";
 import type { DurableOptions, EventOptions, RuntimeOptions, StartOptions, SteerInput, TurnHandle } from "./types.ts";
+import type { Desk } from "./verbs/desk.ts";
+import type { TurnRecord } from "./verbs/record.ts";
+import type { CancelOptions } from "./verbs/steering.ts";
+import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
 
-import { systemClock } from "../engine/index.ts";
-import { MisuseError } from "../model/index.ts";
-import { continueSession, decide, reply, start, step, submitToolResults } from "./accept.ts";
-import { deleteSession, fork, getSession, listMessages, listSessions, usageOf } from "./browse.ts";
-import { CancelWatch } from "./cancels.ts";
+import { systemClock } from "../engine/internal.ts";
+import { MisuseError } from "../model/internal.ts";
 import { Histories, hostOf } from "./context.ts";
-import { tenantDesk } from "./desk.ts";
-import { randomText } from "./digest.ts";
-import { attach, watch } from "./handles.ts";
-import { Hub } from "./hub.ts";
-import { checkedTimings, leaseTimings, longestMs } from "./lease.ts";
-import { PieceWriter, pieceTimings } from "./pieces.ts";
-import { Pilots } from "./pilots.ts";
-import { exportTurn } from "./record.ts";
-import { recover, workUntil } from "./recovery.ts";
-import { cancel, send, steer, withdraw } from "./steering.ts";
-import { complete, token } from "./tokens.ts";
+import { CancelWatch } from "./drive/cancels.ts";
+import { Pilots } from "./drive/pilots.ts";
+import { Hub } from "./read/hub.ts";
+import { PieceWriter, pieceTimings } from "./read/pieces.ts";
+import { randomText } from "./rows/digest.ts";
+import { checkedTimings, leaseTimings, longestMs } from "./rows/lease.ts";
+import { continueSession, decide, reply, start, step, submitToolResults } from "./verbs/accept.ts";
+import { deleteSession, fork, getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
+import { tenantDesk } from "./verbs/desk.ts";
+import { attach, watch } from "./verbs/handles.ts";
+import { exportTurn } from "./verbs/record.ts";
+import { recover, workUntil } from "./verbs/recovery.ts";
+import { cancel, send, steer, withdraw } from "./verbs/steering.ts";
+import { complete, token } from "./verbs/tokens.ts";
 
 /** Sessions over a host: every verb of layer D, durable. */
 export type Runtime = {

@@ -1,6 +1,6 @@
 // What the durable runtime takes and gives.
 
-import type { Budgets, Clock, Engine, JsonSchema, RequestOptions, RetryPolicy } from "../engine/index.ts";
+import type { Budgets, Clock, Engine, JsonSchema, RequestOptions, RetryPolicy } from "../engine/internal.ts";
 import type {
   JsonObject,
   Message,
@@ -9,12 +9,12 @@ import type {
   RuntimeEvent,
   ToolMode,
   TurnEnd,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import type { Host } from "./context.ts";
-import type { LeaseTimings } from "./lease.ts";
-import type { PieceTimings } from "./pieces.ts";
-import type { HostStorage } from "./storage.ts";
-import type { Waits } from "./waits.ts";
+import type { PieceTimings } from "./read/pieces.ts";
+import type { LeaseTimings } from "./rows/lease.ts";
+import type { HostStorage } from "./rows/storage.ts";
+import type { Waits } from "./verbs/waits.ts";
 
 export type RuntimeOptions = {
   /** Where everything is kept: one storage, or one for each part. */

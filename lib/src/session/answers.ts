@@ -1,7 +1,7 @@
 // What is said to calls that wait. Saying it only records it: `continue` drives.
 
-import type { Engine } from "../engine/index.ts";
-import type { CallAnswer } from "../kernel/index.ts";
+import type { Engine } from "../engine/internal.ts";
+import type { CallAnswer } from "../kernel/internal.ts";
 import type {
   CallerContext,
   Decision,
@@ -13,11 +13,11 @@ import type {
   ToolCall,
   ToolOutcome,
   UserMessage,
-} from "../model/index.ts";
-import type { Shape } from "../model/reading.ts";
+} from "../model/internal.ts";
+import type { Shape } from "../model/parse/reading.ts";
 
-import { resolveTools } from "../engine/index.ts";
-import { callDecision } from "../kernel/index.ts";
+import { resolveTools } from "../engine/internal.ts";
+import { callDecision } from "../kernel/internal.ts";
 import {
   addMessage,
   answersByReason,
@@ -28,7 +28,7 @@ import {
   renderIssue,
   SessionError,
   toolResult,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import {
   decisionShape,
   fallback,
@@ -39,7 +39,7 @@ import {
   read,
   required,
   string,
-} from "../model/reading.ts";
+} from "../model/parse/reading.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { asking, nextQuestion } from "./project.ts";
 

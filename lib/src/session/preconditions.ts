@@ -7,9 +7,9 @@
 //   awaiting_tools    no     no               no                     when nothing waits       no     yes
 //   error             SessionError for all
 
-import type { Message, PendingToolCall, Session } from "../model/index.ts";
+import type { Message, PendingToolCall, Session } from "../model/internal.ts";
 
-import { MisuseError, SessionError, sessionError } from "../model/index.ts";
+import { MisuseError, SessionError, sessionError } from "../model/internal.ts";
 
 export type Verb = "start" | "reply" | "continue" | "step" | "submitToolResult" | "decide";
 

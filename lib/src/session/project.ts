@@ -12,7 +12,7 @@ import type {
   StepResult,
   TurnOutcome,
   Usage,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 
 import {
   addMessage,
@@ -23,7 +23,7 @@ import {
   session,
   sessionStatusOf,
   toolFailure,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import { isOpen } from "./preconditions.ts";
 
 /** The session after a run. */

@@ -1,9 +1,9 @@
 // Folds the events of a session's stream into the session they leave behind.
 
-import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "../model/index.ts";
+import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "../model/internal.ts";
 
-import { Collector } from "../kernel/index.ts";
-import { MisuseError } from "../model/index.ts";
+import { Collector } from "../kernel/internal.ts";
+import { MisuseError } from "../model/internal.ts";
 import { applyChatResult, applyStepResult } from "./project.ts";
 
 /**

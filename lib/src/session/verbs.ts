@@ -1,7 +1,7 @@
 // Operations on sessions. A session is plain data: each verb takes one and gives back the next. What is checked is checked when the verb is
 // called; nothing else happens before somebody reads.
 
-import type { ChatOptions, Engine } from "../engine/index.ts";
+import type { ChatOptions, Engine } from "../engine/internal.ts";
 import type {
   CallerContext,
   ChatResult,
@@ -10,8 +10,8 @@ import type {
   Session,
   StepResult,
   TurnOutcome,
-} from "../model/index.ts";
-import type { Plan, RunInput } from "../run/index.ts";
+} from "../model/internal.ts";
+import type { Plan, RunInput } from "../run/internal.ts";
 
 import {
   addMessage,
@@ -21,8 +21,8 @@ import {
   session as newSession,
   user,
   ValidationError,
-} from "../model/index.ts";
-import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/index.ts";
+} from "../model/internal.ts";
+import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/internal.ts";
 import { decisionsOf, hear } from "./answers.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { applyChatResult, applyStepResult, asking, nextQuestion } from "./project.ts";

@@ -1,11 +1,11 @@
 // What every adapter has to keep: the rules E1 of engine/adapter.ts, a case each. Whoever wrote an adapter makes it play the scenarios below,
 // by whatever stands in for its provider: a scripted `fetch`, a server of its own, a recording.
 
-import type { Adapter } from "../engine/index.ts";
-import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../model/index.ts";
+import type { Adapter } from "../engine/internal.ts";
+import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../model/index.ts";
+import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../model/internal.ts";
 import { broken, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider behind an adapter does with the one request it gets. */

@@ -1,8 +1,8 @@
 // What has to have come out of a run that was killed, told from the run that was not and from how far each effect had got. Nothing here looks at
 // what the runtime says of itself.
 
-import type { Json, JsonObject, Session } from "../model/index.ts";
-import type { RuntimeEvent } from "../runtime/index.ts";
+import type { Json, JsonObject, Session } from "../model/internal.ts";
+import type { RuntimeEvent } from "../runtime/internal.ts";
 import type { EffectLog } from "./effect-log.ts";
 import type { CrashPoint } from "./mortal-life.ts";
 

@@ -2,17 +2,17 @@
 // after every write, before, in and behind every effect. Whoever comes after the dead process recovers, the user says everything once more, and
 // in the end nobody can tell: the same session, the same events, each effect performed as often as its policy says and no more.
 
-import type { Engine } from "../engine/index.ts";
-import type { Json } from "../model/index.ts";
+import type { Engine } from "../engine/internal.ts";
+import type { Json } from "../model/internal.ts";
 import type { Host } from "../runtime/context.ts";
-import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle } from "../runtime/index.ts";
-import type { HostStorage } from "../runtime/storage.ts";
-import type { TableName } from "../runtime/tables.ts";
+import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle } from "../runtime/internal.ts";
+import type { HostStorage } from "../runtime/rows/storage.ts";
+import type { TableName } from "../runtime/rows/tables.ts";
 import type { Ended, Run } from "./crash-expectations.ts";
 import type { CrashPoint } from "./mortal-life.ts";
 
-import { totalTokens } from "../model/index.ts";
-import { runtime } from "../runtime/index.ts";
+import { totalTokens } from "../model/internal.ts";
+import { runtime } from "../runtime/internal.ts";
 import { patienceMs, within } from "./conformance.ts";
 import { brokenBy, firstDifference } from "./crash-expectations.ts";
 import { EffectLog } from "./effect-log.ts";

@@ -1,15 +1,15 @@
 // Conversations of every kind, for the crash matrix: every host is run through all of them (H7). They are also what to look at before writing one
 // for tools of one's own.
 
-import type { FakeScript } from "../adapters/index.ts";
-import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../engine/index.ts";
-import type { JsonObject, ModelRequest, ReplayPolicy } from "../model/index.ts";
+import type { FakeScript } from "../adapters/internal.ts";
+import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../engine/internal.ts";
+import type { JsonObject, ModelRequest, ReplayPolicy } from "../model/internal.ts";
 import type { CrashScenario } from "./crash-matrix.ts";
 import type { MortalLife } from "./mortal-life.ts";
 
-import { fake } from "../adapters/index.ts";
-import { askUser, engine, fail, halt, tool } from "../engine/index.ts";
-import { user } from "../model/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { askUser, engine, fail, halt, tool } from "../engine/internal.ts";
+import { user } from "../model/internal.ts";
 
 /** What a model is asked. */
 type Asked = {

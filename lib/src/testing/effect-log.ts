@@ -1,14 +1,14 @@
 // What happened outside the process, over all its lives: which effects were performed, how often, and how far each had got when a life ended. It
 // is not told by the runtime: that an effect begins is seen where it begins, and that it is on record is seen in what was written.
 
-import type { Effect } from "../kernel/index.ts";
-import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/index.ts";
-import type { Batch, Put, Row } from "../runtime/storage.ts";
-import type { JournalRow } from "../runtime/stored.ts";
+import type { Effect } from "../kernel/internal.ts";
+import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/internal.ts";
+import type { Batch, Put, Row } from "../runtime/rows/storage.ts";
+import type { JournalRow } from "../runtime/rows/stored.ts";
 
-import { canonicalJson } from "../kernel/index.ts";
-import { totalTokens } from "../model/index.ts";
-import { readValue } from "../runtime/stored.ts";
+import { canonicalJson } from "../kernel/internal.ts";
+import { totalTokens } from "../model/internal.ts";
+import { readValue } from "../runtime/rows/stored.ts";
 
 /** What can be performed: a model call, a tool, a cell of code, and what is asked before a tool runs. */
 export type EffectKind = "model" | "tool" | "code" | "hook";

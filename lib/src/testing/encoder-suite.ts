@@ -1,10 +1,10 @@
 // What an encoder of tool results has to keep, if the model is to read JSON.
 
-import type { ToolResultEncoder } from "../engine/index.ts";
-import type { Json, ToolFailure } from "../model/index.ts";
+import type { ToolResultEncoder } from "../engine/internal.ts";
+import type { Json, ToolFailure } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { toolFailure } from "../model/index.ts";
+import { toolFailure } from "../model/internal.ts";
 import { broken, holds, same } from "./conformance.ts";
 
 const rules = {

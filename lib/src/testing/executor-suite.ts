@@ -1,11 +1,11 @@
 // What everything that runs tools, or cells of code, has to keep.
 
-import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } from "../engine/index.ts";
-import type { CellCall, Json, JsonObject, ToolOutcome } from "../model/index.ts";
+import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } from "../engine/internal.ts";
+import type { CellCall, Json, JsonObject, ToolOutcome } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { askUser, defaultCellLimits, engine, fail, halt, tool } from "../engine/index.ts";
-import { toolCall, toolFailure, toolSpec } from "../model/index.ts";
+import { askUser, defaultCellLimits, engine, fail, halt, tool } from "../engine/internal.ts";
+import { toolCall, toolFailure, toolSpec } from "../model/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within } from "./conformance.ts";
 
 const rules = {

@@ -1,6 +1,6 @@
 // A clock that a test turns by hand.
 
-import type { Clock } from "../engine/index.ts";
+import type { Clock } from "../engine/internal.ts";
 
 export type HandClock = Clock & {
   /** Lets time pass: whoever sleeps wakes in the order of their times, each when it is theirs. */

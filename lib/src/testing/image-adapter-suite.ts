@@ -1,12 +1,12 @@
 // What every adapter for images has to keep. Operations it does not list are refused by the library, before anything is asked of it.
 
-import type { ImageAdapter } from "../engine/index.ts";
-import type { ImageAdapterErrorReason, ImageOperation, ImageRequest, ImageResponse } from "../model/index.ts";
+import type { ImageAdapter } from "../engine/internal.ts";
+import type { ImageAdapterErrorReason, ImageOperation, ImageRequest, ImageResponse } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { engine } from "../engine/index.ts";
-import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse } from "../model/index.ts";
-import { generateImage } from "../run/index.ts";
+import { engine } from "../engine/internal.ts";
+import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse } from "../model/internal.ts";
+import { generateImage } from "../run/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider behind an adapter for images does with the one request it gets. */

@@ -8,7 +8,7 @@ export type { HandClock } from "./hand-clock.ts";
 export type { CrashPoint, MortalLife, PointKind } from "./mortal-life.ts";
 export type { ImageAdapterScenario, ImageAdapterUnderTest } from "./image-adapter-suite.ts";
 export type { StorageUnderTest } from "./storage-suite.ts";
-export type { ReplayedTurn, ReplayOptions, TurnRecord } from "../runtime/index.ts";
+export type { ReplayedTurn, ReplayOptions, TurnRecord } from "../runtime/internal.ts";
 
 export { adapterSuite } from "./adapter-suite.ts";
 export { crashMatrix } from "./crash-matrix.ts";
@@ -19,4 +19,4 @@ export { handClock } from "./hand-clock.ts";
 export { imageAdapterSuite } from "./image-adapter-suite.ts";
 export { storageSuite } from "./storage-suite.ts";
 export { line, transcript } from "./transcript.ts";
-export { replayTurn } from "../runtime/index.ts";
+export { replayTurn } from "../runtime/internal.ts";

@@ -13,13 +13,13 @@ import type {
   Hooks,
   Tool,
   ToolContext,
-} from "../engine/index.ts";
-import type { CallerContext, ModelEvent, ModelRequest } from "../model/index.ts";
+} from "../engine/internal.ts";
+import type { CallerContext, ModelEvent, ModelRequest } from "../model/internal.ts";
 import type { Host } from "../runtime/context.ts";
-import type { Batch, HostStorage } from "../runtime/storage.ts";
+import type { Batch, HostStorage } from "../runtime/rows/storage.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
-import { isPair } from "../run/plan.ts";
+import { isPair } from "../run/plan/plan.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
 
 /** Where a life can end. Of a write: before it, and when it is done and nobody has heard of it. Of an effect: before it, in it, and behind it. */

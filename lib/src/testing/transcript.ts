@@ -1,6 +1,6 @@
 // A run as lines a person can read.
 
-import type { TurnEvent } from "../model/index.ts";
+import type { TurnEvent } from "../model/internal.ts";
 
 /** One line for an event: its type, and what tells it from others of its type. Deltas of text are quoted. */
 export function line(event: TurnEvent): string {

@@ -1,9 +1,9 @@
 // What a provider's refusal means: which reason, and whether it is worth trying again. By status first, then by the words providers use.
 
-import type { AdapterErrorReason, AdapterFailure, Json } from "../model/index.ts";
+import type { AdapterErrorReason, AdapterFailure, Json } from "../model/internal.ts";
 import type { ErrorAnswer, WireContext } from "./codec.ts";
 
-import { adapterFailure } from "../model/index.ts";
+import { adapterFailure } from "../model/internal.ts";
 
 /** What an API says went wrong, taken out of its own form. */
 export type Complaint = {

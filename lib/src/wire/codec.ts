@@ -14,7 +14,7 @@
 //      keeps that word. A refusal is `content_filter`.
 //   7. Usage is inclusive (docs/decisions/0009): `inputTokens` counts cached tokens too, `outputTokens` counts reasoning too.
 
-import type { AdapterFailure, Json, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/index.ts";
+import type { AdapterFailure, Json, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
 
 export type WireApi = "openai-responses" | "openai-chat" | "anthropic-messages" | "gemini";
 

@@ -1,6 +1,6 @@
 // Small readers for JSON nobody has checked: what is not what it should be is simply not there (W1).
 
-import type { Json, JsonObject } from "../model/index.ts";
+import type { Json, JsonObject } from "../model/internal.ts";
 
 /** The value of a text, or nothing when it is not JSON. */
 export function parseJson(text: string): { readonly value: Json } | null {

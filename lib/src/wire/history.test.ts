@@ -16,12 +16,12 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { anthropicMessages } from "./anthropic.ts";
+import { anthropicMessages } from "./anthropic/codec.ts";
 import { noQuirks } from "./codec.ts";
-import { gemini } from "./gemini.ts";
+import { gemini } from "./gemini/codec.ts";
 import { sendableHistory } from "./history.ts";
-import { openaiChat } from "./openai-chat.ts";
-import { openaiResponses } from "./openai-responses.ts";
+import { openaiChat } from "./openai-chat/codec.ts";
+import { openaiResponses } from "./openai-responses/codec.ts";
 
 const mistralIds = { maxLength: 9, pattern: "letters_and_digits", exact: true } as const;
 const anthropicIds = { maxLength: 64, pattern: "alphanumeric" } as const;

@@ -6,10 +6,10 @@
 //      caches go by it.
 //   2. A message that had to be changed is changed once: the same message gives the same other one, so that encoders know it again.
 
-import type { AssistantMessage, Message, ProviderRoute, ToolCall, ToolMessage } from "../model/index.ts";
+import type { AssistantMessage, Message, ProviderRoute, ToolCall, ToolMessage } from "../model/internal.ts";
 import type { LeftOut, Quirks } from "./codec.ts";
 
-import { AdapterError, toolResult } from "../model/index.ts";
+import { AdapterError, toolResult } from "../model/internal.ts";
 
 export type SendableHistory = {
   readonly messages: readonly Message[];

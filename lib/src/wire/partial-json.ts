@@ -1,6 +1,6 @@
 // JSON that is still being written: what it says so far, at a cost that grows with what is new and not with what came before.
 
-import type { Json } from "../model/index.ts";
+import type { Json } from "../model/internal.ts";
 
 type Growing =
   | { type: "array"; items: Json[] }

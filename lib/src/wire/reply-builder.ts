@@ -14,10 +14,10 @@ import type {
   ToolCall,
   ToolResultPart,
   Usage,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import type { WireContext } from "./codec.ts";
 
-import { assistant, isEvent, reasoningPart, textPart, toolCall, toolCallPart } from "../model/index.ts";
+import { assistant, isEvent, reasoningPart, textPart, toolCall, toolCallPart } from "../model/internal.ts";
 import { asObject, parseJson } from "./fields.ts";
 
 type TextBlock = {

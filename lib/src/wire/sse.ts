@@ -5,7 +5,7 @@ import type { Frame } from "./codec.ts";
 
 import { createParser } from "eventsource-parser";
 
-import { MisuseError } from "../model/index.ts";
+import { MisuseError } from "../model/internal.ts";
 
 export type FrameReader = {
   /** More of the text. Frames that are whole come back. */

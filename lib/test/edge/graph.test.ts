@@ -87,7 +87,7 @@ test("the graph is there to be looked at", () => {
   expect(doors.filter(({ file }) => !graph.has(file))).toEqual([]);
   const front = join(library, "src/index.ts");
   expect(needs(front, "loaded")).toContainEqual(["eventsource-parser", "src/wire/sse.ts"]);
-  expect(needs(front, "ever")).toContainEqual(["@cfworker/json-schema", "src/engine/schema.ts"]);
+  expect(needs(front, "ever")).toContainEqual(["@cfworker/json-schema", "src/engine/tool/schema.ts"]);
 });
 
 describe.each(doors)("everturn at $name", ({ name, file }) => {

@@ -11,9 +11,9 @@ import { fromTagged, storedTypes, storedVersion, toTagged, validateSession, vali
 import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { configOf } from "../../src/run/pinned.ts";
-import { sha256 } from "../../src/runtime/digest.ts";
-import { readValue } from "../../src/runtime/stored.ts";
+import { configOf } from "../../src/run/plan/pinned.ts";
+import { sha256 } from "../../src/runtime/rows/digest.ts";
+import { readValue } from "../../src/runtime/rows/stored.ts";
 import { exhibits, words } from "./exhibits.ts";
 import { accepted, pendingTexts, records, rowTables, storedRows, turnStates, writtenRows } from "./runtime-exhibits.ts";
 

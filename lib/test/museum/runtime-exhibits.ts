@@ -1,7 +1,7 @@
 // What the durable runtime stores, for the museum: a value of every table; turns, open and ended, with their journals; and the state of a turn at
 // every place of those.
 
-import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/stored.ts";
+import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/stored.ts";
 import type { Cancellation, EffectResponse, Turn, TurnInput } from "everturn/kernel";
 import type { JsonObject, Message, SuspendedCell } from "everturn/model";
 import type { JournalItem, Pinned } from "everturn/run";
@@ -41,9 +41,9 @@ import {
   user,
 } from "everturn/model";
 
-import { configOf } from "../../src/run/pinned.ts";
-import { sha256 } from "../../src/runtime/digest.ts";
-import { writeValue } from "../../src/runtime/stored.ts";
+import { configOf } from "../../src/run/plan/pinned.ts";
+import { sha256 } from "../../src/runtime/rows/digest.ts";
+import { writeValue } from "../../src/runtime/rows/stored.ts";
 import { exhibits } from "./exhibits.ts";
 
 const spent = usage({ inputTokens: 12, outputTokens: 5 });

@@ -11,10 +11,18 @@ import { canonicalJson } from "everturn/kernel";
 import { divergentPaths, runtime, tables } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { sha256 } from "../../src/runtime/digest.ts";
-import { claimable } from "../../src/runtime/inbox.ts";
-import { countingRows, DurableJournal } from "../../src/runtime/journal.ts";
-import { checkedTimings, claim, fence, leasePut, leaseTimings, releasePut, renewed } from "../../src/runtime/lease.ts";
+import { countingRows, DurableJournal } from "../../src/runtime/drive/journal.ts";
+import { sha256 } from "../../src/runtime/rows/digest.ts";
+import { claimable } from "../../src/runtime/rows/inbox.ts";
+import {
+  checkedTimings,
+  claim,
+  fence,
+  leasePut,
+  leaseTimings,
+  releasePut,
+  renewed,
+} from "../../src/runtime/rows/lease.ts";
 import { handModel } from "../hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../readings.ts";
 import {

@@ -1,7 +1,7 @@
 // What outlives processes in a test: storages, time, and what was done outside. Processes come and die. One that died reads and writes nothing any
 // more, as if somebody had pulled the plug: no `finally` of its own changes anything.
 
-import type { JournalRow } from "../../src/runtime/stored.ts";
+import type { JournalRow } from "../../src/runtime/rows/stored.ts";
 import type { Adapter, Engine, FakeScript } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
 import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
@@ -24,8 +24,8 @@ import { messageText, modelRef } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 
-import { sha256 } from "../../src/runtime/digest.ts";
-import { readValue, writeValue } from "../../src/runtime/stored.ts";
+import { sha256 } from "../../src/runtime/rows/digest.ts";
+import { readValue, writeValue } from "../../src/runtime/rows/stored.ts";
 
 type Part = keyof Host;
 

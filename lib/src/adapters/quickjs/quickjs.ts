@@ -8,13 +8,13 @@
 //   3. What stops a cell cannot be caught: it is interrupted, and no function can be entered from then on. The second half is for promises,
 //      which take an interruption for a rejection.
 
-import type { CellLimits, CellResult, CellRun, CodeExecutor } from "../../engine/index.ts";
-import type { CellCall, Json, JsonObject, ToolOutcome } from "../../model/index.ts";
-import type { Shape } from "../../model/reading.ts";
+import type { CellLimits, CellResult, CellRun, CodeExecutor } from "../../engine/internal.ts";
+import type { CellCall, Json, JsonObject, ToolOutcome } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from "quickjs-emscripten-core";
 
-import { EngineError, toCause, truncateMiddle } from "../../model/index.ts";
-import { json, jsonObject, read, string } from "../../model/reading.ts";
+import { EngineError, toCause, truncateMiddle } from "../../model/internal.ts";
+import { json, jsonObject, read, string } from "../../model/parse/reading.ts";
 
 type QuickjsOptions = {
   /** The most any cell gets, whatever its engine allows: the lower of the two counts. */

@@ -1,6 +1,6 @@
 // The storage in memory keeps what every storage has to; and the suite that says so is turned on storages that break one rule each.
 
-import type { Batch, Put, Query, Row, HostStorage } from "../../runtime/storage.ts";
+import type { Batch, Put, Query, Row, HostStorage } from "../../runtime/rows/storage.ts";
 
 import { memoryStorage } from "everturn/host/memory";
 import { storageSuite } from "everturn/testing";

@@ -3,8 +3,8 @@
 // Reads and writes do their work before they return a promise, so nothing comes between a check and what relies on it. Rows are frozen, so what
 // was read cannot change what is kept.
 
-import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/storage.ts";
-import type { TableName } from "../../runtime/tables.ts";
+import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/rows/storage.ts";
+import type { TableName } from "../../runtime/rows/tables.ts";
 
 import { checkBatch, checkQuery, holds } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";

@@ -1,10 +1,10 @@
 // Who is told of writes, when, and what.
 
-import type { Batch, Put } from "../../runtime/storage.ts";
+import type { Batch, Put } from "../../runtime/rows/storage.ts";
 
 import { expect, test } from "vitest";
 
-import { sessionName } from "../../runtime/storage.ts";
+import { sessionName } from "../../runtime/rows/storage.ts";
 import { Watchers } from "./watchers.ts";
 
 type Heard = readonly string[] | "anything";

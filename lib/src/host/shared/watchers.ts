@@ -2,11 +2,11 @@
 // are told in one go: a write is not to cost a task for each. With it they are told which sessions were written to, so that those who wait for others
 // need not look.
 
-import type { Batch } from "../../runtime/storage.ts";
-import type { TableName } from "../../runtime/tables.ts";
+import type { Batch } from "../../runtime/rows/storage.ts";
+import type { TableName } from "../../runtime/rows/tables.ts";
 
-import { sessionName } from "../../runtime/storage.ts";
-import { tables } from "../../runtime/tables.ts";
+import { sessionName } from "../../runtime/rows/storage.ts";
+import { tables } from "../../runtime/rows/tables.ts";
 
 export class Watchers {
   readonly #all = new Set<Watcher>();

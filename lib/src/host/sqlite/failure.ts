@@ -1,8 +1,8 @@
 // What a driver threw, as a failure of the storage. Each driver has its own way to say which error of SQLite it was.
 
-import type { RuntimeErrorReason } from "../../model/index.ts";
+import type { RuntimeErrorReason } from "../../model/internal.ts";
 
-import { isEverturnError, MisuseError, RuntimeError } from "../../model/index.ts";
+import { isEverturnError, MisuseError, RuntimeError } from "../../model/internal.ts";
 import { field } from "./database.ts";
 
 /** The errors of SQLite that are told apart, by their numbers. */

@@ -5,7 +5,7 @@
 
 import type { SqliteDatabase } from "./database.ts";
 
-import { RuntimeError } from "../../model/index.ts";
+import { RuntimeError } from "../../model/internal.ts";
 import { field, integer } from "./database.ts";
 import { inTransaction } from "./transaction.ts";
 

@@ -1,7 +1,7 @@
 // The storage in SQLite, on every driver there is: what every storage keeps, and then what only a file can get into. Files are in a folder of the
 // test's own, which goes with it.
 
-import type { Batch, Put, Query, HostStorage } from "../../runtime/storage.ts";
+import type { Batch, Put, Query, HostStorage } from "../../runtime/rows/storage.ts";
 import type { SqliteDatabase, SqliteOptions } from "everturn/host/sqlite";
 import type { ChildProcess } from "node:child_process";
 
@@ -21,7 +21,7 @@ import * as fc from "fast-check";
 import Libsql from "libsql";
 import { afterEach, describe, expect, test } from "vitest";
 
-import { tables } from "../../runtime/tables.ts";
+import { tables } from "../../runtime/rows/tables.ts";
 import { fromKept, toKept } from "./text.ts";
 
 type Handle = SqliteDatabase & { close(): unknown };

@@ -5,10 +5,10 @@
 // `synchronous=NORMAL`, which leaves it to the next lasting one to wait for the disk, for both. `OFF` would be wrong: a checkpoint under it
 // could lose what had lasted.
 
-import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/storage.ts";
+import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/rows/storage.ts";
 import type { SqliteDatabase } from "./database.ts";
 
-import { MisuseError } from "../../model/index.ts";
+import { MisuseError } from "../../model/internal.ts";
 import { checkBatch, checkQuery, holds } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { field } from "./database.ts";

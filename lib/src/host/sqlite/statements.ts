@@ -1,11 +1,11 @@
 // The statements behind queries and batches. There are few shapes of them, so each is prepared once.
 
-import type { Check, Key, KeyPart, Put, Query, Removal, Row } from "../../runtime/storage.ts";
-import type { Column, TableName } from "../../runtime/tables.ts";
+import type { Check, Key, KeyPart, Put, Query, Removal, Row } from "../../runtime/rows/storage.ts";
+import type { Column, TableName } from "../../runtime/rows/tables.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts";
 
-import { RuntimeError } from "../../model/index.ts";
-import { tables } from "../../runtime/tables.ts";
+import { RuntimeError } from "../../model/internal.ts";
+import { tables } from "../../runtime/rows/tables.ts";
 import { field, integer } from "./database.ts";
 import { fromKept, toKept } from "./text.ts";
 

@@ -5,11 +5,21 @@
 //   1. `null` says nothing, as an absent field does.
 //   2. A field nobody knows is refused, by its path.
 
-import type { JsonObject } from "../../model/index.ts";
-import type { Shape } from "../../model/reading.ts";
+import type { JsonObject } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 import type { PostedMessage } from "./message.ts";
 
-import { array, boolean, json, jsonObject, object, oneOf, required, string, variant } from "../../model/reading.ts";
+import {
+  array,
+  boolean,
+  json,
+  jsonObject,
+  object,
+  oneOf,
+  required,
+  string,
+  variant,
+} from "../../model/parse/reading.ts";
 import { atMost, between, matching, maybe, positive, whole } from "./fields.ts";
 import { postedMessageShape } from "./message.ts";
 

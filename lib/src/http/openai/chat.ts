@@ -11,14 +11,14 @@
 //      So is a new attempt at a step of which something was shown: this API cannot take it back.
 //   6. When the signal is aborted, or the frames are left, so is the run.
 
-import type { Engine } from "../../engine/index.ts";
-import type { JsonObject } from "../../model/index.ts";
-import type { Plan } from "../../run/index.ts";
+import type { Engine } from "../../engine/internal.ts";
+import type { JsonObject } from "../../model/internal.ts";
+import type { Plan } from "../../run/internal.ts";
 import type { OpenaiRefusal } from "./error.ts";
 import type { Telling } from "./reply.ts";
 import type { OpenaiRequest } from "./request.ts";
 
-import { newRequestId, planRun, streamPlan } from "../../run/index.ts";
+import { newRequestId, planRun, streamPlan } from "../../run/internal.ts";
 import { noRetry, refusal, refusalOfThrown } from "./error.ts";
 import { optionsOf } from "./options.ts";
 import { ChunkTeller, completionOf, endingOf, renderChunk, renderedEnd, renderError } from "./reply.ts";

@@ -15,9 +15,9 @@ import type {
   PendingToolCall,
   StreamErrorReason,
   ValidationErrorReason,
-} from "../../model/index.ts";
+} from "../../model/internal.ts";
 
-import { errorFromFailure, isEverturnError, renderIssue, renderPath } from "../../model/index.ts";
+import { errorFromFailure, isEverturnError, renderIssue, renderPath } from "../../model/internal.ts";
 
 export type OpenaiError = {
   readonly message: string;

@@ -1,8 +1,8 @@
 // Readers the shapes of OpenAI's bodies have in common.
 
-import type { Shape } from "../../model/reading.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 
-import { array, fallback, isPlainObject, nullable } from "../../model/reading.ts";
+import { array, fallback, isPlainObject, nullable } from "../../model/parse/reading.ts";
 
 /** A field that may be `null` or absent, which both say nothing. */
 export function maybe<T>(shape: Shape<T>) {

@@ -7,8 +7,8 @@
 //   3. Arguments of calls are kept to the letter, whatever they are. What is no JSON object is no arguments.
 //   4. Whoever answers a call does not say of which tool: a name there is not used.
 
-import type { Message, ToolCallInput, UserPart } from "../../model/index.ts";
-import type { Shape } from "../../model/reading.ts";
+import type { Message, ToolCallInput, UserPart } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 
 import {
   assistant,
@@ -20,7 +20,7 @@ import {
   textPart,
   toolResult,
   user,
-} from "../../model/index.ts";
+} from "../../model/internal.ts";
 import {
   array,
   fallback,
@@ -33,7 +33,7 @@ import {
   required,
   string,
   variant,
-} from "../../model/reading.ts";
+} from "../../model/parse/reading.ts";
 import { content, lenient, matching, maybe, none } from "./fields.ts";
 
 type PostedText = { readonly type: "text"; readonly text: string; readonly prompt_cache_breakpoint: unknown };

@@ -7,13 +7,13 @@
 //   4. What has been streamed cannot be taken back here, so nothing is tried again after output.
 //   5. Never a base URL, a key, a header, or a field of a provider's own body.
 
-import type { ChatOptions, Engine } from "../../engine/index.ts";
-import type { Result } from "../../model/index.ts";
+import type { ChatOptions, Engine } from "../../engine/internal.ts";
+import type { Result } from "../../model/internal.ts";
 import type { OpenaiRefusal } from "./error.ts";
 import type { OpenaiParams, OpenaiRequest } from "./request.ts";
 
-import { retryPolicy } from "../../engine/index.ts";
-import { failed, isPlainObject, ok } from "../../model/reading.ts";
+import { retryPolicy } from "../../engine/internal.ts";
+import { failed, isPlainObject, ok } from "../../model/parse/reading.ts";
 import { refusal } from "./error.ts";
 
 /** The options of the run. */

@@ -8,10 +8,10 @@
 //   5. A run that a limit ended (`max_turns`, `budget`) ends as `length`. The word of ours stands in `everturn.halted_reason`.
 //   6. The API has no word for a count that is unknown: half of one is told with 0 for the rest, none as no usage at all.
 
-import type { ChatResult, Json, JsonObject, ModelReply, ToolCall, TurnEvent, Usage } from "../../model/index.ts";
+import type { ChatResult, Json, JsonObject, ModelReply, ToolCall, TurnEvent, Usage } from "../../model/internal.ts";
 import type { OpenaiError, OpenaiRefusal } from "./error.ts";
 
-import { replyText, totalTokens } from "../../model/index.ts";
+import { replyText, totalTokens } from "../../model/internal.ts";
 import { noRetry, refusal, refusalOfFailure, refusalOfWait } from "./error.ts";
 
 /** What an answer is told with. */

@@ -6,13 +6,13 @@
 //   2. Nothing here knows the engine: what it allows is for openai-options.ts.
 //   3. Tools are the client's to run. `tool_choice: "none"` takes them away, and leaves the engine its own.
 
-import type { Tool } from "../../engine/index.ts";
-import type { Message, ResponseFormat, Result, ToolChoice } from "../../model/index.ts";
+import type { Tool } from "../../engine/internal.ts";
+import type { Message, ResponseFormat, Result, ToolChoice } from "../../model/internal.ts";
 import type { PostedBody, PostedFormat, PostedTool } from "./body.ts";
 import type { OpenaiRefusal } from "./error.ts";
 
-import { toolSpec } from "../../model/index.ts";
-import { failed, isPlainObject, ok, read } from "../../model/reading.ts";
+import { toolSpec } from "../../model/internal.ts";
+import { failed, isPlainObject, ok, read } from "../../model/parse/reading.ts";
 import { bodyShape, unsupportedFields } from "./body.ts";
 import { refusal, refusalOfIssues } from "./error.ts";
 import { messageOf } from "./message.ts";

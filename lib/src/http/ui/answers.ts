@@ -1,12 +1,12 @@
 // What a client says to calls that wait, given to the session: to the wait it was asked for, in the version of the session it was looked up in, and under
 // a key, so that the same answer sent again is the same answer.
 
-import type { Json, PendingToolCall } from "../../model/index.ts";
-import type { DurableOptions, Runtime, SessionView, TurnHandle } from "../../runtime/index.ts";
-import type { DecisionInput } from "../../session/index.ts";
+import type { Json, PendingToolCall } from "../../model/internal.ts";
+import type { DurableOptions, Runtime, SessionView, TurnHandle } from "../../runtime/internal.ts";
+import type { DecisionInput } from "../../session/internal.ts";
 import type { UiAnswer } from "./request.ts";
 
-import { answersByReason, RuntimeError, SessionError } from "../../model/index.ts";
+import { answersByReason, RuntimeError, SessionError } from "../../model/internal.ts";
 import { approvalIdOf } from "./parts.ts";
 
 /** How turns are run that begin with an answer. */

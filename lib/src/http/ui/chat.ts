@@ -7,14 +7,14 @@
 //      to that very version of it; a call that waits again, be it with the same id, is asked about again.
 //   3. Answers are looked at together before any is given: one that nobody waits for refuses all of them.
 
-import type { SessionStatus } from "../../model/index.ts";
-import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/index.ts";
+import type { SessionStatus } from "../../model/internal.ts";
+import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
 import type { Said } from "./answers.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiMessage } from "./parts.ts";
 import type { UiLimits, UiPost } from "./request.ts";
 
-import { RuntimeError, SessionError, sessionError } from "../../model/index.ts";
+import { RuntimeError, SessionError, sessionError } from "../../model/internal.ts";
 import { accepted, give, isOpenNow, nobodyWaits, sayingOf, waitOf } from "./answers.ts";
 import { uiMessages } from "./history.ts";
 import { failureText, isToolPart } from "./parts.ts";

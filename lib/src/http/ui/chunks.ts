@@ -1,7 +1,7 @@
 // What is said in a stream of the AI SDK's UI protocol, as far as we say it. The words are the SDK's, spelt as it spells them: its client gives a chat up
 // over a word it does not know.
 
-import type { HaltedReason, Json, JsonObject, SessionStatus, Usage } from "../../model/index.ts";
+import type { HaltedReason, Json, JsonObject, SessionStatus, Usage } from "../../model/internal.ts";
 import type { UiApproval, UiFilePart, UiProgress, UiQuestion, UiTextPart, UiToolMetadata } from "./parts.ts";
 
 /** Everything that is said in a stream. */

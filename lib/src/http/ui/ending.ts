@@ -1,10 +1,10 @@
 // What is said of a turn when it is over: how it ended, what it has cost, and why it failed, if it did.
 
-import type { ChatResult, Failure, FinishReason, HaltedReason, SessionStatus } from "../../model/index.ts";
-import type { TurnEnd } from "../../runtime/index.ts";
+import type { ChatResult, Failure, FinishReason, HaltedReason, SessionStatus } from "../../model/internal.ts";
+import type { TurnEnd } from "../../runtime/internal.ts";
 import type { UiChunk, UiFinishReason, UiMetadata } from "./chunks.ts";
 
-import { sessionStatusOf } from "../../model/index.ts";
+import { sessionStatusOf } from "../../model/internal.ts";
 import { failureText } from "./parts.ts";
 
 /** The end of a stream, by what was told of the turn's end, and by what is stored of it. With neither it has none: the reading was cut. */

@@ -15,10 +15,10 @@ import type {
   ToolCall,
   ToolMessage,
   UserMessage,
-} from "../../model/index.ts";
+} from "../../model/internal.ts";
 import type { UiMessage, UiPart, UiResult, UiToolPart, UiToolState } from "./parts.ts";
 
-import { messageText, normalizeContent } from "../../model/index.ts";
+import { messageText, normalizeContent } from "../../model/internal.ts";
 import { approvalIdOf, approvalOf, fileOf, isToolPart, resultOfMessage, saidParts } from "./parts.ts";
 
 /** What is known of a conversation. */

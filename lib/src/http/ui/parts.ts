@@ -13,10 +13,10 @@ import type {
   ToolOutcome,
   ToolValue,
   UserPart,
-} from "../../model/index.ts";
+} from "../../model/internal.ts";
 
-import { decodeToolValue, errorFromFailure, isAttachment, visibleText } from "../../model/index.ts";
-import { isPlainObject } from "../../model/reading.ts";
+import { decodeToolValue, errorFromFailure, isAttachment, visibleText } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
 import { failureOf } from "../failure.ts";
 
 /** A message as `useChat` keeps it. */

@@ -1,7 +1,7 @@
 // One reply of the model as it is told to a chat: its text and its reasoning in blocks, each begun once, ended once, and told nothing in between
 // that it was told before.
 
-import type { AssistantMessage, AssistantPart } from "../../model/index.ts";
+import type { AssistantMessage, AssistantPart } from "../../model/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 
 import { fileOf } from "./parts.ts";

@@ -2,10 +2,10 @@
 // conversation is the session's. So of all that only two things are read, and the rest is not looked at: the newest message, if it is the user's,
 // or what was said to calls in the message that is to go on.
 
-import type { Issue, Json, UserMessage, UserPart } from "../../model/index.ts";
+import type { Issue, Json, UserMessage, UserPart } from "../../model/internal.ts";
 
-import { filePart, imagePart, textPart, user, ValidationError } from "../../model/index.ts";
-import { isPlainObject, json, read } from "../../model/reading.ts";
+import { filePart, imagePart, textPart, user, ValidationError } from "../../model/internal.ts";
+import { isPlainObject, json, read } from "../../model/parse/reading.ts";
 import { canBeInPath } from "../input.ts";
 
 /** What a client posted, as far as it is read. */

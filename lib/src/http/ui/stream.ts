@@ -1,6 +1,6 @@
 // A turn as the stream of a chat: what the client has to be told first, what happens, and what it came to.
 
-import type { RuntimeEvent, TurnHandle } from "../../runtime/index.ts";
+import type { RuntimeEvent, TurnHandle } from "../../runtime/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiTranslator } from "./translator.ts";
 

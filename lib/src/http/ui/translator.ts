@@ -16,12 +16,12 @@ import type {
   StepCompleted,
   ToolCall,
   TurnEvent,
-} from "../../model/index.ts";
-import type { RuntimeEvent, TurnEnd } from "../../runtime/index.ts";
+} from "../../model/internal.ts";
+import type { RuntimeEvent, TurnEnd } from "../../runtime/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiProgress, UiResult } from "./parts.ts";
 
-import { parseCursor } from "../../runtime/index.ts";
+import { parseCursor } from "../../runtime/internal.ts";
 import { deniedChunks, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
 import { approvalOf, resultOf, saidParts } from "./parts.ts";

@@ -1,0 +1,39 @@
+// What can make a model call. An adapter turns a request into events, a batch for each network read.
+//
+// Rules (E1):
+//   1. Nothing happens before the first batch is asked for; leaving early, or aborting the signal, closes what is open, once.
+//   2. `message_started` first; then deltas; for each call `tool_call_started`, deltas, `tool_call_completed`; then exactly one terminal:
+//      `message_completed`, or `error`. `usage` and `raw_chunk` may trail it. Whoever reads reads to the end.
+//   3. What is wrong before a request could be made (a missing key, a request this provider cannot take) is thrown as an Everturn error
+//      before the first event. What a provider answers, also `401`, is an `error` event.
+
+import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
+
+export type Adapter = {
+  /** Who it talks to: the name in routes, failures, registries. */
+  readonly provider: string;
+  readonly stream: (request: ModelRequest, call: AdapterCall) => AsyncIterable<readonly ModelEvent[]>;
+  /** Can this request be answered in its schema only by a call of its own, after the tools have run? */
+  readonly needsFinalize?: (request: ModelRequest) => boolean;
+};
+
+/** What comes with a request and is not part of it. */
+export type AdapterCall = {
+  readonly signal: AbortSignal;
+  /** Names the call in logs and failures. */
+  readonly requestId: string;
+  /** The adapter's own settings, those of the call over those of the engine. */
+  readonly options: JsonObject;
+  /** A key for this one call. */
+  readonly apiKey: string | null;
+  /** Emit `raw_chunk` events. */
+  readonly rawChunks: boolean;
+  /** Which try this is, from 1. */
+  readonly attempt: number;
+};
+
+export type ImageAdapter = {
+  readonly provider: string;
+  readonly operations: readonly ImageRequest["operation"][];
+  readonly generate: (request: ImageRequest, call: AdapterCall) => Promise<ImageResponse>;
+};

@@ -1,0 +1,74 @@
+// When a failed model call is tried again, and after how long.
+
+import type { Failure } from "../../model/internal.ts";
+
+import { MisuseError } from "../../model/internal.ts";
+
+/** `default` is the policy below; `false` tries once; anything else changes the default. */
+export type RetrySetting = "default" | false | Partial<RetryPolicy>;
+
+export type RetryPolicy = {
+  /** Attempts in all; 0 and 1 both mean: try once. */
+  readonly maxAttempts: number;
+  readonly baseDelayMs: number;
+  readonly maxDelayMs: number;
+  /** Up to so much is added to each delay, so that many callers do not come back at the same moment. */
+  readonly jitterMs: number;
+  /** HTTP statuses and reasons that are worth another try; `null` leaves it to what the failure says of itself. */
+  readonly retryOn: readonly (number | string)[] | null;
+  /** Wait as long as the provider asked for. */
+  readonly respectRetryAfter: boolean;
+  /** Try again also when part of the reply has been shown; what was shown is then withdrawn. */
+  readonly afterOutput: boolean;
+};
+
+export const defaultRetryPolicy: RetryPolicy = {
+  maxAttempts: 3,
+  baseDelayMs: 500,
+  maxDelayMs: 30_000,
+  jitterMs: 250,
+  retryOn: null,
+  respectRetryAfter: true,
+  afterOutput: false,
+};
+
+/** The policy a setting stands for. A word the policy does not have is the caller's bug. */
+export function retryPolicy(setting: RetrySetting): RetryPolicy {
+  if (setting === false) return { ...defaultRetryPolicy, maxAttempts: 1 };
+  if (setting === "default") return defaultRetryPolicy;
+  if (typeof setting !== "object" || setting === null) {
+    throw new MisuseError("invalid_argument", 'retry has to be "default", false, or parts of a policy', {
+      path: ["retry"],
+    });
+  }
+  const stranger = Object.keys(setting).find((key) => !Object.hasOwn(defaultRetryPolicy, key));
+  if (stranger !== undefined) {
+    throw new MisuseError("unknown_field", `retry: "${stranger}" is no part of a retry policy`, {
+      path: ["retry", stranger],
+    });
+  }
+  const policy = { ...defaultRetryPolicy, ...setting };
+  for (const key of ["maxAttempts", "baseDelayMs", "maxDelayMs", "jitterMs"] as const) {
+    if (!Number.isFinite(policy[key]) || policy[key] < 0) {
+      throw new MisuseError("invalid_argument", `retry: ${key} has to be a number of 0 or more`, {
+        path: ["retry", key],
+      });
+    }
+  }
+  return policy.maxAttempts < 1 ? { ...policy, maxAttempts: 1 } : policy;
+}
+
+/** Is this failure worth another try? */
+export function isRetryable({ retryOn }: RetryPolicy, failure: Failure): boolean {
+  if (!("retryable" in failure)) return false;
+  if (retryOn === null) return failure.retryable;
+  return retryOn.includes(failure.reason) || (failure.status !== null && retryOn.includes(failure.status));
+}
+
+/** How long to wait before the attempt after this one. `random` is a number from 0 up to 1. */
+export function delayBefore(policy: RetryPolicy, attempt: number, failure: Failure, random: number): number {
+  const jitter = Math.floor(random * (policy.jitterMs + 1));
+  const asked = "retryAfterMs" in failure ? (failure.retryAfterMs ?? 0) : 0;
+  if (policy.respectRetryAfter && asked > 0) return asked + jitter;
+  return Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1)) + jitter;
+}

@@ -1,0 +1,215 @@
+// Tools with a function behind them. What a model is told of one is data, and part of it; what checks its arguments, asks for consent and
+// runs it is not, and never leaves the process.
+
+import type { Issue, Json, JsonObject, ReplayPolicy, ToolCall, ToolMessage, ToolSpec } from "../../model/internal.ts";
+import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
+import type { Engine } from "../engine.ts";
+import type { ChatOptions } from "../options.ts";
+import type { AnySchema, JsonSchema, StandardSchema } from "./schema.ts";
+
+import { MisuseError, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
+import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
+
+/** A tool. `Context` is what its handler wants of the caller's context. */
+export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
+  /** Nobody can run it here: the call is answered as not found, unless it is `manual`. */
+  readonly hasHandler: boolean;
+  /** Its own limit; `null`: that of the run. */
+  readonly timeoutMs: number | null;
+  readonly retry: ToolRetryPolicy;
+  /** Checks arguments, and gives what can be done with those that fit. */
+  readonly prepare: (args: JsonObject) => Promise<PreparedCall<Context>>;
+  /** What the model gets to see of a value; `null`: what the encoder of the run makes of it. */
+  readonly toModel: ((value: Json) => ToolMessage["content"]) | null;
+};
+
+export type PreparedCall<Context extends CallerContext = CallerContext> =
+  | {
+      readonly ok: true;
+      readonly needsApproval: (context: ToolContext<Context>) => boolean | Promise<boolean>;
+      readonly run: (context: ToolContext<Context>) => unknown;
+    }
+  | { readonly ok: false; readonly issues: readonly Issue[] };
+
+/** What a handler knows besides its arguments. */
+export type ToolContext<Context extends CallerContext = CallerContext> = {
+  /** The caller's own, untouched. */
+  readonly context: Context;
+  readonly sessionId: string | null;
+  readonly requestId: string;
+  readonly toolCall: ToolCall;
+  /** The same on every try of this call: hand it on to whoever does the work. */
+  readonly idempotencyKey: string;
+  /** Aborted when the turn is cancelled or the time is up. */
+  readonly signal: AbortSignal;
+  /** Shows how far the work is. The same as yielding. */
+  readonly progress: (progress: Json) => void;
+  /** What the turn works with. */
+  readonly engine: Pick<Engine, "model" | "instructions" | "params" | "metadata">;
+  /** Runs a turn inside this one: with its signal, and its cost counted here. */
+  readonly runChild: RunChild;
+};
+
+export type RunChild = <C extends CallerContext>(
+  engine: Engine<C>,
+  input: string | Thread | readonly MessageInput[],
+  options?: ChatOptions<C>,
+) => Promise<ChatResult>;
+
+/** How often, and how fast, a handler may be run again when its failure says that it may: `fail("busy", { retry: { type: "safe", … } })`. */
+export type ToolRetryPolicy =
+  | { readonly type: "never" }
+  /** `idempotent`: as `safe`, for work that is known by the idempotency key, which is the same each time. */
+  | ({ readonly type: "safe" | "idempotent" } & {
+      /** In all. */
+      readonly maxAttempts: number;
+      /** Before the second; doubled before each one after that. What the failure asks for comes first. */
+      readonly baseDelayMs: number;
+      /** 0: no cap. */
+      readonly maxDelayMs: number;
+    });
+
+/** How a tool is described. `Result` is whatever its handler returns: a value, a directive, a promise, or a generator of progress. */
+export type ToolDefinition<Input = unknown, Context extends CallerContext = CallerContext, Result = unknown> = {
+  readonly name: string;
+  readonly description: string;
+  readonly handler?: (input: Input, context: ToolContext<Context>) => Result;
+  /** The loop never runs it; it stops and leaves the call to the caller. */
+  readonly manual?: boolean;
+  /** Somebody has to consent first: always, or when this says so. */
+  readonly needsApproval?: boolean | ((input: Input, context: ToolContext<Context>) => boolean | Promise<boolean>);
+  /** What recovery does with a call that was running when the process died. */
+  readonly replay?: ReplayPolicy;
+  /** For each attempt. */
+  readonly timeoutMs?: number;
+  /** Never, unless this says otherwise. */
+  readonly retry?: ToolRetryPolicy;
+  /** What the model gets to see of what the handler returned, from its JSON; the program gets the value itself. */
+  readonly toModel?: (value: Json) => ToolMessage["content"];
+  /** The shape of the result, for models and prompts that can use it. */
+  readonly outputSchema?: AnySchema;
+  readonly metadata?: JsonObject;
+};
+
+/**
+ * A tool, with the type of its arguments taken from the schema: any Standard Schema that can say itself as JSON Schema, or plain JSON
+ * Schema.
+ *
+ * @example
+ * ```ts
+ * import { tool } from "everturn";
+ *
+ * const add = tool({
+ *   name: "add",
+ *   description: "Adds two numbers.",
+ *   schema: { type: "object", properties: { a: { type: "number" }, b: { type: "number" } }, required: ["a", "b"] },
+ *   handler: ({ a, b }) => Number(a) + Number(b),
+ * });
+ * add.name; // => "add"
+ * ```
+ */
+export function tool<Output, Result = unknown, Context extends CallerContext = CallerContext>(
+  definition: ToolDefinition<NoInfer<Output>, Context, Result> & { readonly schema: StandardSchema<Output> },
+): Tool<Context>;
+export function tool<Result = unknown, Context extends CallerContext = CallerContext>(
+  definition: ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema },
+): Tool<Context>;
+export function tool<Output, Result, Context extends CallerContext>(
+  definition:
+    | (ToolDefinition<Output, Context, Result> & { readonly schema: StandardSchema<Output> })
+    | (ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema }),
+): Tool<Context> {
+  const { name, description, schema, manual = false, replay = "never", metadata = {} } = definition;
+  const spec = toolSpec({
+    name,
+    description,
+    schema: toJsonSchema(schema, `tool "${name}"`),
+    outputSchema:
+      definition.outputSchema === undefined ? null : toJsonSchema(definition.outputSchema, `tool "${name}"`),
+    manual,
+    needsApproval: definition.needsApproval !== undefined && definition.needsApproval !== false,
+    replay,
+    metadata,
+  });
+  orThrow(validateTool(spec));
+  const { handler, toModel = null, timeoutMs = null } = definition;
+  if (handler !== undefined && typeof handler !== "function") {
+    throw new MisuseError("invalid_argument", `tool "${name}": the handler has to be a function`, {
+      path: ["handler"],
+    });
+  }
+  return {
+    ...spec,
+    hasHandler: handler !== undefined,
+    timeoutMs,
+    retry: checkedRetry(name, definition.retry ?? { type: "never" }),
+    prepare: isStandard(definition)
+      ? (args) => prepareStandard(definition, args)
+      : (args) => preparePlain(definition, args),
+    toModel,
+  };
+}
+
+/** What callers without a compiler may get wrong. */
+function checkedRetry(name: string, retry: ToolRetryPolicy): ToolRetryPolicy {
+  const refuse = (path: readonly string[], message: string) =>
+    new MisuseError("invalid_argument", `tool "${name}": ${message}`, { path: ["retry", ...path] });
+  if (typeof retry !== "object" || retry === null || !["never", "safe", "idempotent"].includes(retry.type)) {
+    throw refuse([], 'retry has to be { type: "never" }, "safe" or "idempotent"');
+  }
+  if (retry.type === "never") return retry;
+  const { maxAttempts, baseDelayMs, maxDelayMs } = retry;
+  if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
+    throw refuse(["maxAttempts"], "retry.maxAttempts has to be a whole number of 1 or more");
+  }
+  for (const [field, value] of Object.entries({ baseDelayMs, maxDelayMs })) {
+    if (!Number.isFinite(value) || value < 0) throw refuse([field], `retry.${field} has to be a number of 0 or more`);
+  }
+  return retry;
+}
+
+type Standard<Output, Context extends CallerContext, Result> = ToolDefinition<Output, Context, Result> & {
+  readonly schema: StandardSchema<Output>;
+};
+type Plain<Context extends CallerContext, Result> = ToolDefinition<JsonObject, Context, Result> & {
+  readonly schema: JsonSchema;
+};
+
+function isStandard<Output, Context extends CallerContext, Result>(
+  definition: Standard<Output, Context, Result> | Plain<Context, Result>,
+): definition is Standard<Output, Context, Result> {
+  return isStandardSchema(definition.schema);
+}
+
+async function prepareStandard<Output, Context extends CallerContext, Result>(
+  definition: Standard<Output, Context, Result>,
+  args: JsonObject,
+): Promise<PreparedCall<Context>> {
+  const checked = await checkStandard(definition.schema, args);
+  return checked.ok ? prepared(definition, checked.value) : checked;
+}
+
+async function preparePlain<Context extends CallerContext, Result>(
+  definition: Plain<Context, Result>,
+  args: JsonObject,
+): Promise<PreparedCall<Context>> {
+  const checked = await checkJsonSchema(definition.schema, args);
+  return checked.ok ? prepared(definition, args) : checked;
+}
+
+function prepared<Input, Context extends CallerContext, Result>(
+  { handler, needsApproval = false }: ToolDefinition<Input, Context, Result>,
+  input: Input,
+): PreparedCall<Context> {
+  return {
+    ok: true,
+    needsApproval: (context) => (typeof needsApproval === "function" ? needsApproval(input, context) : needsApproval),
+    run: (context) => handler?.(input, context),
+  };
+}
+
+/** What a model is told of a tool. */
+export function specOf(tool: ToolSpec): ToolSpec {
+  const { name, description, schema, outputSchema, manual, needsApproval, replay, metadata } = tool;
+  return { name, description, schema, outputSchema, manual, needsApproval, replay, metadata };
+}

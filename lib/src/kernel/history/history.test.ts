@@ -1,0 +1,110 @@
+import type { Json } from "everturn/model";
+
+import { appendHistory, canonicalJson, historyMessages, startHistory } from "everturn/kernel";
+import { assistant, user } from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { arbitraries, json } from "../../../test/arbitraries.ts";
+
+const message = arbitraries.message;
+
+describe("a history", () => {
+  test("never changes, however many others go on from it", () => {
+    fc.assert(
+      fc.property(fc.array(message), fc.array(message), fc.array(message), (first, left, right) => {
+        const start = startHistory(first);
+        const one = appendHistory(start, left);
+        const other = appendHistory(start, right);
+        expect(historyMessages(start)).toEqual(first);
+        expect(historyMessages(one)).toEqual([...first, ...left]);
+        expect(historyMessages(other)).toEqual([...first, ...right]);
+      }),
+    );
+  });
+
+  test("K3: goes on after a JSON round trip exactly like the one that was stored", () => {
+    fc.assert(
+      fc.property(fc.array(message), fc.array(message), (first, more) => {
+        const kept = startHistory(first);
+        const restored = JSON.parse(JSON.stringify(kept));
+        expect(historyMessages(appendHistory(restored, more))).toEqual(historyMessages(appendHistory(kept, more)));
+        expect(appendHistory(restored, more).digest).toBe(appendHistory(kept, more).digest);
+      }),
+    );
+  });
+
+  test("is named by what is in it: the same however it was appended, another for anything else", () => {
+    fc.assert(
+      fc.property(fc.array(message, { minLength: 1 }), fc.nat(), (messages, cut) => {
+        const at = cut % messages.length;
+        const pieces = appendHistory(startHistory(messages.slice(0, at)), messages.slice(at));
+        expect(pieces.digest).toBe(startHistory(messages).digest);
+        expect(startHistory(messages.slice(0, -1)).digest).not.toBe(pieces.digest);
+        expect(startHistory([...messages, user("more")]).digest).not.toBe(pieces.digest);
+      }),
+    );
+    expect(startHistory([user("a"), user("b")]).digest).not.toBe(startHistory([user("b"), user("a")]).digest);
+  });
+
+  test("is named the same whatever order the keys of its messages were set in", () => {
+    const plain = user("hi", { metadata: { a: 1, b: 2 } });
+    const turned = { ...plain, metadata: { b: 2, a: 1 } };
+    expect(startHistory([turned]).digest).toBe(startHistory([plain]).digest);
+  });
+
+  test("the digests of a hundred thousand conversations are all different", () => {
+    const digests = new Set(Array.from({ length: 100_000 }, (_, index) => startHistory([user(`${index}`)]).digest));
+    expect(digests.size).toBe(100_000);
+  });
+
+  test("may be frozen, and may belong to somebody else", () => {
+    const frozen = Object.freeze({ ...startHistory([user("a")]), entries: Object.freeze([user("a")]) });
+    const grown = appendHistory(frozen, [assistant("b")]);
+    expect(historyMessages(grown)).toHaveLength(2);
+    expect(frozen.entries).toHaveLength(1);
+  });
+
+  test("shares its list with the one it grew from, and is stored without what others wrote behind it", () => {
+    const start = startHistory([user("a")]);
+    const grown = appendHistory(start, [user("b")]);
+    expect(grown.entries).toBe(start.entries);
+    expect(historyMessages(start)).toEqual([user("a")]);
+    expect(appendHistory(start, [])).toBe(start);
+  });
+
+  test("that somebody froze is copied, not written to", () => {
+    const start = startHistory([user("a")]);
+    Object.freeze(start.entries);
+    expect(historyMessages(appendHistory(start, [user("b")]))).toEqual([user("a"), user("b")]);
+    expect(historyMessages(start)).toEqual([user("a")]);
+  });
+});
+
+describe("canonical JSON", () => {
+  test("reads back as the same value, whatever order its keys were set in", () => {
+    fc.assert(
+      fc.property(json, (value) => {
+        expect(JSON.parse(canonicalJson(value))).toEqual(value);
+        expect(canonicalJson(shuffled(value))).toBe(canonicalJson(value));
+      }),
+    );
+  });
+
+  test("orders keys by their UTF-16 units and writes numbers as JSON does", () => {
+    expect(canonicalJson({ "€": 1, "\r": 2, "1": 3, "😂": 4, ö: 5 })).toBe('{"\\r":2,"1":3,"ö":5,"€":1,"😂":4}');
+    expect(canonicalJson([1e21, 1e-7, 0.1, 100])).toBe("[1e+21,1e-7,0.1,100]");
+  });
+});
+
+/** The same value with its keys set in the opposite order. */
+function shuffled(value: Json): Json {
+  if (value === null || typeof value !== "object") return value;
+  if (isList(value)) return value.map(shuffled);
+  const entries = Object.entries(value).toReversed();
+  return Object.fromEntries(entries.map(([key, item]): [string, Json] => [key, shuffled(item)]));
+}
+
+function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}

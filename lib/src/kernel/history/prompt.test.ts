@@ -1,0 +1,204 @@
+import type { Message } from "everturn/model";
+
+import {
+  isResumeSafe,
+  renderMessageOrigin,
+  renderPrompt,
+  renderTurnCausesPrompt,
+  toEventMessage,
+} from "everturn/kernel";
+import {
+  assistant,
+  eventMessage,
+  imageFromUrl,
+  imagePart,
+  messageText,
+  reasoningPart,
+  system,
+  textPart,
+  toolCallPart,
+  toolResult,
+  toolResultPart,
+  user,
+} from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { arbitraries } from "../../../test/arbitraries.ts";
+
+const plugin = { type: "plugin", pluginId: "coach", transient: false } as const;
+const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "x" } };
+const asked = (...ids: readonly string[]) =>
+  assistant("", { toolCalls: ids.map((id) => ({ id, name: "weather", arguments: {} })) });
+
+/** What a model reads, in short. */
+const shown = (...history: readonly Message[]) =>
+  renderPrompt(history).map((message) => `${message.role}: ${messageText(message)}`);
+
+describe("[lash 52] what the runtime and the world say", () => {
+  test("the caller's own instructions are verbatim; notices of the runtime are marked", () => {
+    expect(shown(system("Be brief."), system("Be quick.", { origin: plugin }))).toEqual([
+      "system: Be brief.",
+      "system: Runtime note:\nBe quick.",
+    ]);
+  });
+
+  test("output and errors are in tags of their own", () => {
+    const notice = system([textPart("Stopped.", { kind: "error" }), textPart("4", { kind: "output" })], {
+      origin: plugin,
+    });
+    expect(shown(notice)).toEqual(["system: Runtime note:\n<error>\nStopped.\n</error>\n\n<output>\n4\n</output>"]);
+  });
+
+  test("what happened is read as if a user had said it", () => {
+    expect(shown(eventMessage("The build failed."))).toEqual(["user: Runtime event:\nThe build failed."]);
+  });
+
+  test("what is blank is not sent", () => {
+    expect(shown(user("  "), system(" "), eventMessage(""), assistant("\n"), user([textPart(" ")]))).toEqual([]);
+  });
+});
+
+describe("[lash 50] reasoning", () => {
+  test("goes back only with what its provider wants to see again, and never as text", () => {
+    const kept = reasoningPart("hm", { provider: replay });
+    const [message] = renderPrompt([assistant([reasoningPart("secret"), kept, textPart("Hello.")])]);
+    expect(message?.content).toEqual([kept, textPart("Hello.")]);
+    expect(shown(assistant([reasoningPart("secret")]))).toEqual([]);
+  });
+});
+
+test("pruned content shows the mark its pruning left", () => {
+  const cleared = { pruneState: { type: "cleared" } } as const;
+  const cat = imagePart(imageFromUrl("https://example.com/cat.png"), cleared);
+  const history = [asked("c1"), toolResult("c1", [textPart("a long log", cleared)]), user([cat])];
+  expect(shown(...history).slice(1)).toEqual([
+    "tool: [Old tool result content cleared]",
+    "user: [Old tool result content cleared]",
+  ]);
+});
+
+test("what was pruned does not go back to its provider by another way, and what its provider needs back stays", () => {
+  const deleted = {
+    pruneState: { type: "deleted", breadcrumb: "a page", archiveHash: "ab12" },
+    provider: replay,
+  } as const;
+  const search = { id: "s1", name: "web_search", arguments: {}, rawArguments: null, provider: null, metadata: {} };
+  const signature = textPart("", { provider: replay });
+  const [message] = renderPrompt([
+    assistant([
+      toolCallPart("s1", { providerExecuted: search }),
+      toolResultPart("s1", { long: "page" }, deleted),
+      signature,
+    ]),
+  ]);
+  expect(message?.content).toMatchObject([
+    { type: "tool_call" },
+    { type: "tool_result", content: "[pruned:ab12 — a page]", provider: null },
+    { type: "text", provider: replay },
+  ]);
+});
+
+describe("Q4: results stand at their calls", () => {
+  test("in call order, however late and in whatever order they came", () => {
+    const history = [asked("c1", "c2"), toolResult("c2", "b"), user("and?"), toolResult("c1", "a"), user("well?")];
+    expect(shown(...history)).toEqual(["assistant: ", "tool: a", "tool: b", "user: and?", "user: well?"]);
+  });
+
+  test("ids that are used again belong to the oldest call that is open", () => {
+    const history = [asked("0"), toolResult("0", "a"), asked("0"), toolResult("0", "b")];
+    expect(shown(...history)).toEqual(["assistant: ", "tool: a", "assistant: ", "tool: b"]);
+  });
+
+  test("a reply that stands twice in history has both its answers, each once", () => {
+    const reply = asked("a");
+    expect(shown(reply, toolResult("a", "one"), reply, toolResult("a", "two"))).toEqual([
+      "assistant: ",
+      "tool: one",
+      "assistant: ",
+      "tool: two",
+    ]);
+  });
+
+  test("two hundred thousand open calls of one id take no longer than their number", () => {
+    const reply = asked("0");
+    const history = [
+      ...Array.from({ length: 200_000 }, () => reply),
+      ...Array.from({ length: 200_000 }, () => toolResult("0", "x")),
+    ];
+    expect(renderPrompt(history)).toHaveLength(400_000);
+  });
+
+  test("an empty answer is an answer", () => {
+    expect(shown(asked("c1"), toolResult("c1", ""))).toEqual(["assistant: ", "tool: "]);
+  });
+});
+
+test("K6: rendering changes nothing, is the same every time, and hands on what needs no change as it is", () => {
+  fc.assert(
+    fc.property(fc.array(arbitraries.message, { maxLength: 8 }), (history) => {
+      const before = JSON.stringify(history);
+      const first = renderPrompt(history);
+      const again = renderPrompt(history);
+      expect(first.length).toBe(again.length);
+      for (const [index, message] of first.entries()) expect(again[index]).toBe(message);
+      expect(JSON.stringify(history)).toBe(before);
+    }),
+  );
+  const plain = [user("hi"), assistant("Hello.")];
+  expect(renderPrompt(plain)[0]).toBe(plain[0]);
+});
+
+describe("[lash 53] may history end here?", () => {
+  test.each([
+    ["nothing was asked", [user("hi"), assistant("Hello.")], true],
+    ["every call is answered", [asked("a", "b"), toolResult("b", ""), toolResult("a", "")], true],
+    ["an id is used again after its answer", [asked("0"), toolResult("0", ""), asked("0"), toolResult("0", "")], true],
+    ["a call is open", [asked("a", "b"), toolResult("a", "")], false],
+    ["an answer has no call", [toolResult("a", "")], false],
+    ["a call is answered twice", [asked("a"), toolResult("a", ""), toolResult("a", "")], false],
+    ["a call has no id", [asked(" "), toolResult(" ", "")], false],
+    ["two open calls have one id", [asked("a", "a"), toolResult("a", ""), toolResult("a", "")], false],
+  ])("%s", (_, history, safe) => {
+    expect(isResumeSafe(history)).toBe(safe);
+  });
+});
+
+describe("turn causes", () => {
+  const process = {
+    type: "process",
+    processId: "p1",
+    eventType: "process.wake",
+    sequence: 7,
+    wakeId: "w1",
+    causedBy: null,
+  } as const;
+
+  test.each([
+    ["plugin coach", plugin],
+    ["plugin coach (transient)", { ...plugin, transient: true }],
+    ["process p1 process.wake #7 (w1)", process],
+    ["process p1 process.wake #7", { ...process, wakeId: null }],
+    ["turn input i1 on turn t1", { type: "turn_input", turnId: "t1", inputId: "i1" } as const],
+    ["turn input on turn t1", { type: "turn_input", turnId: "t1", inputId: null } as const],
+  ])("[lash 43] an origin reads: %s", (words, origin) => {
+    expect(renderMessageOrigin(origin)).toBe(words);
+  });
+
+  test("the block a model reads is this, to the letter", () => {
+    const wake = { id: "w1", eventType: "process.wake", origin: process, text: " woke " };
+    const mail = { id: "m1", eventType: "mail.new", origin: plugin, text: "Two letters." };
+    expect(renderTurnCausesPrompt([])).toBeNull();
+    expect(renderTurnCausesPrompt([wake])).toBe(
+      "=== TURN EVENTS ===\n\n--- event[0] · process.wake · w1 ---\nOrigin: process p1 process.wake #7 (w1)\n\nwoke",
+    );
+    expect(renderTurnCausesPrompt([wake, mail])).toContain(
+      "woke\n\n--- event[1] · mail.new · m1 ---\nOrigin: plugin coach\n\nTwo letters.",
+    );
+  });
+
+  test("history keeps a cause as an event of the same id", () => {
+    const cause = { id: "w1", eventType: "process.wake", origin: process, text: " woke " };
+    expect(toEventMessage(cause)).toEqual(eventMessage(" woke ", { id: "w1", origin: process }));
+  });
+});

@@ -1,0 +1,56 @@
+// What made a turn happen when it was not a user: a process that woke, a plugin that has news. The model is told in one block at
+// the end of what it reads; its text is fixed, since prompts and caches depend on it.
+
+import type { EventMessage, MessageOrigin } from "../../model/internal.ts";
+
+import { eventMessage } from "../../model/internal.ts";
+
+export type TurnCause = {
+  /** Names the cause; one that is delivered twice counts once. */
+  readonly id: string;
+  readonly eventType: string;
+  readonly origin: MessageOrigin;
+  readonly text: string;
+};
+
+/** The cause as history keeps it. */
+export function toEventMessage(cause: TurnCause): EventMessage {
+  return eventMessage(cause.text, { id: cause.id, origin: cause.origin });
+}
+
+/**
+ * The block that tells a model why it is being asked; `null` when there is nothing to tell.
+ *
+ * @example
+ * ```ts
+ * import { renderTurnCausesPrompt } from "everturn/kernel";
+ *
+ * const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
+ * renderTurnCausesPrompt([{ id: "w1", eventType: "mail.new", origin, text: " Two letters. " }]);
+ * // => "=== TURN EVENTS ===\n\n--- event[0] · mail.new · w1 ---\nOrigin: plugin mail\n\nTwo letters."
+ * ```
+ */
+export function renderTurnCausesPrompt(causes: readonly TurnCause[]): string | null {
+  if (causes.length === 0) return null;
+  const blocks = causes.map(
+    ({ id, eventType, origin, text }, index) =>
+      `--- event[${index}] · ${eventType} · ${id} ---\nOrigin: ${renderMessageOrigin(origin)}\n\n${text.trim()}`,
+  );
+  return ["=== TURN EVENTS ===", ...blocks].join("\n\n");
+}
+
+/** Where a message came from, in words a model can use. */
+export function renderMessageOrigin(origin: MessageOrigin): string {
+  switch (origin.type) {
+    case "plugin":
+      return origin.transient ? `plugin ${origin.pluginId} (transient)` : `plugin ${origin.pluginId}`;
+    case "process": {
+      const event = `process ${origin.processId} ${origin.eventType} #${origin.sequence}`;
+      return origin.wakeId === null ? event : `${event} (${origin.wakeId})`;
+    }
+    case "turn_input":
+      return origin.inputId === null
+        ? `turn input on turn ${origin.turnId}`
+        : `turn input ${origin.inputId} on turn ${origin.turnId}`;
+  }
+}

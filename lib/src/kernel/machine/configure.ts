@@ -1,0 +1,44 @@
+// Configurations and inputs of turns, with what is not said filled in.
+
+import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { TurnInput, TurnMachineConfig } from "./turn.ts";
+
+import { ChatContextProjector } from "../history/projector.ts";
+import { chatProtocol } from "../protocol/chat-protocol.ts";
+
+/** A configuration; what is left out is the simplest there is: the chat protocol, no tools, no limits. */
+export function turnConfig(fields: Partial<TurnMachineConfig> = {}): TurnMachineConfig {
+  return protocolConfig({ protocolDriver: chatProtocol(), termination: null, ...fields });
+}
+
+/** A configuration for a protocol that keeps something of its own. */
+export function protocolConfig<P extends TurnProtocol>(fields: ConfigFields<P>): TurnMachineConfig<P> {
+  return { ...defaults, ...fields };
+}
+
+const defaults = {
+  projector: ChatContextProjector,
+  syncEnvironment: false,
+  sessionId: "",
+  model: null,
+  systemPrompt: "",
+  toolSpecs: [],
+  providerTools: [],
+  generation: {},
+  modelVariant: null,
+  maxContextTokens: null,
+  maxTurns: null,
+  turnLimitFinalMessage: null,
+  structuredFinalize: null,
+  autonomous: false,
+  emitLlmTrace: false,
+};
+
+/** What has to be said about a turn of a protocol that is not one of ours. */
+export type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocolDriver" | "termination"> &
+  Partial<TurnMachineConfig<P>>;
+
+/** What a turn begins with; only its name has to be said. */
+export function turnInput(turnId: string, fields: Partial<Omit<TurnInput, "turnId">> = {}): TurnInput {
+  return { turnId, history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0, ...fields };
+}

@@ -1,0 +1,238 @@
+// What a turn orders and what comes back. An effect is imperative and small: it names what it is about and does not hold it. A
+// response is in the past tense: it happened, and it can be recorded and replayed.
+
+import type {
+  CheckpointKind,
+  Decision,
+  Environment,
+  Failure,
+  Issue,
+  Json,
+  JsonObject,
+  Message,
+  ModelName,
+  ModelReply,
+  PendingReason,
+  SuspendedCell,
+  ToolCall,
+  ToolMessage,
+  ToolOutcome,
+  Usage,
+} from "../../model/internal.ts";
+import type { TurnCause } from "../history/turn-cause.ts";
+import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
+
+export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheckpoint;
+
+/** Refresh what the turn works with. The first sync of a turn is for the host alone; a later one may replace the environment. */
+export type SyncEnvironment = {
+  readonly type: "sync_environment";
+  readonly id: string;
+  readonly updateMachineConfig: boolean;
+};
+
+/** Ask the model. The request is worked out from the turn when the call is made: `projectRequest`. */
+export type CallModel = {
+  readonly type: "call_model";
+  readonly id: string;
+  readonly step: number;
+  /** The environment by its digest, the history by its length and digest. */
+  readonly environment: string;
+  readonly history: { readonly length: number; readonly digest: string };
+  readonly useTools: boolean;
+  /** Settings of this one request, over those of the environment. */
+  readonly overrides: JsonObject;
+};
+
+/** Run one call. Several may be pending at once; each is answered by itself. */
+export type CallTool = {
+  readonly type: "call_tool";
+  readonly id: string;
+  readonly call: ToolCall;
+  /** The same on every try of this call, in this turn and in one that resumes it. */
+  readonly idempotencyKey: string;
+  /** Somebody has consented already: the gate is not asked again. */
+  readonly decision: Approval | null;
+};
+
+/** Consent to a call, with other arguments if somebody wanted that; or something that was said to a call inside it. */
+export type Approval = Extract<Decision, { readonly type: "approve" | "forward" }>;
+
+/**
+ * Run a cell of code. It has made so many calls so far; the answers are in the turn (`cellCalls`). Whoever runs it may have the cell
+ * at hand, paused, or begin anew and give it the same answers to the same calls.
+ */
+export type RunCode = {
+  readonly type: "run_code";
+  readonly id: string;
+  readonly language: string;
+  readonly cellId: string;
+  readonly code: string;
+  readonly answers: number;
+  /** Who began the cell; `null` if nobody has. */
+  readonly executor: SuspendedCell["executor"] | null;
+};
+
+/** A safe boundary: the host may stop the turn here, or add input. */
+export type AskCheckpoint = {
+  readonly type: "checkpoint";
+  readonly id: string;
+  readonly checkpoint: CheckpointKind;
+  /** No model call will follow whatever is delivered: input had better wait for the next turn. */
+  readonly last: boolean;
+};
+
+export type EffectResponse = ResponsesByEffect[Effect["type"]];
+
+export type EnvironmentSynced = {
+  readonly type: "environment_synced";
+  readonly id: string;
+  /** `null`: no change. */
+  readonly environment: Environment | null;
+};
+export type EnvironmentFailed = { readonly type: "environment_failed"; readonly id: string; readonly message: string };
+
+export type ModelReplied = {
+  readonly type: "model_replied";
+  readonly id: string;
+  readonly reply: ModelReply;
+  /** The model that answered, when it is another than the one that was asked; it stays for the rest of the turn. */
+  readonly model: ModelName | null;
+  /** What was sent, when the log is to show it. */
+  readonly requestBody: string | null;
+  /** What attempts before this reply have cost. */
+  readonly spent: Usage;
+  readonly durationMs: number;
+};
+export type ModelFailed = {
+  readonly type: "model_failed";
+  readonly id: string;
+  readonly error: LlmCallError;
+  /** What attempts before the last one have cost. */
+  readonly spent: Usage;
+  readonly durationMs: number;
+};
+
+/** Why a model call came to nothing. */
+export type LlmCallError = {
+  readonly failure: Failure;
+  /** `cancelled`: the call was given up on purpose, which is no error. */
+  readonly terminalReason: LlmTerminalReason;
+  /** What was sent, when the log is to show it. */
+  readonly requestBody: string | null;
+  /** What had arrived: billed, shown, never acted on. */
+  readonly partial: ModelReply | null;
+};
+
+export type ToolReturned = {
+  readonly type: "tool_returned";
+  readonly id: string;
+  /** What the tool came to, for the program. */
+  readonly outcome: ToolOutcome;
+  /** What the model sees of it, as an encoder made it. */
+  readonly content: ToolMessage["content"];
+  readonly ranArguments: JsonObject | null;
+  /** The caller's policy is to stop at this failure. */
+  readonly stops: boolean;
+  /** What turns that the tool ran have cost. */
+  readonly spent: Usage;
+  readonly durationMs: number;
+};
+
+/** The call has no result yet: somebody has to say something first. */
+export type ToolWaits = {
+  readonly type: "tool_waits";
+  readonly id: string;
+  readonly reason: PendingReason;
+  /** What is asked, when the reason is `question`. */
+  readonly question: string | null;
+  readonly opts: JsonObject;
+  /** For a tool that runs a turn of its own: the ids down to the call in there that really waits. */
+  readonly path: readonly string[];
+  /** What such a turn has cost so far. */
+  readonly spent: Usage;
+};
+
+/** The cell has come to its end. */
+export type CodeFinished = {
+  readonly type: "code_finished";
+  readonly id: string;
+  /** What the cell printed, for the model. */
+  readonly observations: readonly string[];
+  /** What the cell threw, for the model. */
+  readonly error: string | null;
+  /** What the cell ended the turn with, if it did. */
+  readonly finish: CellFinish | null;
+  readonly durationMs: number;
+};
+
+/** A value, with what is wrong with it where one was asked for in a schema; or an error the cell gave up with. */
+export type CellFinish =
+  | { readonly type: "value"; readonly value: Json; readonly issues: readonly Issue[] }
+  | { readonly type: "error"; readonly value: Json };
+
+/** The cell wants these calls made before it can go on. */
+export type CodeCalls = {
+  readonly type: "code_calls";
+  readonly id: string;
+  readonly calls: readonly ToolCall[];
+  readonly executor: SuspendedCell["executor"];
+  readonly durationMs: number;
+};
+
+/** The cell could not be run, or not to its end. `diverged`: run again with the same answers, it made other calls. */
+export type CodeFailed = {
+  readonly type: "code_failed";
+  readonly id: string;
+  readonly reason: "failed" | "limit_exceeded" | "diverged";
+  readonly message: string;
+  readonly durationMs: number;
+};
+
+export type CheckpointDelivered = {
+  readonly type: "checkpoint_delivered";
+  readonly id: string;
+  readonly delivery: CheckpointDelivery;
+  readonly verdict: Verdict;
+};
+
+/** What a host adds to a turn at a checkpoint. */
+export type CheckpointDelivery = {
+  readonly messages: readonly Message[];
+  /** Shown to the model in this turn, not kept as history. */
+  readonly transientMessages: readonly Message[];
+  readonly turnCauses: readonly TurnCause[];
+  /** The ids of the inputs these came from, where the host knows them by any: taken for good when the answer is recorded. */
+  readonly inputs: readonly string[];
+};
+
+/** What a host decides about a turn at a checkpoint. */
+export type Verdict =
+  | { readonly type: "go_on" }
+  | { readonly type: "halt_when" }
+  | { readonly type: "budget"; readonly budget: "steps" | "tokens" | "cost" | "time" | "no_progress" };
+
+/** Which responses each effect may receive. The only place the two are paired. */
+export type ResponsesByEffect = {
+  readonly sync_environment: EnvironmentSynced | EnvironmentFailed;
+  readonly call_model: ModelReplied | ModelFailed;
+  readonly call_tool: ToolReturned | ToolWaits;
+  readonly run_code: CodeFinished | CodeCalls | CodeFailed;
+  readonly checkpoint: CheckpointDelivered;
+};
+
+export type ResponseTo<E extends Effect> = ResponsesByEffect[E["type"]];
+
+/** The same table for a program that got a response from somewhere. */
+export const effectOfResponse: { readonly [R in EffectResponse["type"]]: Effect["type"] } = {
+  environment_synced: "sync_environment",
+  environment_failed: "sync_environment",
+  model_replied: "call_model",
+  model_failed: "call_model",
+  tool_returned: "call_tool",
+  tool_waits: "call_tool",
+  code_finished: "run_code",
+  code_calls: "run_code",
+  code_failed: "run_code",
+  checkpoint_delivered: "checkpoint",
+};

@@ -1,0 +1,181 @@
+// How a recorded response is read back. What an older release did not write has its stated default; anything else that does not fit is
+// refused with every place where it does not.
+
+import type { Result, SuspendedCell, ValidationFailure } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
+import type { TurnCause } from "../history/turn-cause.ts";
+import type { CellFinish, CheckpointDelivery, EffectResponse, LlmCallError, Verdict } from "./effect.ts";
+
+import { noUsage, validationFailure } from "../../model/internal.ts";
+import {
+  array,
+  boolean,
+  budgets,
+  environmentShape,
+  failed,
+  failureShape,
+  fallback,
+  issueShape,
+  json,
+  jsonObject,
+  messageShape,
+  modelNameShape,
+  nullable,
+  number,
+  object,
+  ok,
+  oneOf,
+  oneOfOr,
+  originShape,
+  pendingReasons,
+  read,
+  replyShape,
+  required,
+  settings,
+  string,
+  toolAnswerFields,
+  toolCallShape,
+  toolOutcomeShape,
+  usageShape,
+  variant,
+} from "../../model/parse/reading.ts";
+import { llmTerminalReasons } from "../protocol/terminal-reason.ts";
+
+/**
+ * Reads a response that was recorded as JSON.
+ *
+ * @example
+ * ```ts
+ * import { readResponse } from "everturn/kernel";
+ *
+ * const old = { type: "environment_synced", id: "t/0/environment" };
+ * readResponse(old); // => { ok: true, value: { type: "environment_synced", id: "t/0/environment", environment: null } }
+ * ```
+ */
+export function readResponse(input: unknown): Result<EffectResponse, ValidationFailure> {
+  const found = read(responseShape, input);
+  if ("value" in found) return ok(found.value);
+  return failed(validationFailure("invalid_data", { issues: found.issues, metadata: { type: "response" } }));
+}
+
+type Of<Type extends EffectResponse["type"]> = Extract<EffectResponse, { readonly type: Type }>;
+
+const durationMs = fallback(number, 0);
+const spent = fallback(usageShape, noUsage);
+const executorShape = object<SuspendedCell["executor"]>({ name: required(string), version: required(string) });
+
+/** A failure without a word on its kind is of an unknown one; so is a reason nobody knows any more. */
+const llmCallErrorShape: Shape<LlmCallError> = object<LlmCallError>({
+  failure: required(failureShape),
+  terminalReason: fallback(oneOfOr(llmTerminalReasons, "unknown"), "unknown"),
+  requestBody: fallback(nullable(string), null),
+  partial: fallback(nullable(replyShape), null),
+});
+
+export const turnCauseShape: Shape<TurnCause> = object<TurnCause>({
+  id: required(string),
+  eventType: required(string),
+  origin: required(originShape),
+  text: required(string),
+});
+
+const deliveryShape: Shape<CheckpointDelivery> = object<CheckpointDelivery>({
+  messages: fallback(array(messageShape), []),
+  transientMessages: fallback(array(messageShape), []),
+  turnCauses: fallback(array(turnCauseShape), []),
+  inputs: fallback(array(string), []),
+});
+
+const verdictShape: Shape<Verdict> = variant<Verdict, "type">("type", {
+  go_on: object<Extract<Verdict, { type: "go_on" }>>({ type: required(oneOf(["go_on"])) }),
+  halt_when: object<Extract<Verdict, { type: "halt_when" }>>({ type: required(oneOf(["halt_when"])) }),
+  budget: object<Extract<Verdict, { type: "budget" }>>({
+    type: required(oneOf(["budget"])),
+    budget: required(oneOf(budgets)),
+  }),
+});
+
+const finishShape: Shape<CellFinish> = variant<CellFinish, "type">("type", {
+  value: object<Extract<CellFinish, { type: "value" }>>({
+    type: required(oneOf(["value"])),
+    value: required(json),
+    issues: fallback(array(issueShape), []),
+  }),
+  error: object<Extract<CellFinish, { type: "error" }>>({ type: required(oneOf(["error"])), value: required(json) }),
+});
+
+const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("type", {
+  environment_synced: object<Of<"environment_synced">>({
+    type: required(oneOf(["environment_synced"])),
+    id: required(string),
+    environment: fallback(nullable(environmentShape), null),
+  }),
+  environment_failed: object<Of<"environment_failed">>({
+    type: required(oneOf(["environment_failed"])),
+    id: required(string),
+    message: required(string),
+  }),
+  model_replied: object<Of<"model_replied">>({
+    type: required(oneOf(["model_replied"])),
+    id: required(string),
+    reply: required(replyShape),
+    model: fallback(nullable(modelNameShape), null),
+    requestBody: fallback(nullable(string), null),
+    spent,
+    durationMs,
+  }),
+  model_failed: object<Of<"model_failed">>({
+    type: required(oneOf(["model_failed"])),
+    id: required(string),
+    error: required(llmCallErrorShape),
+    spent,
+    durationMs,
+  }),
+  tool_returned: object<Of<"tool_returned">>({
+    type: required(oneOf(["tool_returned"])),
+    id: required(string),
+    outcome: required(toolOutcomeShape),
+    content: toolAnswerFields.content,
+    ranArguments: fallback(nullable(jsonObject), null),
+    stops: fallback(boolean, false),
+    spent,
+    durationMs,
+  }),
+  tool_waits: object<Of<"tool_waits">>({
+    type: required(oneOf(["tool_waits"])),
+    id: required(string),
+    reason: required(oneOf(pendingReasons)),
+    question: fallback(nullable(string), null),
+    opts: fallback(settings, {}),
+    path: fallback(array(string), []),
+    spent,
+  }),
+  code_finished: object<Of<"code_finished">>({
+    type: required(oneOf(["code_finished"])),
+    id: required(string),
+    observations: fallback(array(string), []),
+    error: fallback(nullable(string), null),
+    finish: fallback(nullable(finishShape), null),
+    durationMs,
+  }),
+  code_calls: object<Of<"code_calls">>({
+    type: required(oneOf(["code_calls"])),
+    id: required(string),
+    calls: required(array(toolCallShape)),
+    executor: required(executorShape),
+    durationMs,
+  }),
+  code_failed: object<Of<"code_failed">>({
+    type: required(oneOf(["code_failed"])),
+    id: required(string),
+    reason: fallback(oneOf(["failed", "limit_exceeded", "diverged"]), "failed"),
+    message: required(string),
+    durationMs,
+  }),
+  checkpoint_delivered: object<Of<"checkpoint_delivered">>({
+    type: required(oneOf(["checkpoint_delivered"])),
+    id: required(string),
+    delivery: required(deliveryShape),
+    verdict: required(verdictShape),
+  }),
+});

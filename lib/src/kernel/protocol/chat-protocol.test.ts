@@ -1,0 +1,632 @@
+// The chat protocol as stories: what happened, and the turn as lines.
+
+import type { TurnMachineConfig } from "everturn/kernel";
+import type { Json } from "everturn/model";
+
+import {
+  advance,
+  callDecision,
+  callResult,
+  cancelTurn,
+  failTurn,
+  historyMessages,
+  modelFailed,
+  pendingEffects,
+  projectRequest,
+  startTurn,
+  toolWaits,
+  TurnMachine,
+} from "everturn/kernel";
+import {
+  adapterFailure,
+  assistant,
+  jsonSchema,
+  messageText,
+  noUsage,
+  runtimeFailure,
+  system,
+  toolCall,
+  toolFailure,
+  toolResult,
+  usage,
+  user,
+  validateThread,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import {
+  asks,
+  calls,
+  config,
+  delivered,
+  input,
+  replied,
+  result,
+  returned,
+  says,
+  transcript,
+} from "../../../test/turns.ts";
+
+const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
+const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
+  historyMessages(turn.history).map((message) => message.role);
+
+const named = (id: string) => toolCall({ id, name: "weather", arguments: {} });
+const approve = (id: string) => callDecision(named(id), { type: "approve", arguments: null, by: null });
+
+describe("an answer", () => {
+  test("[lash 25] [lash 26] is in history before the turn completes, and completes it at a checkpoint", () => {
+    expect(
+      lines(config(), input(), [replied("t/0/model", says("Hello.")), delivered("t/0/before_completion")]),
+    ).toEqual([
+      "! progress 0: user",
+      "> 0/model",
+      "< model_replied 0/model",
+      "! progress 0: assistant | step",
+      "> 0/before_completion",
+      "< checkpoint_delivered 0/before_completion",
+      "= assistant_message",
+    ]);
+  });
+
+  test("[lash 27] that is followed by more input is kept, and the turn goes on", () => {
+    const story = [
+      replied("t/0/model", says("Hello.")),
+      delivered("t/0/before_completion", user("one more")),
+      replied("t/1/model", says("Yes?")),
+      delivered("t/1/before_completion"),
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hello.", "one more", "Yes?"]);
+  });
+
+  test.each([
+    ["length", "incomplete"],
+    ["content_filter", "filtered"],
+    ["other", "other"],
+    [null, "other"],
+  ] as const)(
+    "[lash 18] that ended as %s completes as %s, and its calls are answered and not run",
+    (finishReason, outcome) => {
+      const cut = { ...calls("weather"), finishReason };
+      const { lines: told, turn } = transcript(config(), input(), [
+        replied("t/0/model", cut),
+        delivered("t/0/before_completion"),
+      ]);
+      expect(told.at(-1)).toBe(`= ${outcome}`);
+      expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "tool", status: "not_run" });
+    },
+  );
+
+  test("[lash 34] without a word completes as empty, or is an error where that was asked for", () => {
+    expect(lines(config(), input(), [replied("t/0/model", says("")), delivered("t/0/before_completion")]).at(-1)).toBe(
+      "= empty",
+    );
+    const strict = lines(config({ onEmptyReply: "error" }), input(), [replied("t/0/model", says("  "))]);
+    expect(strict.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
+  });
+});
+
+describe("tools", () => {
+  const twoTools = [
+    replied("t/0/model", calls("weather", "clock")),
+    result("t/0/tool/1", "noon"),
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+    replied("t/1/model", says("Sunny at noon.")),
+    delivered("t/1/before_completion"),
+  ];
+
+  test("[lash 28] run side by side, and their results go back in the order asked", () => {
+    const { lines: told, turn } = transcript(config(), input(), twoTools);
+    expect(told).toEqual([
+      "! progress 0: user",
+      "> 0/model",
+      "< model_replied 0/model",
+      "! progress 0: assistant",
+      "> 0/tool/0, 0/tool/1",
+      "< tool_returned 0/tool/1",
+      "> 0/tool/0",
+      "< tool_returned 0/tool/0",
+      "! progress 1: tool tool | step",
+      "> 1/after_work",
+      "< checkpoint_delivered 1/after_work",
+      "> 1/model",
+      "< model_replied 1/model",
+      "! progress 1: assistant | step",
+      "> 1/before_completion",
+      "< checkpoint_delivered 1/before_completion",
+      "= assistant_message",
+    ]);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "", "sunny", "noon", "Sunny at noon."]);
+  });
+
+  const failure = toolFailure("handler_failed");
+  const control = { type: "success", value: null } as const;
+  const rows: readonly (readonly [string, Parameters<typeof returned>[1], boolean, string])[] = [
+    ["a question", asks("Sure?"), false, "= ask_user"],
+    ["a failure that stops", { type: "failure", failure }, true, "= tool_error"],
+    ["a halt of its own", { type: "halt", reason: "enough", value: null }, false, "= enough"],
+    ["finish", { ...control, control: { type: "finish", value: 42 } }, false, "= tool_value"],
+    ["fail", { ...control, control: { type: "fail", failure } }, false, "= tool_error"],
+    [
+      "a handoff",
+      { ...control, control: { type: "handoff", target: "b", task: "go", initialMessages: [] } },
+      false,
+      "= handoff",
+    ],
+  ];
+  test.each(rows)("[lash 37] %s ends the turn without a checkpoint", (_, outcome, stops, last) => {
+    const told = lines(config(), input(), [
+      replied("t/0/model", calls("weather")),
+      returned("t/0/tool/0", outcome, stops),
+    ]);
+    expect(told.at(-1)).toBe(last);
+  });
+
+  test("a failure that does not stop, and a handoff to nobody, go on", () => {
+    for (const outcome of [
+      { type: "failure", failure } as const,
+      { ...control, control: { type: "handoff", target: " ", task: null, initialMessages: [] } } as const,
+    ]) {
+      const told = lines(config(), input(), [replied("t/0/model", calls("weather")), returned("t/0/tool/0", outcome)]);
+      expect(told.at(-1)).toBe("> 1/after_work");
+    }
+  });
+
+  test("of several halts the one with the lowest call index counts, and every sibling is answered", () => {
+    const { lines: told, turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather", "clock", "weather")),
+      returned("t/0/tool/2", { type: "halt", reason: "later", value: null }),
+      result("t/0/tool/0", "sunny"),
+      returned("t/0/tool/1", asks("Which clock?")),
+    ]);
+    expect(told.at(-1)).toBe("= ask_user");
+    expect(roles(turn)).toEqual(["user", "assistant", "tool", "tool", "tool", "assistant"]);
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({
+      content: "Which clock?",
+      metadata: { askUser: true },
+    });
+  });
+
+  test("that are the caller's to run wait, while the others have run", () => {
+    const story = [replied("t/0/model", calls("weather", "pay")), result("t/0/tool/0", "sunny")];
+    expect(lines(config(), input(), story).at(-1)).toBe("= manual_tool_calls +c1");
+    expect(lines(config(), input(), [replied("t/0/model", calls("pay"))]).at(-1)).toBe("= manual_tool_calls +c0");
+    expect(lines(config({ mode: "manual" }), input(), [replied("t/0/model", calls("weather", "unknown"))]).at(-1)).toBe(
+      "= manual_tool_calls +c0 +c1",
+    );
+  });
+
+  test("a question beside calls that wait leaves both", () => {
+    const asked = returned("t/0/tool/0", asks("Sure?"));
+    expect(lines(config(), input(), [replied("t/0/model", calls("weather", "pay")), asked]).at(-1)).toBe(
+      "= ask_user +c1",
+    );
+  });
+
+  test("that need somebody's consent wait for it, and run first in the turn that brings it", () => {
+    const waits = toolWaits("t/0/tool/0", "approval");
+    expect(lines(config(), input(), [replied("t/0/model", calls("weather")), waits]).at(-1)).toBe("= approval +c0");
+    const call = toolCall({ id: "c0", name: "weather", arguments: {} });
+    const decision = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
+    const history = [user("hi"), assistant("", { toolCalls: [call] })];
+    const again = input({ history, messages: [], answers: [callDecision(call, decision)] });
+    expect(pendingEffects(startTurn(config(), again).turn)).toEqual([
+      { type: "call_tool", id: "t/0/tool/0", call, decision, idempotencyKey: "t/0/tool/0" },
+    ]);
+    expect(lines(config(), again, [result("t/0/tool/0", "sunny"), delivered("t/1/after_work")]).at(-1)).toBe(
+      "> 1/model",
+    );
+  });
+
+  test("that nobody knows end the turn with every call answered, or are answered and the turn goes on", () => {
+    const unknown = replied("t/0/model", calls("weather", "teleport"));
+    const { lines: told, turn } = transcript(config(), input(), [unknown]);
+    expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant tool tool | step", "= runtime_error"]);
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ status: "not_run" }, { code: "not_found" }]);
+    const lenient = transcript(config({ onUnknownTool: "answer" }), input(), [unknown, result("t/0/tool/0", "sunny")]);
+    expect(lenient.lines.at(-1)).toBe("> 1/after_work");
+    expect(validateThread({ messages: historyMessages(lenient.turn.history), metadata: {} }).ok).toBe(true);
+  });
+});
+
+describe("limits", () => {
+  const toolStep = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
+
+  test("maxTurns ends the turn after the tools have run, once the host has had its word", () => {
+    const limited = config({}, { maxTurns: 1 });
+    const { lines: told, turn } = transcript(limited, input(), [
+      ...toolStep,
+      delivered("t/1/after_work", user("too late")),
+    ]);
+    expect(told.at(-1)).toBe("= max_turns");
+    expect(roles(turn)).toEqual(["user", "assistant", "tool"]);
+    const halt = { ...delivered("t/1/after_work"), verdict: { type: "halt_when" } } as const;
+    expect(lines(limited, input(), [...toolStep, Object.assign(delivered("t/1/after_work"), halt)]).at(-1)).toBe(
+      "= halt_when",
+    );
+  });
+
+  test("with a message for it, the model's history says so", () => {
+    const told = config({}, { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached." });
+    const { turn } = transcript(told, input(), [...toolStep, delivered("t/1/after_work")]);
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", origin: { pluginId: "turn_limit" } });
+  });
+
+  test("[lash 44] input at the end of a turn that is at its limit gets one more call, and no second one", () => {
+    const limited = config({}, { maxTurns: 1, turnLimitFinalMessage: "Last one." });
+    const story = [
+      replied("t/0/model", says("A")),
+      delivered("t/0/before_completion", user("x1")),
+      replied("t/1/model", says("B")),
+      delivered("t/1/before_completion", user("x2")),
+    ];
+    const { lines: told, turn } = transcript(limited, input(), story);
+    expect(told.at(-1)).toBe("= assistant_message");
+    expect(roles(turn)).toEqual(["user", "assistant", "user", "system", "assistant"]);
+    const asked = transcript(limited, input(), story.slice(0, 3)).turn;
+    expect(pendingEffects(asked)).toMatchObject([{ type: "checkpoint", last: true }]);
+  });
+
+  test("a budget ends the turn at the checkpoint that says so", () => {
+    const spent = Object.assign(delivered("t/1/after_work"), {
+      verdict: { type: "budget", budget: "tokens" } as const,
+    });
+    expect(lines(config(), input(), [...toolStep, spent]).at(-1)).toBe("= budget");
+  });
+
+  test("a single step stops after its tools, a single reply before them", () => {
+    expect(lines(config({ stopAfter: "step" }), input(), toolStep).at(-1)).toBe("= stop_after");
+    expect(lines(config({ stopAfter: "reply" }), input(), toolStep.slice(0, 1)).at(-1)).toBe("= stop_after +c0");
+  });
+});
+
+describe("checkpoints", () => {
+  const answer = replied("t/0/model", says("A"));
+
+  test("[lash 40] what may not be delivered is left out, and if nothing is left nothing was delivered", () => {
+    const story = [answer, delivered("t/0/before_completion", Object.assign(user("x"), { role: "assistant" }))];
+    expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
+  });
+
+  test("[lash 38] [lash 42] transient messages are shown in this turn and not kept; a cause is told once and shown last", () => {
+    const origin = {
+      type: "process",
+      processId: "p1",
+      eventType: "process.wake",
+      sequence: 7,
+      wakeId: "w1",
+      causedBy: null,
+    } as const;
+    const cause = { id: "w1", eventType: "process.wake", origin, text: " woke " };
+    const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
+    const delivery = { messages: [], transientMessages: [note], turnCauses: [cause, cause], inputs: [] };
+    const story = [
+      answer,
+      { type: "checkpoint_delivered", id: "t/0/before_completion", delivery, verdict: { type: "go_on" } } as const,
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(roles(turn)).toEqual(["user", "assistant", "event"]);
+    expect(
+      projectRequest(config(), turn).messages.map((message) => `${message.role}: ${messageText(message)}`),
+    ).toEqual([
+      "system: Be brief.",
+      "user: hi",
+      "assistant: A",
+      "system: Runtime note:\nnote",
+      "user: === TURN EVENTS ===\n\n--- event[0] · process.wake · w1 ---\nOrigin: process p1 process.wake #7 (w1)\n\nwoke",
+    ]);
+  });
+});
+
+describe("what goes wrong", () => {
+  test("[lash 15] [lash 23] a failed call is one error, the end of the turn, and counted", () => {
+    const failure = adapterFailure("rate_limited");
+    const failed = modelFailed("t/0/model", failure, { partial: says("Hel") });
+    const { lines: told, turn } = transcript(config(), input(), [failed]);
+    expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant | step", "= provider_error"]);
+    expect(turn.usage.inputTokens).toBe(10);
+  });
+
+  test("[lash 16] a call that was given up is a cancelled turn without an error", () => {
+    const failure = adapterFailure("unknown", { message: "aborted" });
+    const told = lines(config(), input(), [modelFailed("t/0/model", failure, { terminalReason: "cancelled" })]);
+    expect(told.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
+  });
+
+  test("a prompt that left no room is an error of its own", () => {
+    const full = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) } as const;
+    const { turn } = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "context_length_exceeded" } } } });
+  });
+
+  test("usage beyond counting ends the turn", () => {
+    const most = says("x", { usage: usage({ inputTokens: Number.MAX_SAFE_INTEGER }) });
+    const story = [
+      replied("t/0/model", most),
+      delivered("t/0/before_completion", user("more")),
+      replied("t/1/model", most),
+    ];
+    const { turn } = transcript(config(), input(), story);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "token_usage_overflow" } } } });
+  });
+
+  test("[lash 8] [lash 9] an environment that cannot be synced ends the turn; one that is replaced is used from then on", () => {
+    const syncing = config({}, { syncEnvironment: true });
+    const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
+    expect(lines(syncing, input(), [failed]).slice(-2)).toEqual(["! error", "= runtime_error"]);
+    const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: { temperature: 0 } };
+    const first = { type: "environment_synced", id: "t/0/environment", environment } as const;
+    const pinned = transcript(syncing, input(), [first]).turn;
+    expect(projectRequest(syncing, pinned)).toMatchObject({ model: "test-model" });
+    const { turn } = transcript(syncing, input(), [
+      first,
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "sunny"),
+      delivered("t/1/after_work"),
+      { ...first, id: "t/1/environment" },
+    ]);
+    expect(projectRequest(syncing, turn)).toMatchObject({ model: "m2", temperature: 0, tools: [] });
+  });
+
+  test.each([
+    ["nothing", []],
+    [
+      "two things",
+      [
+        { type: "start_llm", useTools: true, overrides: {}, driverState: null },
+        { type: "start_tools", calls: [] },
+      ],
+    ],
+  ] as const)("[lash 14] a protocol that wants %s fails the turn instead of stalling it", (_, actions) => {
+    const broken: TurnMachineConfig = config();
+    const driver = { ...broken.protocolDriver, prepareProtocolIteration: () => actions };
+    const { turn } = startTurn({ ...broken, protocolDriver: driver }, input());
+    expect(turn.phase).toMatchObject({
+      type: "ended",
+      ending: { outcome: { failure: { reason: "invalid_actions" } } },
+    });
+  });
+});
+
+test("[lash 12] finish ends the list of actions, after progress has been told", () => {
+  const ending = {
+    outcome: { type: "empty" },
+    pendingToolCalls: [],
+    suspendedCell: null,
+    partial: null,
+    pass1: null,
+    pass2Error: null,
+  } as const;
+  const driver = {
+    ...config().protocolDriver,
+    prepareProtocolIteration: () =>
+      [
+        { type: "append_events", messages: [user("before")] },
+        { type: "finish", ending },
+        { type: "append_events", messages: [user("after")] },
+      ] as const,
+  };
+  const { turn, notices } = startTurn({ ...config(), protocolDriver: driver }, input());
+  expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "before"]);
+  expect(notices.map(({ type }) => type)).toEqual(["progress", "done"]);
+});
+
+describe("what nobody should have to find out", () => {
+  const before = [
+    user("go"),
+    assistant("", { toolCalls: ["a", "b", "c"].map((id) => ({ id, name: "weather", arguments: {} })) }),
+    toolResult("a", "A"),
+  ];
+  const consented = input({ history: before, messages: [], answers: [approve("b"), approve("c")] });
+
+  test("a call that was consented to keeps its own result when the turn is cancelled", () => {
+    const { turn } = transcript(config(), consented, [result("t/0/tool/2", "C")]);
+    const { turn: ended } = cancelTurn(config(), turn, {
+      evidence: { requestId: "r", origin: null, reason: null },
+      received: null,
+      usage: noUsage,
+    });
+    expect(historyMessages(ended.history).slice(-2)).toMatchObject([
+      { toolCallId: "b", status: "cancelled" },
+      { toolCallId: "c", content: "C" },
+    ]);
+  });
+
+  test("calls that were consented to are not counted against the limit, and a tool that is gone is answered so", () => {
+    const story = [result("t/0/tool/1", "B"), result("t/0/tool/2", "C"), delivered("t/1/after_work")];
+    expect(lines(config({}, { maxTurns: 1 }), consented, story).at(-1)).toBe("> 1/model");
+    const { turn } = transcript(config({}, { toolSpecs: [] }), consented, []);
+    expect(turn.phase.type).toBe("awaiting_model");
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ code: "not_found" }, { code: "not_found" }]);
+  });
+
+  test("Q8: results and refusals are in history before anything else happens, then what was consented to runs, then the model is asked", () => {
+    const [, b] = [approve("a"), approve("b")];
+    const refused = callDecision(named("c"), { type: "deny", reason: "too dear", by: "Ada" });
+    const given = callResult(named("a"), { type: "success", value: "A", control: null });
+    const begin = input({ history: before.slice(0, 2), messages: [user("go on")], answers: [given, b, refused] });
+    const { turn, lines: told } = transcript(config(), begin, [result("t/0/tool/1", "B"), delivered("t/1/after_work")]);
+    expect(told.filter((line) => line.startsWith(">"))).toEqual(["> 0/tool/1", "> 1/after_work", "> 1/model"]);
+    expect(historyMessages(turn.history).slice(2)).toMatchObject([
+      { role: "tool", toolCallId: "a", content: "A" },
+      { role: "tool", toolCallId: "c", code: "denied", content: "[Tool execution failed]\ntoo dear" },
+      { role: "user" },
+      { role: "tool", toolCallId: "b", content: "B" },
+    ]);
+    expect(validateThread({ messages: historyMessages(turn.history), metadata: {} }).ok).toBe(true);
+  });
+
+  test("input at two checkpoints of one step has names of its own", () => {
+    const { turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "sunny"),
+      delivered("t/1/after_work", user("one")),
+      replied("t/1/model", says("Sunny.")),
+      delivered("t/1/before_completion", user("two")),
+    ]);
+    const ids = historyMessages(turn.history).map((message) => message.id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test("a single step stops after an answer in words, too", () => {
+    expect(lines(config({ stopAfter: "step" }), input(), [replied("t/0/model", says("Hi."))]).at(-1)).toBe(
+      "= assistant_message",
+    );
+  });
+
+  test("answers to tools nobody knows are among the results of the step, in call order, and the step has its own number", () => {
+    const settings = config({ onUnknownTool: "answer" });
+    let { turn } = startTurn(settings, input());
+    turn = advance(settings, turn, replied("t/0/model", calls("teleport", "weather"))).turn;
+    const { notices } = advance(settings, turn, result("t/0/tool/1", "sunny"));
+    expect(notices).toMatchObject([
+      { type: "progress", stepEnded: { step: 0, toolResults: [{ code: "not_found" }, { content: "sunny" }] } },
+    ]);
+  });
+
+  test.each([
+    ["no calls", [{ type: "start_tools", calls: [] }]],
+    [
+      "two calls at one place",
+      [
+        {
+          type: "start_tools",
+          calls: [0, 0].map((slot) => ({ call: approve("a").call, slot, decision: null, idempotencyKey: null })),
+        },
+      ],
+    ],
+  ] as const)("a protocol that starts %s fails the turn", (_, actions) => {
+    const driver = { ...config().protocolDriver, prepareProtocolIteration: () => actions };
+    const { turn } = startTurn({ ...config(), protocolDriver: driver }, input());
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
+  });
+
+  test("a protocol that orders what has been answered fails the turn", () => {
+    const again = [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }] as const;
+    const settings = { ...config(), protocolDriver: { ...config().protocolDriver, handleLlmSuccess: () => again } };
+    const { turn } = transcript(settings, input(), [replied("t/0/model", says("x"))]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
+  });
+
+  test("arguments nested beyond all reason are told to the model as none, and nothing throws", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 20_000; level += 1) deep = [deep];
+    const reply = calls("weather");
+    const wild = { ...reply, toolCalls: reply.toolCalls.map((call) => ({ ...call, arguments: { deep } })) };
+    const { turn } = transcript(config(), input(), [replied("t/0/model", wild)]);
+    expect(pendingEffects(turn)).toMatchObject([{ call: { arguments: null } }]);
+    expect(() => JSON.stringify(turn)).not.toThrow();
+  });
+
+  test("a failed call whose partial reply could not be stored is a failed call, and nothing throws", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 20_000; level += 1) deep = [deep];
+    const unstorable = { ...adapterFailure("timeout"), metadata: { deep } };
+    const wild = { ...says("Hel"), raw: deep, metadata: { deep }, error: unstorable };
+    const failed = modelFailed("t/0/model", adapterFailure("timeout"), { partial: wild });
+    const { lines: told, turn } = transcript(config(), input(), [failed]);
+    expect(told.at(-1)).toBe("= provider_error");
+    expect(turn.usage.inputTokens).toBe(10);
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hel"]);
+  });
+
+  test("the sync after calls that were consented to is a later one, and may replace the environment", () => {
+    const syncing = config({}, { syncEnvironment: true });
+    const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: {} };
+    const { turn } = transcript(syncing, consented, [
+      { type: "environment_synced", id: "t/0/environment", environment: null },
+      result("t/0/tool/1", "B"),
+      result("t/0/tool/2", "C"),
+      delivered("t/1/after_work"),
+    ]);
+    expect(pendingEffects(turn)).toMatchObject([{ type: "sync_environment", updateMachineConfig: true }]);
+    const synced = advance(syncing, turn, { type: "environment_synced", id: "t/1/environment", environment }).turn;
+    expect(projectRequest(syncing, synced).model).toBe("m2");
+  });
+
+  test("a deploy changes the next turn and never an open one; settings of a call win over the default", () => {
+    const { turn } = startTurn(config({}, { modelVariant: "low", generation: { toolChoice: "required" } }), input());
+    const after = config({}, { modelVariant: "high", model: "other", systemPrompt: "Other." });
+    expect(projectRequest(after, turn)).toMatchObject({
+      model: "test-model",
+      reasoning: { effort: "low" },
+      toolChoice: "required",
+    });
+  });
+});
+
+describe("cancelling", () => {
+  const cancellation = {
+    evidence: { requestId: "r1", origin: "user", reason: "enough" },
+    received: null,
+    usage: noUsage,
+  };
+
+  test("answers open calls with what there is, and leaves a thread that can be continued", () => {
+    const { turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather", "clock", "pay")),
+      result("t/0/tool/1", "noon"),
+    ]);
+    const ended = cancelTurn(config(), turn, cancellation);
+    expect(ended.turn.phase).toMatchObject({
+      ending: { outcome: { type: "cancelled", evidence: cancellation.evidence } },
+    });
+    const messages = historyMessages(ended.turn.history);
+    expect(messages.slice(-3).map(messageText)).toEqual([
+      "[Tool execution cancelled]\nenough",
+      "noon",
+      "[Tool execution cancelled]\nenough",
+    ]);
+    expect(validateThread({ messages, metadata: {} }).ok).toBe(true);
+    expect(cancelTurn(config(), ended.turn, cancellation).status).toBe("stale");
+    expect(failTurn(config(), ended.turn, runtimeFailure("lease_lost")).status).toBe("stale");
+  });
+});
+
+describe("an answer in a schema", () => {
+  const format = jsonSchema("sky", { type: "object" });
+  const finalizing = config({}, { structuredFinalize: { format, nudge: "Now in JSON." } });
+  const pass1 = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
+
+  test("is asked for after the loop, without tools, and enters history with what asked for it", () => {
+    const asking = transcript(finalizing, input(), pass1);
+    expect(asking.lines.at(-1)).toBe("> 0/finalize");
+    const request = projectRequest(finalizing, asking.turn);
+    expect(request).toMatchObject({ tools: [], toolChoice: "none", responseFormat: format });
+    expect(request.messages.map(messageText).at(-1)).toBe("Now in JSON.");
+    const { turn } = transcript(finalizing, input(), [...pass1, replied("t/0/finalize", says('{"sky":"clear"}'))]);
+    expect(historyMessages(turn.history).map(messageText).slice(-2)).toEqual(["Now in JSON.", '{"sky":"clear"}']);
+    expect(turn.phase).toMatchObject({ ending: { pass1: { type: "assistant_message" }, pass2Error: null } });
+  });
+
+  test("that fails leaves what the loop came to", () => {
+    const failure = adapterFailure("timeout");
+    const failed = modelFailed("t/0/finalize", failure);
+    const { turn } = transcript(finalizing, input(), [...pass1, failed]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { type: "assistant_message" }, pass2Error: failure } });
+    expect(roles(turn)).toEqual(["user", "assistant"]);
+  });
+
+  test("is not asked for when the turn waits", () => {
+    const asked = returned("t/0/tool/0", asks("Sure?"));
+    const { turn } = transcript(finalizing, input(), [replied("t/0/model", calls("weather")), asked]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { type: "ask_user" }, pass1: { type: "ask_user" } } });
+  });
+});
+
+describe("the machine", () => {
+  test("[lash 63] hands out notices, then effects with their requests, and after a restore the open effects again", () => {
+    const machine = TurnMachine.start(config(), input());
+    expect(machine.pollEffect()).toMatchObject({ type: "progress" });
+    expect(machine.pollEffect()).toMatchObject({ type: "call_model", request: { model: "test-model" } });
+    expect(machine.pollEffect()).toBeNull();
+    const restored = TurnMachine.restore(config(), JSON.parse(JSON.stringify(machine.checkpoint())));
+    expect(restored.handleResponse(delivered("t/9/after_work"))).toBe("stale");
+    expect(restored.pollEffect()).toMatchObject({ type: "call_model", id: "t/0/model" });
+    expect(restored.handleResponse(delivered("t/0/model"))).toBe("wrong_kind");
+    expect(restored.handleResponse(replied("t/0/model", says("Hello.")))).toBe("accepted");
+    expect(restored.isDone).toBe(false);
+  });
+});

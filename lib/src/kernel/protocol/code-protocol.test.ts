@@ -1,0 +1,409 @@
+// The code protocol as stories.
+
+import type { CallAnswer, Turn } from "everturn/kernel";
+
+import {
+  advance,
+  callDecision,
+  callResult,
+  cancelTurn,
+  cellCalls,
+  codeCalls,
+  codeFailed,
+  codeFinished,
+  codeProtocol,
+  historyMessages,
+  pendingEffects,
+  projectRequest,
+  toolWaits,
+  startTurn,
+  toolReturned,
+  TurnMachine,
+  turnInput,
+} from "everturn/kernel";
+import { jsonSchema, messageText, noUsage, toolCall, user } from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import { calls, config, delivered, input, replied, result, says, transcript } from "../../../test/turns.ts";
+
+const coding = config({}, { protocolDriver: codeProtocol() });
+const cell = (code: string) => says(`Let me see.\n\`\`\`javascript\n${code}\n\`\`\``);
+const finished = codeFinished;
+const executor = { name: "quickjs", version: "1" };
+/** A cell wants calls made, each with its place as id. */
+const asks = (id: string, ...names: readonly string[]) =>
+  codeCalls(
+    id,
+    names.map((name, index) => toolCall({ id: `k${index}`, name, arguments: { index } })),
+    executor,
+  );
+const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
+
+describe("[lash 46] cells", () => {
+  test("run, what they print goes back, and words without a cell end the turn", () => {
+    const { lines: told, turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("print(1 + 1)")),
+      finished("t/0/code/0", { observations: ["2"] }),
+      delivered("t/1/after_work"),
+      replied("t/1/model", says("It is 2.")),
+      delivered("t/1/before_completion"),
+    ]);
+    expect(told).toEqual([
+      "! progress 0: user",
+      "> 0/model",
+      "< model_replied 0/model",
+      "! progress 0: assistant",
+      "> 0/code/0",
+      "< code_finished 0/code/0",
+      "! progress 1: system | step",
+      "> 1/after_work",
+      "< checkpoint_delivered 1/after_work",
+      "> 1/model",
+      "< model_replied 1/model",
+      "! progress 1: assistant | step",
+      "> 1/before_completion",
+      "< checkpoint_delivered 1/before_completion",
+      "= assistant_message",
+    ]);
+    expect(historyMessages(turn.history)[2]).toMatchObject({ content: [{ text: "2", kind: "output" }] });
+  });
+
+  test("get no native tools, and are handed out as they were written", () => {
+    const { turn } = transcript(coding, input(), []);
+    expect(projectRequest(coding, turn)).toMatchObject({ tools: [], toolChoice: "none" });
+    const running = transcript(coding, input(), [replied("t/0/model", cell("a\n\nb"))]).turn;
+    expect(pendingEffects(running)).toEqual([
+      {
+        type: "run_code",
+        id: "t/0/code/0",
+        language: "javascript",
+        cellId: "t/0/cell",
+        code: "a\n\nb",
+        answers: 0,
+        executor: null,
+      },
+    ]);
+  });
+
+  test("call tools as effects of their own, and run again with the answers", () => {
+    const told = lines(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather", "clock"),
+      result("t/0/cell/1", "noon"),
+      result("t/0/cell/0", "sunny"),
+      asks("t/0/code/2", "weather"),
+      result("t/0/cell/2", "rain"),
+      finished("t/0/code/3", { finish: { type: "value", value: 42, issues: [] } }),
+      delivered("t/0/before_completion"),
+    ]);
+    expect(told.filter((line) => line.startsWith(">") || line.startsWith("="))).toEqual([
+      "> 0/model",
+      "> 0/code/0",
+      "> 0/cell/0, 0/cell/1",
+      "> 0/cell/0",
+      "> 0/code/2",
+      "> 0/cell/2",
+      "> 0/code/3",
+      "> 0/before_completion",
+      "= final_value",
+    ]);
+  });
+
+  test("that fail, or print an error, are told to the model", () => {
+    for (const end of [codeFailed("t/0/code/0", "boom"), finished("t/0/code/0", { error: "boom" })]) {
+      const { turn } = transcript(coding, input(), [replied("t/0/model", cell("x")), end]);
+      expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: [{ text: "boom", kind: "error" }] });
+    }
+  });
+
+  test("in a crowd are not run, and cells of another language are not cells", () => {
+    const two = says("```javascript\na\n```\n```\nb\n```");
+    const crowd = transcript(coding, input(), [replied("t/0/model", two)]);
+    expect(crowd.lines.at(-1)).toBe("> 1/after_work");
+    expect(historyMessages(crowd.turn.history).map(messageText).at(-1)).toContain("One cell a reply: this one had 2");
+    const alias = says("```js\na");
+    expect(lines(coding, input(), [replied("t/0/model", alias)]).at(-1)).toBe("> 0/code/0");
+    const nested = says("````js title=x\na\n```\nb\n````\nDone.");
+    const { turn: running } = transcript(coding, input(), [replied("t/0/model", nested)]);
+    expect(pendingEffects(running)).toMatchObject([{ code: "a\n```\nb" }]);
+    const other = says("Run this:\n```sh\nls\n```");
+    expect(lines(coding, input(), [replied("t/0/model", other)]).at(-1)).toBe("> 0/before_completion");
+  });
+
+  test("see what their calls came to, also of a tool nobody knows", () => {
+    const { turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather", "teleport"),
+      result("t/0/cell/0", "sunny"),
+    ]);
+    expect(pendingEffects(turn)).toMatchObject([{ type: "run_code", id: "t/0/code/2", answers: 2, executor }]);
+    expect(cellCalls(turn)).toMatchObject([
+      { call: { name: "weather" }, answer: { type: "success", value: "sunny" } },
+      { call: { name: "teleport" }, answer: { type: "failure", failure: { reason: "not_found" } } },
+    ]);
+    const machine = TurnMachine.restore(coding, { turn, notices: [] });
+    expect(machine.pollEffect()).toMatchObject({ type: "run_code", calls: [{}, { call: { name: "teleport" } }] });
+  });
+
+  test("end with the turn when a call stops it", () => {
+    const halt = { type: "halt", reason: "enough", value: null } as const;
+    const { lines: told, turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather", "clock"),
+      toolWaits("t/0/cell/1", "approval"),
+      toolReturned("t/0/cell/0", halt),
+    ]);
+    expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= enough"]);
+    expect(turn.phase).toMatchObject({ ending: { suspendedCell: null, pendingToolCalls: [] } });
+  });
+
+  test("are the only ones to call tools: a call by itself is answered so, and the model goes on", () => {
+    const { turn, lines: told } = transcript(coding, input(), [replied("t/0/model", calls("weather"))]);
+    expect(told.at(-1)).toBe("> 1/after_work");
+    expect(historyMessages(turn.history).slice(-2)).toMatchObject([
+      { role: "tool", status: "not_run" },
+      { role: "system" },
+    ]);
+  });
+
+  test("that call nobody end the turn with an error", () => {
+    const { turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("x")),
+      codeCalls("t/0/code/0", [], executor),
+    ]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "code_failed" } } } });
+  });
+});
+
+describe("Q5: a cell that waits", () => {
+  const waiting = [
+    replied("t/0/model", cell("pay(weather())")),
+    asks("t/0/code/0", "weather", "clock", "pay"),
+    result("t/0/cell/0", "sunny"),
+  ];
+  const call = (index: number, name: string) => toolCall({ id: `k${index}`, name, arguments: { index } });
+
+  /** The ending of a turn that has ended. */
+  function endingOf(turn: Turn) {
+    if (turn.phase.type !== "ended") throw new TypeError(`the turn is ${turn.phase.type}`);
+    return turn.phase.ending;
+  }
+
+  test("is left as data: its code, its calls, their answers, its surroundings and who ran it", () => {
+    const { lines: told, turn } = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]);
+    expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= manual_tool_calls +k1 +k2"]);
+    const { suspendedCell, pendingToolCalls } = endingOf(turn);
+    expect(suspendedCell).toMatchObject({
+      id: "t/0/cell",
+      language: "javascript",
+      code: "pay(weather())",
+      executor,
+      environment: { model: "test-model" },
+      calls: [{ answer: { type: "success", value: "sunny" } }, { answer: null }, { answer: null }],
+    });
+    expect(pendingToolCalls).toMatchObject([
+      { id: "k1", reason: "approval", cellId: "t/0/cell", idempotencyKey: "t/0/cell/1" },
+      { id: "k2", reason: "manual", cellId: "t/0/cell", idempotencyKey: "t/0/cell/2" },
+    ]);
+  });
+
+  test("a question in it is always answered as the result of its call, and is an entry of the conversation", () => {
+    const question = { type: "ask_user", question: "Which?", answerAs: "user_message", opts: {} } as const;
+    const { lines: told, turn } = transcript(coding, input(), [...waiting, toolReturned("t/0/cell/1", question)]);
+    expect(told.at(-1)).toBe("= ask_user +k1 +k2");
+    expect(endingOf(turn).pendingToolCalls[0]).toMatchObject({ reason: "question", answerAs: "tool_result" });
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: "Which?", metadata: { askUser: true } });
+  });
+
+  test("goes on in a later turn: what was consented to runs, the cell has the answers, then the model is asked", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
+    const { suspendedCell } = endingOf(before);
+    const deployed = config({}, { protocolDriver: codeProtocol(), model: "new-model" });
+    const begin = turnInput("u", {
+      history: historyMessages(before.history),
+      cell: suspendedCell,
+      answers: [
+        callDecision(call(1, "clock"), { type: "approve", arguments: null, by: "Ada" }, "t/0/cell/1"),
+        callResult(call(2, "pay"), { type: "success", value: "paid", control: null }),
+      ],
+    });
+    const begun = startTurn(deployed, begin).turn;
+    expect(pendingEffects(begun)).toMatchObject([
+      { type: "call_tool", id: "u/0/cell/1", call: { name: "clock" }, idempotencyKey: "t/0/cell/1" },
+    ]);
+    const ran = advance(deployed, begun, result("u/0/cell/1", "noon")).turn;
+    expect(pendingEffects(ran)).toMatchObject([
+      { type: "run_code", id: "u/0/code/3", cellId: "t/0/cell", answers: 3, executor },
+    ]);
+    expect(cellCalls(ran)).toMatchObject([
+      { answer: { value: "sunny" } },
+      { answer: { value: "noon" } },
+      { answer: { value: "paid" } },
+    ]);
+    // Until it ends the cell has the surroundings it was written for; what comes after has the turn's own.
+    expect(ran.environment.model).toBe("test-model");
+    const ended = advance(deployed, ran, finished("u/0/code/3", { observations: ["done"] })).turn;
+    expect(ended.environment.model).toBe("new-model");
+    const { turn, lines: told } = transcript(deployed, { ...begin, turnId: "t" }, [
+      result("t/0/cell/1", "noon"),
+      finished("t/0/code/3", { observations: ["done"] }),
+      delivered("t/1/after_work"),
+    ]);
+    expect(told.at(-1)).toBe("> 1/model");
+    expect(projectRequest(deployed, turn).model).toBe("new-model");
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", content: [{ text: "done" }] });
+    expect(historyMessages(turn.history).some(({ role }) => role === "tool")).toBe(false);
+  });
+
+  test("may wait again, under the same name and in the same surroundings", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
+    const begin = turnInput("t", {
+      cell: endingOf(before).suspendedCell,
+      answers: [
+        callDecision(call(1, "clock"), { type: "deny", reason: "no", by: null }),
+        callResult(call(2, "pay"), { type: "success", value: "paid", control: null }),
+      ],
+    });
+    const { turn } = transcript(config({}, { protocolDriver: codeProtocol(), model: "other" }), begin, [
+      codeCalls("t/0/code/3", [call(3, "weather")], executor),
+      toolWaits("t/0/cell/3", "outcome_unknown"),
+    ]);
+    expect(endingOf(turn)).toMatchObject({
+      outcome: { type: "outcome_unknown" },
+      suspendedCell: {
+        id: "t/0/cell",
+        environment: { model: "test-model" },
+        calls: [{}, { answer: { failure: { reason: "denied", message: "no" } } }, {}, { answer: null }],
+      },
+    });
+  });
+
+  test("goes on only when every call has its answer, and takes none that is not for it", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
+    const { suspendedCell } = endingOf(before);
+    const paid = callResult(call(2, "pay"), { type: "success", value: "paid", control: null });
+    const start =
+      (...answers: readonly CallAnswer[]) =>
+      () =>
+        startTurn(coding, turnInput("u", { cell: suspendedCell, answers }));
+    expect(start()).toThrow(/"k1" of clock is open/);
+    expect(start(paid)).toThrow(/"k1" of clock is open/);
+    const told = callResult(call(1, "clock"), { type: "success", value: "noon", control: null });
+    expect(start(paid, told, told)).toThrow(/"k1" of clock, which is not open/);
+    expect(pendingEffects(start(paid, told)().turn)).toMatchObject([{ type: "run_code", answers: 3 }]);
+  });
+
+  test("calls of one id are told apart by their arguments", () => {
+    const twin = (index: number) => toolCall({ id: "same", name: "clock", arguments: { index } });
+    const before = transcript(coding, input(), [
+      replied("t/0/model", cell("clock()")),
+      codeCalls("t/0/code/0", [twin(0), twin(1)], executor),
+      toolWaits("t/0/cell/0", "approval"),
+      toolWaits("t/0/cell/1", "approval"),
+    ]).turn;
+    const { turn } = startTurn(
+      coding,
+      turnInput("u", {
+        cell: endingOf(before).suspendedCell,
+        answers: [
+          callDecision(twin(1), { type: "approve", arguments: null, by: null }, "t/0/cell/1"),
+          callDecision(twin(0), { type: "deny", reason: "no", by: null }),
+        ],
+      }),
+    );
+    expect(pendingEffects(turn)).toMatchObject([
+      { id: "u/0/cell/1", call: { arguments: { index: 1 } }, idempotencyKey: "t/0/cell/1" },
+    ]);
+  });
+
+  test("that goes another way the second time is given up, and the model is told what ran", () => {
+    const { turn } = transcript(coding, input(), [
+      replied("t/0/model", cell("weather()")),
+      asks("t/0/code/0", "weather"),
+      result("t/0/cell/0", "sunny"),
+      codeFailed("t/0/code/1", "call 1 was weather, now clock", { reason: "diverged" }),
+    ]);
+    expect(messageText(historyMessages(turn.history).at(-1) ?? user(""))).toBe(
+      "The cell did not go the same way twice and was given up. call 1 was weather, now clock\n" +
+        'What it had called by then:\nweather({"index":0}): success',
+    );
+  });
+
+  test("a cancelled turn gives its cell up, and the model is told what it had called", () => {
+    const running = [...waiting, toolWaits("t/0/cell/1", "approval")].slice(0, 3);
+    const { turn } = transcript(coding, input(), [
+      ...running.slice(0, 1),
+      asks("t/0/code/0", "weather"),
+      ...running.slice(2),
+    ]);
+    const evidence = { requestId: "r", origin: null, reason: "enough" };
+    const ended = cancelTurn(coding, turn, { evidence, received: null, usage: noUsage });
+    expect(endingOf(ended.turn)).toMatchObject({ outcome: { type: "cancelled" }, suspendedCell: null });
+    expect(ended.notices[0]).toMatchObject({ type: "progress", stepEnded: { step: 0 } });
+    expect(messageText(historyMessages(ended.turn.history).at(-1) ?? user(""))).toBe(
+      'The cell was cut short: enough.\nWhat it had called by then:\nweather({"index":0}): success',
+    );
+  });
+
+  test("a turn that resumed it and was stopped by one of its calls ends in surroundings of its own", () => {
+    const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
+    const approve = { type: "approve", arguments: null, by: null } as const;
+    const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "" };
+    const deployed = config({}, { protocolDriver: codeProtocol(), model: "new-model", structuredFinalize });
+    const { turn } = transcript(
+      deployed,
+      turnInput("t", {
+        cell: endingOf(before).suspendedCell,
+        answers: [
+          callDecision(call(1, "clock"), approve),
+          callResult(call(2, "pay"), { type: "success", value: "paid", control: null }),
+        ],
+      }),
+      [toolReturned("t/0/cell/1", { type: "success", value: "noon", control: { type: "finish", value: 12 } })],
+    );
+    expect(projectRequest(deployed, turn).model).toBe("new-model");
+  });
+});
+
+describe("endings", () => {
+  test("words are not enough where a value is wanted", () => {
+    const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true }), maxTurns: 1 });
+    const story = [replied("t/0/model", says("It is 2.")), delivered("t/1/after_work")];
+    expect(lines(strict, input(), story).at(-1)).toBe("= max_turns");
+  });
+
+  test("nothing at all is an error, and a cut reply completes without running its cell", () => {
+    expect(lines(coding, input(), [replied("t/0/model", says(" "))]).at(-1)).toBe("= provider_error");
+    const cut = { ...cell("x"), finishReason: "length" } as const;
+    expect(lines(coding, input({ messages: [user("hi")] }), [replied("t/0/model", cut)]).at(-1)).toBe(
+      "> 0/before_completion",
+    );
+  });
+
+  test("a value that is wanted is checked; what is wrong with it goes to the model", () => {
+    const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true }) });
+    const issues = [{ path: ["answer"], code: "invalid_value" as const, message: "must be a number" }];
+    const wrong = finished("t/0/code/0", { finish: { type: "value", value: "two", issues } });
+    const { turn, lines: told } = transcript(strict, input(), [replied("t/0/model", cell("x")), wrong]);
+    expect(told.at(-1)).toBe("> 1/after_work");
+    expect(messageText(historyMessages(turn.history).at(-1) ?? user(""))).toContain("answer: must be a number");
+    const right = finished("t/0/code/0", { finish: { type: "value", value: 2, issues: [] } });
+    const story = [replied("t/0/model", cell("x")), right, delivered("t/0/before_completion")];
+    expect(lines(strict, input(), story).at(-1)).toBe("= final_value");
+  });
+
+  test("a cell may give up, with a value that says why", () => {
+    const gaveUp = finished("t/0/code/0", { finish: { type: "error", value: "no such city" } });
+    const story = [replied("t/0/model", cell("x")), gaveUp, delivered("t/0/before_completion")];
+    expect(lines(coding, input(), story).at(-1)).toBe("= submitted_error");
+  });
+
+  test("a single step stops after its reply, or after its cell", () => {
+    const afterReply = config({}, { protocolDriver: codeProtocol({ stopAfter: "reply" }) });
+    expect(lines(afterReply, input(), [replied("t/0/model", cell("x"))]).at(-1)).toBe("= stop_after");
+    const afterStep = config({}, { protocolDriver: codeProtocol({ stopAfter: "step" }) });
+    const story = [replied("t/0/model", cell("x")), finished("t/0/code/0", { observations: ["1"] })];
+    expect(lines(afterStep, input(), story).at(-1)).toBe("= stop_after");
+    expect(lines(afterStep, input(), [replied("t/0/model", says("It is 2."))]).at(-1)).toBe("= assistant_message");
+  });
+});

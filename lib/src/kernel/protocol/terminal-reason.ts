@@ -1,0 +1,41 @@
+// How a model call ended, in lash's words, worked out from what a reply says. What each means for the turn:
+//
+//   stop, tool_use, unknown    the protocol goes on from the reply
+//   output_limit               the turn completes as incomplete; calls are not run
+//   content_filter             the turn completes as filtered; calls are not run
+//   context_overflow           the turn fails: the same prompt would fail again
+//   provider_error             the turn fails
+//   cancelled                  the turn is cancelled
+
+import type { FinishReason, ModelReply } from "../../model/internal.ts";
+
+import { isContextOverflow } from "./reply-text.ts";
+
+export type LlmTerminalReason = (typeof llmTerminalReasons)[number];
+
+export const llmTerminalReasons = [
+  "stop",
+  "tool_use",
+  "output_limit",
+  "context_overflow",
+  "content_filter",
+  "provider_error",
+  "cancelled",
+  "unknown",
+] as const;
+
+const byFinishReason: { readonly [R in FinishReason]: LlmTerminalReason } = {
+  stop: "stop",
+  tool_calls: "tool_use",
+  length: "output_limit",
+  content_filter: "content_filter",
+  error: "provider_error",
+  other: "unknown",
+};
+
+/** How the call behind a reply ended. A reply that carries an error ended in it, whatever else it says. */
+export function terminalReasonOf(reply: ModelReply, maxContextTokens: number | null): LlmTerminalReason {
+  if (reply.error !== null) return "provider_error";
+  if (isContextOverflow(reply, maxContextTokens)) return "context_overflow";
+  return reply.finishReason === null ? "unknown" : byFinishReason[reply.finishReason];
+}

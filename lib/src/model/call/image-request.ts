@@ -1,0 +1,134 @@
+// Asking for images, and what comes back.
+
+import type { ImageContent } from "../message/image.ts";
+import type { Json, JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { ImageOperation } from "./image-operation.ts";
+import type { ModelName } from "./model-ref.ts";
+
+import { imageShape } from "../message/image.ts";
+import { emptyObject } from "../parse/json.ts";
+import {
+  array,
+  construct,
+  count,
+  either,
+  fallback,
+  json,
+  nullable,
+  number,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+} from "../parse/shape.ts";
+import { imageOperations } from "./image-operation.ts";
+import { modelNameShape } from "./model-ref.ts";
+
+export type ImageRequest = {
+  readonly operation: ImageOperation;
+  readonly model: ModelName | null;
+  readonly prompt: string | null;
+  readonly n: number;
+  readonly size: ImageSize | string | null;
+  /** `low`, `standard`, `high`, `hd`, `auto`, or a provider's own word. */
+  readonly quality: string | null;
+  readonly style: ImageStyle | null;
+  readonly background: ImageBackground | null;
+  readonly responseFormat: ImageFormat;
+  readonly inputImages: readonly ImageContent[];
+  readonly mask: ImageContent | null;
+  readonly options: JsonObject;
+  readonly metadata: JsonObject;
+};
+
+export type ImageResponse = {
+  readonly id: string | null;
+  readonly requestId: string | null;
+  readonly model: string | null;
+  readonly images: readonly ImageContent[];
+  readonly usage: ImageUsage;
+  readonly raw: Json;
+  readonly metadata: JsonObject;
+};
+
+export type ImageUsage = {
+  readonly images: number;
+  readonly size: ImageSize | string | null;
+  readonly quality: string | null;
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  /** In US dollars. */
+  readonly inputCost: number | null;
+  readonly outputCost: number | null;
+  readonly totalCost: number | null;
+};
+
+/** In pixels. A string is a provider's own word, `"auto"` among them. */
+export type ImageSize = { readonly width: number; readonly height: number };
+
+export type ImageStyle = (typeof imageStyles)[number];
+export const imageStyles = ["natural", "vivid"] as const;
+
+export type ImageBackground = (typeof imageBackgrounds)[number];
+export const imageBackgrounds = ["transparent", "opaque"] as const;
+
+/** How the caller wants the images: their bytes (kept as base64), base64 text, or a link. */
+export type ImageFormat = (typeof imageFormats)[number];
+export const imageFormats = ["binary", "base64", "url"] as const;
+
+const sizeShape: Shape<ImageSize | string> = either(
+  (input) => typeof input === "string",
+  string,
+  object<ImageSize>({ width: required(count), height: required(count) }),
+);
+
+export const imageRequestShape: Shape<ImageRequest> = object<ImageRequest>({
+  operation: fallback(oneOf(imageOperations), "generate"),
+  model: fallback(nullable(modelNameShape), null),
+  prompt: fallback(nullable(string), null),
+  n: fallback(number, 1),
+  size: fallback(nullable(sizeShape), null),
+  quality: fallback(nullable(string), null),
+  style: fallback(nullable(oneOf(imageStyles)), null),
+  background: fallback(nullable(oneOf(imageBackgrounds)), null),
+  responseFormat: fallback(oneOf(imageFormats), "binary"),
+  inputImages: fallback(array(imageShape), []),
+  mask: fallback(nullable(imageShape), null),
+  options: fallback(settings, emptyObject),
+  metadata: fallback(settings, emptyObject),
+});
+
+export const imageUsageShape: Shape<ImageUsage> = object<ImageUsage>({
+  images: fallback(count, 0),
+  size: fallback(nullable(sizeShape), null),
+  quality: fallback(nullable(string), null),
+  inputTokens: fallback(nullable(count), null),
+  outputTokens: fallback(nullable(count), null),
+  inputCost: fallback(nullable(number), null),
+  outputCost: fallback(nullable(number), null),
+  totalCost: fallback(nullable(number), null),
+});
+
+export function imageUsage(fields: Partial<ImageUsage> = {}): ImageUsage {
+  return construct("imageUsage", imageUsageShape, fields);
+}
+
+export const imageResponseShape: Shape<ImageResponse> = object<ImageResponse>({
+  id: fallback(nullable(string), null),
+  requestId: fallback(nullable(string), null),
+  model: fallback(nullable(string), null),
+  images: fallback(array(imageShape), []),
+  usage: fallback(imageUsageShape, imageUsage()),
+  raw: fallback(json, null),
+  metadata: fallback(settings, emptyObject),
+});
+
+export function imageRequest(prompt: string | null, rest: Partial<Omit<ImageRequest, "prompt">> = {}): ImageRequest {
+  return construct("imageRequest", imageRequestShape, { ...rest, prompt });
+}
+
+export function imageResponse(fields: Partial<ImageResponse> = {}): ImageResponse {
+  return construct("imageResponse", imageResponseShape, fields);
+}

@@ -1,0 +1,101 @@
+// A model by name, with what a catalog knows about it. Without a catalog a model is just a string and passes through.
+
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { ImageOperation } from "./image-operation.ts";
+
+import { emptyObject } from "../parse/json.ts";
+import {
+  array,
+  boolean,
+  construct,
+  count,
+  either,
+  fallback,
+  nullable,
+  number,
+  object,
+  oneOf,
+  settings,
+  string,
+} from "../parse/shape.ts";
+import { imageOperations } from "./image-operation.ts";
+
+export type ModelRef = {
+  readonly provider: string | null;
+  readonly id: string | null;
+  readonly capabilities: ModelCapabilities | null;
+  readonly limits: ModelLimits | null;
+  readonly pricing: ModelPricing | null;
+  readonly metadata: JsonObject;
+};
+
+/** What a model can do; `null` is "not known" and never a reason to refuse. */
+export type ModelCapabilities = {
+  readonly tools: boolean | null;
+  readonly jsonNative: boolean | null;
+  readonly parallelTools: boolean | null;
+  readonly reasoning: boolean | null;
+  readonly vision: boolean | null;
+  readonly files: boolean | null;
+  readonly imagesEnabled: boolean | null;
+  readonly supportedImageOperations: readonly ImageOperation[] | null;
+};
+
+/** In tokens. */
+export type ModelLimits = { readonly context: number | null; readonly output: number | null };
+
+/** In US dollars per million tokens. */
+export type ModelPricing = {
+  readonly input: number | null;
+  readonly output: number | null;
+  readonly cacheRead: number | null;
+  readonly cacheWrite: number | null;
+};
+
+/** A model as people name it: an id passed on verbatim, or a reference with what is known about it. */
+export type ModelName = string | ModelRef;
+
+export const modelRefShape: Shape<ModelRef> = object<ModelRef>({
+  provider: fallback(nullable(string), null),
+  id: fallback(nullable(string), null),
+  capabilities: fallback(
+    nullable(
+      object<ModelCapabilities>({
+        tools: fallback(nullable(boolean), null),
+        jsonNative: fallback(nullable(boolean), null),
+        parallelTools: fallback(nullable(boolean), null),
+        reasoning: fallback(nullable(boolean), null),
+        vision: fallback(nullable(boolean), null),
+        files: fallback(nullable(boolean), null),
+        imagesEnabled: fallback(nullable(boolean), null),
+        supportedImageOperations: fallback(nullable(array(oneOf(imageOperations))), null),
+      }),
+    ),
+    null,
+  ),
+  limits: fallback(
+    nullable(
+      object<ModelLimits>({ context: fallback(nullable(count), null), output: fallback(nullable(count), null) }),
+    ),
+    null,
+  ),
+  pricing: fallback(
+    nullable(
+      object<ModelPricing>({
+        input: fallback(nullable(number), null),
+        output: fallback(nullable(number), null),
+        cacheRead: fallback(nullable(number), null),
+        cacheWrite: fallback(nullable(number), null),
+      }),
+    ),
+    null,
+  ),
+  metadata: fallback(settings, emptyObject),
+});
+
+export const modelNameShape: Shape<ModelName> = either((input) => typeof input === "string", string, modelRefShape);
+
+export function modelRef(fields: Partial<ModelRef>): ModelRef {
+  return construct("modelRef", modelRefShape, fields);
+}

@@ -1,0 +1,187 @@
+// One model call, as asked for: what no provider's wire format has touched yet.
+
+import type { Message, MessageInput } from "../message/message.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { ProviderTool, ToolChoice, ToolSpec } from "../tool/tool.ts";
+import type { ModelName } from "./model-ref.ts";
+
+import { messageShape } from "../message/message.ts";
+import { emptyObject } from "../parse/json.ts";
+import {
+  array,
+  boolean,
+  construct,
+  count,
+  either,
+  fallback,
+  jsonObject,
+  nullable,
+  number,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+  variant,
+} from "../parse/shape.ts";
+import { providerToolShape, toolShape } from "../tool/tool.ts";
+import { modelNameShape } from "./model-ref.ts";
+
+export type ModelRequest = {
+  readonly messages: readonly Message[];
+  readonly model: ModelName | null;
+  readonly tools: readonly ToolSpec[];
+  /** Tools the provider runs by itself; an adapter of another provider leaves them out. */
+  readonly providerTools: readonly ProviderTool[];
+  readonly toolChoice: ToolChoice | null;
+  /** May the model make several calls in one reply? `null` leaves it to the provider. */
+  readonly parallelToolCalls: boolean | null;
+  readonly temperature: number | null;
+  readonly topP: number | null;
+  readonly maxTokens: number | null;
+  readonly stopSequences: readonly string[];
+  readonly seed: number | null;
+  readonly reasoning: ReasoningSettings | null;
+  readonly promptCache: PromptCacheSettings | null;
+  readonly responseFormat: ResponseFormat | null;
+  /** Answer in the schema with a call of its own, after the tools have run. */
+  readonly structuredFinalize: boolean;
+  /** Tells whoever looks at the request; every call is streamed. */
+  readonly stream: boolean;
+  /** Whose call this is; `null` for a call on its own. Adapters may use it for caching and tracing, never for content. */
+  readonly scope: RequestScope | null;
+  /** Goes into the provider's request body verbatim. */
+  readonly options: JsonObject;
+  readonly metadata: JsonObject;
+};
+
+export type RequestScope = {
+  readonly sessionId: string;
+  /** Which part of the session, where one session holds several lines of work. */
+  readonly frameId: string | null;
+  /** Names this call within the session, the same on every replay. */
+  readonly requestId: string;
+};
+
+/** How hard to think. A provider that counts in tokens takes `budgetTokens`, one that has levels takes `effort`. */
+export type ReasoningSettings = {
+  /** A provider's own level, verbatim: `"low"`, `"high"`; `"none"` turns reasoning off. */
+  readonly effort: string | null;
+  readonly budgetTokens: number | null;
+  /** Whether and how a summary of the reasoning is sent: `"auto"`, `"concise"`, `"detailed"`. */
+  readonly summary: string | null;
+};
+
+export type PromptCacheSettings = { readonly key: string | null; readonly retention: CacheRetention };
+
+export type CacheRetention = (typeof cacheRetentions)[number];
+export const cacheRetentions = ["short", "long"] as const;
+
+export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
+export type TextFormat = { readonly type: "text" };
+export type JsonObjectFormat = { readonly type: "json_object" };
+export type JsonSchemaFormat = {
+  readonly type: "json_schema";
+  readonly name: string;
+  readonly schema: JsonObject;
+  readonly strict: boolean;
+};
+
+export const toolChoiceShape: Shape<ToolChoice> = either(
+  (input) => typeof input === "string",
+  oneOf(["auto", "none", "required"]),
+  object<{ readonly type: "tool"; readonly name: string }>({
+    type: required(oneOf(["tool"])),
+    name: required(string),
+  }),
+);
+
+const jsonSchemaFormatShape: Shape<JsonSchemaFormat> = object<JsonSchemaFormat>({
+  type: required(oneOf(["json_schema"])),
+  name: required(string),
+  schema: required(jsonObject),
+  strict: fallback(boolean, true),
+});
+
+export const responseFormatShape: Shape<ResponseFormat> = variant<ResponseFormat, "type">("type", {
+  text: object<TextFormat>({ type: required(oneOf(["text"])) }),
+  json_object: object<JsonObjectFormat>({ type: required(oneOf(["json_object"])) }),
+  json_schema: jsonSchemaFormatShape,
+});
+
+export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
+  messages: required(array(messageShape)),
+  model: fallback(nullable(modelNameShape), null),
+  tools: fallback(array(toolShape), []),
+  providerTools: fallback(array(providerToolShape), []),
+  toolChoice: fallback(nullable(toolChoiceShape), null),
+  parallelToolCalls: fallback(nullable(boolean), null),
+  temperature: fallback(nullable(number), null),
+  topP: fallback(nullable(number), null),
+  maxTokens: fallback(nullable(number), null),
+  stopSequences: fallback(array(string), []),
+  seed: fallback(nullable(number), null),
+  reasoning: fallback(
+    nullable(
+      object<ReasoningSettings>({
+        effort: fallback(nullable(string), null),
+        budgetTokens: fallback(nullable(count), null),
+        summary: fallback(nullable(string), null),
+      }),
+    ),
+    null,
+  ),
+  promptCache: fallback(
+    nullable(
+      object<PromptCacheSettings>({
+        key: fallback(nullable(string), null),
+        retention: fallback(oneOf(cacheRetentions), "short"),
+      }),
+    ),
+    null,
+  ),
+  responseFormat: fallback(nullable(responseFormatShape), null),
+  structuredFinalize: fallback(boolean, false),
+  stream: fallback(boolean, false),
+  scope: fallback(
+    nullable(
+      object<RequestScope>({
+        sessionId: required(string),
+        frameId: fallback(nullable(string), null),
+        requestId: required(string),
+      }),
+    ),
+    null,
+  ),
+  options: fallback(settings, emptyObject),
+  metadata: fallback(settings, emptyObject),
+});
+
+/**
+ * A request for one model call.
+ *
+ * @example
+ * ```ts
+ * import { request, user } from "everturn/model";
+ *
+ * const asked = request([user("What is 2 + 2?")], { temperature: 0 });
+ * asked.temperature; // => 0
+ * asked.tools; // => []
+ * ```
+ */
+export function request(
+  messages: readonly MessageInput[],
+  rest: Partial<Omit<ModelRequest, "messages">> = {},
+): ModelRequest {
+  return construct("request", requestShape, { ...rest, messages });
+}
+
+/** Asks for an answer in a JSON Schema; strict unless said otherwise. */
+export function jsonSchema(
+  name: string,
+  schema: JsonObject,
+  options: { readonly strict?: boolean } = {},
+): JsonSchemaFormat {
+  return construct("jsonSchema", jsonSchemaFormatShape, { ...options, type: "json_schema", name, schema });
+}

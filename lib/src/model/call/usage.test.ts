@@ -1,0 +1,92 @@
+import { addUsage, noUsage, orThrow, totalTokens, uncachedInputTokens, usage } from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { arbitraries } from "../../../test/arbitraries.ts";
+
+test("[allm 11] the total is the provider's word, else the sum, else unknown", () => {
+  expect(totalTokens(usage({ totalTokens: 7, inputTokens: 1, outputTokens: 2 }))).toBe(7);
+  expect(totalTokens(usage({ inputTokens: 1, outputTokens: 2 }))).toBe(3);
+  expect(totalTokens(usage({ inputTokens: 1 }))).toBeNull();
+  expect(usage()).toEqual({
+    inputTokens: null,
+    outputTokens: null,
+    cachedInputTokens: null,
+    cacheWriteInputTokens: null,
+    reasoningTokens: null,
+    totalTokens: null,
+    inputCost: null,
+    outputCost: null,
+    totalCost: null,
+    toolUsage: {},
+    extra: {},
+  });
+});
+
+test("what the cache did not save is what is left of the prompt", () => {
+  expect(uncachedInputTokens(usage({ inputTokens: 100, cachedInputTokens: 60, cacheWriteInputTokens: 10 }))).toBe(30);
+  expect(uncachedInputTokens(usage({ inputTokens: 100 }))).toBe(100);
+  expect(uncachedInputTokens(usage({ cachedInputTokens: 5 }))).toBeNull();
+});
+
+describe("adding", () => {
+  test("known numbers add up; what neither side knows stays unknown", () => {
+    const left = usage({ inputTokens: 10, outputTokens: 1, totalCost: 0.5, toolUsage: { web_search: 1 } });
+    const right = usage({ inputTokens: 5, reasoningTokens: 2, toolUsage: { web_search: 2, code: 1 } });
+    expect(orThrow(addUsage(left, right))).toEqual(
+      usage({
+        inputTokens: 15,
+        outputTokens: 1,
+        reasoningTokens: 2,
+        totalTokens: 16,
+        totalCost: 0.5,
+        toolUsage: { web_search: 3, code: 1 },
+      }),
+    );
+  });
+
+  test("half of what is known is in the total, and not dropped from it", () => {
+    const sum = addUsage(usage({ inputTokens: 10, outputTokens: 1 }), usage({ inputTokens: 500 }));
+    expect(orThrow(sum)).toMatchObject({ inputTokens: 510, outputTokens: 1, totalTokens: 511 });
+  });
+
+  test("nothing is neutral, and the order does not matter to the tokens", () => {
+    fc.assert(
+      fc.property(arbitraries.usage, arbitraries.usage, (left, right) => {
+        const added = addUsage(left, right);
+        // Costs are generated from all numbers there are: some sums are beyond them.
+        fc.pre(added.ok);
+        const sum = orThrow(added);
+        const other = orThrow(addUsage(right, left));
+        expect(sum.inputTokens).toBe(other.inputTokens);
+        expect(sum.totalTokens).toBe(other.totalTokens);
+        const same = orThrow(addUsage(left, noUsage));
+        expect({ ...same, totalTokens: 0 }).toEqual({ ...left, totalTokens: 0 });
+        if (totalTokens(left) !== null) expect(same.totalTokens).toBe(totalTokens(left));
+      }),
+    );
+  });
+
+  test("[lash 24] beyond exact integers the sum is a failure that names the field", () => {
+    const most = usage({ reasoningTokens: Number.MAX_SAFE_INTEGER });
+    const result = addUsage(most, usage({ reasoningTokens: 1 }));
+    expect(result).toMatchObject({
+      ok: false,
+      failure: { reason: "invalid_usage", issues: [{ path: ["reasoningTokens"], code: "overflow" }] },
+    });
+  });
+
+  test("[lash 24] costs and counts that add up to no number are a failure, too", () => {
+    const dear = usage({ totalCost: Number.MAX_VALUE, toolUsage: { search: Number.MAX_VALUE } });
+    expect(addUsage(dear, dear)).toMatchObject({
+      failure: { issues: [{ path: ["totalCost"] }, { path: ["toolUsage", "search"] }] },
+    });
+  });
+
+  test("[lash 24] a total worked out from halves overflows too", () => {
+    const half = usage({ inputTokens: Number.MAX_SAFE_INTEGER - 1, outputTokens: 2 });
+    expect(addUsage(half, noUsage)).toMatchObject({
+      failure: { issues: [{ path: ["totalTokens"], code: "overflow" }] },
+    });
+  });
+});

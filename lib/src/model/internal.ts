@@ -1,0 +1,3 @@
+// What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
+
+export * from "./index.ts";

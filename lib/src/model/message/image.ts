@@ -1,0 +1,136 @@
+// An image: where its bytes are, and what is known about it.
+
+import type { Result } from "../failure/result.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { ContentSource } from "./content-source.ts";
+
+import { MisuseError } from "../failure/misuse.ts";
+import { failed, ok } from "../failure/result.ts";
+import { emptyObject } from "../parse/json.ts";
+import { construct, count, fallback, nullable, object, required, settings, string } from "../parse/shape.ts";
+import { fromBase64, toBase64 } from "./base64.ts";
+import { contentSourceShape } from "./content-source.ts";
+
+export type ImageContent = {
+  readonly source: ContentSource;
+  readonly mimeType: string | null;
+  readonly width: number | null;
+  readonly height: number | null;
+  /** For generated images: what was asked for, and what the provider made of it. */
+  readonly prompt: string | null;
+  readonly revisedPrompt: string | null;
+  readonly metadata: JsonObject;
+};
+
+export const imageShape: Shape<ImageContent> = object<ImageContent>({
+  source: required(contentSourceShape),
+  mimeType: fallback(nullable(string), null),
+  width: fallback(nullable(count), null),
+  height: fallback(nullable(count), null),
+  prompt: fallback(nullable(string), null),
+  revisedPrompt: fallback(nullable(string), null),
+  metadata: fallback(settings, emptyObject),
+});
+
+export type ImageInput = Pick<ImageContent, "source"> & Partial<Omit<ImageContent, "source">>;
+
+export function image(fields: ImageInput): ImageContent {
+  return construct("image", imageShape, fields);
+}
+
+/**
+ * An image on disk. Reads nothing: the MIME type comes from the extension and is `null` for one we do not know.
+ *
+ * @example
+ * ```ts
+ * import { imageFromFile } from "everturn/model";
+ *
+ * imageFromFile("chart.PNG").mimeType; // => "image/png"
+ * imageFromFile("chart.tiff").mimeType; // => null
+ * ```
+ */
+export function imageFromFile(path: string): ImageContent {
+  const extension = /\.([^./\\]+)$/.exec(path)?.[1]?.toLowerCase() ?? "";
+  return image({ source: { type: "file", path }, mimeType: mimeTypes.get(extension) ?? null });
+}
+
+const mimeTypes: ReadonlyMap<string, string> = new Map([
+  ["png", "image/png"],
+  ["jpg", "image/jpeg"],
+  ["jpeg", "image/jpeg"],
+  ["webp", "image/webp"],
+  ["gif", "image/gif"],
+]);
+
+/** An image from its bytes, which are kept as base64: stored data is JSON. */
+export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageContent {
+  if (!(bytes instanceof Uint8Array))
+    throw new MisuseError("invalid_argument", "imageFromBinary: bytes must be a Uint8Array");
+  return imageFromBase64(toBase64(bytes), mimeType);
+}
+
+/** An image from base64 text. The text is not looked at here: {@link imageToBinary} says if it is no base64. */
+export function imageFromBase64(data: string, mimeType: string): ImageContent {
+  if (typeof mimeType !== "string") {
+    throw new MisuseError("invalid_argument", 'imageFromBase64: a MIME type is required, for example "image/png"');
+  }
+  return image({ source: { type: "base64", data }, mimeType });
+}
+
+/** An image on the web. Never fetched by us, so its type is known only if you say it. */
+export function imageFromUrl(url: string, mimeType: string | null = null): ImageContent {
+  return image({ source: { type: "url", url }, mimeType });
+}
+
+/** Why an image has no bytes to give. `remote_source`: they are elsewhere; `file_source`: pass `readFile`. */
+export type ImageProblem = {
+  readonly reason: "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
+  /** What reading the file threw; else `null`. */
+  readonly cause: unknown;
+};
+
+/** How to read a file; the model itself reads none. On Node: `readFileSync` of `node:fs`. */
+export type ReadFile = (path: string) => Uint8Array;
+
+/** The bytes of an image, where they can be had without the network. */
+export function imageToBinary(image: ImageContent, readFile?: ReadFile): Result<Uint8Array, ImageProblem> {
+  const { source } = image;
+  switch (source.type) {
+    case "base64": {
+      const bytes = fromBase64(source.data);
+      return bytes === null ? problem("invalid_base64") : ok(bytes);
+    }
+    case "file":
+      return readBytes(source.path, readFile);
+    case "url":
+    case "provider_file":
+      return problem("remote_source");
+  }
+}
+
+/** The image as a `data:` URI. Base64 text goes in as it is. */
+export function imageToDataUri(image: ImageContent, readFile?: ReadFile): Result<string, ImageProblem> {
+  const { source, mimeType } = image;
+  if (source.type === "url" || source.type === "provider_file") return problem("remote_source");
+  if (mimeType === null) return problem("missing_mime_type");
+  if (source.type === "base64") return ok(`data:${mimeType};base64,${source.data}`);
+  const read = readBytes(source.path, readFile);
+  return read.ok ? ok(`data:${mimeType};base64,${toBase64(read.value)}`) : read;
+}
+
+function readBytes(path: string, readFile: ReadFile | undefined): Result<Uint8Array, ImageProblem> {
+  if (readFile === undefined) return problem("file_source");
+  try {
+    return ok(readFile(path));
+  } catch (cause) {
+    return problem("unreadable_file", cause);
+  }
+}
+
+function problem(
+  reason: ImageProblem["reason"],
+  cause: unknown = null,
+): { readonly ok: false; readonly failure: ImageProblem } {
+  return failed({ reason, cause });
+}

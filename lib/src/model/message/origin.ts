@@ -1,0 +1,92 @@
+// Where a message came from when it was not simply said by a user or a model.
+
+import type { Shape } from "../parse/shape.ts";
+
+import { boolean, count, fallback, nullable, object, oneOf, required, string, variant } from "../parse/shape.ts";
+
+export type MessageOrigin = PluginOrigin | ProcessOrigin | TurnInputOrigin;
+
+/** Added by a host or a plugin. Transient: the model sees it in this turn, history does not keep it. */
+export type PluginOrigin = {
+  readonly type: "plugin";
+  readonly pluginId: string;
+  readonly transient: boolean;
+};
+
+/** Something that happened in a process outside the conversation and woke it. */
+export type ProcessOrigin = {
+  readonly type: "process";
+  readonly processId: string;
+  readonly eventType: string;
+  readonly sequence: number;
+  readonly wakeId: string | null;
+  readonly causedBy: CausalRef | null;
+};
+
+/** Input that arrived while a turn was running. */
+export type TurnInputOrigin = {
+  readonly type: "turn_input";
+  readonly turnId: string;
+  readonly inputId: string | null;
+};
+
+/** Names the thing that caused another. */
+export type CausalRef =
+  | { readonly type: "turn"; readonly sessionId: string; readonly turnId: string }
+  | { readonly type: "effect"; readonly sessionId: string; readonly turnId: string | null; readonly effectId: string }
+  | { readonly type: "tool_call"; readonly sessionId: string; readonly toolCallId: string }
+  | { readonly type: "process"; readonly processId: string }
+  | { readonly type: "process_event"; readonly processId: string; readonly sequence: number };
+
+/** Is this origin one of input that history does not keep? */
+export function isTransient(origin: MessageOrigin | null): boolean {
+  return origin !== null && origin.type === "plugin" && origin.transient;
+}
+
+type Ref<Type extends CausalRef["type"]> = Extract<CausalRef, { readonly type: Type }>;
+
+const causalRefShape: Shape<CausalRef> = variant<CausalRef, "type">("type", {
+  turn: object<Ref<"turn">>({
+    type: required(oneOf(["turn"])),
+    sessionId: required(string),
+    turnId: required(string),
+  }),
+  effect: object<Ref<"effect">>({
+    type: required(oneOf(["effect"])),
+    sessionId: required(string),
+    turnId: fallback(nullable(string), null),
+    effectId: required(string),
+  }),
+  tool_call: object<Ref<"tool_call">>({
+    type: required(oneOf(["tool_call"])),
+    sessionId: required(string),
+    toolCallId: required(string),
+  }),
+  process: object<Ref<"process">>({ type: required(oneOf(["process"])), processId: required(string) }),
+  process_event: object<Ref<"process_event">>({
+    type: required(oneOf(["process_event"])),
+    processId: required(string),
+    sequence: required(count),
+  }),
+});
+
+export const originShape: Shape<MessageOrigin> = variant<MessageOrigin, "type">("type", {
+  plugin: object<PluginOrigin>({
+    type: required(oneOf(["plugin"])),
+    pluginId: required(string),
+    transient: fallback(boolean, false),
+  }),
+  process: object<ProcessOrigin>({
+    type: required(oneOf(["process"])),
+    processId: required(string),
+    eventType: required(string),
+    sequence: required(count),
+    wakeId: fallback(nullable(string), null),
+    causedBy: fallback(nullable(causalRefShape), null),
+  }),
+  turn_input: object<TurnInputOrigin>({
+    type: required(oneOf(["turn_input"])),
+    turnId: required(string),
+    inputId: fallback(nullable(string), null),
+  }),
+});

@@ -1,0 +1,55 @@
+// What a provider needs back to go on where it left off: signatures, encrypted reasoning, item ids. Opaque to us.
+
+import type { Json } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+
+import { json, object, required, string } from "../parse/shape.ts";
+
+/**
+ * Data of one provider about one part of a message, stamped with the route it came by. It goes back byte for byte to the
+ * same provider, endpoint and model, and to no other (W4). The model is the one that was asked for, not the dated name the
+ * provider answers with.
+ */
+export type ProviderReplay = {
+  readonly provider: string;
+  readonly endpoint: string;
+  readonly model: string;
+  readonly data: Json;
+};
+
+/** The way a call takes: what decides whether replay data may go back. */
+export type ProviderRoute = Omit<ProviderReplay, "data">;
+
+const routeFields = { provider: required(string), endpoint: required(string), model: required(string) };
+
+export const providerRouteShape: Shape<ProviderRoute> = object<ProviderRoute>(routeFields);
+
+export const providerReplayShape: Shape<ProviderReplay> = object<ProviderReplay>({
+  ...routeFields,
+  data: required(json),
+});
+
+/** What may be sent of a part's replay data, and if nothing, why. */
+export type ReplayVerdict =
+  | { readonly type: "replay"; readonly data: Json }
+  | { readonly type: "none" }
+  | { readonly type: "foreign_route" };
+
+/**
+ * Does the replay data of a part belong on this route?
+ *
+ * @example
+ * ```ts
+ * import { replayFor } from "everturn/model";
+ *
+ * const here = { provider: "anthropic", endpoint: "messages", model: "claude" };
+ * const replay = { ...here, data: { signature: "EqQB" } };
+ * replayFor(replay, here); // => { type: "replay", data: { signature: "EqQB" } }
+ * replayFor(replay, { ...here, model: "another" }); // => { type: "foreign_route" }
+ * ```
+ */
+export function replayFor(replay: ProviderReplay | null, route: ProviderRoute): ReplayVerdict {
+  if (replay === null) return { type: "none" };
+  const same = replay.provider === route.provider && replay.endpoint === route.endpoint && replay.model === route.model;
+  return same ? { type: "replay", data: replay.data } : { type: "foreign_route" };
+}

@@ -1,0 +1,41 @@
+// For the folders above that store data of their own: the readers, and the shapes of what their data holds. Not a door of the package.
+
+export type { Fields, OptionalField, PresentField, Shape } from "./shape.ts";
+
+export { environmentShape, suspendedCellShape } from "../turn/environment.ts";
+export { eventShape } from "../turn/event-shape.ts";
+export { failureShape, issueShape } from "../failure/failure.ts";
+export { emptyObject, isPlainObject } from "./json.ts";
+export { assistantMessageShape, messageShape, toolAnswerFields } from "../message/message.ts";
+export { modelNameShape } from "../call/model-ref.ts";
+export { responseFormatShape, toolChoiceShape } from "../call/request.ts";
+export { originShape } from "../message/origin.ts";
+export { budgets, cancelEvidenceShape, outcomeShape } from "../turn/outcome.ts";
+export { decisionShape, forwardedShape, pendingReasons } from "../tool/pending.ts";
+export { replyShape } from "../call/reply.ts";
+export { failed, ok } from "../failure/result.ts";
+export { turnStatuses } from "../session/session-view.ts";
+export { sessionShape } from "../session/session.ts";
+export {
+  array,
+  boolean,
+  count,
+  either,
+  fallback,
+  json,
+  jsonObject,
+  nullable,
+  number,
+  object,
+  oneOf,
+  oneOfOr,
+  optional,
+  read,
+  required,
+  settings,
+  string,
+  variant,
+} from "./shape.ts";
+export { toolOutcomeShape } from "../tool/tool-outcome.ts";
+export { toolCallShape } from "../tool/tool.ts";
+export { usageShape } from "../call/usage.ts";

@@ -1,0 +1,318 @@
+// The rules a value has to keep before it is used, as opposed to the shape it has to have to be one at all (parse.ts).
+// Every broken rule is reported, in a fixed order, with its path. Nothing is changed and nothing throws, also when a caller
+// without a compiler passes something that is not of the type it should be.
+
+import type { ModelRequest } from "../call/request.ts";
+import type { ValidationErrorReason, ValidationFailure } from "../failure/failure.ts";
+import type { Issue, Path } from "../failure/issue.ts";
+import type { Result } from "../failure/result.ts";
+import type { Message } from "../message/message.ts";
+import type { Thread } from "../message/thread.ts";
+import type { Session } from "../session/session.ts";
+import type { ToolSpec } from "../tool/tool.ts";
+
+import { failureShape } from "../failure/failure.ts";
+import { validationFailure } from "../failure/failures.ts";
+import { failed, ok } from "../failure/result.ts";
+import { textHead } from "../message/cut-text.ts";
+import { roles } from "../message/message.ts";
+import { sessionStatuses } from "../session/session-status.ts";
+import { reservedToolNames } from "../tool/tool.ts";
+import { describe, isPlainObject, ownValue } from "./json.ts";
+import { isPositiveInteger, issue, notAnObject } from "./rule.ts";
+import { maxIssues, read } from "./shape.ts";
+
+/** A request can be sent: it has messages, its tools have names of their own, its numbers are in range. */
+export function validateRequest(request: ModelRequest): Result<ModelRequest, ValidationFailure> {
+  return judge("invalid_request", request, requestIssues(request));
+}
+
+/** Role, content and calls agree: only parts its role may contain, and an id of its own for every call. */
+export function validateMessage(message: Message): Result<Message, ValidationFailure> {
+  return judge("invalid_message", message, messageIssues(message, []));
+}
+
+/** A usable name, a description, a schema that is an object. */
+export function validateTool(tool: ToolSpec): Result<ToolSpec, ValidationFailure> {
+  return judge("invalid_tool", tool, toolIssues(tool, []));
+}
+
+/**
+ * Every message keeps the rules, every call is answered and every answer has its call (S2). An answer may stand anywhere
+ * behind its call: late results are put in their place when the thread is shown to a model. An empty thread is valid.
+ */
+export function validateThread(thread: Thread): Result<Thread, ValidationFailure> {
+  return judge("invalid_thread", thread, threadIssues(thread, [], []));
+}
+
+/** The status agrees with what is pending, and every call of the thread is answered or pending (S2). */
+export function validateSession(session: Session): Result<Session, ValidationFailure> {
+  return judge("invalid_session", session, sessionIssues(session));
+}
+
+export function judge<T>(
+  reason: ValidationErrorReason,
+  value: T,
+  issues: readonly Issue[],
+): Result<T, ValidationFailure> {
+  return issues.length === 0 ? ok(value) : failed(validationFailure(reason, { issues: issues.slice(0, maxIssues) }));
+}
+
+// Rules. Each treats its input as unknown and returns what is wrong with it.
+
+function requestIssues(input: unknown): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject([], input)];
+  const messages = ownValue(input, "messages");
+  const isEmpty = Array.isArray(messages) && messages.length === 0;
+  return [
+    ...(isEmpty ? [issue(["messages"], "empty", "a request needs at least one message")] : []),
+    ...messageListIssues(messages, ["messages"]),
+    ...toolListIssues(ownValue(input, "tools") ?? []),
+    ...numberIssues(input),
+    ...formatIssues(input),
+  ];
+}
+
+function messageListIssues(input: unknown, path: Path): readonly Issue[] {
+  if (!Array.isArray(input)) return [issue(path, "not_a_list", `must be a list of messages, not ${describe(input)}`)];
+  return input.flatMap((message: unknown, index) => messageIssues(message, [...path, index]));
+}
+
+function messageIssues(input: unknown, path: Path): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject(path, input)];
+  const role = ownValue(input, "role");
+  const known = roles.find((word) => word === role);
+  const issues: Issue[] = [];
+  if (known === undefined) issues.push(issue([...path, "role"], "unknown", `must be one of ${roles.join(", ")}`));
+  issues.push(...contentIssues(ownValue(input, "content"), known ?? "assistant", [...path, "content"]));
+  if (known === "tool" && typeof ownValue(input, "toolCallId") !== "string") {
+    issues.push(issue([...path, "toolCallId"], "required", "a tool message names the call it answers"));
+  }
+  return known === "assistant" ? [...issues, ...callIssues(input, path)] : issues;
+}
+
+/** The calls of one reply have ids of their own, and a part that marks the place of a call marks one of them. */
+function callIssues(message: { readonly [key: string]: unknown }, path: Path): readonly Issue[] {
+  const calls = callIds(message);
+  const known = new Set<unknown>();
+  const repeated = calls.find(({ id }) => known.has(id) || !known.add(id));
+  const content = ownValue(message, "content");
+  const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayMark(part, known)) : -1;
+  return [
+    ...(repeated === undefined
+      ? []
+      : [
+          issue([...path, "toolCalls", repeated.slot], "duplicate_tool_call_id", "two calls of one reply have this id"),
+        ]),
+    ...(stray === -1
+      ? []
+      : [issue([...path, "content", stray], "unknown_tool_call_id", "no call of this message has this id")]),
+  ];
+}
+
+function isStrayMark(part: unknown, ids: ReadonlySet<unknown>): boolean {
+  if (!isPlainObject(part) || ownValue(part, "type") !== "tool_call") return false;
+  return !isPlainObject(ownValue(part, "providerExecuted")) && !ids.has(ownValue(part, "toolCallId"));
+}
+
+/** The first word that has been there before. */
+function firstRepeated(words: readonly string[]): string | null {
+  const seen = new Set<string>();
+  for (const word of words) {
+    if (seen.has(word)) return word;
+    seen.add(word);
+  }
+  return null;
+}
+
+function contentIssues(content: unknown, role: (typeof roles)[number], path: Path): readonly Issue[] {
+  if (typeof content === "string") return [];
+  if (!Array.isArray(content)) {
+    return [issue(path, "invalid_type", `must be a string or a list of parts, not ${describe(content)}`)];
+  }
+  const legal = partsByRole[role];
+  const types = content.map((part: unknown) => (isPlainObject(part) ? ownValue(part, "type") : undefined));
+  const bad = types.findIndex((type) => !legal.some((word) => word === type));
+  if (bad === -1) return [];
+  if (role === "system" && types[bad] === "image") {
+    return [issue(path, "image_in_system_message", "models take images from users; put it into a user message")];
+  }
+  const message = `item ${bad} may not stand here; a message of role ${role} may contain parts of type ${legal.join(", ")}`;
+  return [issue(path, "invalid_part_type", message)];
+}
+
+const partsByRole: { readonly [R in (typeof roles)[number]]: readonly string[] } = {
+  system: ["text"],
+  user: ["text", "image", "file"],
+  assistant: ["text", "image", "file", "reasoning", "tool_call", "tool_result", "opaque"],
+  tool: ["text", "image", "file"],
+  event: ["text"],
+};
+
+function toolListIssues(tools: unknown): readonly Issue[] {
+  if (!Array.isArray(tools)) return [issue(["tools"], "not_a_list", `must be a list of tools, not ${describe(tools)}`)];
+  const names = tools.map((tool: unknown) => (isPlainObject(tool) ? ownValue(tool, "name") : undefined));
+  const repeated = firstRepeated(names.filter((name) => typeof name === "string"));
+  return [
+    ...tools.flatMap((tool: unknown, index) => toolIssues(tool, ["tools", index])),
+    ...(repeated === null
+      ? []
+      : [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(textHead(repeated, 64))}`)]),
+  ];
+}
+
+function toolIssues(input: unknown, path: Path): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject(path, input)];
+  const description = ownValue(input, "description");
+  const schema = ownValue(input, "schema");
+  const issues = [...toolNameIssues(ownValue(input, "name"), [...path, "name"])];
+  if (typeof description !== "string") {
+    issues.push(issue([...path, "description"], "not_a_string", `must be a string, not ${describe(description)}`));
+  }
+  if (!isPlainObject(schema)) {
+    issues.push(issue([...path, "schema"], "not_a_map", `must be a JSON Schema object, not ${describe(schema)}`));
+  }
+  return issues;
+}
+
+function toolNameIssues(name: unknown, path: Path): readonly Issue[] {
+  if (name === "") return [issue(path, "empty", "a tool needs a name")];
+  if (reservedToolNames.some((reserved) => reserved === name)) {
+    return [issue(path, "reserved_tool_name", `${reservedToolNames.join(", ")} mean something else in a tool choice`)];
+  }
+  if (typeof name === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(name)) return [];
+  return [issue(path, "invalid_format", "1 to 64 letters, digits, underscores and hyphens")];
+}
+
+function numberIssues(request: { readonly [key: string]: unknown }): readonly Issue[] {
+  const temperature = ownValue(request, "temperature") ?? null;
+  const maxTokens = ownValue(request, "maxTokens") ?? null;
+  const issues: Issue[] = [];
+  if (temperature !== null && !(typeof temperature === "number" && temperature >= 0 && temperature <= 2)) {
+    issues.push(issue(["temperature"], "out_of_range", "must be a number from 0 to 2"));
+  }
+  if (maxTokens !== null && !isPositiveInteger(maxTokens)) {
+    issues.push(issue(["maxTokens"], "must_be_positive", "must be a whole number of 1 or more"));
+  }
+  return issues;
+}
+
+function formatIssues(request: { readonly [key: string]: unknown }): readonly Issue[] {
+  const format = ownValue(request, "responseFormat") ?? null;
+  const type = isPlainObject(format) ? ownValue(format, "type") : undefined;
+  const issues: Issue[] = [];
+  if (format !== null && type !== "text" && type !== "json_object" && type !== "json_schema") {
+    issues.push(issue(["responseFormat"], "invalid_shape", "must be of type text, json_object or json_schema"));
+  }
+  if (ownValue(request, "structuredFinalize") === true && type !== "json_schema") {
+    const message = "needs a responseFormat of type json_schema: jsonSchema(name, schema)";
+    issues.push(issue(["structuredFinalize"], "requires_json_schema", message));
+  }
+  return issues;
+}
+
+function threadIssues(input: unknown, path: Path, pending: readonly string[]): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject(path, input)];
+  const messages = ownValue(input, "messages");
+  const at = [...path, "messages"];
+  const issues = messageListIssues(messages, at);
+  return Array.isArray(messages) ? [...issues, ...pairingIssues(messages, at, pending)] : issues;
+}
+
+/** Calls without an answer and answers without a call. Ids repeat across replies, so an answer takes the oldest open call. */
+function pairingIssues(messages: readonly unknown[], path: Path, pending: readonly string[]): readonly Issue[] {
+  const open = new Map<string, { readonly places: Path[]; answered: number }>();
+  const orphans: Issue[] = [];
+  for (const [index, message] of messages.entries()) {
+    if (!isPlainObject(message)) continue;
+    const role = ownValue(message, "role");
+    if (role === "assistant") {
+      for (const { id, slot } of callIds(message)) {
+        const place = [...path, index, "toolCalls", slot];
+        const calls = open.get(id);
+        if (calls === undefined) open.set(id, { places: [place], answered: 0 });
+        else calls.places.push(place);
+      }
+    }
+    const answered = role === "tool" ? ownValue(message, "toolCallId") : undefined;
+    const calls = typeof answered === "string" ? open.get(answered) : undefined;
+    if (calls !== undefined && calls.answered < calls.places.length) {
+      calls.answered += 1;
+    } else if (typeof answered === "string") {
+      const text = `no call with the id ${JSON.stringify(textHead(answered, 64))} is waiting before this answer`;
+      orphans.push(issue([...path, index, "toolCallId"], "unknown_tool_call_id", text));
+    }
+  }
+  // Each pending call excuses one open call of its id, the newest first: older ones were never answered.
+  for (const id of pending) open.get(id)?.places.pop();
+  const unanswered = [...open].flatMap(([id, { places, answered }]) =>
+    places.slice(answered).map((place) => unansweredAt(id, place)),
+  );
+  return [...orphans, ...unanswered];
+}
+
+function callIds(message: {
+  readonly [key: string]: unknown;
+}): readonly { readonly id: string; readonly slot: number }[] {
+  const calls = ownValue(message, "toolCalls");
+  if (!Array.isArray(calls)) return [];
+  return calls.flatMap((call: unknown, slot) => {
+    const id = isPlainObject(call) ? ownValue(call, "id") : undefined;
+    return typeof id === "string" ? [{ id, slot }] : [];
+  });
+}
+
+function unansweredAt(id: string, path: Path): Issue {
+  const what = JSON.stringify(textHead(id, 64));
+  return issue(path, "unanswered_tool_call", `the call ${what} has no answer; append toolResult(${what}, …)`);
+}
+
+function sessionIssues(input: unknown): readonly Issue[] {
+  if (!isPlainObject(input)) return [notAnObject([], input)];
+  const status = ownValue(input, "status");
+  const waiting = ownValue(input, "pendingToolCalls");
+  const metadata = ownValue(input, "metadata");
+  const issues: Issue[] = [];
+  if (!sessionStatuses.some((word) => word === status)) {
+    issues.push(issue(["status"], "unknown", `must be one of ${sessionStatuses.join(", ")}`));
+  }
+  if (status === "awaiting_user" && typeof ownValue(input, "pendingQuestion") !== "string") {
+    issues.push(issue(["pendingQuestion"], "required_for_status", "a session that awaits a user says what it asked"));
+  }
+  if (status === "awaiting_tools" && !(Array.isArray(waiting) && waiting.length > 0)) {
+    issues.push(issue(["pendingToolCalls"], "required_for_status", "a session that awaits tools names the calls"));
+  }
+  if (status === "error" && !hasFailure(metadata)) {
+    issues.push(issue(["metadata"], "error_required_for_status", "a session in error has a failure in metadata.error"));
+  }
+  if (status === "idle" || status === "completed") issues.push(...restIssues(status, input));
+  return [
+    ...issues,
+    ...threadIssues(
+      ownValue(input, "thread"),
+      ["thread"],
+      callIds({ toolCalls: waiting }).map(({ id }) => id),
+    ),
+  ];
+}
+
+/** Nothing is open in a session that waits for the next message: no question, and no call that nobody has decided. */
+function restIssues(status: string, session: { readonly [key: string]: unknown }): readonly Issue[] {
+  const waiting = ownValue(session, "pendingToolCalls");
+  const undecided = Array.isArray(waiting)
+    ? waiting.findIndex((call: unknown) => isPlainObject(call) && (ownValue(call, "decision") ?? null) === null)
+    : -1;
+  const question = ownValue(session, "pendingQuestion") ?? null;
+  return [
+    ...(question === null
+      ? []
+      : [issue(["pendingQuestion"], "not_allowed_for_status", `a session that is ${status} has no open question`)]),
+    ...(undecided === -1
+      ? []
+      : [issue(["pendingToolCalls", undecided], "not_allowed_for_status", `waits, though the session is ${status}`)]),
+  ];
+}
+
+function hasFailure(metadata: unknown): boolean {
+  return isPlainObject(metadata) && "value" in read(failureShape, ownValue(metadata, "error"));
+}

@@ -1,0 +1,106 @@
+// What is shown of sessions that are kept somewhere: what the durable runtime gives back, and what goes over a wire from it. Plain data, so that a
+// client in a browser has the same types as the process that keeps them.
+
+import type { ModelReply } from "../call/reply.ts";
+import type { Usage } from "../call/usage.ts";
+import type { Failure } from "../failure/failure.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { PendingToolCall } from "../tool/pending.ts";
+import type { Attempt, TurnEvent } from "../turn/event.ts";
+import type { HaltedReason, TurnOutcome } from "../turn/outcome.ts";
+import type { Session } from "./session.ts";
+
+/** Something that happened in a session. */
+export type RuntimeEvent = {
+  /** Hand it to `events` to go on behind this. */
+  readonly cursor: string;
+  readonly turnId: string;
+  /** Its place in the log; `null` for what is only worth seeing now. */
+  readonly sequence: number | null;
+  /** For text: of which try, which part of the reply, and from where on. */
+  readonly delta: { readonly attempt: Attempt; readonly part: string; readonly offset: number } | null;
+  readonly event: TurnEvent;
+};
+
+/** What a turn came to. */
+export type TurnEnd = {
+  readonly turnId: string | null;
+  /** `parked`: its replay went another way than its record; `failure` says where. */
+  readonly status: "ended" | "parked" | "waiting";
+  readonly text: string;
+  readonly haltedReason: HaltedReason;
+  readonly outcome: TurnOutcome;
+  readonly finalResponse: ModelReply | null;
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly metadata: JsonObject;
+  readonly failure: Failure | null;
+  /** The session after it, without its messages: `get` has those. */
+  readonly session: SessionSummary;
+};
+
+export type SessionSummary = {
+  readonly id: string;
+  readonly status: Session["status"];
+  readonly version: number;
+  /** How many messages it has. */
+  readonly length: number;
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly pendingQuestion: string | null;
+  readonly usage: Usage;
+  readonly metadata: JsonObject;
+  /** The turn that is open. */
+  readonly turnId: string | null;
+  readonly createdAt: number;
+  readonly changedAt: number;
+};
+
+/** A session at its last boundary, and the turn that is open. */
+export type SessionView = {
+  readonly session: Session<JsonObject>;
+  readonly version: number;
+  /** How many messages it has; the thread has the newest of them, or all. */
+  readonly length: number;
+  readonly openTurn: OpenTurnView | null;
+};
+
+export type OpenTurnView = {
+  readonly turnId: string;
+  readonly status: TurnStatus;
+  readonly step: number;
+  readonly engine: string;
+  /** Why it is parked, if it is. */
+  readonly failure: Failure | null;
+};
+
+export type Page<T> = {
+  readonly items: readonly T[];
+  /** Where the next page begins; `null`: there is none. */
+  readonly next: string | null;
+};
+
+/** How far a turn has got. `parked`: its replay went another way than its record; somebody has to look at it. */
+export type TurnStatus = (typeof turnStatuses)[number];
+export const turnStatuses = ["queued", "running", "ended", "parked"] as const;
+
+/** Who won: the cancel, or the end the turn was coming to. */
+export type Cancelled = "cancelled" | "completion_won" | "nothing_open";
+
+/** What became of an attempt to take something back. `already_claimed`: a checkpoint is taking it in right now. */
+export type Withdrawn = "cancelled" | "already_claimed" | "already_taken" | "already_cancelled" | "not_found";
+
+/** What recovery did. */
+export type Recovered = {
+  /** How many turns are driven again. */
+  readonly pickedUp: number;
+  /** The session that had failed can be used again. */
+  readonly usable: boolean;
+  /** Effects that had been answered and will be asked for again. */
+  readonly mayRunTwice: readonly string[];
+};
+
+/** What was paid for. */
+export type LedgerSum = {
+  readonly total: Usage;
+  readonly lines: readonly { readonly source: string; readonly model: string | null; readonly usage: Usage }[];
+};

@@ -1,0 +1,180 @@
+// A conversation with a status: what it waits for, and what became of its last run. Plain data; the verbs that drive one
+// live elsewhere and return a new one.
+
+import type { Usage } from "../call/usage.ts";
+import type { Failure } from "../failure/failure.ts";
+import type { AssistantMessage, Message, MessageInput } from "../message/message.ts";
+import type { Thread, ThreadInput } from "../message/thread.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { PendingToolCall, PendingToolCallInput } from "../tool/pending.ts";
+import type { SuspendedCell } from "../turn/environment.ts";
+import type { Budget, HaltedReason, TurnOutcome } from "../turn/outcome.ts";
+import type { ChatMetadata } from "../turn/run-results.ts";
+import type { SessionStatus } from "./session-status.ts";
+
+import { noUsage, usageShape } from "../call/usage.ts";
+import { failureShape } from "../failure/failure.ts";
+import { MisuseError } from "../failure/misuse.ts";
+import { assistantMessageShape, user } from "../message/message.ts";
+import { addMessage, thread, threadShape } from "../message/thread.ts";
+import { emptyObject, ownValue } from "../parse/json.ts";
+import {
+  array,
+  construct,
+  count,
+  fallback,
+  nullable,
+  object,
+  oneOf,
+  read,
+  required,
+  settings,
+  string,
+} from "../parse/shape.ts";
+import { pendingToolCallShape } from "../tool/pending.ts";
+import { toolResult } from "../tool/tool-result.ts";
+import { suspendedCellShape } from "../turn/environment.ts";
+import { budgets, outcomeShape } from "../turn/outcome.ts";
+import { chatMetadataShape } from "../turn/run-results.ts";
+import { sessionStatuses } from "./session-status.ts";
+
+/** The type parameter is what is known about the context: anything while in memory, JSON once it has been stored. */
+export type Session<Context extends CallerContext = CallerContext> = {
+  readonly id: string | null;
+  readonly thread: Thread;
+  readonly status: SessionStatus;
+  /** Calls that wait for somebody, as the verbs that drive a session record them: with the answers, they cover the thread (S2). */
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly pendingQuestion: string | null;
+  /** The call that asked the pending question. */
+  readonly pendingToolCallId: string | null;
+  /** A cell of code that waits for some of the pending calls. */
+  readonly suspendedCell: SuspendedCell | null;
+  /** The caller's own, handed to tool handlers untouched. Only a context that is JSON can be stored. */
+  readonly context: Context;
+  /** What all runs of this session have cost. */
+  readonly usage: Usage;
+  /** What became of the newest run; `null` before the first. */
+  readonly lastRun: LastRun | null;
+  /** While the status is `error`, `metadata.error` says why: see {@link sessionError}. */
+  readonly metadata: JsonObject;
+};
+
+/** Whatever the caller wants its tool handlers to have: a user id, a database handle. Never looked into. */
+export type CallerContext = object;
+
+/** The newest run in short. */
+export type LastRun = {
+  /** The turn it was; `null` for a run in memory. */
+  readonly turnId: string | null;
+  readonly haltedReason: HaltedReason;
+  readonly outcome: TurnOutcome;
+  readonly steps: number;
+  readonly usage: Usage;
+  /** Which budget ran out, if one did. */
+  readonly budget: Budget | null;
+  readonly metadata: ChatMetadata;
+  /** What had arrived of a reply that was cancelled and is in no thread. */
+  readonly partial: AssistantMessage | null;
+};
+
+const lastRunShape: Shape<LastRun> = object<LastRun>({
+  turnId: fallback(nullable(string), null),
+  haltedReason: required(string),
+  outcome: required(outcomeShape),
+  steps: required(count),
+  usage: fallback(usageShape, noUsage),
+  budget: fallback(nullable(oneOf(budgets)), null),
+  metadata: fallback(chatMetadataShape, {}),
+  partial: fallback(nullable(assistantMessageShape), null),
+});
+
+const sharedFields = {
+  id: fallback(nullable(string), null),
+  thread: fallback(threadShape, thread()),
+  status: fallback(oneOf(sessionStatuses), "idle"),
+  pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  pendingQuestion: fallback(nullable(string), null),
+  pendingToolCallId: fallback(nullable(string), null),
+  suspendedCell: fallback(nullable(suspendedCellShape), null),
+  usage: fallback(usageShape, noUsage),
+  lastRun: fallback(nullable(lastRunShape), null),
+  metadata: fallback(settings, emptyObject),
+};
+
+/** A session on its way to or from storage: its context has to be JSON, and is walked to see whether it is. */
+export const sessionShape: Shape<Session<JsonObject>> = object<Session<JsonObject>>({
+  ...sharedFields,
+  context: fallback(settings, emptyObject),
+});
+
+const liveFields = object<Omit<Session, "context">>(sharedFields);
+
+/** The fields of a session as people write them by hand. */
+export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage" | "context">> & {
+  readonly thread?: ThreadInput;
+  readonly usage?: Partial<Usage>;
+  readonly pendingToolCalls?: readonly PendingToolCallInput[];
+};
+
+/**
+ * A session from its fields; everything has a default. A pending call without a reason waits as `manual`.
+ *
+ * @example
+ * ```ts
+ * import { fromMessages, session } from "everturn/model";
+ *
+ * session({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
+ * ```
+ */
+export function session<Context extends CallerContext>(
+  fields: SessionFields & { readonly context: Context },
+): Session<Context>;
+export function session(fields?: SessionFields): Session<JsonObject>;
+export function session(fields: SessionFields & { readonly context?: CallerContext } = {}): Session {
+  const { context = emptyObject, ...rest } = fields;
+  if (typeof context !== "object") throw new MisuseError("invalid_argument", "session: context must be an object");
+  return { ...construct("session", liveFields, rest), context };
+}
+
+// Helpers. They touch the thread alone: status and pending calls belong to the verbs that drive a session.
+
+/**
+ * Adds a message to the thread and touches nothing else: status and pending calls are not updated, so after a message with calls the
+ * session is not valid until each of them is answered.
+ */
+export function append<Context extends CallerContext>(
+  session: Session<Context>,
+  added: MessageInput,
+): Session<Context> {
+  return { ...session, thread: addMessage(session.thread, added) };
+}
+
+/** Adds something the user says to the thread, and touches nothing else. */
+export function appendUser<Context extends CallerContext>(session: Session<Context>, text: string): Session<Context> {
+  return append(session, user(text));
+}
+
+/** Adds the answer to a call to the thread, and touches nothing else. Whether there is such a call, `validateSession` says. */
+export function appendToolResult<Context extends CallerContext>(
+  session: Session<Context>,
+  toolCallId: string,
+  content: unknown,
+): Session<Context> {
+  return append(session, toolResult(toolCallId, content));
+}
+
+export function messages(session: Session): readonly Message[] {
+  return session.thread.messages;
+}
+
+export function pendingToolCalls(session: Session): readonly PendingToolCall[] {
+  return session.pendingToolCalls;
+}
+
+/** Why the session is in `error`, or `null`. */
+export function sessionError(session: Session): Failure | null {
+  const found = read(failureShape, ownValue(session.metadata, "error"));
+  return "value" in found ? found.value : null;
+}

@@ -1,0 +1,138 @@
+// Calls that wait for somebody, and what may be said to them.
+
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { ToolValue } from "./tool-value.ts";
+import type { ToolCall, ToolCallInput } from "./tool.ts";
+
+import { emptyObject } from "../parse/json.ts";
+import {
+  array,
+  fallback,
+  jsonObject,
+  nullable,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+  variant,
+} from "../parse/shape.ts";
+import { toolValueShape } from "./tool-value.ts";
+import { toolCallFields } from "./tool.ts";
+
+/** A call that waits, and for what. It is a {@link ToolCall}; what may be answered follows from the reason. */
+export type PendingToolCall = ToolCall & {
+  readonly reason: PendingReason;
+  /** What a tool asked, when the reason is `question`. */
+  readonly question: string | null;
+  /** How the answer to a question reaches the model. */
+  readonly answerAs: AnswerForm;
+  /** Hints for whoever shows the question or the approval. */
+  readonly opts: JsonObject;
+  /** What was decided, until the result of that is in the thread. */
+  readonly decision: Decision | null;
+  /** The same on every try, so that whoever does the work can tell a repeat; unique beyond the reply. */
+  readonly idempotencyKey: string | null;
+  /** The cell of code that made the call; the answer goes to it and not into the thread. */
+  readonly cellId: string | null;
+  /** For a call of a tool that runs a turn of its own: the ids down to the call in there that really waits. */
+  readonly path: readonly string[];
+};
+
+export type PendingReason = (typeof pendingReasons)[number];
+export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
+
+/** As something the user said, or as the result of the call that asked. */
+export type AnswerForm = (typeof answerForms)[number];
+export const answerForms = ["user_message", "tool_result"] as const;
+
+/** What somebody may say to a pending call. */
+export type AnswerKind = "result" | "approve" | "deny" | "answer";
+
+/** What may be answered, by the reason a call waits for. */
+export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKind[] } = {
+  manual: ["result"],
+  approval: ["approve", "deny"],
+  question: ["answer"],
+  outcome_unknown: ["result", "approve", "deny"],
+};
+
+/**
+ * Consent, with other arguments if wanted, or refusal, with a reason the model gets to read. `forward`: what was said is for a call inside, of a turn
+ * that the tool runs; the tool is run again, and its turn goes on with it.
+ */
+export type Decision =
+  | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
+  | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null }
+  | {
+      readonly type: "forward";
+      /** What the tool ran with before it waited, where that is not what the model asked for. */
+      readonly arguments: JsonObject | null;
+      readonly by: string | null;
+      /** Which wait of which turn inside it was said to. */
+      readonly wait: string;
+      readonly answer: ForwardedAnswer;
+    };
+
+/** What was said to a call inside a tool. */
+export type ForwardedAnswer =
+  | { readonly type: "result"; readonly value: ToolValue }
+  | { readonly type: "answer"; readonly text: string }
+  | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
+  | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
+
+export const forwardedShape: Shape<ForwardedAnswer> = variant<ForwardedAnswer, "type">("type", {
+  result: object<Extract<ForwardedAnswer, { type: "result" }>>({
+    type: required(oneOf(["result"])),
+    value: required(toolValueShape),
+  }),
+  answer: object<Extract<ForwardedAnswer, { type: "answer" }>>({
+    type: required(oneOf(["answer"])),
+    text: required(string),
+  }),
+  approve: object<Extract<ForwardedAnswer, { type: "approve" }>>({
+    type: required(oneOf(["approve"])),
+    arguments: fallback(nullable(jsonObject), null),
+    by: fallback(nullable(string), null),
+  }),
+  deny: object<Extract<ForwardedAnswer, { type: "deny" }>>({
+    type: required(oneOf(["deny"])),
+    reason: fallback(nullable(string), null),
+    by: fallback(nullable(string), null),
+  }),
+});
+
+export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
+  approve: object<Extract<Decision, { type: "approve" }>>({
+    type: required(oneOf(["approve"])),
+    arguments: fallback(nullable(jsonObject), null),
+    by: fallback(nullable(string), null),
+  }),
+  deny: object<Extract<Decision, { type: "deny" }>>({
+    type: required(oneOf(["deny"])),
+    reason: fallback(nullable(string), null),
+    by: fallback(nullable(string), null),
+  }),
+  forward: object<Extract<Decision, { type: "forward" }>>({
+    type: required(oneOf(["forward"])),
+    arguments: fallback(nullable(jsonObject), null),
+    by: fallback(nullable(string), null),
+    wait: required(string),
+    answer: required(forwardedShape),
+  }),
+});
+
+export const pendingToolCallShape: Shape<PendingToolCall> = object<PendingToolCall>({
+  ...toolCallFields,
+  reason: fallback(oneOf(pendingReasons), "manual"),
+  question: fallback(nullable(string), null),
+  answerAs: fallback(oneOf(answerForms), "user_message"),
+  opts: fallback(settings, emptyObject),
+  decision: fallback(nullable(decisionShape), null),
+  idempotencyKey: fallback(nullable(string), null),
+  cellId: fallback(nullable(string), null),
+  path: fallback(array(string), []),
+});
+
+export type PendingToolCallInput = ToolCallInput & Partial<PendingToolCall>;

@@ -1,0 +1,130 @@
+// What a tool call came to: for the program that reads the result, and for the model that goes on from it. The two are
+// different things; this file holds the first, and the default way from it to the second.
+
+import type { ToolFailure } from "../failure/failure.ts";
+import type { Message, ToolMessageStatus, UserPart } from "../message/message.ts";
+import type { Json, JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { AnswerForm } from "./pending.ts";
+import type { ToolValue } from "./tool-value.ts";
+
+import { toolFailureShape } from "../failure/failure.ts";
+import { awaitingUserContent, messageShape } from "../message/message.ts";
+import { textPart } from "../message/part.ts";
+import { emptyObject } from "../parse/json.ts";
+import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "../parse/shape.ts";
+import { answerForms } from "./pending.ts";
+import { toolValueParts, toolValueShape } from "./tool-value.ts";
+
+export type ToolOutcome = ToolSucceeded | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
+
+export type ToolSucceeded = {
+  readonly type: "success";
+  readonly value: ToolValue;
+  /** What the tool wants done with the turn; `null`: go on. */
+  readonly control: ToolControl | null;
+};
+
+export type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailure };
+
+export type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
+
+/**
+ * The tool needs an answer from a person before it can go on: as something they say next, or, if it is to be the result of the call
+ * itself, with the call left open until then. `opts` are hints for whoever asks them.
+ */
+export type ToolAsked = {
+  readonly type: "ask_user";
+  readonly question: string;
+  readonly answerAs: AnswerForm;
+  readonly opts: JsonObject;
+};
+
+/** The tool stopped the loop, for a reason of its own. */
+export type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
+
+/** What a successful tool may do with the turn it runs in. */
+export type ToolControl = FinishControl | FailControl | HandoffControl;
+
+/** Ends the turn with this value as its result. */
+export type FinishControl = { readonly type: "finish"; readonly value: Json };
+/** Ends the turn as failed. */
+export type FailControl = { readonly type: "fail"; readonly failure: ToolFailure };
+/** Ends the turn and names who goes on, with what. */
+export type HandoffControl = {
+  readonly type: "handoff";
+  readonly target: string;
+  readonly task: string | null;
+  readonly initialMessages: readonly Message[];
+};
+
+const controlShape: Shape<ToolControl> = variant<ToolControl, "type">("type", {
+  finish: object<FinishControl>({ type: required(oneOf(["finish"])), value: required(json) }),
+  fail: object<FailControl>({ type: required(oneOf(["fail"])), failure: required(toolFailureShape) }),
+  handoff: object<HandoffControl>({
+    type: required(oneOf(["handoff"])),
+    target: required(string),
+    task: fallback(nullable(string), null),
+    initialMessages: fallback(array(messageShape), []),
+  }),
+});
+
+export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">("type", {
+  success: object<ToolSucceeded>({
+    type: required(oneOf(["success"])),
+    value: required(toolValueShape),
+    control: fallback(nullable(controlShape), null),
+  }),
+  failure: object<ToolFailed>({ type: required(oneOf(["failure"])), failure: required(toolFailureShape) }),
+  cancelled: object<ToolCancelled>({
+    type: required(oneOf(["cancelled"])),
+    message: fallback(string, ""),
+    raw: fallback(json, null),
+  }),
+  ask_user: object<ToolAsked>({
+    type: required(oneOf(["ask_user"])),
+    question: required(string),
+    answerAs: fallback(oneOf(answerForms), "user_message"),
+    opts: fallback(settings, emptyObject),
+  }),
+  halt: object<ToolHalted>({
+    type: required(oneOf(["halt"])),
+    reason: required(string),
+    value: fallback(toolValueShape, null),
+  }),
+});
+
+/** What the model sees of an outcome unless an encoder says otherwise. Always at least one part. */
+export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
+  switch (outcome.type) {
+    case "success":
+    case "halt":
+      return toolValueParts(outcome.value);
+    case "failure":
+      return notice("[Tool execution failed]", outcome.failure.message);
+    case "cancelled":
+      return notice("[Tool execution cancelled]", outcome.message);
+    case "ask_user":
+      return [textPart(awaitingUserContent)];
+  }
+}
+
+/** The status of the tool message that answers a call with this outcome. */
+export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
+  switch (outcome.type) {
+    case "success":
+    case "halt":
+      return "success";
+    case "failure":
+      return outcome.failure.reason === "not_run" ? "not_run" : "failure";
+    case "cancelled":
+      return "cancelled";
+    case "ask_user":
+      return "awaiting_user";
+  }
+}
+
+/** A line that says what happened, and why if known. Details in `raw` are for the program: nobody has vouched for them. */
+function notice(head: string, message: string): readonly UserPart[] {
+  return [textPart(message === "" ? head : `${head}\n${message}`)];
+}

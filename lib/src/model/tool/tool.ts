@@ -1,0 +1,109 @@
+// Tools as the model knows them, and the calls it makes. The functions behind them live elsewhere: this is data.
+
+import type { ProviderReplay } from "../message/provider-replay.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+
+import { providerReplayShape } from "../message/provider-replay.ts";
+import { emptyObject } from "../parse/json.ts";
+import {
+  boolean,
+  construct,
+  fallback,
+  jsonObject,
+  nullable,
+  object,
+  oneOf,
+  required,
+  settings,
+  string,
+} from "../parse/shape.ts";
+
+/** What a model is told about a tool. */
+export type ToolSpec = {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments. */
+  readonly schema: JsonObject;
+  /** JSON Schema of the result, for providers and prompts that can use it. */
+  readonly outputSchema: JsonObject | null;
+  /** The loop never runs this tool; it stops and leaves the call to the caller. */
+  readonly manual: boolean;
+  /** Somebody may have to consent before it runs. */
+  readonly needsApproval: boolean;
+  /** What recovery does with a call that was running when the process died (H4). */
+  readonly replay: ReplayPolicy;
+  readonly metadata: JsonObject;
+};
+
+/** `safe`: run it again with the same idempotency key. `never`: answer `outcome_unknown`. `ask`: leave it to a person. */
+export type ReplayPolicy = (typeof replayPolicies)[number];
+export const replayPolicies = ["safe", "never", "ask"] as const;
+
+/** A tool that the provider runs by itself: a web search, a sandbox. */
+export type ProviderTool = {
+  readonly provider: string;
+  /** The provider's name for it. */
+  readonly name: string;
+  readonly options: JsonObject;
+};
+
+/** A call the model made. */
+export type ToolCall = {
+  /** The provider's id. Unique within a reply, not beyond: some providers count from zero each time. */
+  readonly id: string;
+  readonly name: string;
+  /** The arguments, parsed; `null` when what the model wrote is no JSON object. The tool is then not run, and told why. */
+  readonly arguments: JsonObject | null;
+  /** What the model wrote, to the letter; `null` when the provider sends arguments as an object. */
+  readonly rawArguments: string | null;
+  readonly provider: ProviderReplay | null;
+  readonly metadata: JsonObject;
+};
+
+/** Which tools the model may or must use. */
+export type ToolChoice = "auto" | "none" | "required" | { readonly type: "tool"; readonly name: string };
+
+/** Names that mean something else where a tool's name can stand. */
+export const reservedToolNames = ["auto", "none", "required"] as const;
+
+export const toolShape: Shape<ToolSpec> = object<ToolSpec>({
+  name: required(string),
+  description: required(string),
+  schema: required(jsonObject),
+  outputSchema: fallback(nullable(jsonObject), null),
+  manual: fallback(boolean, false),
+  needsApproval: fallback(boolean, false),
+  replay: fallback(oneOf(replayPolicies), "never"),
+  metadata: fallback(settings, emptyObject),
+});
+
+export const providerToolShape: Shape<ProviderTool> = object<ProviderTool>({
+  provider: required(string),
+  name: required(string),
+  options: fallback(settings, emptyObject),
+});
+
+/** The fields of a {@link ToolCall}, for shapes that add to them. */
+export const toolCallFields = {
+  id: required(string),
+  name: required(string),
+  arguments: required(nullable(jsonObject)),
+  rawArguments: fallback(nullable(string), null),
+  provider: fallback(nullable(providerReplayShape), null),
+  metadata: fallback(settings, emptyObject),
+};
+
+export const toolCallShape: Shape<ToolCall> = object<ToolCall>(toolCallFields);
+
+export type ToolSpecInput = Pick<ToolSpec, "name" | "description" | "schema"> & Partial<ToolSpec>;
+export type ToolCallInput = Pick<ToolCall, "id" | "name" | "arguments"> & Partial<ToolCall>;
+
+/** A tool as data: what goes to the model. A tool with a function behind it is made by `tool()`. */
+export function toolSpec(fields: ToolSpecInput): ToolSpec {
+  return construct("toolSpec", toolShape, fields);
+}
+
+export function toolCall(fields: ToolCallInput): ToolCall {
+  return construct("toolCall", toolCallShape, fields);
+}

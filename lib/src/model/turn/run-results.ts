@@ -1,0 +1,196 @@
+// What a step and a whole run came to. `metadata` holds a key only where it applies, so `{}` is a run with nothing to add.
+
+import type { ModelReply } from "../call/reply.ts";
+import type { Usage } from "../call/usage.ts";
+import type { Failure, FailureCause } from "../failure/failure.ts";
+import type { AssistantMessage, ToolMessage } from "../message/message.ts";
+import type { Thread } from "../message/thread.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { Shape } from "../parse/shape.ts";
+import type { PendingToolCall } from "../tool/pending.ts";
+import type { ToolValue } from "../tool/tool-value.ts";
+import type { ToolCall } from "../tool/tool.ts";
+import type { SuspendedCell } from "./environment.ts";
+import type { Budget, CancelEvidence, HaltedReason, TurnOutcome } from "./outcome.ts";
+
+import { modelReply, replyShape } from "../call/reply.ts";
+import { noUsage, usageShape } from "../call/usage.ts";
+import { causeShape, failureShape } from "../failure/failure.ts";
+import { assistantMessageShape, toolMessageShape } from "../message/message.ts";
+import { thread, threadShape } from "../message/thread.ts";
+import {
+  array,
+  boolean,
+  construct,
+  count,
+  fallback,
+  nullable,
+  object,
+  oneOf,
+  optional,
+  required,
+  settings,
+  string,
+} from "../parse/shape.ts";
+import { pendingToolCallShape } from "../tool/pending.ts";
+import { toolValueShape } from "../tool/tool-value.ts";
+import { toolCallShape } from "../tool/tool.ts";
+import { suspendedCellShape } from "./environment.ts";
+import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./outcome.ts";
+
+/** One model reply and the tools it asked for. */
+export type StepResult = {
+  /** The thread after the step. A question a tool asked is not in it, only in the thread of the run. */
+  readonly thread: Thread;
+  readonly response: ModelReply;
+  /** The answers given in this step, in call order. */
+  readonly toolResults: readonly ToolMessage[];
+  /** The calls of the reply that nobody has answered, and what each waits for. */
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  /** A cell of code that waits for some of them. */
+  readonly suspendedCell: SuspendedCell | null;
+  /** What the step has cost: every attempt at the reply, and turns its tools ran. */
+  readonly usage: Usage;
+  /** Would the loop end here? */
+  readonly done: boolean;
+  readonly metadata: StepMetadata;
+};
+
+export type StepMetadata = HaltDetails & {
+  readonly haltedReason?: HaltedReason;
+  /** Set when no handler ran because the caller runs the tools. */
+  readonly mode?: "manual";
+};
+
+/** A run of steps, until something ended it. */
+export type ChatResult = {
+  readonly thread: Thread;
+  /** `null` when the run ended before any reply. */
+  readonly finalResponse: ModelReply | null;
+  readonly haltedReason: HaltedReason;
+  readonly outcome: TurnOutcome;
+  readonly pendingQuestion: string | null;
+  readonly pendingToolCallId: string | null;
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  /** A cell of code that waits for some of them. */
+  readonly suspendedCell: SuspendedCell | null;
+  readonly steps: readonly StepResult[];
+  /** What the run has cost. */
+  readonly usage: Usage;
+  /** What had arrived of a reply that was cancelled and is not in the thread. */
+  readonly partial: AssistantMessage | null;
+  readonly metadata: ChatMetadata;
+};
+
+export type ChatMetadata = HaltDetails & {
+  /** Which step left calls to the caller. */
+  readonly manualTurnIndex?: number;
+  readonly haltWhenStepIndex?: number;
+  readonly maxTurns?: number;
+  readonly budget?: Budget;
+  readonly cancellation?: CancelEvidence;
+  readonly structuredFinalize?: StructuredFinalizeDetails;
+};
+
+/** What both a step and a run say about how they stopped. */
+type HaltDetails = {
+  readonly pendingQuestion?: string;
+  readonly pendingToolCallId?: string;
+  /** The hints the asking tool gave, as it gave them. */
+  readonly askUserOpts?: JsonObject;
+  readonly haltToolCallId?: string;
+  readonly haltResult?: ToolValue;
+  /** What the caller's own `onToolError` threw. */
+  readonly onToolErrorException?: FailureCause;
+  readonly manualToolCalls?: readonly ToolCall[];
+  readonly error?: Failure;
+};
+
+export type StructuredFinalizeDetails = {
+  /** How the loop ended before the structured call. */
+  readonly pass1Halted: HaltedReason;
+  /** Why the structured call failed. */
+  readonly pass2Error: Failure | null;
+};
+
+const haltDetails = {
+  pendingQuestion: optional(string),
+  pendingToolCallId: optional(string),
+  askUserOpts: optional(settings),
+  haltToolCallId: optional(string),
+  haltResult: optional(toolValueShape),
+  onToolErrorException: optional(causeShape),
+  manualToolCalls: optional(array(toolCallShape)),
+  error: optional(failureShape),
+};
+
+export const stepResultShape: Shape<StepResult> = object<StepResult>({
+  thread: fallback(threadShape, thread()),
+  response: fallback(replyShape, modelReply()),
+  toolResults: fallback(array(toolMessageShape), []),
+  pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  suspendedCell: fallback(nullable(suspendedCellShape), null),
+  usage: fallback(usageShape, noUsage),
+  done: fallback(boolean, false),
+  metadata: fallback(
+    object<StepMetadata>({ ...haltDetails, haltedReason: optional(string), mode: optional(oneOf(["manual"])) }),
+    {},
+  ),
+});
+
+export const chatMetadataShape: Shape<ChatMetadata> = object<ChatMetadata>({
+  ...haltDetails,
+  manualTurnIndex: optional(count),
+  haltWhenStepIndex: optional(count),
+  maxTurns: optional(count),
+  budget: optional(oneOf(budgets)),
+  cancellation: optional(cancelEvidenceShape),
+  structuredFinalize: optional(
+    object<StructuredFinalizeDetails>({
+      pass1Halted: required(string),
+      pass2Error: fallback(nullable(failureShape), null),
+    }),
+  ),
+});
+
+export const chatResultShape: Shape<ChatResult> = object<ChatResult>({
+  thread: fallback(threadShape, thread()),
+  finalResponse: fallback(nullable(replyShape), null),
+  haltedReason: required(string),
+  outcome: required(outcomeShape),
+  pendingQuestion: fallback(nullable(string), null),
+  pendingToolCallId: fallback(nullable(string), null),
+  pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  suspendedCell: fallback(nullable(suspendedCellShape), null),
+  steps: fallback(array(stepResultShape), []),
+  usage: fallback(usageShape, noUsage),
+  partial: fallback(nullable(assistantMessageShape), null),
+  metadata: fallback(chatMetadataShape, {}),
+});
+
+export function stepResult(fields: Partial<StepResult> = {}): StepResult {
+  return construct("stepResult", stepResultShape, fields);
+}
+
+/** The result of a run from its outcome, which also says what `haltedReason` is. */
+export function chatResult(
+  outcome: TurnOutcome,
+  rest: Partial<Omit<ChatResult, "outcome" | "haltedReason">> = {},
+): ChatResult {
+  return construct("chatResult", chatResultShape, { ...rest, outcome, haltedReason: haltedReasonOf(outcome) });
+}
+
+/**
+ * Did the run stop for any reason but being done?
+ *
+ * @example
+ * ```ts
+ * import { chatResult, isHalted } from "everturn/model";
+ *
+ * isHalted(chatResult({ type: "assistant_message", text: "Done." })); // => false
+ * isHalted(chatResult({ type: "max_turns", maxTurns: 8 })); // => true
+ * ```
+ */
+export function isHalted(result: ChatResult): boolean {
+  return result.haltedReason !== "completed";
+}

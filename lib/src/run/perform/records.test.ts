@@ -1,0 +1,872 @@
+// What performers write down inside an effect, and how another process goes on from it.
+
+import type { ChatOptions, Engine, FakeScript, Tool, ToolContext } from "everturn";
+import type { ToolDefinition } from "everturn/engine";
+import type { Json, JsonObject, MessageInput, ToolCall, TurnEvent } from "everturn/model";
+import type { JournalItem, LiveOrigin, PlanDetails, Scope } from "everturn/run";
+
+import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError } from "everturn";
+import { callDecision } from "everturn/kernel";
+import { assistant, messageText, toolCall, user } from "everturn/model";
+import { MemoryJournal, planRun, startRun } from "everturn/run";
+import { handClock, line } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+
+import { plain, playing, says } from "../../../test/runs.ts";
+import { startMark } from "./start-mark.ts";
+
+/** What outlives a process: records by effect and name, and what the turn accepted. */
+type Disk = { readonly rows: Map<string, Json>; items: readonly JournalItem[] };
+
+const disk = (rows: { readonly [place: string]: Json } = {}): Disk => ({
+  rows: new Map(Object.entries(rows)),
+  items: [],
+});
+
+type Circumstances = {
+  /** Whose turn it is, as a number that grows; 0 is in memory. */
+  readonly epoch?: number;
+  /** The process dies once this has been written. */
+  readonly dies?: string;
+  readonly options?: ChatOptions;
+  readonly details?: Omit<PlanDetails, "verb">;
+  readonly thread?: readonly MessageInput[];
+};
+
+/** One process that has the turn, from what is on the disk. */
+function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread }: Circumstances = {}) {
+  const before = new Map(on.rows);
+  const journal = new MemoryJournal(on.items);
+  const written: string[] = [];
+  const told: { readonly event: TurnEvent; readonly of: LiveOrigin }[] = [];
+  const death = new AbortController();
+  const died = new Promise<void>((resolve) => death.signal.addEventListener("abort", () => resolve()));
+  const scope: Scope = {
+    epoch,
+    find: (effectId, name) => before.get(`${effectId} ${name}`) ?? null,
+    record: async (effectId, name, value) => {
+      const stored: Json = JSON.parse(JSON.stringify(value));
+      on.rows.set(`${effectId} ${name}`, stored);
+      on.items = [...journal.items];
+      written.push(`${effectId} ${name}`);
+      if (name === dies) death.abort();
+      if (death.signal.aborted) await new Promise(() => undefined);
+    },
+  };
+  const plan = planRun(of, thread ?? "hi", { requestId: "t", ...options }, { verb: "chat", ...details });
+  const none = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
+  const started = startRun(
+    plan,
+    () => ({
+      journal,
+      scope,
+      accepted: epoch > 0,
+      inbox: { claim: () => Promise.resolve(none) },
+      sink: {
+        live: (events, from) => void told.push(...events.map((event) => ({ event, of: from }))),
+        commit: () => "fresh",
+      },
+    }),
+    (_, __, signal, booked) =>
+      async (inner, input, rest = {}) => {
+        const result = await chat(inner, input, { ...rest, signal });
+        booked(result.usage);
+        return result;
+      },
+  );
+  return {
+    cancel: started.cancel,
+    result: started.result.then((finished) => finished.chat),
+    written,
+    died,
+    /** It has the turn no more, and what it would still do reaches nobody. */
+    kill: () => {
+      on.items = [...journal.items];
+      death.abort();
+    },
+    lines: (...types: readonly TurnEvent["type"][]) =>
+      told.flatMap(({ event, of: { attempt } }) =>
+        types.includes(event.type) ? [`${attempt.epoch}.${attempt.n} ${line(event)}`] : [],
+      ),
+    told,
+  };
+}
+
+const failing = (inputTokens: number, reason: "timeout" | "content_filter" = "timeout"): FakeScript => [
+  { type: "usage", usage: { inputTokens } },
+  { type: "error", reason },
+];
+const answering = (text: string, inputTokens: number): FakeScript => [
+  { type: "text", text },
+  { type: "usage", usage: { inputTokens } },
+];
+const asked = ({ adapter }: ReturnType<typeof playing>) => adapter.calls.map(({ request }) => request.model);
+
+describe("a model call", () => {
+  test("leaves no record when its first attempt is the answer, or the last", async () => {
+    const well = disk();
+    await life(playing([says("Hello.")]).engine, well).result;
+    expect([...well.rows]).toEqual([]);
+    const badly = disk();
+    const result = await life(playing([failing(1, "content_filter")]).engine, badly).result;
+    expect([result.haltedReason, [...badly.rows]]).toEqual(["error", []]);
+  });
+
+  test("Q2: an attempt that failed is on record before another one is made, with what it cost", async () => {
+    const on = disk();
+    const first = life(playing([failing(100)]).engine, on, { dies: "attempt/1" });
+    await first.died;
+    expect(Object.fromEntries(on.rows)).toEqual({
+      "t/0/model attempt/1": {
+        failure: expect.objectContaining({ type: "adapter_error", reason: "timeout" }),
+        usage: expect.objectContaining({ inputTokens: 100 }),
+        shown: false,
+        heard: true,
+        reply: null,
+      },
+    });
+    expect(first.lines("retry_scheduled")).toEqual([]);
+  });
+
+  test("[lash 77] Q2: what is on record is not bought again, and counts; attempts go on with their numbers", async () => {
+    const on = disk();
+    await life(playing([failing(100)]).engine, on, { dies: "attempt/1" }).died;
+    const again = playing([answering("Hello.", 10)]);
+    const second = life(again.engine, on, { epoch: 2 });
+    await again.clock.advance(500);
+    const result = await second.result;
+    expect(again.adapter.calls).toHaveLength(1);
+    expect(result.finalResponse).toMatchObject({ outputText: "Hello.", usage: { inputTokens: 10 } });
+    expect(result.usage.inputTokens).toBe(110);
+    expect(second.lines("retry_scheduled", "step_reset", "text_delta")).toEqual([
+      "2.1 retry_scheduled 500 ms",
+      "2.2 step_reset retry",
+      '2.2 text_delta "Hello."',
+    ]);
+  });
+
+  test("[lash 77] a recorded failure is one again where it may no longer be retried", async () => {
+    const on = disk();
+    await life(playing([failing(100)]).engine, on, { dies: "attempt/1" }).died;
+    const again = playing([], [], { retry: false });
+    const result = await life(again.engine, on, { epoch: 2 }).result;
+    expect(result).toMatchObject({ metadata: { error: { reason: "timeout" } }, usage: { inputTokens: 100 } });
+    expect(again.adapter.calls).toEqual([]);
+  });
+
+  test("Q7: what is live says of which attempt it is, over retries and models, also where nothing is stored", async () => {
+    const of = playing([failing(1), failing(1, "content_filter"), answering("Hello.", 1)], [], {
+      fallback: ["second"],
+    });
+    const run = life(of.engine, disk(), { epoch: 0 });
+    await of.clock.advance(500);
+    await run.result;
+    expect(run.lines("message_started", "retry_scheduled", "step_reset", "text_delta")).toEqual([
+      "0.1 message_started",
+      "0.1 retry_scheduled 500 ms",
+      "0.2 step_reset retry",
+      "0.2 message_started",
+      "0.3 step_reset fallback",
+      "0.3 message_started",
+      '0.3 text_delta "Hello."',
+    ]);
+    expect(run.told.every(({ of: { effectId } }) => effectId === "t/0/model")).toBe(true);
+    const named = run.told.flatMap(({ event, of: from }) =>
+      "attempt" in event ? [[event.attempt, from.attempt]] : [],
+    );
+    expect(named).toHaveLength(3);
+    for (const [inside, outside] of named) expect(inside).toEqual(outside);
+  });
+
+  test("a model that could not answer is not asked again, the one behind it is; what was shown is withdrawn", async () => {
+    const on = disk();
+    const shows: FakeScript = [{ type: "text", text: "Hel" }, ...failing(100, "content_filter")];
+    await life(playing([shows], [], { fallback: ["second"] }).engine, on, { dies: "attempt/1" }).died;
+    expect(on.rows.get("t/0/model attempt/1")).toMatchObject({ shown: true, heard: true });
+    const again = playing([answering("Hello.", 10)], [], { fallback: ["second"] });
+    const second = life(again.engine, on, { epoch: 2 });
+    expect((await second.result).usage.inputTokens).toBe(110);
+    expect(asked(again)).toEqual(["second"]);
+    expect(second.lines("step_reset")).toEqual(["2.2 step_reset fallback"]);
+  });
+
+  describe("an answer that did not fit", () => {
+    const options = { output: z.object({ sky: z.enum(["clear", "cloudy"]) }), repair: 1 };
+    const dead = async () => {
+      const on = disk();
+      await life(playing([answering('{"sky":"green"}', 100)]).engine, on, { dies: "attempt/1", options }).died;
+      return on;
+    };
+
+    test("is kept, and mended without being asked for again", async () => {
+      const on = await dead();
+      expect(on.rows.get("t/0/model attempt/1")).toMatchObject({
+        failure: { type: "validation_error", reason: "invalid_output", issues: [{ path: ["sky"] }] },
+        reply: { outputText: '{"sky":"green"}' },
+      });
+      const again = playing([answering('{"sky":"clear"}', 10)]);
+      const result = await life(again.engine, on, { epoch: 2, options }).result;
+      expect(result.finalResponse?.output).toEqual({ value: { sky: "clear" } });
+      expect(result.usage.inputTokens).toBe(110);
+      const said = again.adapter.calls.map(({ request }) => request.messages.map(messageText));
+      expect(said).toEqual([["hi", '{"sky":"green"}', expect.stringMatching(/^That does not fit: sky: /)]]);
+    });
+
+    test("is found wanting once: a schema that would take it now changes nothing", async () => {
+      const again = playing([says('{"sky":"clear"}')]);
+      const lenient = { ...options, output: z.object({ sky: z.string() }) };
+      const { finalResponse } = await life(again.engine, await dead(), { epoch: 2, options: lenient }).result;
+      expect(finalResponse?.output).toEqual({ value: { sky: "clear" } });
+    });
+
+    test("is what the run fails with where it is not mended any more", async () => {
+      const again = playing([]);
+      const result = await life(again.engine, await dead(), { epoch: 2, options: { ...options, repair: 0 } }).result;
+      expect(result).toMatchObject({
+        metadata: { error: { reason: "invalid_output" } },
+        usage: { inputTokens: 100 },
+        finalResponse: { outputText: '{"sky":"green"}', finishReason: "error" },
+      });
+      expect(again.adapter.calls).toEqual([]);
+    });
+
+    test("is not told once more when mending it fails", async () => {
+      const of = playing([says('{"sky":"green"}'), failing(1, "content_filter")]);
+      const run = life(of.engine, disk(), { epoch: 0, options });
+      const { finalResponse } = await run.result;
+      expect(finalResponse).toMatchObject({ outputText: "", error: { reason: "content_filter" } });
+      expect(run.lines("message_completed")).toEqual([]);
+    });
+  });
+
+  test.each<[string, Json]>([
+    ["nothing of ours", "attempt"],
+    ["without a failure", { usage: {}, shown: false, heard: true, reply: null }],
+    ["of a failure nobody knows", { failure: { type: "mood" }, usage: {}, shown: false, heard: true, reply: null }],
+  ])("a record that cannot be read, %s, is as none: the attempt is made", async (_, record) => {
+    const of = playing([answering("Hello.", 10)]);
+    const result = await life(of.engine, disk({ "t/0/model attempt/1": record }), { epoch: 2 }).result;
+    expect([result.usage.inputTokens, of.adapter.calls.length]).toEqual([10, 1]);
+  });
+
+  test("what recorded attempts cost is counted also when the turn is cancelled before anything else happened", async () => {
+    const on = disk();
+    await life(playing([failing(100)]).engine, on, { dies: "delay/1" }).died;
+    const again = playing([]);
+    const second = life(again.engine, on, { epoch: 2 });
+    await again.clock.advance(1);
+    second.cancel({ origin: "test", reason: "enough" });
+    expect(await second.result).toMatchObject({ haltedReason: "cancelled", usage: { inputTokens: 100 } });
+  });
+});
+
+describe("a wait before another attempt", () => {
+  /** A turn whose process died at the beginning of a wait of 500 ms, at that time. */
+  async function waiting(at: number) {
+    const on = disk();
+    const clock = handClock();
+    await clock.advance(at);
+    await life(playing([failing(1)], [], { clock }).engine, on, { dies: "delay/1" }).died;
+    return { on, clock };
+  }
+
+  test("is on record with when it ends", async () => {
+    const { on } = await waiting(1000);
+    expect(on.rows.get("t/0/model delay/1")).toEqual({ delayMs: 500, dueAt: 1500 });
+  });
+
+  test("[lash 77] ends when it was to end in the first place, and is not told again", async () => {
+    const { on, clock } = await waiting(1000);
+    await clock.advance(300);
+    const again = playing([says("Hello.")], [], { clock });
+    const second = life(again.engine, on, { epoch: 2 });
+    await clock.advance(199);
+    expect(again.adapter.calls).toHaveLength(0);
+    await clock.advance(1);
+    expect((await second.result).haltedReason).toBe("completed");
+    expect(second.lines("retry_scheduled")).toEqual([]);
+    expect(second.written).toEqual([]);
+  });
+
+  test("that should have ended is over", async () => {
+    const { on, clock } = await waiting(1000);
+    await clock.advance(86_400_000);
+    expect((await life(playing([says("Hello.")], [], { clock }).engine, on, { epoch: 2 }).result).haltedReason).toBe(
+      "completed",
+    );
+  });
+
+  test("is never longer than it was to be, whatever the clock says now", async () => {
+    const { on } = await waiting(1_000_000);
+    const again = playing([says("Hello.")]);
+    const second = life(again.engine, on, { epoch: 2 });
+    await again.clock.advance(499);
+    expect(again.adapter.calls).toHaveLength(0);
+    await again.clock.advance(1);
+    expect((await second.result).haltedReason).toBe("completed");
+  });
+
+  test("with what followed it on record is over, too", async () => {
+    const { on } = await waiting(1_000_000);
+    const record = on.rows.get("t/0/model attempt/1") ?? null;
+    on.rows.set("t/0/model attempt/2", record);
+    const again = playing([], [], { retry: { maxAttempts: 2 } });
+    const result = await life(again.engine, on, { epoch: 2 }).result;
+    expect([result.haltedReason, result.usage.inputTokens]).toEqual(["error", 2]);
+  });
+});
+
+/** A tool that notes what it is called with, and what it is given besides. */
+function pay(definition: Partial<ToolDefinition<JsonObject>> = {}) {
+  const ran: JsonObject[] = [];
+  const keys: string[] = [];
+  const made = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object" },
+    ...definition,
+    handler: (args: JsonObject, context: ToolContext) => {
+      ran.push(args);
+      keys.push(context.idempotencyKey);
+      return definition.handler === undefined ? "paid" : definition.handler(args, context);
+    },
+  });
+  return { tool: made, ran, keys };
+}
+
+const paying = (args: JsonObject = { eur: 5 }): FakeScript => [
+  { type: "tool_call", id: "c0", name: "pay", arguments: args },
+];
+const never = () => new Promise(() => undefined);
+const effect = "t/0/tool/0";
+const call = toolCall({ id: "c0", name: "pay", arguments: { eur: 5 } });
+
+/** A turn whose process died while the tool ran, or once that had been written; and who goes on with it. */
+async function orphan(first: Tool, { dies, ...rest }: Circumstances = {}) {
+  const on = disk();
+  const of = playing([paying()], [first]);
+  const before = life(of.engine, on, { ...rest, ...(dies === undefined ? {} : { dies }) });
+  if (dies === undefined) {
+    await of.clock.advance(0);
+    before.kill();
+  } else await before.died;
+  return {
+    on,
+    before,
+    /** Has a process with this tool take over. */
+    adopt: (second: Tool, more: Circumstances = {}) => {
+      const again = playing([says("ok")], [second]);
+      return { ...again, ...life(again.engine, on, { epoch: 2, ...more }) };
+    },
+  };
+}
+
+describe("what is decided before a tool runs", () => {
+  test("nothing is written down where nobody is asked", async () => {
+    const on = disk();
+    await life(playing([paying(), says("ok")], [pay({ replay: "safe" }).tool]).engine, on).result;
+    expect([...on.rows.keys()]).toEqual([]);
+  });
+
+  test.each([
+    [false, { type: "ready", arguments: { eur: 5 } }, "completed", 1],
+    [true, { type: "waits" }, "approval", 0],
+  ])("Q3: a gate that said %s is not asked again", async (says, record, halted, times) => {
+    let gate = 0;
+    const gated = pay({
+      replay: "safe",
+      needsApproval: () => {
+        gate += 1;
+        return says;
+      },
+    });
+    const { on, adopt } = await orphan(gated.tool, { dies: "prepared" });
+    expect(on.rows.get(`${effect} prepared`)).toEqual(record);
+    expect((await adopt(gated.tool).result).haltedReason).toBe(halted);
+    expect([gate, gated.ran.length]).toEqual([1, times]);
+  });
+
+  test("Q3: what a hook said is not asked for again: other arguments, a value, a refusal, a mistake of its own", async () => {
+    const story = async (hook: NonNullable<NonNullable<ChatOptions["hooks"]>["beforeTool"]>) => {
+      let hooked = 0;
+      const beforeTool: typeof hook = (call, context) => {
+        hooked += 1;
+        return hook(call, context);
+      };
+      const options = { hooks: { beforeTool } };
+      const payer = pay({ replay: "safe" });
+      const { on, adopt } = await orphan(payer.tool, { dies: "prepared", options });
+      const { thread } = await adopt(payer.tool, { options }).result;
+      return { hooked, ran: payer.ran, record: on.rows.get(`${effect} prepared`), answer: thread.messages[2] };
+    };
+    expect(await story(() => ({ type: "replace_arguments", arguments: { eur: 3 } }))).toMatchObject({
+      hooked: 1,
+      ran: [{ eur: 3 }],
+      record: { type: "ready", arguments: { eur: 3 } },
+      answer: { content: "paid", ranArguments: { eur: 3 } },
+    });
+    expect(await story(() => null)).toMatchObject({ hooked: 1, ran: [{ eur: 5 }], answer: { ranArguments: null } });
+    expect(await story(() => ({ type: "skip", value: "free" }))).toMatchObject({
+      hooked: 1,
+      ran: [],
+      record: { type: "outcome", outcome: { type: "success", value: "free" }, content: "free" },
+      answer: { content: "free" },
+    });
+    expect(await story(() => ({ type: "deny", reason: "no" }))).toMatchObject({
+      hooked: 1,
+      ran: [],
+      record: { type: "failed", failure: { reason: "denied" } },
+      answer: { code: "denied" },
+    });
+    const thrown = await story(() => {
+      throw new Error("hook");
+    });
+    expect(thrown).toMatchObject({ hooked: 1, ran: [], answer: { code: "handler_raised" } });
+  });
+
+  test("arguments are checked again, by the schema there is now", async () => {
+    const gate = { replay: "safe", needsApproval: () => false } as const;
+    const { adopt } = await orphan(pay(gate).tool, { dies: "prepared" });
+    const strict = tool({
+      ...gate,
+      name: "pay",
+      description: "Pays.",
+      schema: z.object({ usd: z.number() }),
+      handler: () => 1,
+    });
+    expect((await adopt(strict).result).thread.messages[2]).toMatchObject({ code: "invalid_arguments" });
+  });
+
+  test("a record that cannot be read is as none: the gate is asked", async () => {
+    const gated = pay({ replay: "safe", needsApproval: () => true });
+    for (const record of [{ type: "ready" }, { type: "failed", failure: { type: "session_error", reason: "x" } }]) {
+      const on = disk({ [`${effect} prepared`]: record });
+      expect((await life(playing([paying()], [gated.tool]).engine, on).result).haltedReason).toBe("approval");
+    }
+  });
+});
+
+describe("H4: a tool that was running when its process died", () => {
+  test.each(["never", "ask"] as const)("Q3: %s: that it begins is on record before it does", async (replay) => {
+    const payer = pay({ replay });
+    const { on } = await orphan(payer.tool, { dies: "started" });
+    expect(payer.ran).toEqual([]);
+    expect(on.rows.get(`${effect} started`)).toEqual({ epoch: 1, policy: replay, name: "pay", arguments: { eur: 5 } });
+  });
+
+  test("no mark for one that may be run again, and none where nothing is stored", async () => {
+    const safe = await orphan(pay({ replay: "safe", handler: never }).tool);
+    const memory = await orphan(pay({ handler: never }).tool, { epoch: 0 });
+    expect([safe.before.written, memory.before.written]).toEqual([[], []]);
+  });
+
+  test("safe: it runs again, with the same key", async () => {
+    const { adopt } = await orphan(pay({ replay: "safe", handler: never }).tool);
+    const payer = pay({ replay: "safe" });
+    const second = adopt(payer.tool);
+    expect((await second.result).haltedReason).toBe("completed");
+    expect(payer.keys).toEqual([effect]);
+    expect(second.lines("tool_execution_started")).toEqual(["2.1 tool_execution_started c0 pay"]);
+  });
+
+  test("never: the model is told that nobody knows, and nothing of the program's own is asked", async () => {
+    const { adopt } = await orphan(pay({ handler: never }).tool);
+    const payer = pay();
+    const seen: string[] = [];
+    const hooks = {
+      beforeTool: () => {
+        seen.push("before");
+        return null;
+      },
+      afterTool: () => {
+        seen.push("after");
+        return null;
+      },
+    };
+    const second = adopt(payer.tool, {
+      options: {
+        hooks,
+        onToolError: "halt",
+        toolResultEncoder: (of) => (of.type === "error" ? `! ${of.failure.message}` : ""),
+      },
+    });
+    const result = await second.result;
+    expect(result.haltedReason).toBe("completed");
+    expect(result.thread.messages[2]).toMatchObject({
+      code: "outcome_unknown",
+      status: "failure",
+      ranArguments: null,
+      content: expect.stringMatching(/^! the process that ran pay died .* is not known: find out/),
+    });
+    expect(result.steps[0]?.toolResults).toHaveLength(1);
+    expect([payer.ran, seen]).toEqual([[], []]);
+    expect(second.lines("tool_execution_started")).toEqual([]);
+  });
+
+  test("ask: the call waits for somebody who can find out", async () => {
+    const { adopt } = await orphan(pay({ replay: "ask", handler: never }).tool);
+    const payer = pay({ replay: "ask" });
+    expect(await adopt(payer.tool).result).toMatchObject({
+      haltedReason: "outcome_unknown",
+      pendingToolCalls: [{ id: "c0", reason: "outcome_unknown", idempotencyKey: effect }],
+    });
+    expect(payer.ran).toEqual([]);
+  });
+
+  test("the policy it was begun with counts, whatever was deployed since; also when nobody can run it any more", async () => {
+    const begunAs = async (replay: "never" | "ask", now: Tool) => {
+      const { adopt } = await orphan(pay({ replay, handler: never }).tool);
+      const { haltedReason, thread } = await adopt(now).result;
+      return [haltedReason, thread.messages[2]?.role === "tool" ? thread.messages[2].code : null];
+    };
+    expect(await begunAs("never", pay({ replay: "safe" }).tool)).toEqual(["completed", "outcome_unknown"]);
+    expect(await begunAs("ask", pay({ replay: "never" }).tool)).toEqual(["outcome_unknown", null]);
+    expect(await begunAs("never", plain("pay"))).toEqual(["completed", "outcome_unknown"]);
+  });
+
+  const mark = { epoch: 1, policy: "never", name: "pay", arguments: { eur: 5 } };
+  test.each<[string, Json, number]>([
+    ["of other arguments does not count", { ...mark, arguments: { eur: 6 } }, 1],
+    ["of another tool does not count", { ...mark, name: "refund" }, 1],
+    ["of the same in another order does", { ...mark, arguments: { at: "noon", eur: 5 } }, 0],
+    ["that nobody can read does: something began", { policy: "whim" }, 0],
+  ])("a mark %s", async (_, started, times) => {
+    const payer = pay();
+    const args = times === 1 ? { eur: 5 } : { eur: 5, at: "noon" };
+    const of = playing([paying(args), says("ok")], [payer.tool]);
+    await life(of.engine, disk({ [`${effect} started`]: started }), { epoch: 2 }).result;
+    expect(payer.ran).toHaveLength(times);
+  });
+
+  test("arguments a hook changed are those that count", async () => {
+    const options = {
+      hooks: { beforeTool: () => ({ type: "replace_arguments", arguments: { eur: 3 } }) as const },
+    };
+    const { on, adopt } = await orphan(pay({ handler: never }).tool, { options });
+    expect(on.rows.get(`${effect} started`)).toMatchObject({ arguments: { eur: 3 } });
+    const payer = pay();
+    const result = await adopt(payer.tool, { options }).result;
+    expect(result.thread.messages[2]).toMatchObject({ code: "outcome_unknown", ranArguments: { eur: 3 } });
+    // A mark from before the hook was asked is about what would have run without it.
+    on.rows.set(`${effect} started`, { ...mark });
+    await adopt(payer.tool, { options }).result;
+    expect(payer.ran).toEqual([{ eur: 3 }]);
+  });
+
+  test("arguments somebody edited are those that count", async () => {
+    const approval = { type: "approve", arguments: { eur: 4 }, by: null } as const;
+    const thread = [user("hi"), assistant("", { toolCalls: [call] })];
+    const details = { answers: [callDecision(call, approval)] };
+    const gated = pay({ needsApproval: true });
+    const decided = (on: Disk) => life(playing([says("ok")], [gated.tool]).engine, on, { epoch: 2, thread, details });
+    const on = disk();
+    await decided(on).result;
+    // The gate has been passed: nobody was asked.
+    expect(Object.fromEntries(on.rows)).toEqual({
+      [`${effect} started`]: { ...mark, epoch: 2, arguments: { eur: 4 } },
+    });
+    const result = await decided(on).result;
+    expect(result.thread.messages.find(({ role }) => role === "tool")).toMatchObject({ code: "outcome_unknown" });
+    await decided(disk({ [`${effect} started`]: mark })).result;
+    expect(gated.ran).toEqual([{ eur: 4 }, { eur: 4 }]);
+  });
+
+  test("Q3: a mark comes with a place to run: calls in line have none", async () => {
+    const untilStopped = (_: JsonObject, { signal }: ToolContext) =>
+      new Promise((resolve) => signal.addEventListener("abort", resolve));
+    const on = disk();
+    const of = playing(
+      [[...paying(), { type: "tool_call", id: "c1", name: "pay", arguments: { eur: 6 } }]],
+      [pay({ handler: untilStopped }).tool],
+    );
+    const run = life(of.engine, on, { options: { maxConcurrency: 1 } });
+    await of.clock.advance(0);
+    expect(run.written).toEqual([`${effect} started`]);
+    run.cancel({ origin: "test", reason: "enough" });
+    expect((await run.result).haltedReason).toBe("cancelled");
+    await of.clock.advance(0);
+    expect(run.written).toEqual([`${effect} started`]);
+  });
+
+  test("Q3: a mark that was written with what ordered the call is as good", async () => {
+    const payer = pay();
+    const begun = startMark({ call, decision: null }, payer.tool, 1);
+    const on = disk({ [`${effect} started`]: begun });
+    const result = await life(playing([paying(), says("ok")], [payer.tool]).engine, on, { epoch: 2 }).result;
+    expect(result.thread.messages[2]).toMatchObject({ code: "outcome_unknown" });
+    expect(payer.ran).toEqual([]);
+    const alone = disk();
+    await life(playing([paying(), says("ok")], [payer.tool]).engine, alone).result;
+    expect(alone.rows.get(`${effect} started`)).toEqual(begun);
+  });
+
+  test("none is written that early where somebody is asked first, and where none is needed", () => {
+    const { tool: payer } = pay({ replay: "ask" });
+    const ordered = { call, decision: null };
+    const approved = { call, decision: { type: "approve", arguments: { eur: 4 }, by: null } } as const;
+    expect(startMark(ordered, payer, 3)).toEqual({ epoch: 3, policy: "ask", name: "pay", arguments: { eur: 5 } });
+    expect(startMark(approved, { ...payer, needsApproval: true }, 3)).toMatchObject({ arguments: { eur: 4 } });
+    for (const other of [{ replay: "safe" }, { needsApproval: true }, { manual: true }] as const) {
+      expect(startMark(ordered, { ...payer, ...other }, 3)).toBeNull();
+    }
+    const unreadable = { call: { ...call, arguments: null }, decision: null };
+    expect([startMark(unreadable, payer, 3), startMark(ordered, payer, 0)]).toEqual([null, null]);
+  });
+
+  test("what cannot be written down does not begin, and is nobody's outcome", async () => {
+    const broken = new Error("the disk is full");
+    const none = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
+    const run = (of: Engine) =>
+      startRun(
+        planRun(of, "hi", { requestId: "t" }, { verb: "chat" }),
+        () => ({
+          journal: new MemoryJournal(),
+          scope: { epoch: 1, find: () => null, record: () => Promise.reject(broken) },
+          accepted: true,
+          inbox: { claim: () => Promise.resolve(none) },
+          sink: { live: () => undefined, commit: () => "fresh" },
+        }),
+        () => () => Promise.reject(broken),
+      ).result;
+    const payer = pay();
+    const gated = pay({ replay: "safe", needsApproval: () => false });
+    await expect(run(playing([paying()], [payer.tool]).engine)).rejects.toBe(broken);
+    await expect(run(playing([paying()], [gated.tool]).engine)).rejects.toBe(broken);
+    await expect(run(playing([failing(1)]).engine)).rejects.toBe(broken);
+    expect([...payer.ran, ...gated.ran]).toEqual([]);
+  });
+});
+
+describe("[lash 72] a tool that is tried again", () => {
+  const retry = { type: "safe", maxAttempts: 3, baseDelayMs: 100, maxDelayMs: 1000 } as const;
+  const busy = (afterMs: number | null = null) => fail("busy", { retry: { type: "safe", afterMs } });
+  /** Fails so often, and then pays. */
+  const flaky = (failures: number, definition: Partial<ToolDefinition<JsonObject>> = {}) => {
+    let tries = 0;
+    return pay({
+      replay: "safe",
+      retry,
+      ...definition,
+      handler: () => {
+        tries += 1;
+        return tries > failures ? "paid" : busy();
+      },
+    });
+  };
+  const answerOf = ({ thread }: { readonly thread: { readonly messages: readonly unknown[] } }) => thread.messages[2];
+
+  test("each try and each wait is on record, told, and made with the same key", async () => {
+    const payer = flaky(2);
+    const on = disk();
+    const of = playing([paying(), says("ok")], [payer.tool]);
+    const run = life(of.engine, on);
+    await of.clock.advance(99);
+    expect(payer.ran).toHaveLength(1);
+    await of.clock.advance(201);
+    expect(answerOf(await run.result)).toMatchObject({ content: "paid", status: "success" });
+    expect(payer.keys).toEqual([effect, effect, effect]);
+    expect(run.lines("tool_execution_started", "retry_scheduled")).toEqual([
+      "1.1 tool_execution_started c0 pay",
+      "1.1 retry_scheduled 100 ms",
+      "1.2 tool_execution_started c0 pay",
+      "1.2 retry_scheduled 200 ms",
+      "1.3 tool_execution_started c0 pay",
+    ]);
+    expect(run.written.map((place) => place.split(" ")[1])).toEqual(["attempt/1", "delay/1", "attempt/2", "delay/2"]);
+    expect(on.rows.get(`${effect} attempt/1`)).toMatchObject({ failure: { message: "busy" }, usage: {} });
+    expect(on.rows.get(`${effect} delay/2`)).toEqual({ delayMs: 200, dueAt: 300 });
+  });
+
+  test("through the verbs, the same", async () => {
+    const of = playing([paying(), says("ok")], [flaky(1).tool]);
+    const lines: string[] = [];
+    const reading = (async () => {
+      for await (const event of stream(of.engine, "hi")) lines.push(line(event));
+    })();
+    await of.clock.advance(100);
+    await reading;
+    expect(lines).toContain("retry_scheduled 100 ms");
+    expect(lines).toContain("tool_result_encoded c0 paid");
+  });
+
+  test("waits as long as the failure asks, up to the cap, and as a thrown one says", async () => {
+    const waits = async (handler: () => unknown) => {
+      const of = playing([paying(), says("ok")], [pay({ retry: { ...retry, maxAttempts: 2 }, handler }).tool]);
+      const run = life(of.engine, disk());
+      await of.clock.advance(5000);
+      await run.result;
+      return run.lines("retry_scheduled");
+    };
+    expect(await waits(() => busy(700))).toEqual(["1.1 retry_scheduled 700 ms"]);
+    expect(await waits(() => busy(60_000))).toEqual(["1.1 retry_scheduled 1000 ms"]);
+    const thrown = new ToolError("handler_failed", { retry: { type: "safe", afterMs: null } });
+    expect(await waits(() => Promise.reject(thrown))).toEqual(["1.1 retry_scheduled 100 ms"]);
+  });
+
+  test("so often as it may, and then the failure says so", async () => {
+    const payer = flaky(9);
+    const of = playing([paying(), says("ok")], [payer.tool]);
+    const seen: Json[] = [];
+    const onToolError = (_: ToolCall, { retry: last }: { readonly retry: Json }) => {
+      seen.push(last);
+      return "halt" as const;
+    };
+    const run = life(of.engine, disk(), { options: { onToolError } });
+    await of.clock.advance(300);
+    expect((await run.result).haltedReason).toBe("tool_error");
+    expect(payer.ran).toHaveLength(3);
+    expect(seen).toEqual([{ type: "exhausted", attempts: 3 }]);
+  });
+
+  test("not unless both the tool and its failure allow it, and not when time was up", async () => {
+    const once = async (definition: Partial<ToolDefinition<JsonObject>>) => {
+      const payer = pay(definition);
+      const of = playing([paying(), says("ok")], [payer.tool]);
+      const run = life(of.engine, disk(), { epoch: 0 });
+      await of.clock.advance(60_000);
+      await run.result;
+      expect(run.written).toEqual([]);
+      return payer.ran.length;
+    };
+    expect(await once({ handler: () => busy() })).toBe(1);
+    expect(await once({ retry: { type: "never" }, handler: () => busy() })).toBe(1);
+    expect(await once({ retry, handler: () => fail("broken") })).toBe(1);
+    expect(await once({ retry, handler: () => Promise.reject(new Error("broken")) })).toBe(1);
+    expect(await once({ retry, handler: never })).toBe(1);
+  });
+
+  test("each try has the time limit to itself, and what a try says after its end is told no more", async () => {
+    let tries = 0;
+    let late: (value: Json) => void = () => undefined;
+    const slow = tool({
+      name: "pay",
+      description: "Pays.",
+      schema: { type: "object" },
+      retry,
+      timeoutMs: 80,
+      handler: async (_, { progress, signal }: ToolContext) => {
+        tries += 1;
+        const mine = tries;
+        late(`${mine} from before`);
+        late = progress;
+        progress(mine);
+        await of.clock.sleep(60, signal);
+        return mine < 3 ? busy() : "paid";
+      },
+    });
+    const of = playing([paying(), says("ok")], [slow]);
+    const run = life(of.engine, disk());
+    await of.clock.advance(1000);
+    expect(answerOf(await run.result)).toMatchObject({ content: "paid" });
+    expect(run.lines("tool_progress")).toEqual([
+      "1.1 tool_progress c0 1",
+      "1.2 tool_progress c0 2",
+      "1.3 tool_progress c0 3",
+    ]);
+  });
+
+  test("makes room for others while it waits", async () => {
+    const order: string[] = [];
+    const other = plain("other", () => void order.push("other"));
+    const payer = flaky(1, { name: "pay" });
+    const of = playing(
+      [[...paying(), { type: "tool_call", id: "c1", name: "other", arguments: {} }], says("ok")],
+      [payer.tool, other],
+    );
+    const run = life(of.engine, disk(), { options: { maxConcurrency: 1 } });
+    await of.clock.advance(99);
+    expect([payer.ran.length, order]).toEqual([1, ["other"]]);
+    await of.clock.advance(1);
+    expect((await run.result).haltedReason).toBe("completed");
+  });
+
+  test("goes on behind what is on record: not tried again, not told again, waited for as long as is left", async () => {
+    const child = engine({ adapter: fake({ script: says("inner"), usage: { inputTokens: 7 } }) });
+    const first = pay({
+      replay: "safe",
+      retry,
+      handler: async (_, { runChild }) => {
+        await runChild(child, "do it");
+        return busy();
+      },
+    });
+    const { on, adopt } = await orphan(first.tool, { dies: "delay/1" });
+    expect(on.rows.get(`${effect} attempt/1`)).toMatchObject({ usage: { inputTokens: 7 } });
+    const payer = flaky(0);
+    const second = adopt(payer.tool);
+    await second.clock.advance(99);
+    expect(payer.ran).toHaveLength(0);
+    await second.clock.advance(1);
+    const result = await second.result;
+    expect(answerOf(result)).toMatchObject({ content: "paid" });
+    expect(result.usage.inputTokens).toBe(7);
+    expect(payer.keys).toEqual([effect]);
+    expect(second.lines("retry_scheduled", "tool_execution_started")).toEqual(["2.2 tool_execution_started c0 pay"]);
+    expect(second.written).toEqual([]);
+  });
+
+  test("counts the tries on record, and a recorded failure is one again where it may not be tried any more", async () => {
+    const { adopt } = await orphan(flaky(1).tool, { dies: "attempt/1" });
+    const payer = flaky(9, { retry: { ...retry, type: "idempotent", maxAttempts: 2 } });
+    const seen: Json[] = [];
+    const onToolError = (_: ToolCall, { retry: last }: { readonly retry: Json }) => {
+      seen.push(last);
+      return { continue: null };
+    };
+    const second = adopt(payer.tool, { options: { onToolError } });
+    await second.clock.advance(100);
+    await second.result;
+    expect(payer.ran).toHaveLength(1);
+    expect(seen).toEqual([{ type: "exhausted", attempts: 2 }]);
+    const stubborn = flaky(0, { retry: { type: "never" } });
+    expect(answerOf(await adopt(stubborn.tool).result)).toMatchObject({ code: "handler_failed" });
+    expect(stubborn.ran).toEqual([]);
+  });
+
+  test("H4: one mark is for all tries: a crash during a later one leaves as much unknown", async () => {
+    let tries = 0;
+    const handler = () => {
+      tries += 1;
+      return tries === 1 ? busy() : never();
+    };
+    const { before, on, adopt } = await orphan(pay({ retry: { ...retry, baseDelayMs: 0 }, handler }).tool);
+    expect(tries).toBe(2);
+    expect(before.written).toEqual([`${effect} started`, `${effect} attempt/1`, `${effect} delay/1`]);
+    const payer = flaky(0);
+    expect(answerOf(await adopt(payer.tool).result)).toMatchObject({ code: "outcome_unknown" });
+    expect(payer.ran).toEqual([]);
+    on.rows.delete(`${effect} started`);
+    expect(answerOf(await adopt(payer.tool).result)).toMatchObject({ content: "paid" });
+  });
+
+  test("a cancel while it waits ends the wait", async () => {
+    const payer = flaky(1);
+    const of = playing([paying()], [payer.tool]);
+    const run = life(of.engine, disk());
+    await of.clock.advance(1);
+    run.cancel({ origin: "test", reason: "enough" });
+    expect((await run.result).haltedReason).toBe("cancelled");
+    await of.clock.advance(1000);
+    expect([payer.ran.length, of.clock.sleepers]).toEqual([1, 0]);
+  });
+
+  test.each<[string, string]>([
+    ["retry", '"always"'],
+    ["retry", '{"type":"often"}'],
+    ["retry.maxAttempts", '{"type":"safe","maxAttempts":0,"baseDelayMs":1,"maxDelayMs":1}'],
+    ["retry.maxAttempts", '{"type":"safe","maxAttempts":1.5,"baseDelayMs":1,"maxDelayMs":1}'],
+    ["retry.baseDelayMs", '{"type":"safe","maxAttempts":2,"baseDelayMs":-1,"maxDelayMs":1}'],
+    ["retry.maxDelayMs", '{"type":"idempotent","maxAttempts":2,"baseDelayMs":1,"maxDelayMs":null}'],
+    ["retry.maxDelayMs", '{"type":"idempotent","maxAttempts":2,"baseDelayMs":1}'],
+  ])("a policy that makes no sense is refused when the tool is made: %s", (path, given) => {
+    const odd: NonNullable<ToolDefinition["retry"]> = JSON.parse(given);
+    try {
+      pay({ retry: odd });
+      expect.unreachable();
+    } catch (error) {
+      expect(error).toBeInstanceOf(MisuseError);
+      expect(error).toMatchObject({ path: path.split(".") });
+    }
+  });
+});

@@ -1,0 +1,165 @@
+// What a turn keeps to its end, whatever is deployed meanwhile: all of its configuration that is data. Functions, and the adapter behind a name,
+// come from the engine of the process that drives it.
+
+import type { Budgets, EngineProtocol } from "../../engine/internal.ts";
+import type { ChatProtocolOptions, CodeProtocolOptions, TurnMachineConfig } from "../../kernel/internal.ts";
+import type { Environment, Json, JsonSchemaFormat, ValidationFailure } from "../../model/internal.ts";
+import type { Result } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
+
+import { chatProtocol, codeProtocol, turnConfig } from "../../kernel/internal.ts";
+import { validationFailure } from "../../model/internal.ts";
+import {
+  boolean,
+  emptyObject,
+  environmentShape,
+  failed,
+  fallback,
+  jsonObject,
+  nullable,
+  number,
+  object,
+  ok,
+  oneOf,
+  optional,
+  read,
+  required,
+  string,
+  variant,
+} from "../../model/parse/reading.ts";
+
+export type Pinned = {
+  /** Instructions, model, tools and settings a turn starts with. */
+  readonly environment: Environment;
+  readonly policy: PinnedPolicy;
+  readonly protocol: PinnedProtocol;
+  readonly limits: PinnedLimits;
+};
+
+/** How far it may go, and what happens to tools; `null`: without end, or as a function of the engine's says. */
+type PinnedLimits = {
+  readonly budgets: Budgets;
+  readonly toolTimeout: number | null;
+  readonly maxConcurrency: number | null;
+  readonly maxToolResultLength: number;
+  readonly onToolError: "continue" | "halt" | null;
+};
+
+type PinnedPolicy = {
+  readonly syncEnvironment: boolean;
+  readonly maxTurns: number | null;
+  readonly maxContextTokens: number | null;
+  readonly turnLimitFinalMessage: string | null;
+  readonly structuredFinalize: { readonly format: JsonSchemaFormat; readonly nudge: string } | null;
+};
+
+export type PinnedProtocol =
+  | ({ readonly type: "chat" } & ChatProtocolOptions)
+  | ({ readonly type: "code" } & Omit<CodeProtocolOptions, "aliases">);
+
+/** The configuration of a turn that is pinned to this. */
+export function configOf({ environment, policy, protocol }: Pinned, sessionId: string): TurnMachineConfig {
+  const { instructions, model, tools, providerTools, params } = environment;
+  return turnConfig({
+    ...policy,
+    sessionId,
+    model,
+    systemPrompt: instructions ?? "",
+    toolSpecs: tools,
+    providerTools,
+    generation: params,
+    protocolDriver: protocol.type === "code" ? codeProtocol(protocol) : chatProtocol(protocol),
+  });
+}
+
+/** How an engine's protocol reads replies, for a run with these settings. */
+export function pinnedProtocol(
+  protocol: EngineProtocol,
+  { mode, onUnknownTool, stopAfter }: Omit<ChatProtocolOptions, "onEmptyReply">,
+  onEmptyReply: "complete" | "error" | undefined,
+): PinnedProtocol {
+  if (protocol.type === "chat") {
+    return { type: "chat", mode, onUnknownTool, stopAfter, onEmptyReply: onEmptyReply ?? "complete" };
+  }
+  return {
+    type: "code",
+    language: protocol.executor.language,
+    requireFinish: protocol.requireFinish ?? protocol.finish !== undefined,
+    stopAfter,
+    onEmptyReply: onEmptyReply ?? "error",
+  };
+}
+
+const stopAfter = fallback(nullable(oneOf(["step", "reply"] as const)), null);
+const onEmptyReply = oneOf(["complete", "error"] as const);
+
+const protocolShape: Shape<PinnedProtocol> = variant<PinnedProtocol, "type">("type", {
+  chat: object<Extract<PinnedProtocol, { type: "chat" }>>({
+    type: required(oneOf(["chat"])),
+    mode: fallback(oneOf(["auto", "manual"] as const), "auto"),
+    onUnknownTool: fallback(oneOf(["error", "answer"] as const), "error"),
+    stopAfter,
+    onEmptyReply: fallback(onEmptyReply, "complete"),
+  }),
+  code: object<Extract<PinnedProtocol, { type: "code" }>>({
+    type: required(oneOf(["code"])),
+    language: required(string),
+    requireFinish: fallback(boolean, false),
+    stopAfter,
+    onEmptyReply: fallback(onEmptyReply, "error"),
+  }),
+});
+
+const formatShape: Shape<JsonSchemaFormat> = object<JsonSchemaFormat>({
+  type: required(oneOf(["json_schema"])),
+  name: required(string),
+  schema: fallback(jsonObject, emptyObject),
+  strict: fallback(boolean, true),
+});
+
+const pinnedShape: Shape<Pinned> = object<Pinned>({
+  environment: required(environmentShape),
+  policy: required(
+    object<PinnedPolicy>({
+      syncEnvironment: fallback(boolean, false),
+      maxTurns: fallback(nullable(number), null),
+      maxContextTokens: fallback(nullable(number), null),
+      turnLimitFinalMessage: fallback(nullable(string), null),
+      structuredFinalize: fallback(
+        nullable(
+          object<NonNullable<PinnedPolicy["structuredFinalize"]>>({
+            format: required(formatShape),
+            nudge: required(string),
+          }),
+        ),
+        null,
+      ),
+    }),
+  ),
+  protocol: required(protocolShape),
+  limits: required(
+    object<PinnedLimits>({
+      budgets: fallback(
+        object<Budgets>({
+          steps: optional(number),
+          tokens: optional(number),
+          cost: optional(number),
+          timeMs: optional(number),
+          noProgress: optional(number),
+        }),
+        {},
+      ),
+      toolTimeout: fallback(nullable(number), null),
+      maxConcurrency: fallback(nullable(number), null),
+      maxToolResultLength: required(number),
+      onToolError: fallback(nullable(oneOf(["continue", "halt"] as const)), null),
+    }),
+  ),
+});
+
+/** Reads what a turn was pinned to. */
+export function readPinned(stored: Json): Result<Pinned, ValidationFailure> {
+  const found = read(pinnedShape, stored);
+  if ("value" in found) return ok(found.value);
+  return failed(validationFailure("invalid_data", { issues: found.issues, metadata: { type: "pinned" } }));
+}

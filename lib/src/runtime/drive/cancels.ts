@@ -1,0 +1,69 @@
+// Cancels may come from any process: the storage says when there may be one. It is asked once for all turns that are driven here, however many they
+// are, and not too often.
+
+import type { Clock } from "../../engine/internal.ts";
+import type { HostStorage, Key, Row } from "../rows/storage.ts";
+
+import { readOne } from "../context.ts";
+import { Ring } from "../ring.ts";
+
+/** How often, at most, the storage is asked whether somebody wants a turn to stop. */
+const lookMs = 100;
+
+export class CancelWatch {
+  readonly #store: HostStorage;
+  readonly #clock: Clock;
+  /** What to do about a turn, by its key. */
+  readonly #turns = new Map<string, (row: Row) => void>();
+  #watching: AbortController | null = null;
+
+  constructor(store: HostStorage, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** Calls back, once, when somebody wants that turn to stop. Returns what ends it. */
+  watch(turn: Key, take: (row: Row) => void): () => void {
+    const name = JSON.stringify(turn);
+    this.#turns.set(name, take);
+    if (this.#watching === null) {
+      this.#watching = new AbortController();
+      this.#watch(this.#watching.signal).catch(() => undefined);
+    }
+    // One may have come between the reading of the turn and now.
+    readOne(this.#store, { table: "cancels", prefix: turn }).then(
+      (row) => row !== null && this.#take(name, row),
+      () => undefined,
+    );
+    return () => {
+      if (this.#turns.get(name) === take) this.#turns.delete(name);
+      if (this.#turns.size > 0) return;
+      this.#watching?.abort();
+      this.#watching = null;
+    };
+  }
+
+  #take(name: string, row: Row): void {
+    const take = this.#turns.get(name);
+    this.#turns.delete(name);
+    take?.(row);
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const ring = new Ring(this.#store);
+    signal.addEventListener("abort", ring.ring);
+    try {
+      for (;;) {
+        await ring.rung();
+        ring.clear();
+        if (signal.aborted) return;
+        const [rows = []] = await this.#store.read([{ table: "cancels", prefix: [] }]).catch(() => []);
+        for (const row of rows) this.#take(JSON.stringify(row.key), row);
+        await this.#clock.sleep(lookMs, signal).catch(() => undefined);
+      }
+    } finally {
+      ring.stop();
+      signal.removeEventListener("abort", ring.ring);
+    }
+  }
+}

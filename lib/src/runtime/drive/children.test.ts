@@ -1,0 +1,268 @@
+// Q10: turns inside tools.
+
+import type { FakeOptions } from "../../adapters/index.ts";
+import type { Runtime } from "../index.ts";
+
+import { describe, expect, test } from "vitest";
+
+import { fake } from "../../adapters/index.ts";
+import { agentTool, askUser, engine, tool } from "../../engine/index.ts";
+import { memoryStorage } from "../../host/memory/index.ts";
+import { runtime } from "../index.ts";
+
+const call = (name: string, args: { readonly [key: string]: string } = {}) =>
+  ({ type: "tool_call", name, arguments: args }) as const;
+const says = (text: string) => ({ type: "text", text }) as const;
+
+/** A session whose one tool asks an agent of its own. */
+function office(inner: NonNullable<FakeOptions["scripts"]>, tools: readonly ReturnType<typeof tool>[]) {
+  const clerk = fake({ scripts: inner, usage: { inputTokens: 10, outputTokens: 1 } });
+  const desk = engine({ adapter: clerk, model: "fake:clerk", tools });
+  const began: string[] = [];
+  const delegate = tool({
+    name: "delegate",
+    description: "Lets a clerk do it.",
+    schema: { type: "object" },
+    replay: "safe",
+    handler: async (_, { runChild, idempotencyKey }) => {
+      began.push(idempotencyKey);
+      const { finalResponse } = await runChild(desk, "do it");
+      return finalResponse?.outputText ?? "";
+    },
+  });
+  const boss = fake({
+    scripts: [[call("delegate")], [says("settled")]],
+    usage: { inputTokens: 100, outputTokens: 10 },
+  });
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: boss, model: "fake:boss", tools: [delegate] }) },
+    live: false,
+  });
+  return { sessions, clerk, boss, began };
+}
+
+const ask = tool({
+  name: "ask",
+  description: "Asks.",
+  schema: { type: "object" },
+  handler: () => askUser("Which one?"),
+});
+const askForResult = tool({
+  name: "ask",
+  description: "Asks.",
+  schema: { type: "object" },
+  handler: () => askUser("Which one?", { answerAs: "tool_result" }),
+});
+const paid: string[] = [];
+const pay = tool({
+  name: "pay",
+  description: "Pays.",
+  schema: { type: "object" },
+  needsApproval: true,
+  handler: (_, { idempotencyKey }) => {
+    paid.push(idempotencyKey);
+    return "paid";
+  },
+});
+const lift = tool({ name: "lift", description: "Lifts.", schema: { type: "object" }, manual: true });
+
+async function begun(sessions: Runtime) {
+  return (await sessions.start("go", { id: "s" })).result;
+}
+
+describe("Q10 a turn inside a tool that has to wait makes the call of the tool wait", () => {
+  test.each([
+    ["as a user's message", ask],
+    ["as the tool's result", askForResult],
+  ])("for the answer to its question, %s", async (_, tools) => {
+    const { sessions, clerk, began } = office([[call("ask")], [says("the red one it is")]], [tools]);
+    const asked = await begun(sessions);
+    expect(asked).toMatchObject({
+      haltedReason: "ask_user",
+      session: { status: "awaiting_user", pendingQuestion: "Which one?" },
+    });
+    expect(asked.session.pendingToolCalls).toMatchObject([{ name: "delegate", reason: "question", path: ["call_0"] }]);
+    const end = await (await sessions.reply("s", "the red one")).result;
+    expect(end).toMatchObject({ text: "settled", session: { status: "completed", pendingToolCalls: [] } });
+    const view = await sessions.get("s");
+    expect(view?.session.thread.messages.find(({ role }) => role === "tool")?.content).toBe("the red one it is");
+    // The handler ran again from its top, under the same key; the turn inside went on where it was.
+    expect(began).toEqual([began[0], began[0]]);
+    expect(clerk.calls).toHaveLength(2);
+    const heard = JSON.stringify(clerk.calls[1]?.request.messages);
+    expect(heard).toContain("the red one");
+  });
+
+  test("for consent, which reaches the call inside", async () => {
+    paid.length = 0;
+    const { sessions, clerk } = office([[call("pay")], [says("all paid")]], [pay]);
+    const waits = await begun(sessions);
+    expect(waits.session).toMatchObject({
+      status: "awaiting_tools",
+      pendingToolCalls: [
+        { name: "delegate", reason: "approval", path: ["call_0"], opts: { inner: { name: "pay", arguments: {} } } },
+      ],
+    });
+    expect(paid).toEqual([]);
+    const id = waits.session.pendingToolCalls[0]?.id ?? "";
+    const end = await (await sessions.decide("s", id, { type: "approve", by: "Ada" })).result;
+    expect(end.text).toBe("settled");
+    expect(paid).toHaveLength(1);
+    expect(clerk.calls).toHaveLength(2);
+  });
+
+  test("a refusal reaches the model inside", async () => {
+    const { sessions, clerk } = office([[call("pay")], [says("never mind")]], [pay]);
+    const waits = await begun(sessions);
+    const id = waits.session.pendingToolCalls[0]?.id ?? "";
+    await (
+      await sessions.decide("s", id, { type: "deny", reason: "too dear" })
+    ).result;
+    expect(JSON.stringify(clerk.calls[1]?.request.messages)).toContain("too dear");
+  });
+
+  test("for results, one after the other, each asked for once it is its turn", async () => {
+    const { sessions, clerk } = office([[call("lift"), call("pay")], [says("lifted and paid")]], [lift, pay]);
+    const first = await begun(sessions);
+    expect(first.session.pendingToolCalls).toMatchObject([{ reason: "approval", path: ["call_1"] }]);
+    const id = first.session.pendingToolCalls[0]?.id ?? "";
+    const second = await (await sessions.decide("s", id, { type: "approve" })).result;
+    expect(second.session.pendingToolCalls).toMatchObject([{ reason: "manual", path: ["call_0"] }]);
+    const end = await (await sessions.submitToolResults("s", [[id, "up"]])).result;
+    expect(end.text).toBe("settled");
+    expect(clerk.calls).toHaveLength(2);
+  });
+
+  test("what it costs is counted once, in the turn that paid for it", async () => {
+    const { sessions } = office([[call("ask")], [says("done")]], [ask]);
+    const asked = await begun(sessions);
+    expect(asked.usage.inputTokens).toBe(110);
+    const end = await (await sessions.reply("s", "that one")).result;
+    expect(end.usage.inputTokens).toBe(110);
+    expect((await sessions.get("s"))?.session.usage.inputTokens).toBe(220);
+    expect((await sessions.usage("s")).total.inputTokens).toBe(220);
+  });
+
+  test("also two turns deep", async () => {
+    const middle = tool({
+      name: "middle",
+      description: "Hands on.",
+      schema: { type: "object" },
+      replay: "safe",
+      handler: async (_, { runChild }) => {
+        const inner = engine({ adapter: innermost, model: "fake:inner", tools: [ask] });
+        return (await runChild(inner, "ask them")).finalResponse?.outputText ?? "";
+      },
+    });
+    const innermost = fake({ scripts: [[call("ask")], [says("blue")]] });
+    const { sessions } = office([[call("middle")], [says("it is blue")]], [middle]);
+    const asked = await begun(sessions);
+    expect(asked.session.pendingToolCalls).toMatchObject([{ reason: "question", path: ["call_0", "call_0"] }]);
+    const end = await (await sessions.reply("s", "blue, please")).result;
+    expect(end.text).toBe("settled");
+    expect(innermost.calls).toHaveLength(2);
+    expect(JSON.stringify(innermost.calls[1]?.request.messages)).toContain("blue, please");
+  });
+});
+
+test("Q10 an agent as a tool may be run again, and its failure is the tool's", async () => {
+  const broken = fake({ script: [{ type: "error", reason: "provider_unavailable" }] });
+  const helper = agentTool({
+    name: "helper",
+    description: "Helps.",
+    engine: engine({ adapter: broken, retry: false }),
+  });
+  expect(helper).toMatchObject({ replay: "safe", schema: { required: ["task"] } });
+  const boss = fake({ scripts: [[call("helper", { task: "help" })], [says("alone, then")]] });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: boss, tools: [helper] }) } });
+  const end = await begun(sessions);
+  expect(end.text).toBe("alone, then");
+  expect((await sessions.get("s"))?.session.thread.messages[2]).toMatchObject({ role: "tool", code: "handler_failed" });
+});
+
+describe("Q10 what is said is for one wait of one turn", () => {
+  const wants = (to: string) => fake({ scripts: [[{ ...call("pay"), arguments: { to } }], [says(`${to} has it`)]] });
+  const spent: unknown[] = [];
+  const spend = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: (to) => {
+      spent.push(to);
+      return "paid";
+    },
+  });
+
+  /** A tool that runs two agents, one after the other or side by side; both want to pay. */
+  function pair(sideBySide: boolean, definition: { readonly needsApproval?: boolean } = {}) {
+    spent.length = 0;
+    const ran: unknown[] = [];
+    const [ann, bob] = [wants("ann"), wants("bob")].map((adapter) => engine({ adapter, tools: [spend] }));
+    const both = tool({
+      name: "both",
+      description: "Asks two.",
+      schema: { type: "object" },
+      replay: "safe",
+      ...definition,
+      handler: async (args, { runChild }) => {
+        ran.push(args);
+        if (ann === undefined || bob === undefined) throw new Error("two, not fewer");
+        if (sideBySide) return (await Promise.all([runChild(ann, "go"), runChild(bob, "go")])).map(textOf);
+        return [await runChild(ann, "go"), await runChild(bob, "go")].map(textOf);
+      },
+    });
+    const boss = fake({ scripts: [[{ ...call("both"), arguments: { n: 5000 } }], [says("settled")]] });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: boss, tools: [both] }) } });
+    return { sessions, ran };
+  }
+
+  const textOf = ({ finalResponse }: { readonly finalResponse: { readonly outputText: string | null } | null }) =>
+    finalResponse?.outputText ?? "";
+
+  test.each([
+    ["one after the other", false],
+    ["side by side", true],
+  ])("two turns in one call, %s: each is consented to by itself", async (_, sideBySide) => {
+    const { sessions } = pair(sideBySide);
+    const first = await begun(sessions);
+    const id = first.session.pendingToolCalls[0]?.id ?? "";
+    expect(first.session.pendingToolCalls).toMatchObject([{ opts: { inner: { arguments: { to: "ann" } } } }]);
+    const second = await (await sessions.decide("s", id, { type: "approve" })).result;
+    expect(spent).toEqual([{ to: "ann" }]);
+    expect(second.session.pendingToolCalls).toMatchObject([{ opts: { inner: { arguments: { to: "bob" } } } }]);
+    const end = await (await sessions.decide("s", id, { type: "approve" })).result;
+    expect(end.text).toBe("settled");
+    expect(spent).toEqual([{ to: "ann" }, { to: "bob" }]);
+    expect((await sessions.get("s"))?.session.thread.messages[2]?.content).toBe('["ann has it","bob has it"]');
+  });
+
+  test("a fork asks again: nothing that was said in one is heard in the other", async () => {
+    const { sessions } = pair(false);
+    await begun(sessions);
+    const fork = await sessions.fork("s");
+    const [waits] = (await sessions.get(fork))?.session.pendingToolCalls ?? [];
+    await (
+      await sessions.decide(fork, waits?.id ?? "", { type: "approve" })
+    ).result;
+    expect(spent).toEqual([]);
+  });
+
+  test("what the tool ran with after somebody edited it stays, however often it is run again", async () => {
+    const { sessions, ran } = pair(false, { needsApproval: true });
+    const first = await begun(sessions);
+    const id = first.session.pendingToolCalls[0]?.id ?? "";
+    const inner = await (await sessions.decide("s", id, { type: "approve", arguments: { n: 5 } })).result;
+    expect(inner.session.pendingToolCalls).toMatchObject([{ path: ["call_0"] }]);
+    const edited = sessions.decide("s", id, { type: "approve", arguments: { to: "eve" } });
+    await expect(edited).rejects.toThrow(/cannot be edited/);
+    await (
+      await sessions.decide("s", id, { type: "approve" })
+    ).result;
+    await (
+      await sessions.decide("s", id, { type: "approve" })
+    ).result;
+    expect(ran).toEqual([{ n: 5 }, { n: 5 }, { n: 5 }]);
+  });
+});

@@ -1,8 +1,0 @@
-// What a turn came to, without what it added: that is in the store.
-
-import type { ChatResult } from "../model/index.ts";
-import type { TurnSummary } from "./stored.ts";
-
-export function summaryOf({ haltedReason, outcome, finalResponse, steps, usage, metadata }: ChatResult): TurnSummary {
-  return { haltedReason, outcome, finalResponse, steps: steps.length, usage, metadata: { ...metadata } };
-}

@@ -1,0 +1,222 @@
+// A turn as one JSON value, and its replay: offline, with nothing performed, stopping at the first difference. For looking at what happened, and
+// for tests that pin what a prompt, a tool or a protocol came to.
+
+import type { Adapter, Engine } from "../../engine/internal.ts";
+import type { ChatResult, Json, JsonObject, Message, TurnEvent } from "../../model/internal.ts";
+import type { Committed, Pinned, Ports } from "../../run/internal.ts";
+import type { JournalRow, TurnStart, TurnSummary } from "../rows/stored.ts";
+import type { Desk } from "./desk.ts";
+
+import { engine as newEngine } from "../../engine/internal.ts";
+import { MisuseError, orThrow, RuntimeError, storedVersion } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
+import { planRun, readPinned, startRun } from "../../run/internal.ts";
+import { memoryScope } from "../../run/ports/ports.ts";
+import { keyOf, readMessages, readOne } from "../context.ts";
+import { divergentPaths, diverged } from "../drive/divergence.ts";
+import { countingRows, DurableJournal } from "../drive/journal.ts";
+import { readPart, readValue } from "../rows/stored.ts";
+import { summaryOf } from "../rows/summary.ts";
+import { find } from "./desk.ts";
+import { runOptions } from "./durable-options.ts";
+
+/** A turn that was written out. Plain JSON: keep it in a file. */
+export type TurnRecord = {
+  readonly everturn: "turn_record";
+  readonly version: number;
+  readonly data: {
+    readonly sessionId: string;
+    readonly turnId: string;
+    /** What had been said before. */
+    readonly history: readonly Message[];
+    readonly start: TurnStart;
+    readonly pinned: Pinned;
+    readonly context: JsonObject;
+    readonly rows: readonly JournalRow[];
+    /** What it came to; `null` while it is open. */
+    readonly end: TurnSummary | null;
+  };
+};
+
+/** Writes a turn out: one that has ended, or one that is open, as far as it got. */
+export async function exportTurn(desk: Desk, id: string, turnId?: string): Promise<TurnRecord> {
+  const { key, head } = await find(desk, id);
+  const turn = turnId ?? head.turn ?? head.lastTurn;
+  const { store, journal } = desk.context.host;
+  const at = [...keyOf(key), turn ?? ""];
+  const [starts = [], turns = []] = await store.read([
+    { table: "starts", prefix: at },
+    { table: "turns", prefix: at },
+  ]);
+  const [startRow, turnRow] = [starts[0], turns[0]];
+  if (turn === null || startRow === undefined || turnRow === undefined) {
+    throw new RuntimeError("not_found", {
+      message: `session ${JSON.stringify(id)} has no turn ${JSON.stringify(turn)}`,
+    });
+  }
+  const start = readValue("starts", startRow);
+  const contents = await readOne(store, { table: "contents", prefix: [key.tenant, start.pinned] });
+  const [rows = []] = await journal.read([{ table: "journal", prefix: at }]);
+  if (contents === null) {
+    throw new RuntimeError("corrupt_row", { message: `what the turn ${turn} was pinned to is not there` });
+  }
+  return {
+    everturn: "turn_record",
+    version: storedVersion,
+    data: {
+      sessionId: id,
+      turnId: turn,
+      history: await readMessages(store, key, { before: start.base }),
+      start,
+      pinned: orThrow(readPinned(readValue("contents", contents))),
+      context: head.session.context,
+      rows: rows.map((row) => readValue("journal", row)),
+      end: readValue("turns", turnRow).end,
+    },
+  };
+}
+
+/** What a replay came to. */
+export type ReplayedTurn = {
+  readonly result: ChatResult;
+  /** Everything that was told for the record. */
+  readonly events: readonly TurnEvent[];
+};
+
+export type ReplayOptions = {
+  /**
+   * The engine as it is now: what it would begin the turn with is compared with what the turn was pinned to. Without one, the turn is replayed as
+   * it was pinned.
+   */
+  readonly engine?: Engine;
+};
+
+/**
+ * Runs a turn again from its record, offline: no model is called and no tool is run. Rejects with a `RuntimeError`: `diverged`, with the paths of the
+ * first difference, or `replay_missing`, where the record is of a turn that had not ended.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake } from "everturn";
+ * import { memoryStorage } from "everturn/host/memory";
+ * import { replayTurn, runtime } from "everturn/runtime";
+ *
+ * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
+ * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+ * const turn = await sessions.start("hi", { id: "s1" });
+ * await turn.result;
+ * const record = await sessions.export("s1");
+ * (await replayTurn(record)).result.haltedReason; // => "completed"
+ * ```
+ */
+export async function replayTurn(record: TurnRecord | string, { engine }: ReplayOptions = {}): Promise<ReplayedTurn> {
+  const { sessionId, turnId, history, start, pinned, context, rows, end } = readRecord(record).data;
+  const thread = { messages: history, metadata: {} };
+  const given = { ...runOptions(start.options), context };
+  const details = {
+    verb: start.verb,
+    answers: start.answers,
+    cell: start.cell,
+    messages: start.messages,
+    turnCauses: start.turnCauses,
+    turnId,
+    spentBefore: start.spentBefore,
+    session: { sessionId },
+  };
+  if (engine !== undefined) {
+    const now = planRun(engine, thread, given, details).pinned;
+    const paths = divergentPaths(asJson(pinned), asJson(now));
+    if (paths.length > 0) throw diverged(0, `the start of ${turnId}`, paths);
+  }
+  const plan = planRun(engine ?? offline, thread, given, { ...details, pinned });
+  const events: TurnEvent[] = [];
+  const journal = new DurableJournal(countingRows(rows), { strict: true });
+  const ports: Ports = {
+    journal,
+    scope: memoryScope,
+    accepted: true,
+    inbox: { claim: () => Promise.reject(new Error("nothing is claimed in a replay")) },
+    sink: {
+      live: () => undefined,
+      commit: (_, entries): Committed => {
+        events.push(...entries);
+        return "replayed";
+      },
+    },
+  };
+  const { chat } = await startRun(plan, () => ports, noChildren).result;
+  if (end !== null) {
+    const paths = divergentPaths(asJson(end), asJson(summaryOf(chat)));
+    if (paths.length > 0) throw diverged(rows.length, `the end of ${turnId}`, paths);
+  }
+  return { result: chat, events };
+}
+
+/** Reads a record, as a value or as the text of a file. */
+function readRecord(given: TurnRecord | string): TurnRecord {
+  const value: unknown = typeof given === "string" ? parsed(given) : given;
+  if (!isPlainObject(value) || value["everturn"] !== "turn_record" || !isPlainObject(value["data"])) {
+    throw new MisuseError("invalid_argument", "replayTurn: this is no record of a turn; export(id) gives one");
+  }
+  const { version, data } = value;
+  if (typeof version !== "number" || version > storedVersion) {
+    throw new RuntimeError("newer_schema", {
+      message: `the record was written by a newer release (version ${String(version)}; this one reads up to ${storedVersion})`,
+    });
+  }
+  const { sessionId, turnId, history, start, pinned, context, rows, end } = data;
+  const head = orThrow(
+    readPart("turns", { status: "ended", committed: 0, published: 0, sequence: 0, end: end ?? null }),
+  );
+  const session = isPlainObject(context) ? orThrow(readPart("contents", context)) : {};
+  return {
+    everturn: "turn_record",
+    version,
+    data: {
+      sessionId: String(sessionId),
+      turnId: String(turnId),
+      history: list(history).map((message) => orThrow(readPart("entries", message))),
+      start: orThrow(readPart("starts", start)),
+      pinned: orThrow(readPinned(orThrow(readPart("contents", pinned)))),
+      context: isMap(session) ? session : {},
+      rows: list(rows).map((row) => orThrow(readPart("journal", row))),
+      end: head.end,
+    },
+  };
+}
+
+function list(items: unknown): readonly unknown[] {
+  return Array.isArray(items) ? items : [];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new MisuseError("invalid_argument", "replayTurn: this is not JSON", { cause });
+  }
+}
+
+function isMap(value: Json): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The value as JSON has it: without what is not there. */
+function asJson(value: Pinned | TurnSummary): Json {
+  const plain: Json = JSON.parse(JSON.stringify(value));
+  return plain;
+}
+
+function noChildren(): () => Promise<never> {
+  return () => Promise.reject(new Error("nothing is run in a replay"));
+}
+
+const silent: Adapter = {
+  provider: "none",
+  stream: () => {
+    throw new Error("no model is called in a replay");
+  },
+};
+
+/** For turns that are replayed as they were pinned. */
+const offline = newEngine({ adapter: silent });

@@ -1,0 +1,590 @@
+import type { Frame, WireContext } from "../codec.ts";
+import type { Json, Message, ModelEvent, ModelRequest, ProviderRoute } from "everturn/model";
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { Collector } from "everturn/kernel";
+import { assistant, imagePart, isEvent, messageText, parse, request, toolResult, toolSpec, user } from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { noQuirks } from "../codec.ts";
+import { frameReader } from "../sse.ts";
+import { anthropicMessages } from "./codec.ts";
+
+const route: ProviderRoute = {
+  provider: "anthropic",
+  endpoint: "https://api.anthropic.com/v1",
+  model: "claude-sonnet-4-5",
+};
+const context: WireContext = { route, rawChunks: false, quirks: noQuirks };
+
+const root = join(import.meta.dirname, "../../../../fixtures/wire/anthropic-messages");
+const recorded = join(process.env["EVERTURN_RECORDED"] ?? "/nowhere", "anthropic-messages");
+
+function read(folder: string, name: string, file: string): string | null {
+  const path = join(folder, name, file);
+  return existsSync(path) ? readFileSync(path, "utf8") : null;
+}
+
+function json(text: string): Json {
+  const value: Json = JSON.parse(text);
+  return value;
+}
+
+function requestFrom(text: string): ModelRequest {
+  const parsed = parse("request", json(text));
+  if (!parsed.ok) throw new Error(JSON.stringify(parsed.failure));
+  return parsed.value;
+}
+
+/** The cases with their files; `null` for those a case does not have. `left.json` is what was left out, when anything was. */
+const cases = readdirSync(root).map((name) => ({
+  name,
+  request: read(root, name, "request.json"),
+  body: read(root, name, "body.json"),
+  left: read(root, name, "left.json"),
+  stream: read(root, name, "stream.txt"),
+  reply: read(root, name, "reply.json"),
+  events: read(root, name, "events.json"),
+}));
+
+function decode(pieces: readonly string[], given: WireContext = context): readonly ModelEvent[] {
+  const reader = frameReader();
+  const decoder = anthropicMessages.decoder(given);
+  const events = pieces.flatMap((piece) => decoder.push(reader.push(piece)));
+  return [...events, ...decoder.push(reader.end()), ...decoder.end()];
+}
+
+function folded(events: readonly ModelEvent[]) {
+  const collector = new Collector();
+  for (const event of events) collector.add(event);
+  return collector.reply();
+}
+
+function terminals(events: readonly ModelEvent[]): number {
+  return events.filter(({ type }) => type === "message_completed" || type === "error").length;
+}
+
+describe("[allm 110] [allm 111] requests", () => {
+  for (const { name, request: given, body, left } of cases) {
+    if (given === null || body === null) continue;
+    test(name, () => {
+      const encoded = anthropicMessages.encode(requestFrom(given), context);
+      expect(encoded).toEqual({
+        path: "/messages",
+        headers: { "anthropic-version": "2023-06-01" },
+        body: json(body),
+        left: left === null ? [] : json(left),
+      });
+    });
+  }
+
+  const tools = [toolSpec({ name: "weather", description: "", schema: { type: "object" } })];
+  const body = (rest: Parameters<typeof request>[1], given = context) =>
+    anthropicMessages.encode(request([user("hi")], rest), given);
+
+  test("thinking gives way to a tool that was demanded", () => {
+    const reasoning = { effort: "high", budgetTokens: 2000, summary: null };
+    const encoded = body({ tools, toolChoice: "required", reasoning, temperature: 0 });
+    expect(encoded.body).toMatchObject({
+      tool_choice: { type: "any" },
+      output_config: { effort: "high" },
+      temperature: 0,
+    });
+    expect(encoded.body["thinking"]).toBeUndefined();
+    expect(encoded.body["max_tokens"]).toBe(4096);
+    expect(encoded.left).toEqual([{ path: "reasoning", reason: "unsupported" }]);
+  });
+
+  test("levels of effort", () => {
+    const none = { effort: null, budgetTokens: null, summary: null };
+    const adaptive = body({ reasoning: { ...none, effort: "max" } }).body;
+    expect(adaptive).toMatchObject({ thinking: { type: "adaptive" }, output_config: { effort: "max" } });
+    const off = body({ reasoning: { ...none, effort: "none" }, temperature: 0.3 }).body;
+    expect(off).toMatchObject({ thinking: { type: "disabled" }, temperature: 0.3 });
+    expect(off["output_config"]).toBeUndefined();
+    const shown = body({ reasoning: { ...none, summary: "auto" } }).body;
+    expect(shown["thinking"]).toEqual({ type: "adaptive", display: "summarized" });
+    const verbatim = body({ reasoning: { ...none, effort: "low" }, options: { thinking: { type: "enabled" } } }).body;
+    expect(verbatim["thinking"]).toEqual({ type: "enabled" });
+  });
+
+  test("which tools may be used", () => {
+    expect(body({ tools, toolChoice: "none" }).body["tool_choice"]).toEqual({ type: "none" });
+    expect(body({ tools, toolChoice: "auto" }).body["tool_choice"]).toBeUndefined();
+    expect(body({ tools, parallelToolCalls: false }).body["tool_choice"]).toEqual({
+      type: "auto",
+      disable_parallel_tool_use: true,
+    });
+    expect(body({ toolChoice: "none" }).body["tool_choice"]).toBeUndefined();
+    expect(body({ toolChoice: "required" }).left).toEqual([{ path: "toolChoice", reason: "unsupported" }]);
+  });
+
+  test("what a compatible server does not take", () => {
+    const quirks = { without: ["temperature", "thinking"], jsonSchema: false };
+    const schema = { type: "json_schema", name: "x", schema: { type: "object" }, strict: true } as const;
+    const encoded = body({ temperature: 1, responseFormat: schema }, { ...context, quirks });
+    expect(encoded.body["temperature"]).toBeUndefined();
+    expect(encoded.body["output_config"]).toBeUndefined();
+    expect(encoded.left.map(({ path }) => path)).toEqual(["responseFormat", "temperature"]);
+  });
+
+  test("a file on disk, a file of another provider, a file of another type", () => {
+    const source = (given: Parameters<typeof imagePart>[0]["source"]) => () =>
+      anthropicMessages.encode(request([user([imagePart({ source: given })])]), context);
+    expect(source({ type: "file", path: "/tmp/a.png" })).toThrow(/has to be read/);
+    expect(source({ type: "provider_file", provider: "openai", id: "file-1" })).toThrow(/openai/);
+    expect(source({ type: "base64", data: "AAAA" })).toThrow(/MIME/);
+    const audio = user([{ type: "file", source: { type: "base64", data: "AAAA" }, mimeType: "audio/mpeg" }]);
+    expect(() => anthropicMessages.encode(request([audio]), context)).toThrow(/audio\/mpeg/);
+  });
+
+  test("a message is converted once a route", () => {
+    let reads = 0;
+    const said = user("hi");
+    const counting: Message = Object.defineProperty({ ...said }, "content", {
+      enumerable: true,
+      get: () => {
+        reads += 1;
+        return "hi";
+      },
+    });
+    const asked = { ...request([]), messages: [counting] };
+    anthropicMessages.encode(asked, context);
+    const once = reads;
+    expect(anthropicMessages.encode(asked, context).body["messages"]).toEqual([
+      { role: "user", content: [{ type: "text", text: "hi" }] },
+    ]);
+    expect(reads).toBe(once);
+    anthropicMessages.encode(asked, { ...context, route: { ...route, model: "other" } });
+    expect(reads).toBeGreaterThan(once);
+  });
+
+  test("calls of the same id, and ids the API refuses, find their places", () => {
+    const call = { id: "functions.a:0", name: "weather", arguments: {} };
+    const reply = assistant(
+      [
+        { type: "tool_call", toolCallId: call.id },
+        { type: "text", text: "and" },
+        { type: "tool_call", toolCallId: call.id },
+      ],
+      { toolCalls: [call, { ...call, arguments: { again: true } }] },
+    );
+    const history = [user("?"), reply, toolResult(call.id, "one"), toolResult(call.id, "two")];
+    const messages = JSON.parse(JSON.stringify(anthropicMessages.encode(request(history), context).body["messages"]));
+    const [, said, results] = messages;
+    expect(said.content.map(({ type }: { type: string }) => type)).toEqual(["tool_use", "text", "tool_use"]);
+    const ids = [said.content[0].id, said.content[2].id];
+    expect(new Set(ids).size).toBe(2);
+    for (const id of ids) expect(id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
+    expect(results.content.map(({ tool_use_id }: { tool_use_id: string }) => tool_use_id)).toEqual(ids);
+  });
+});
+
+describe("[allm 112] replies", () => {
+  for (const { name, stream, reply, events } of cases) {
+    if (stream === null || events === null) continue;
+
+    test(`${name}: the events of its stream`, () => {
+      const heard = decode([stream]);
+      expect(heard).toEqual(json(events));
+      expect(terminals(heard)).toBe(1);
+    });
+
+    test(`${name}: W2, however the text is cut`, () => {
+      const whole = decode([stream]);
+      fc.assert(
+        fc.property(fc.array(fc.nat(stream.length), { maxLength: 12 }), (cuts) => {
+          const places = [0, ...cuts.toSorted((left, right) => left - right), stream.length];
+          const pieces = places.slice(1).map((end, index) => stream.slice(places[index], end));
+          expect(decode(pieces)).toEqual(whole);
+        }),
+        { numRuns: 40 },
+      );
+    });
+
+    if (reply === null) continue;
+
+    test(`${name}: W3, streamed and whole`, () => {
+      const streamed = folded(decode([stream]));
+      const whole = folded(anthropicMessages.decodeReply(json(reply), context));
+      expect(whole).toEqual(streamed);
+    });
+  }
+
+  test("raw chunks: one a frame, also behind the end", () => {
+    const stream = read(root, "error-in-stream", "stream.txt") ?? "";
+    const events = decode([stream], { ...context, rawChunks: true });
+    expect(events.filter(({ type }) => type === "raw_chunk")).toHaveLength(stream.split("\n\n").length - 1);
+    expect(events.filter(({ type }) => type !== "raw_chunk")).toEqual(decode([stream]));
+  });
+
+  test("W1: nothing that is heard makes it throw, and there is one end", () => {
+    const type = fc.constantFrom(
+      "message_start",
+      "content_block_start",
+      "content_block_delta",
+      "content_block_stop",
+      "message_delta",
+      "message_stop",
+      "error",
+      "ping",
+      "text",
+      "tool_use",
+      "text_delta",
+      "input_json_delta",
+      "x",
+    );
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof({ maxDepth: 3 }, fc.jsonValue({ maxDepth: 1 }), tie("object")),
+      object: fc.dictionary(
+        fc.constantFrom(
+          "type",
+          "index",
+          "delta",
+          "content_block",
+          "message",
+          "usage",
+          "content",
+          "text",
+          "error",
+          "id",
+        ),
+        fc.oneof(type, tie("any")),
+      ),
+    })).object;
+    fc.assert(
+      fc.property(fc.array(fc.tuple(type, value), { maxLength: 12 }), (events) => {
+        const decoder = anthropicMessages.decoder(context);
+        const frames = events.map(([word, rest]): Frame => ({
+          event: word,
+          data: JSON.stringify({ ...Object(rest), type: word }),
+        }));
+        const out = [...decoder.push(frames), ...decoder.end(), ...decoder.end()];
+        expect(terminals(out)).toBe(1);
+        expect(out.filter((event) => !isEvent(event))).toEqual([]);
+      }),
+    );
+    for (const data of ["[DONE]", "", "7", "null", "{"]) {
+      const decoder = anthropicMessages.decoder(context);
+      expect(decoder.push([{ event: null, data }])).toEqual([]);
+      expect(decoder.heard.unknown).toBe(1);
+    }
+    // Deeper than anything that can be stored.
+    const deep = `${'{"a":'.repeat(200)}1${"}".repeat(200)}`;
+    for (const block of [`{"type":"tool_use","id":"t","name":"n","input":${deep}}`, `{"type":"x","y":${deep}}`]) {
+      const decoder = anthropicMessages.decoder(context);
+      const start: Frame = { event: null, data: `{"type":"content_block_start","index":0,"content_block":${block}}` };
+      const stop: Frame = { event: null, data: '{"type":"content_block_stop","index":0}' };
+      const events = [...decoder.push([start, stop]), ...decoder.end()];
+      expect(terminals(events)).toBe(1);
+      expect(events.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
+      const whole = anthropicMessages.decodeReply(json(`{"content":[${block}]}`), context);
+      expect(whole.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
+    }
+    for (const body of [null, 7, "<html>", [], {}, { content: 3 }])
+      expect(terminals(anthropicMessages.decodeReply(body, context))).toBe(1);
+  });
+
+  const pushed = (data: readonly (Json | string)[], given: WireContext = context): readonly ModelEvent[] => {
+    const decoder = anthropicMessages.decoder(given);
+    const frames = data.map((one) => ({ event: null, data: typeof one === "string" ? one : JSON.stringify(one) }));
+    return [...decoder.push(frames), ...decoder.end()];
+  };
+  const called = (events: readonly ModelEvent[]) => ({
+    begun: events.flatMap((event) => (event.type === "tool_call_started" ? [event.id] : [])),
+    kept: folded(events).toolCalls.map(({ id, arguments: given }) => [id, given]),
+  });
+  const start = (index: number, content_block: Json) => ({ type: "content_block_start", index, content_block });
+  const input = (index: number, partial_json: string) => ({
+    type: "content_block_delta",
+    index,
+    delta: { type: "input_json_delta", partial_json },
+  });
+  const stop = (index: number) => ({ type: "content_block_stop", index });
+  const over = { type: "message_stop" };
+  const use = (id: string) => ({ type: "tool_use", id, name: "step", input: {} });
+
+  test("a block that begins twice makes no second call", () => {
+    const once = { begun: ["x"], kept: [["x", { n: 1 }]] };
+    const open = [start(0, use("x")), start(0, use("x")), input(0, '{"n":1}'), start(0, use("x")), stop(0), over];
+    expect(called(pushed(open))).toEqual(once);
+    const whole = [start(0, use("x")), input(0, '{"n":1}'), stop(0)];
+    expect(called(pushed([...whole, ...whole, over]))).toEqual(once);
+    const unnamed = [start(0, use("")), start(0, use("")), input(0, '{"n":1}'), stop(0), over];
+    expect(called(pushed(unnamed))).toEqual({ begun: ["call_0"], kept: [["call_0", { n: 1 }]] });
+  });
+
+  test("different calls of the same id stay two, under ids of their own", () => {
+    const both = { begun: ["x", "x~2"], kept: ["x", "x~2"].map((id, n) => [id, { n }]) };
+    const blocks = [0, 1].flatMap((at) => [start(at, use("x")), input(at, `{"n":${at}}`), stop(at)]);
+    expect(called(pushed([...blocks, over]))).toEqual(both);
+    const content = [0, 1].map((n) => ({ ...use("x"), input: { n } }));
+    expect(called(anthropicMessages.decodeReply({ content }, context))).toEqual(both);
+    // Servers that number all blocks 0.
+    const flat = ["x", "y"].flatMap((id) => [start(0, use(id)), stop(0)]);
+    expect(called(pushed([...flat, over])).begun).toEqual(["x", "y"]);
+  });
+
+  test("a call without an id gets one that is free", () => {
+    const content = [use("call_1"), use("")];
+    expect(called(anthropicMessages.decodeReply({ content }, context)).begun).toEqual(["call_1", "call_1~2"]);
+  });
+
+  test("thinking that was never signed is shown and does not go back", () => {
+    const think = { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "Hm." } };
+    const text = { type: "content_block_delta", index: 1, delta: { type: "text_delta", text: "Hi" } };
+    const begin = start(0, { type: "thinking", thinking: "", signature: "" });
+    const { message } = folded(
+      pushed([begin, think, stop(0), start(1, { type: "text", text: "" }), text, stop(1), over]),
+    );
+    expect(message?.content).toMatchObject([
+      { type: "reasoning", text: "Hm.", redacted: false, provider: null },
+      { type: "text", text: "Hi" },
+    ]);
+    if (message === null) throw new Error("no message");
+    expect(
+      anthropicMessages.encode(request([user("hi"), message, user("go on")]), context).body["messages"],
+    ).toMatchObject([
+      { role: "user" },
+      { role: "assistant", content: [{ type: "text", text: "Hi" }] },
+      { role: "user" },
+    ]);
+  });
+
+  test("W1: whatever is nested too deep, every event can be stored", () => {
+    for (const depth of [130, 100_000]) {
+      const deep = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+      const blocks = [
+        '{"type":"thinking","thinking":"Hm.","signature":"s","x":DEEP}',
+        '{"type":"redacted_thinking","data":DEEP}',
+        '{"type":"text","text":"Hi","citations":[DEEP]}',
+        '{"type":"tool_use","id":"t","name":"n","input":DEEP}',
+        '{"type":"web_search_tool_result","tool_use_id":"t","content":DEEP}',
+        '{"type":"x","y":DEEP}',
+      ];
+      const frames = [
+        ...blocks.map((block) => `{"type":"content_block_start","index":0,"content_block":${block}}`),
+        '{"type":"error","error":{"type":"api_error","message":"no","x":DEEP}}',
+        '{"error":{"message":"no","x":DEEP}}',
+        '{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":DEEP},"usage":{"x":DEEP}}',
+        '{"type":"ping","x":DEEP}',
+        '{"type":"new","x":DEEP}',
+      ];
+      for (const frame of frames) {
+        const events = pushed([frame.replaceAll("DEEP", deep), over], { ...context, rawChunks: true });
+        expect(terminals(events)).toBe(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+      const bodies = [...blocks.map((block) => `{"content":[${block}]}`), '{"error":{"message":"no","x":DEEP}}'];
+      for (const body of [...bodies, '{"content":[],"stop_sequence":DEEP,"usage":{"x":DEEP}}']) {
+        const given = { ...context, rawChunks: true };
+        const events = anthropicMessages.decodeReply(json(body.replaceAll("DEEP", deep)), given);
+        expect(terminals(events)).toBe(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+    }
+  });
+
+  test("facts about a reply that cannot be stored do not cost the reply", () => {
+    const deep = `${"[".repeat(130)}${"]".repeat(130)}`;
+    const delta = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":${deep},"container":{"id":"c"}}}`;
+    const end = pushed([start(0, { type: "text", text: "Hi" }), stop(0), delta, over]).at(-1);
+    expect(end).toMatchObject({ type: "message_completed", message: { content: "Hi" } });
+    expect(end).toHaveProperty("metadata", { container: { id: "c" } });
+  });
+
+  test("a count that is none costs only itself", () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    const spent = (usage: string) =>
+      folded(
+        pushed([start(0, { type: "text", text: "Hi" }), stop(0), `{"type":"message_delta","usage":${usage}}`, over]),
+      );
+    const sum = spent(`{"input_tokens":${most},"cache_read_input_tokens":${most},"output_tokens":5}`);
+    expect(sum).toMatchObject({ error: null, outputText: "Hi", usage: { inputTokens: null, outputTokens: 5 } });
+    const odd = spent(
+      '{"input_tokens":1e20,"output_tokens":5,"server_tool_use":{"a_requests":1e999,"b_requests":2},"x":1e999}',
+    );
+    expect(odd).toMatchObject({ error: null, outputText: "Hi" });
+    expect(odd.usage).toMatchObject({ inputTokens: null, outputTokens: 5, toolUsage: { b: 2 }, extra: {} });
+  });
+
+  test("errors", () => {
+    const fails = (status: number | null, type: string, message: string) =>
+      anthropicMessages.decodeError(
+        {
+          status,
+          body: { type: "error", error: { type, message }, request_id: "req_9" },
+          requestId: null,
+          retryAfterMs: 2,
+        },
+        context,
+      );
+    expect(fails(529, "overloaded_error", "Overloaded")).toMatchObject({
+      reason: "provider_unavailable",
+      retryable: true,
+      code: "overloaded_error",
+      requestId: "req_9",
+    });
+    expect(fails(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum").reason).toBe(
+      "context_length_exceeded",
+    );
+    expect(fails(429, "rate_limit_error", "slow down")).toMatchObject({ reason: "rate_limited", retryAfterMs: 2 });
+    expect(fails(401, "authentication_error", "invalid x-api-key").reason).toBe("authentication_failed");
+    expect(fails(400, "invalid_request_error", "Your credit balance is too low")).toMatchObject({ retryable: false });
+    expect(fails(null, "api_error", "Internal server error").reason).toBe("provider_unavailable");
+    const page = { status: 502, body: "<html>bad gateway</html>", requestId: null, retryAfterMs: null };
+    expect(anthropicMessages.decodeError(page, context).message).toContain("bad gateway");
+  });
+});
+
+describe("replay", () => {
+  /** What the API is sent of the opaque things in a body: blocks of the provider's own, as text. */
+  const opaque = (body: Json): readonly string[] =>
+    JSON.stringify(body).match(/"(signature|data|encrypted_content|encrypted_index)":"[^"]*"/g) ?? [];
+
+  function conversation(): readonly Message[] {
+    const history: Message[] = [user("Weather in Oslo?")];
+    for (const name of ["reasoning", "provider-tool", "reasoning"]) {
+      const { message } = folded(decode([read(root, name, "stream.txt") ?? ""]));
+      if (message === null) throw new Error("no message");
+      history.push(message, ...message.toolCalls.map(({ id }) => toolResult(id, "4 °C")), user("Go on."));
+      // As a host stores it between steps.
+      const stored = parse("thread", JSON.parse(JSON.stringify({ messages: history })));
+      if (!stored.ok) throw new Error(JSON.stringify(stored.failure));
+      history.splice(0, history.length, ...stored.value.messages);
+    }
+    return history;
+  }
+
+  test("W4: over three steps and a JSON round trip the same bytes go back", () => {
+    const { body, left } = anthropicMessages.encode(request(conversation()), context);
+    expect(left).toEqual([]);
+    expect(opaque(body)).toEqual([
+      '"signature":"RXFRQmFiYw=="',
+      '"data":"ZW5jcnlwdGVk"',
+      '"encrypted_content":"ZW5jLWNvbnRlbnQ="',
+      '"encrypted_index":"ZW5jLWluZGV4"',
+      '"signature":"RXFRQmFiYw=="',
+      '"data":"ZW5jcnlwdGVk"',
+    ]);
+    // Each block is what it was in the reply.
+    const reply = JSON.parse(read(root, "provider-tool", "reply.json") ?? "null");
+    expect(JSON.parse(JSON.stringify(body)).messages[3].content).toEqual(reply.content);
+  });
+
+  test.each([
+    ["model", { ...route, model: "claude-opus-4-5" }],
+    ["endpoint", { ...route, endpoint: "https://proxy.example/v1" }],
+    ["provider", { ...route, provider: "bedrock" }],
+  ])("W4: nothing of it goes to another %s", (_, other) => {
+    const { body, left } = anthropicMessages.encode(request(conversation()), { ...context, route: other });
+    expect(opaque(body)).toEqual([]);
+    expect(JSON.stringify(body)).toContain("It is 1094 km long.");
+    expect(left.length).toBeGreaterThan(0);
+    expect(left.every(({ reason }) => reason === "foreign_replay")).toBe(true);
+    expect(left.map(({ path }) => path)).toContain("messages[1].content[0]");
+  });
+});
+
+describe("recorded traffic", () => {
+  test.skipIf(!existsSync(recorded))("every recorded reply is read (skipped where there are no recordings)", () => {
+    const sum = { files: 0, understood: 0, opaque: 0, unknown: 0 };
+    for (const file of readdirSync(recorded)) {
+      const text = readFileSync(join(recorded, file), "utf8");
+      sum.files += 1;
+      if (file.endsWith(".json")) {
+        const events = anthropicMessages.decodeReply(json(text), context);
+        checkReply(file, events, [json(text)]);
+        checkReplay(file, events, json(text));
+        continue;
+      }
+      const lines = text.split("\n").filter((line) => line.trim() !== "");
+      const whole = anthropicMessages.decoder(context);
+      expect(terminals([...whole.push(lines.map(frameOf)), ...whole.end()]), file).toBe(1);
+      // Several replies in one file were several calls.
+      for (const one of replies(lines)) {
+        const decoder = anthropicMessages.decoder(context);
+        const events = [...decoder.push(one.map(frameOf)), ...decoder.end()];
+        if (file.startsWith("spliced")) {
+          expect(events.at(-1), file).toMatchObject({ type: "error", error: { reason: "interrupted" } });
+          continue;
+        }
+        for (const key of ["understood", "opaque", "unknown"] as const) sum[key] += decoder.heard[key];
+        checkReply(file, events, one.map(json));
+      }
+    }
+    expect(sum.files).toBeGreaterThan(0);
+    expect(sum.unknown).toBe(0);
+  });
+});
+
+function frameOf(data: string): Frame {
+  return { event: null, data };
+}
+
+function replies(lines: readonly string[]): readonly (readonly string[])[] {
+  const out: string[][] = [[]];
+  for (const line of lines) {
+    out.at(-1)?.push(line);
+    if (line.includes('"type":"message_stop"')) out.push([]);
+  }
+  return out.filter((one) => one.length > 0);
+}
+
+/** Text, calls and tokens, counted in another way: by looking for them wherever they are. */
+function checkReply(file: string, events: readonly ModelEvent[], source: readonly Json[]): void {
+  expect(terminals(events), file).toBe(1);
+  const reply = folded(events);
+  expect(reply.error, file).toBeNull();
+  expect(reply.message, file).not.toBeNull();
+  const found = { text: "", calls: 0, parts: 0 };
+  const spent = new Map<string, number>();
+  const visit = (value: Json, inResult: boolean): void => {
+    if (typeof value !== "object" || value === null) return;
+    const type = "type" in value ? value["type"] : null;
+    if (!inResult && (type === "text" || type === "text_delta") && "text" in value) found.text += `${value["text"]}`;
+    if (type === "tool_use") found.calls += 1;
+    const isBlock = typeof type === "string" && /_tool_use$|_tool_result$|^compaction$|^fallback$/.test(type);
+    if (isBlock && !inResult) found.parts += 1;
+    if ("output_tokens" in value && !inResult)
+      for (const [key, count] of Object.entries(value)) if (typeof count === "number") spent.set(key, count);
+    const within = inResult || isBlock || type === "citations_delta";
+    for (const [key, one] of Object.entries(value)) visit(one, within || key === "iterations" || key === "citations");
+  };
+  for (const one of source) visit(one, false);
+  expect(reply.outputText, file).toBe(found.text);
+  if (reply.message !== null) expect(messageText(reply.message), file).toBe(found.text);
+  expect(reply.toolCalls, file).toHaveLength(found.calls);
+  for (const call of reply.toolCalls) expect(call.arguments, file).not.toBeNull();
+  expect(reply.usage.outputTokens, file).toBe(spent.get("output_tokens"));
+  const prompt = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+  expect(reply.usage.inputTokens, file).toBe(prompt.reduce((total, key) => total + (spent.get(key) ?? 0), 0));
+  const content = reply.message?.content ?? "";
+  const kept = typeof content === "string" ? [] : content;
+  const provided = kept.filter(
+    (part) =>
+      part.type === "tool_result" || part.type === "opaque" || (part.type === "tool_call" && part.providerExecuted),
+  );
+  expect(provided, file).toHaveLength(found.parts);
+  // And what was read can be sent back as it was.
+  if (reply.message === null) return;
+  const { left } = anthropicMessages.encode(request([user("?"), reply.message]), context);
+  expect(
+    left.filter(({ reason }) => reason !== "repaired"),
+    file,
+  ).toEqual([]);
+}
+
+/** What was read goes back block by block as it came, but for blank text. */
+function checkReplay(file: string, events: readonly ModelEvent[], source: Json): void {
+  const { message } = folded(events);
+  if (message === null) throw new Error(file);
+  const { body } = anthropicMessages.encode(request([user("?"), message, user("!")]), context);
+  const sent = JSON.parse(JSON.stringify(body)).messages[1];
+  const came: readonly { readonly type: string; readonly text?: string }[] = JSON.parse(JSON.stringify(source)).content;
+  const expected = came.filter(({ type, text = "" }) => type !== "text" || text.trim() !== "");
+  expect(sent?.content ?? [], file).toEqual(expected);
+}

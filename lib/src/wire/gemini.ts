@@ -1,8 +1,0 @@
-// Gemini: `generateContent`, always streamed. The base URL ends in the version of the API (`/v1beta`).
-
-import type { Codec } from "./codec.ts";
-
-import { decodeError, decoder, decodeReply } from "./gemini-decode.ts";
-import { encode } from "./gemini-encode.ts";
-
-export const gemini: Codec = { api: "gemini", encode, decoder, decodeReply, decodeError };

@@ -1,0 +1,52 @@
+// What of a frame or a body can be held. Events are data of the model, which has a deepest nesting and no endless numbers; servers have neither.
+//
+// Rules:
+//   1. A field that does not fit is left out whole: half of it would go back to the server as something it never said.
+//   2. Only the fields of the protocol itself are looked into for the one that is at fault, so that the rest of the reply is heard.
+
+import type { Json } from "../../model/internal.ts";
+
+import { maxToolValueDepth } from "../../model/internal.ts";
+
+const protocolFields = new Set([
+  "choices",
+  "delta",
+  "message",
+  "tool_calls",
+  "function",
+  "custom",
+  "function_call",
+  "usage",
+  "x_groq",
+  "error",
+]);
+
+/** The value without what the model has no room for; the same value when all of it fits. */
+export function held(value: Json, room: number = maxToolValueDepth): Json {
+  if (fits(value, room)) return value;
+  if (typeof value !== "object" || value === null || room === 0) return null;
+  if (isList(value)) return value.map((one) => held(one, room - 1));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]): [string, Json] => {
+      if (protocolFields.has(key)) return [key, held(one, room - 1)];
+      return [key, fits(one, room - 1) ? one : null];
+    }),
+  );
+}
+
+/** Never follows deeper than there is room, whatever the value. */
+function fits(value: Json, room: number): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object" || value === null) return true;
+  if (room === 0) return false;
+  if (isList(value)) return value.every((one) => fits(one, room - 1));
+  for (const key in value) {
+    const one = value[key];
+    if (one !== undefined && !fits(one, room - 1)) return false;
+  }
+  return true;
+}
+
+export function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}

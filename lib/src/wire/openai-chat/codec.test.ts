@@ -1,0 +1,702 @@
+// Chat Completions: what is written for requests, and what is read from streams and bodies. Cases are in fixtures/wire/openai-chat.
+
+import type { Decoder, Quirks, WireContext } from "../codec.ts";
+import type { AssistantMessage, Json, Message, ModelEvent, ModelRequest } from "everturn/model";
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { Collector } from "everturn/kernel";
+import {
+  AdapterError,
+  assistant,
+  eventTypes,
+  filePart,
+  imagePart,
+  isEvent,
+  opaquePart,
+  reasoningPart,
+  request,
+  textPart,
+  toolResult,
+  user,
+} from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { noQuirks } from "../codec.ts";
+import { frameReader } from "../sse.ts";
+import { openaiChat } from "./codec.ts";
+
+const fixtures = join(import.meta.dirname, "../../../../fixtures/wire/openai-chat");
+const recorded = process.env["EVERTURN_RECORDED"] ?? "/nowhere";
+const route = { provider: "acme", endpoint: "https://api.example.com/v1", model: "model" };
+const plain: WireContext = { route, rawChunks: false, quirks: noQuirks };
+
+type Case = {
+  readonly name: string;
+  readonly context: WireContext;
+  readonly request: ModelRequest | null;
+  readonly body: Json;
+  readonly left: Json;
+  readonly stream: string | null;
+  readonly reply: Json;
+  readonly events: Json;
+};
+
+const cases = readdirSync(fixtures).map((name): Case => {
+  const at = (file: string): string | null => {
+    const path = join(fixtures, name, file);
+    return existsSync(path) ? readFileSync(path, "utf8") : null;
+  };
+  const json = (file: string): Json => JSON.parse(at(file) ?? "null");
+  const quirks: Quirks = JSON.parse(at("quirks.json") ?? "{}");
+  const fields: ModelRequest | null = JSON.parse(at("request.json") ?? "null");
+  return {
+    name,
+    context: { ...plain, quirks },
+    request: fields === null ? null : request(fields.messages, fields),
+    body: json("body.json"),
+    left: json("left.json"),
+    stream: at("stream.txt"),
+    reply: json("reply.json"),
+    events: json("events.json"),
+  };
+});
+
+/** The events of a stream, its text cut where it is said. */
+function read(
+  text: string,
+  { context = plain, pieces = [text] }: { context?: WireContext; pieces?: readonly string[] } = {},
+): { readonly events: readonly ModelEvent[]; readonly heard: Decoder["heard"] } {
+  const frames = frameReader();
+  const decoder = openaiChat.decoder(context);
+  const events = pieces.flatMap((piece) => decoder.push(frames.push(piece)));
+  return { events: [...events, ...decoder.push(frames.end()), ...decoder.end()], heard: decoder.heard };
+}
+
+function sse(...chunks: readonly Json[]): string {
+  return chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
+}
+
+function collected(events: readonly ModelEvent[]): ReturnType<Collector["reply"]> {
+  const collector = new Collector();
+  for (const event of events) collector.add(event);
+  return collector.reply();
+}
+
+function messageOf(events: readonly ModelEvent[]): AssistantMessage {
+  const completed = events.find((event) => event.type === "message_completed");
+  if (completed?.type !== "message_completed") throw new Error("no message");
+  return completed.message;
+}
+
+/** E1: one terminal event, and behind it nothing but usage and raw chunks. */
+function expectOneEnd(events: readonly ModelEvent[]): void {
+  const ends = events.flatMap(({ type }, index) => (type === "message_completed" || type === "error" ? [index] : []));
+  expect(ends).toHaveLength(1);
+  const behind = events.slice((ends[0] ?? 0) + 1).map(({ type }) => type);
+  expect(behind.filter((type) => type !== "usage" && type !== "raw_chunk")).toEqual([]);
+  expect(events.every(({ type }) => eventTypes.includes(type))).toBe(true);
+}
+
+const messagesOf = (given: readonly Message[], context: WireContext = plain): Json =>
+  openaiChat.encode(request(given), context).body["messages"] ?? null;
+
+describe("fixtures", () => {
+  for (const { name, context, request: asked, body, left } of cases) {
+    if (asked === null) continue;
+    test(`${name}: the request`, () => {
+      const encoded = openaiChat.encode(asked, context);
+      expect(encoded).toMatchObject({ path: "/chat/completions", headers: {} });
+      expect(encoded.body).toEqual(body);
+      expect(encoded.left).toEqual(left ?? []);
+    });
+  }
+  for (const { name, context, stream, events } of cases) {
+    if (stream === null) continue;
+    test(`${name}: the stream`, () => {
+      const { events: heard } = read(stream, { context });
+      expectOneEnd(heard);
+      expect(heard).toEqual(events);
+    });
+    test(`W2 ${name}: how the text is cut changes nothing`, () => {
+      const { events: whole } = read(stream, { context });
+      fc.assert(
+        fc.property(fc.array(fc.nat(stream.length), { maxLength: 40 }), (cuts) => {
+          const at = [0, ...cuts.toSorted((a, b) => a - b), stream.length];
+          const pieces = at.slice(1).map((end, index) => stream.slice(at[index], end));
+          expect(read(stream, { context, pieces }).events).toEqual(whole);
+        }),
+        { numRuns: 40 },
+      );
+    });
+  }
+  for (const { name, context, stream, reply } of cases) {
+    if (stream === null || reply === null) continue;
+    test(`W3 ${name}: the stream and the whole reply come to the same`, () => {
+      const streamed = read(stream, { context }).events;
+      const whole = openaiChat.decodeReply(reply, context);
+      expectOneEnd(whole);
+      expect(whole.some(({ type }) => type.endsWith("_delta"))).toBe(false);
+      expect(collected(whole)).toEqual(collected(streamed));
+      expect(messageOf(whole)).toEqual(messageOf(streamed));
+    });
+  }
+});
+
+describe("replay (W4)", () => {
+  const context: WireContext = { ...plain, quirks: { reasoningField: "reasoning" } };
+  const step = (n: number): string =>
+    sse(
+      {
+        choices: [
+          {
+            index: 0,
+            delta: {
+              role: "assistant",
+              reasoning: `thought ${n}`,
+              reasoning_details: [
+                { type: "reasoning.text", text: `thought ${n}`, signature: `sig+/=${n}`, index: 0 },
+                { type: "reasoning.encrypted", data: `enc\u00e9+/=${n}`, index: 1 },
+              ],
+              reasoning_opaque: `opaque ${n}`,
+              tool_calls: [
+                {
+                  index: 0,
+                  id: `call_${n}`,
+                  type: "function",
+                  extra_content: { google: { thought_signature: `ts+/=${n}` } },
+                  function: { name: "weather", arguments: `{"n":  ${n}}` },
+                },
+              ],
+            },
+          },
+        ],
+      },
+      { choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] },
+    );
+
+  function history(): readonly Message[] {
+    let messages: readonly Message[] = [user("Weather?")];
+    for (const n of [1, 2, 3]) {
+      const reply = messageOf(read(step(n), { context }).events);
+      const next = [...messages, reply, toolResult(`call_${n}`, `result ${n}`)];
+      const stored: readonly Message[] = JSON.parse(JSON.stringify(next));
+      messages = stored;
+    }
+    return messages;
+  }
+
+  test("comes back byte for byte over three steps", () => {
+    const { body, left } = openaiChat.encode(request(history()), context);
+    const replies = [1, 2, 3].map((n) => ({
+      role: "assistant",
+      content: null,
+      reasoning_details: [
+        { type: "reasoning.text", text: `thought ${n}`, signature: `sig+/=${n}`, index: 0 },
+        { type: "reasoning.encrypted", data: `enc\u00e9+/=${n}`, index: 1 },
+      ],
+      reasoning_opaque: `opaque ${n}`,
+      tool_calls: [
+        {
+          extra_content: { google: { thought_signature: `ts+/=${n}` } },
+          id: `call_${n}`,
+          type: "function",
+          function: { name: "weather", arguments: `{"n":  ${n}}` },
+        },
+      ],
+    }));
+    expect(body["messages"]).toEqual([
+      { role: "user", content: "Weather?" },
+      ...replies.flatMap((reply, index) => [
+        reply,
+        { role: "tool", tool_call_id: `call_${index + 1}`, content: `result ${index + 1}` },
+      ]),
+    ]);
+    expect(left).toEqual([]);
+  });
+
+  for (const [what, other] of [
+    ["another model", { ...route, model: "another" }],
+    ["another endpoint", { ...route, endpoint: "https://elsewhere.example.com" }],
+    ["another provider", { ...route, provider: "elsewhere" }],
+  ] as const) {
+    test(`goes to ${what} not at all`, () => {
+      const { body, left } = openaiChat.encode(request(history()), { ...context, route: other });
+      expect(JSON.stringify(body)).not.toMatch(/sig\+|enc|opaque|thought/);
+      expect(body["messages"]).toHaveLength(7);
+      const paths = [1, 3, 5].flatMap((at) => [
+        `messages[${at}].content[0]`,
+        `messages[${at}].content[2]`,
+        `messages[${at}].toolCalls[0]`,
+      ]);
+      expect(left).toEqual(paths.map((path) => ({ path, reason: "foreign_replay" })));
+    });
+  }
+
+  test("reasoning text goes back in the field it stood in, and not where the server must not get it", () => {
+    const replay = { ...route, data: { field: "reasoning_content" } };
+    const reply = assistant([reasoningPart("hm", { provider: replay }), textPart("Yes.")]);
+    expect(messagesOf([reply])).toEqual([{ role: "assistant", content: "Yes.", reasoning_content: "hm" }]);
+    const without: WireContext = { ...plain, quirks: { without: ["reasoning_content"] } };
+    expect(messagesOf([reply], without)).toEqual([{ role: "assistant", content: "Yes." }]);
+  });
+
+  test("a server that thinks gets its field with the calls of another model, empty", () => {
+    const reply = assistant("", { toolCalls: [{ id: "a", name: "weather", arguments: {} }] });
+    const thinks: WireContext = { ...plain, quirks: { reasoningField: "reasoning_content" } };
+    expect(messagesOf([reply, toolResult("a", "sunny")], thinks)).toMatchObject([{ reasoning_content: "" }, {}]);
+  });
+
+  test("pieces of content, refusals, speech and calls of tools that take text go back as they came", () => {
+    const stream = sse(
+      { choices: [{ index: 0, delta: { content: [{ type: "thinking", thinking: [{ type: "text", text: "hm" }] }] } }] },
+      { choices: [{ index: 0, delta: { content: [{ type: "reference", reference_ids: [1] }] } }] },
+      { choices: [{ index: 0, delta: { audio: { id: "audio_1", transcript: "Hel" } } }] },
+      { choices: [{ index: 0, delta: { audio: { data: "AAAA", transcript: "lo." } } }] },
+      { choices: [{ index: 0, delta: { refusal: "No." } }] },
+      { choices: [{ index: 0, delta: { tool_calls: [{ id: "c", custom: { name: "shell", input: "ls" } }] } }] },
+      { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
+    );
+    const reply = messageOf(read(stream).events);
+    expect(reply.finishReason).toBe("content_filter");
+    expect(messagesOf([reply, toolResult("c", "a.txt")])).toEqual([
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: [{ type: "text", text: "hm" }] },
+          { type: "refusal", refusal: "No." },
+          { type: "reference", reference_ids: [1] },
+        ],
+        audio: { id: "audio_1" },
+        tool_calls: [{ id: "c", type: "custom", custom: { name: "shell", input: "ls" } }],
+      },
+      { role: "tool", tool_call_id: "c", content: "a.txt" },
+    ]);
+    expect(messagesOf([reply, toolResult("c", "a.txt")], { ...plain, route: { ...route, model: "other" } })).toEqual([
+      {
+        role: "assistant",
+        content: "Hello.No.",
+        tool_calls: [{ id: "c", type: "function", function: { name: "shell", arguments: '{"input":"ls"}' } }],
+      },
+      { role: "tool", tool_call_id: "c", content: "a.txt" },
+    ]);
+  });
+
+  test("a tool the server ran by itself has no place in a request, and that is said", () => {
+    const found = cases.find(({ name }) => name === "provider-executed");
+    const reply = messageOf(openaiChat.decodeReply(found?.reply ?? null, plain));
+    const { body, left } = openaiChat.encode(request([reply]), plain);
+    expect(body["messages"]).toEqual([{ role: "assistant", content: "News.", reasoning: "Search." }]);
+    expect(left).toEqual([
+      { path: "messages[0].content[1]", reason: "unsupported" },
+      { path: "messages[0].content[2]", reason: "unsupported" },
+    ]);
+  });
+});
+
+describe("[allm 115] encode", () => {
+  test("a message is written once", () => {
+    const reply = assistant("Hello.", { toolCalls: [{ id: "a", name: "weather", arguments: {} }] });
+    const given = request([user("Hi."), reply, toolResult("a", "sunny")]);
+    const first = openaiChat.encode(given, plain).body["messages"];
+    const second = openaiChat.encode({ ...given, messages: [...given.messages, user("And?")] }, plain).body["messages"];
+    if (!Array.isArray(first) || !Array.isArray(second)) throw new Error("no messages");
+    for (const index of [0, 1, 2]) expect(second[index]).toBe(first[index]);
+  });
+
+  test("ids are made fit for the server, the same on both sides", () => {
+    const reply = assistant("", { toolCalls: [{ id: "call:1/x", name: "weather", arguments: {} }] });
+    const quirks: Quirks = { callIds: { maxLength: 9, pattern: "alphanumeric" } };
+    const wire = JSON.stringify(messagesOf([reply, toolResult("call:1/x", "sunny")], { ...plain, quirks }));
+    const ids = [...wire.matchAll(/"(?:id|tool_call_id)":"([\w-]{1,9})"/g)].map(([, id]) => id);
+    expect(ids).toHaveLength(2);
+    expect(new Set(ids).size).toBe(1);
+  });
+
+  test("options are the last word, and one who does not stream asks for no usage", () => {
+    const options = { stream: false, temperature: 1, store: true };
+    const { body } = openaiChat.encode(request([user("Hi.")], { temperature: 0, options }), plain);
+    expect(body).toEqual({ model: "model", messages: [{ role: "user", content: "Hi." }], ...options });
+  });
+
+  test("a session names its cache when nothing else does", () => {
+    const scope = { sessionId: "s-1", frameId: null, requestId: "r-1" };
+    const given = request([user("Hi.")], { scope, promptCache: { key: null, retention: "short" } });
+    expect(openaiChat.encode(given, plain).body).toMatchObject({ prompt_cache_key: "s-1" });
+  });
+
+  test("parts that were pruned show their mark", () => {
+    const sky = imagePart({ source: { type: "file", path: "/sky.png" } }, { pruneState: { type: "cleared" } });
+    expect(messagesOf([user([textPart("Look."), sky])])).toEqual([
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Look." },
+          { type: "text", text: "[Old tool result content cleared]" },
+        ],
+      },
+    ]);
+  });
+
+  for (const [what, part, reason] of [
+    ["an image on disk", imagePart({ source: { type: "file", path: "/a.png" } }), "unsupported_feature"],
+    [
+      "a file on disk",
+      filePart({ type: "file", path: "/a.pdf" }, { mimeType: "application/pdf" }),
+      "unsupported_feature",
+    ],
+    ["a file by its URL", filePart({ type: "url", url: "https://example.com/a.pdf" }), "unsupported_feature"],
+    ["a file of another provider", filePart({ type: "provider_file", provider: "x", id: "f" }), "unsupported_feature"],
+    [
+      "an image by id",
+      imagePart({ source: { type: "provider_file", provider: "acme", id: "f" } }),
+      "unsupported_feature",
+    ],
+    ["an image of no known type", imagePart({ source: { type: "base64", data: "AAAA" } }), "invalid_request"],
+    ["a file of no known type", filePart({ type: "base64", data: "AAAA" }), "invalid_request"],
+  ] as const) {
+    test(`${what} is refused`, () => {
+      expect(() => messagesOf([user([part])])).toThrow(
+        expect.objectContaining({ constructor: AdapterError, failure: expect.objectContaining({ reason }) }),
+      );
+    });
+  }
+
+  test("an opaque part of another API is left out", () => {
+    const reply = assistant([textPart("Hi."), opaquePart("x", { ...route, endpoint: "responses", data: {} })]);
+    const { body, left } = openaiChat.encode(request([reply]), plain);
+    expect(body["messages"]).toEqual([{ role: "assistant", content: "Hi." }]);
+    expect(left).toEqual([{ path: "messages[0].content[1]", reason: "foreign_replay" }]);
+  });
+});
+
+describe("[allm 109] decode", () => {
+  test("raw chunks are given on request, one a frame", () => {
+    const chunk = { choices: [{ index: 0, delta: { content: "A" }, finish_reason: "stop" }] };
+    const context: WireContext = { ...plain, rawChunks: true };
+    const { events } = read(`${sse(chunk)}data: [DONE]\n\n`, { context });
+    expect(events.map(({ type }) => type)).toEqual([
+      "raw_chunk",
+      "message_started",
+      "text_delta",
+      "text_completed",
+      "message_completed",
+    ]);
+    expect(events[0]).toEqual({ type: "raw_chunk", chunk });
+    const whole = openaiChat.decodeReply({ choices: [{ message: { content: "A" }, finish_reason: "stop" }] }, context);
+    expect(whole[0]?.type).toBe("raw_chunk");
+  });
+
+  test("usage behind the end is heard, and an end that needs no more is not waited for", () => {
+    const decoder = openaiChat.decoder(plain);
+    const frame = (chunk: Json): { readonly event: null; readonly data: string } => ({
+      event: null,
+      data: JSON.stringify(chunk),
+    });
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+    const ended = { choices: [{ index: 0, delta: { content: "A" }, finish_reason: "stop" }], usage };
+    expect(decoder.push([frame(ended)]).at(-1)?.type).toBe("message_completed");
+    expect(decoder.push([frame({ choices: [], usage })]).map(({ type }) => type)).toEqual(["usage"]);
+    expect(decoder.end()).toEqual([]);
+  });
+
+  test("every word for an ending means something", () => {
+    const words = ["stop", "length", "content_filter", "tool_calls", "function_call", "eos", "model_length", "odd"];
+    const reasons = words.map((word) =>
+      collected(openaiChat.decodeReply({ choices: [{ message: { content: "A" }, finish_reason: word }] }, plain)),
+    );
+    expect(reasons.map(({ finishReason }) => finishReason)).toEqual([
+      "stop",
+      "length",
+      "content_filter",
+      "stop",
+      "stop",
+      "stop",
+      "length",
+      "other",
+    ]);
+    expect(reasons.map(({ rawFinishReason }) => rawFinishReason)).toEqual(words);
+  });
+
+  test("a function call of the old kind is a call", () => {
+    const { events } = read(
+      sse(
+        { choices: [{ index: 0, delta: { function_call: { name: "weather", arguments: "" } } }] },
+        { choices: [{ index: 0, delta: { function_call: { arguments: '{"n":1}' } } }] },
+        { choices: [{ index: 0, delta: {}, finish_reason: "function_call" }] },
+      ),
+    );
+    expect(collected(events)).toMatchObject({ finishReason: "tool_calls", toolCalls: [{ arguments: { n: 1 } }] });
+  });
+
+  test("reasoning that counts beside the output is counted in", () => {
+    const raw = {
+      prompt_tokens: 12,
+      completion_tokens: 2,
+      total_tokens: 354,
+      completion_tokens_details: { reasoning_tokens: 340 },
+    };
+    const reply = { choices: [{ message: { content: "A" }, finish_reason: "stop" }], usage: raw };
+    expect(collected(openaiChat.decodeReply(reply, plain)).usage).toMatchObject({
+      inputTokens: 12,
+      outputTokens: 342,
+      reasoningTokens: 340,
+      totalTokens: 354,
+    });
+  });
+
+  for (const [what, body, reason] of [
+    [
+      "an error object",
+      { error: { message: "No such model", type: "invalid_request_error", code: null } },
+      "invalid_request",
+    ],
+    ["an error as text", { error: "the server is overloaded" }, "provider_unavailable"],
+    ["a list", [{ error: { code: 429, message: "Quota", status: "RESOURCE_EXHAUSTED" } }], "rate_limited"],
+    [
+      "an object of its own",
+      { object: "error", message: "maximum context length is 10", code: 400 },
+      "context_length_exceeded",
+    ],
+    ["no reply", { choices: [] }, "malformed_response"],
+    ["nothing", null, "malformed_response"],
+  ] as const) {
+    test(`${what} in place of a reply is one error`, () => {
+      const events = openaiChat.decodeReply(body, plain);
+      expect(events).toMatchObject([{ type: "error", error: { type: "adapter_error", reason } }]);
+    });
+  }
+
+  test("errors keep what the server said", () => {
+    const body = { error: { message: "Too long", type: "invalid_request_error", code: "context_length_exceeded" } };
+    const answer = { status: 400, body, requestId: "req_1", retryAfterMs: 5 };
+    expect(openaiChat.decodeError(answer, plain)).toMatchObject({
+      reason: "context_length_exceeded",
+      status: 400,
+      requestId: "req_1",
+      retryAfterMs: 5,
+      code: "context_length_exceeded",
+      message: "acme: Too long",
+      raw: JSON.stringify(body),
+    });
+    const text = { status: 502, body: "<html>Bad gateway</html>", requestId: null, retryAfterMs: null };
+    expect(openaiChat.decodeError(text, plain)).toMatchObject({ reason: "provider_unavailable", raw: text.body });
+    const detail = { status: 422, body: { detail: [{ msg: "field required" }] }, requestId: null, retryAfterMs: null };
+    expect(openaiChat.decodeError(detail, plain).message).toContain("field required");
+  });
+
+  describe("calls of servers that repeat themselves", () => {
+    const piece = (text: string, fields: { readonly [key: string]: Json } = { index: 0, id: "c1" }): Json => ({
+      choices: [{ index: 0, delta: { tool_calls: [{ ...fields, function: { name: "weather", arguments: text } }] } }],
+    });
+    const end: Json = { choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] };
+    const callsOf = (...chunks: readonly Json[]): Json =>
+      collected(read(sse(...chunks, end)).events).toolCalls.map(({ id, arguments: given }) => [id, given]);
+
+    test("id and name on every piece, blanks behind the end: one call", () => {
+      expect(callsOf(piece('{"a":1}'), piece("\n"))).toEqual([["c1", { a: 1 }]]);
+      expect(callsOf(piece('{"a"'), piece(":"), piece("1}"), piece(" "), piece(""))).toEqual([["c1", { a: 1 }]]);
+      expect(callsOf(piece('{"a":1}', { index: 0 }), piece("\n", { index: 0 }))).toEqual([["call_0", { a: 1 }]]);
+    });
+
+    test("the whole call once more, written in another way: one call", () => {
+      expect(callsOf(piece('{"a": 1}'), piece('{"a":1}'))).toEqual([["c1", { a: 1 }]]);
+      const again = piece('{"b":[{"c":null}],"a":1}');
+      expect(callsOf(piece('{"a":1, "b"'), piece(': [{"c": null}]}'), again, again)).toEqual([
+        ["c1", { a: 1, b: [{ c: null }] }],
+      ]);
+      expect(callsOf(piece('{"a": 1}', { id: "c1" }), piece('{"a":1}', { id: "c1" }))).toEqual([["c1", { a: 1 }]]);
+    });
+
+    test("braces in a text end no arguments", () => {
+      expect(callsOf(piece('{"a":"}{'), piece('{}\\"}'), piece('{}"}'))).toEqual([["c1", { a: '}{{}"}{}' }]]);
+    });
+
+    test("calls of other ids under one index are other calls, whatever they say", () => {
+      const other = { index: 0, id: "c2" };
+      expect(callsOf(piece('{"a":1}'), piece('{"a":1}', other), piece("\n", other))).toEqual([
+        ["c1", { a: 1 }],
+        ["c2", { a: 1 }],
+      ]);
+    });
+
+    test("a whole call that says something else is another one, under the same id too", () => {
+      expect(callsOf(piece('{"a":1}'), piece('{"a":2}'))).toEqual([
+        ["c1", { a: 1 }],
+        ["c1~2", { a: 2 }],
+      ]);
+    });
+  });
+
+  describe("W1: what the model has no room for", () => {
+    const context: WireContext = { ...plain, rawChunks: true };
+    const nested = (depth: number, inside = "1"): string => `${'{"a":'.repeat(depth)}${inside}${"}".repeat(depth)}`;
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    const usage =
+      '{"prompt_tokens":9007199254740991,"completion_tokens":9007199254740991,' +
+      '"prompt_tokens_details":{"cached_tokens":9007199254740991,"cache_write_tokens":9007199254740991},' +
+      '"completion_tokens_details":{"reasoning_tokens":9007199254740991}}';
+    const message = (fields: string): string => `{"choices":[{"index":0,"message":{"content":"A",${fields}}}]}`;
+
+    for (const [what, body] of [
+      ["a field", message(`"odd":${deep}`)],
+      ["a field in a field", message(`"odd":{"x":${nested(150)}}`)],
+      ["a field that is just too deep", message(`"odd":${nested(125)}`)],
+      ["a field that just fits", message(`"odd":${nested(124)}`)],
+      ["a number without end", message(`"odd":[1e999]`)],
+      ["a field of a call", message(`"tool_calls":[{"id":"c","x":${deep},"function":{"name":"f","arguments":"{}"}}]`)],
+      [
+        "arguments that are an object",
+        message(`"tool_calls":[{"id":"c","function":{"name":"f","arguments":${deep}}}]`),
+      ],
+      ["reasoning", message(`"reasoning_details":[{"type":"reasoning.encrypted","data":${deep}}]`)],
+      ["annotations", message(`"annotations":[${deep}]`)],
+      ["speech", message(`"audio":{"id":"x","odd":${deep}}`)],
+      ["a tool the server ran", message(`"executed_tools":[{"index":0,"type":"x","output":${deep}}]`)],
+      ["facts", `{"choices":[{"message":{"content":"A"}}],"service_tier":${deep},"citations":${deep}}`],
+      ["logprobs", `{"choices":[{"message":{"content":"A"},"logprobs":{"content":[${deep}]}}]}`],
+      ["costs", `{"choices":[{"message":{"content":"A"}}],"usage":{"odd":${deep},"server_tool_use":{"x":${deep}}}}`],
+      ["counts", `{"choices":[{"message":{"content":"A"}}],"usage":${usage}}`],
+      [
+        "counts beside the output",
+        `{"choices":[{"message":{"content":"A"}}],"usage":${usage.replace(":9007199254740991,", ":1,")}}`,
+      ],
+    ] as const) {
+      test(`${what}: the rest of the reply is heard`, () => {
+        const end = '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
+        const stream = `data: ${body.replace('"message"', '"delta"')}\n\ndata: ${end}\n\n`;
+        const parsed: Json = JSON.parse(body);
+        for (const events of [read(stream, { context }).events, openaiChat.decodeReply(parsed, context)]) {
+          expectOneEnd(events);
+          expect(events.filter((event) => !isEvent(event))).toEqual([]);
+          expect(collected(events)).toMatchObject({ outputText: "A", error: null });
+        }
+      });
+    }
+
+    test("a field that fits is kept, one that does not is left out whole", () => {
+      const kept = (depth: number): string => {
+        const body: Json = JSON.parse(message(`"odd":${nested(depth)},"fine":{"x":1}`));
+        return JSON.stringify(messageOf(openaiChat.decodeReply(body, plain)).content);
+      };
+      expect(kept(124)).toContain(nested(124));
+      expect(kept(125)).not.toContain("odd");
+      expect(kept(125)).toContain('"fine":{"x":1}');
+    });
+
+    test("counts that add up to more than can be counted are unknown", () => {
+      const raw: Json = JSON.parse(`{"choices":[{"message":{"content":"A"}}],"usage":${usage}}`);
+      expect(collected(openaiChat.decodeReply(raw, plain)).usage).toMatchObject({
+        inputTokens: null,
+        outputTokens: 9007199254740991,
+        cachedInputTokens: 9007199254740991,
+      });
+    });
+
+    for (const text of [`{"a":${deep}}`, nested(150), '{"a":1e999}']) {
+      test(`arguments like ${text.slice(0, 12)} are none, and the reply is heard`, () => {
+        const call = { id: "c", function: { name: "f", arguments: text } };
+        const run = { index: 0, type: "x", arguments: text, output: "y" };
+        const body = { choices: [{ message: { content: "A", tool_calls: [call, call], executed_tools: [run] } }] };
+        const events = openaiChat.decodeReply(body, context);
+        expectOneEnd(events);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+        expect(collected(events).toolCalls).toMatchObject([{ arguments: null }, { arguments: null }]);
+      });
+    }
+
+    for (const [what, body] of [
+      ["an answer without a reply", deep],
+      ["an error", `{"error":{"message":"No","detail":${deep}}}`],
+      ["an error without words", `{"error":{"detail":${deep}}}`],
+      ["an error of its own", `{"object":"error","detail":${deep}}`],
+    ] as const) {
+      test(`${what} is one error`, () => {
+        const parsed: Json = JSON.parse(body);
+        for (const events of [read(`data: ${body}\n\n`, { context }).events, openaiChat.decodeReply(parsed, context)]) {
+          expectOneEnd(events);
+          expect(events.filter((event) => !isEvent(event))).toEqual([]);
+        }
+        const answer = { status: 500, requestId: null, retryAfterMs: null };
+        for (const given of [parsed, body]) {
+          const error = openaiChat.decodeError({ ...answer, body: given }, plain);
+          expect(isEvent({ type: "error", error })).toBe(true);
+        }
+      });
+    }
+  });
+
+  test("W1: whatever a server sends, nothing throws and there is one end", () => {
+    const fields = ["choices", "delta", "message", "content", "tool_calls", "function", "arguments", "usage", "id"];
+    const key = fc.constantFrom(
+      ...fields,
+      "index",
+      "finish_reason",
+      "error",
+      "reasoning",
+      "reasoning_details",
+      "audio",
+    );
+    const { value } = fc.letrec<{ readonly value: Json }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 6 },
+        fc.constantFrom<Json>(null, "", "stop", "{}", 0, 1, -1, true, "x"),
+        fc.array(tie("value"), { maxLength: 3 }),
+        fc.dictionary(key, tie("value"), { maxKeys: 4, noNullPrototype: true }),
+      ),
+    }));
+    fc.assert(
+      fc.property(fc.array(value, { maxLength: 6 }), (chunks) => {
+        const { events, heard } = read(sse(...chunks));
+        expectOneEnd(events);
+        expect(heard.understood + heard.opaque + heard.unknown).toBe(chunks.length);
+        for (const body of chunks) expectOneEnd(openaiChat.decodeReply(body, plain));
+        for (const body of chunks)
+          openaiChat.decodeError({ status: 500, body, requestId: null, retryAfterMs: null }, plain);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+for (const folder of ["openai-chat", "openai-chat-compatible"]) {
+  const path = join(recorded, folder);
+  describe(`recorded traffic: ${folder}`, () => {
+    test.skipIf(!existsSync(path))("every file is read (skipped where the recordings are not given)", () => {
+      for (const name of readdirSync(path)) {
+        const text = readFileSync(join(path, name), "utf8");
+        if (name.endsWith(".json")) {
+          const body: Json = JSON.parse(text);
+          const events = openaiChat.decodeReply(body, plain);
+          expectOneEnd(events);
+          if (name.includes("error")) expect(events).toMatchObject([{ error: { reason: "invalid_request" } }]);
+          else expectWhole(events, name);
+          continue;
+        }
+        const lines = text.split("\n").filter((line) => line.trim() !== "");
+        const { events, heard } = read(
+          name.endsWith(".sse") ? text : lines.map((line) => `data: ${line}\n\n`).join(""),
+        );
+        expectOneEnd(events);
+        expectWhole(events, name);
+        expect(heard).toMatchObject({ opaque: 0, unknown: 0 });
+      }
+    });
+  });
+}
+
+/** What all recorded replies have: words or calls, an id, a model and costs that add up. */
+function expectWhole(events: readonly ModelEvent[], name: string): void {
+  const { message, outputText, toolCalls, usage, id, model, finishReason, error } = collected(events);
+  expect(error).toBeNull();
+  expect({ id, model, name }).toEqual({ id: expect.any(String), model: expect.any(String), name });
+  expect(finishReason).toBe(name.includes("tool-call") ? "tool_calls" : "stop");
+  expect(toolCalls).toHaveLength(name.includes("tool-call") ? 1 : 0);
+  for (const call of toolCalls) expect(Object.keys(call.arguments ?? {})).toHaveLength(1);
+  if (!name.includes("tool-call")) expect(outputText).not.toBe("");
+  if (name.startsWith("xai")) expect(JSON.stringify(message?.content)).toContain('"reasoning"');
+  if (name.startsWith("anthropic")) return;
+  expect((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0)).toBe(usage.totalTokens);
+}

@@ -1,0 +1,9 @@
+// Chat Completions, as OpenAI made it and many servers speak it. Where they differ is data (`Quirks`) or is taken as it comes.
+
+import type { Codec } from "../codec.ts";
+
+import { decodeReply, decoder } from "./decode.ts";
+import { encode } from "./encode.ts";
+import { failureOf } from "./words.ts";
+
+export const openaiChat: Codec = { api: "openai-chat", encode, decoder, decodeReply, decodeError: failureOf };

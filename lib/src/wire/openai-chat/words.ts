@@ -1,0 +1,180 @@
+// What servers of Chat Completions say in words and numbers: how a reply ended, what it cost, what went wrong.
+//
+// Rules:
+//   1. Every word has a meaning: one nobody knows is `other`.
+//   2. Counts are inclusive. Servers that count reasoning beside the output (it shows in their total) are set right.
+//   3. An error is an error wherever it stands: in place of a reply, in a frame, in a choice, as an object or as text.
+
+import type { AdapterFailure, FinishReason, Json, JsonObject, Usage } from "../../model/internal.ts";
+import type { ErrorAnswer, WireContext } from "../codec.ts";
+
+import { usage } from "../../model/internal.ts";
+import { classify } from "../classify.ts";
+import { asObject, countAt, numberAt, objectAt, objectsAt, parseJson, said, textAt } from "../fields.ts";
+import { held, isList } from "./bounds.ts";
+
+/** Every word a server is known to end a reply with. */
+const finishWords: ReadonlyMap<string, FinishReason> = new Map([
+  ["stop", "stop"],
+  ["end_turn", "stop"],
+  ["stop_sequence", "stop"],
+  ["eos", "stop"],
+  ["eos_token", "stop"],
+  ["complete", "stop"],
+  ["length", "length"],
+  ["max_tokens", "length"],
+  ["max_output_tokens", "length"],
+  ["model_length", "length"],
+  ["model_context_window_exceeded", "length"],
+  ["tool_calls", "tool_calls"],
+  ["tool_call", "tool_calls"],
+  ["tool_use", "tool_calls"],
+  ["function_call", "tool_calls"],
+  ["content_filter", "content_filter"],
+  ["refusal", "content_filter"],
+  ["safety", "content_filter"],
+  ["recitation", "content_filter"],
+  ["sensitive", "content_filter"],
+  ["error", "error"],
+  ["network_error", "error"],
+  ["insufficient_system_resource", "error"],
+]);
+
+export function finishOf(word: string): FinishReason {
+  return finishWords.get(word.toLowerCase()) ?? "other";
+}
+
+const countedFields = new Set([
+  "prompt_tokens",
+  "input_tokens",
+  "completion_tokens",
+  "output_tokens",
+  "total_tokens",
+  "reasoning_tokens",
+  "cached_tokens",
+  "cache_write_tokens",
+  "prompt_cache_hit_tokens",
+  "cache_read_input_tokens",
+  "cache_creation_input_tokens",
+  "cost",
+  "server_tool_use",
+]);
+
+/** What a reply cost, out of the `usage` of a chunk or a body. */
+export function usageOf(raw: JsonObject): Usage {
+  const prompt = objectAt(raw, "prompt_tokens_details") ?? objectAt(raw, "input_tokens_details");
+  const completion = objectAt(raw, "completion_tokens_details") ?? objectAt(raw, "output_tokens_details");
+  const cached =
+    countAt(prompt, "cached_tokens") ??
+    countAt(raw, "prompt_cache_hit_tokens") ??
+    countAt(raw, "cache_read_input_tokens") ??
+    countAt(raw, "cached_tokens");
+  const written = countAt(prompt, "cache_write_tokens") ?? countAt(raw, "cache_creation_input_tokens");
+  const total = countAt(raw, "total_tokens");
+  const input = wholeInput(countAt(raw, "prompt_tokens") ?? countAt(raw, "input_tokens"), cached, written);
+  const output = countAt(raw, "completion_tokens") ?? countAt(raw, "output_tokens");
+  const reasoning = countAt(completion, "reasoning_tokens") ?? countAt(raw, "reasoning_tokens");
+  const ticks = numberAt(raw, "cost_in_usd_ticks");
+  return usage({
+    inputTokens: input,
+    outputTokens: wholeOutput(output, reasoning, input, total),
+    cachedInputTokens: cached,
+    cacheWriteInputTokens: written,
+    reasoningTokens: reasoning,
+    totalTokens: total,
+    totalCost:
+      numberAt(raw, "cost") ?? numberAt(objectAt(raw, "cost"), "total_cost") ?? (ticks === null ? null : ticks / 1e10),
+    toolUsage: objectAt(raw, "server_tool_use") ?? {},
+    extra: said(Object.fromEntries(Object.entries(raw).flatMap(extraFields))),
+  });
+}
+
+/** More tokens from and for the cache than the prompt has: then the server counts them beside it. */
+function wholeInput(input: number | null, cached: number | null, written: number | null): number | null {
+  const beside = (cached ?? 0) + (written ?? 0);
+  return input !== null && beside > input ? countOf(input + beside) : input;
+}
+
+/** A total that is more than prompt and output, or more reasoning than output: then the server counts reasoning beside it. */
+function wholeOutput(
+  output: number | null,
+  reasoning: number | null,
+  input: number | null,
+  total: number | null,
+): number | null {
+  if (output === null) return null;
+  const implied = input === null || total === null ? output : Math.max(output, total - input);
+  return reasoning !== null && reasoning > implied ? countOf(implied + reasoning) : implied;
+}
+
+/** A sum that can still be counted with. Counts of which it cannot be made are wrong, and wrong is unknown. */
+function countOf(sum: number): number | null {
+  return Number.isSafeInteger(sum) ? sum : null;
+}
+
+/** What else was reported. Details stand beside each other by their path, so that sums can be made. */
+function extraFields([key, value]: [string, Json]): [string, Json][] {
+  if (countedFields.has(key)) return [];
+  const details = key.endsWith("_details") ? asObject(value) : null;
+  if (details === null) return [[key, value]];
+  return Object.entries(details).flatMap(([name, one]): [string, Json][] =>
+    countedFields.has(name) || one === 0 ? [] : [[`${key}.${name}`, one]],
+  );
+}
+
+/** An error as a server words it. */
+type ServerError = {
+  readonly message: string | null;
+  readonly code: string | null;
+  readonly type: string | null;
+  /** Some say the HTTP status as the code of an error in a stream. */
+  readonly status: number | null;
+};
+
+/** The error a body or a frame is, or holds; `null` when it is none. */
+export function errorIn(body: Json): ServerError | null {
+  const object = asObject(firstOf(body));
+  if (object === null) return null;
+  const inside = [object, objectAt(object, "x_groq"), ...objectsAt(object, "choices")];
+  for (const holder of inside) {
+    const error = holder?.["error"];
+    if (typeof error === "string" && error !== "") return { message: error, code: null, type: null, status: null };
+    const worded = asObject(error);
+    if (worded !== null && Object.keys(worded).length > 0) return errorOf(worded);
+  }
+  return textAt(object, "object") === "error" ? errorOf(object) : null;
+}
+
+/** A list with one thing in it, as some servers answer, is that thing. */
+export function firstOf(body: Json): Json {
+  return isList(body) ? (body[0] ?? null) : body;
+}
+
+function errorOf(error: JsonObject): ServerError {
+  const number = countAt(error, "code") ?? countAt(error, "status");
+  const detail = error["detail"];
+  return {
+    message:
+      textAt(error, "message") ??
+      textAt(error, "detail") ??
+      (detail === undefined || detail === null ? null : JSON.stringify(detail)),
+    code: textAt(error, "code") ?? (number === null ? null : `${number}`),
+    type: textAt(error, "type"),
+    status: number !== null && number >= 400 && number < 600 ? number : null,
+  };
+}
+
+/** The failure behind an answer. Where the code says nothing, the type of the error does. */
+export function failureOf(answer: ErrorAnswer, context: WireContext): AdapterFailure {
+  const body = held(answer.body);
+  const parsed = typeof body === "string" ? held(parseJson(body)?.value ?? body) : body;
+  const object = asObject(firstOf(parsed));
+  const error = errorIn(parsed) ?? (object === null ? null : errorOf(object));
+  const known = { ...answer, body, status: answer.status ?? error?.status ?? null };
+  const text = typeof parsed === "string" && parsed.trim() !== "" ? parsed.trim().slice(0, 500) : null;
+  const message = error?.message ?? text;
+  const code = error?.code ?? error?.type ?? null;
+  const failure = classify(known, { message, code }, context);
+  if (failure.reason !== "unknown" || error?.type === null || error?.type === undefined) return failure;
+  return { ...classify(known, { message, code: error.type }, context), code };
+}

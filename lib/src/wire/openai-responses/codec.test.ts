@@ -1,0 +1,849 @@
+import type { WireContext } from "../codec.ts";
+import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
+
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { Collector } from "everturn/kernel";
+import {
+  AdapterError,
+  assistant,
+  filePart,
+  imagePart,
+  isEvent,
+  opaquePart,
+  orThrow,
+  parse,
+  reasoningPart,
+  request,
+  textPart,
+  toolCallPart,
+  toolResult,
+  toolSpec,
+  user,
+} from "everturn/model";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { noQuirks } from "../codec.ts";
+import { asObject, objectsAt, parseJson, textAt } from "../fields.ts";
+import { frameReader } from "../sse.ts";
+import { openaiResponses } from "./codec.ts";
+
+const route = { provider: "openai", endpoint: "https://api.openai.com/v1", model: "gpt-5.4" };
+const context: WireContext = { route, rawChunks: false, quirks: noQuirks };
+
+const fixtures = join(import.meta.dirname, "../../../../fixtures/wire/openai-responses");
+/** Set to write what is expected anew; the difference is then read by a person. */
+const rewrites = process.env["EVERTURN_WRITE_FIXTURES"] === "openai-responses";
+
+type Case = {
+  readonly name: string;
+  readonly text: (file: string) => string | null;
+  readonly json: (file: string) => Json | null;
+  readonly expected: (file: string, found: unknown) => unknown;
+};
+
+const cases: readonly Case[] = readdirSync(fixtures).map((name) => {
+  const path = (file: string): string => join(fixtures, name, file);
+  const text = (file: string): string | null =>
+    existsSync(path(file)) ? readFileSync(path(file), "utf8").replaceAll("\r\n", "\n") : null;
+  const json = (file: string): Json | null => JSON.parse(text(file) ?? "null");
+  const expected = (file: string, found: unknown): unknown => {
+    if (rewrites) writeFileSync(path(file), `${JSON.stringify(found, null, 2)}\n`);
+    return json(file);
+  };
+  return { name, text, json, expected };
+});
+
+function having(file: string): readonly Case[] {
+  return cases.filter(({ text }) => text(file) !== null);
+}
+
+function caseOf(name: string): Case {
+  const found = cases.find((one) => one.name === name);
+  if (found === undefined) throw new Error(`no case ${name}`);
+  return found;
+}
+
+function streamed(pieces: readonly string[], given: WireContext = context): readonly ModelEvent[] {
+  const reader = frameReader();
+  const decoder = openaiResponses.decoder(given);
+  const events = pieces.flatMap((piece) => decoder.push(reader.push(piece)));
+  return [...events, ...decoder.push(reader.end()), ...decoder.end()];
+}
+
+function replied(body: Json, given: WireContext = context): readonly ModelEvent[] {
+  return openaiResponses.decodeReply(body, given);
+}
+
+function folded(events: readonly ModelEvent[]) {
+  const collector = new Collector();
+  for (const event of events) collector.add(event);
+  const { message, finishReason, rawFinishReason, toolCalls, usage, error, id, model, outputText, metadata } =
+    collector.reply();
+  return { message, finishReason, rawFinishReason, toolCalls, usage, error, id, model, outputText, metadata };
+}
+
+function terminals(events: readonly ModelEvent[]): readonly ModelEvent[] {
+  return events.filter(({ type }) => type === "message_completed" || type === "error");
+}
+
+function messageOf(events: readonly ModelEvent[]): AssistantMessage {
+  const { message } = folded(events);
+  if (message === null) throw new Error("no message");
+  return message;
+}
+
+function inputOf(asked: ModelRequest, given: WireContext = context): readonly JsonObject[] {
+  return objectsAt(openaiResponses.encode(asked, given).body, "input");
+}
+
+function stored<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value));
+}
+
+function reread(message: Message): Message {
+  return orThrow(parse("message", stored(message)));
+}
+
+describe("fixtures", () => {
+  test.each(having("request.json"))("$name: the request is encoded as it stands there", ({ json, expected }) => {
+    const asked = orThrow(parse("request", json("request.json")));
+    const { body, left, path, headers } = openaiResponses.encode(asked, context);
+    expect({ path, headers }).toEqual({ path: "/responses", headers: {} });
+    expect({ body, left }).toEqual(expected("body.json", { body, left }));
+  });
+
+  test.each(having("stream.txt"))("$name: the stream gives the events that stand there", ({ text, expected }) => {
+    const events = streamed([text("stream.txt") ?? ""]);
+    expect(events).toEqual(expected("events.json", events));
+    expect(terminals(events)).toHaveLength(1);
+  });
+
+  test.each(having("stream.txt"))("$name: W2, how the text is cut changes no event", ({ text }) => {
+    const whole = text("stream.txt") ?? "";
+    const events = streamed([whole]);
+    const cuts = fc.array(fc.nat({ max: whole.length }), { maxLength: 40 });
+    fc.assert(
+      fc.property(cuts, (cuts) => {
+        const at = [0, ...cuts.toSorted((left, right) => left - right), whole.length];
+        const pieces = at.slice(1).map((end, index) => whole.slice(at[index], end));
+        expect(streamed(pieces)).toEqual(events);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test.each(having("reply.json"))("$name: W3, the whole reply comes to the same as its stream", ({ text, json }) => {
+    const whole = replied(json("reply.json"));
+    expect(terminals(whole)).toHaveLength(1);
+    const { error: failure, ...rest } = folded(whole);
+    const { error: streamedFailure, ...streamedRest } = folded(streamed([text("stream.txt") ?? ""]));
+    expect(streamedRest).toEqual(rest);
+    expect([streamedFailure?.type, streamedFailure?.reason]).toEqual([failure?.type, failure?.reason]);
+  });
+});
+
+describe("what the fixtures come to", () => {
+  const of = (name: string) => folded(streamed([caseOf(name).text("stream.txt") ?? ""]));
+
+  test("text", () => {
+    expect(of("text")).toMatchObject({
+      message: { content: "Two plus two is four." },
+      finishReason: "stop",
+      rawFinishReason: "completed",
+      id: "resp_1",
+      model: "gpt-5.4-2026-03-05",
+      usage: { inputTokens: 21, outputTokens: 7, totalTokens: 28, cachedInputTokens: 0, cacheWriteInputTokens: null },
+      metadata: { serviceTier: "default" },
+    });
+  });
+
+  test("calls in parallel, whose arguments come in turns", () => {
+    const { toolCalls, finishReason, message } = of("parallel-tools");
+    expect(finishReason).toBe("tool_calls");
+    expect(message?.content).toBe("");
+    expect(toolCalls.map(({ id, arguments: given }) => [id, given])).toEqual([
+      ["call_1", { city: "Paris" }],
+      ["call_2", { city: "Rome", unit: "c" }],
+    ]);
+  });
+
+  test("reasoning and phases", () => {
+    const { message } = of("reasoning");
+    expect(message?.content).toMatchObject([
+      { type: "reasoning", text: "**Plan**\n\nLook it up.", redacted: false, provider: { ...route } },
+      { type: "text", text: "Let me look.", phase: "commentary" },
+      { type: "tool_call", toolCallId: "call_1" },
+    ]);
+  });
+
+  test("the deltas of reasoning add up to its text", () => {
+    const events = streamed([caseOf("reasoning").text("stream.txt") ?? ""]);
+    const heard = events.flatMap((event) => (event.type === "reasoning_delta" ? [event.delta] : []));
+    expect(heard.join("")).toBe("**Plan**\n\nLook it up.");
+  });
+
+  test("tools the provider ran, and what nobody knows", () => {
+    const { message, toolCalls, finishReason } = of("hosted-tools");
+    expect(finishReason).toBe("stop");
+    expect(toolCalls).toEqual([]);
+    expect(message?.content).toMatchObject([
+      { type: "tool_call", providerExecuted: { name: "web_search", arguments: { query: "news" } } },
+      { type: "tool_call", providerExecuted: { name: "code_interpreter", arguments: { code: "print(1)" } } },
+      { type: "tool_result", toolCallId: "ci_1", content: [{ type: "logs", logs: "1" }], isError: false },
+      { type: "tool_call", providerExecuted: { name: "read", arguments: { path: "a" } } },
+      { type: "tool_result", toolCallId: "mcp_1", content: "no such file", isError: true },
+      { type: "opaque", kind: "teleport_call" },
+      { type: "text", metadata: { annotations: [{ type: "url_citation", url: "https://example.com/" }] } },
+    ]);
+  });
+
+  test("what is heard is counted", () => {
+    const decoder = openaiResponses.decoder(context);
+    decoder.push(frameReader().push(caseOf("hosted-tools").text("stream.txt") ?? ""));
+    // The item nobody knows, its progress and its end; and one event about nothing at all.
+    expect(decoder.heard).toMatchObject({ opaque: 3, unknown: 1 });
+  });
+
+  test("refusals, filters, limits", () => {
+    expect(of("refusal")).toMatchObject({
+      finishReason: "content_filter",
+      rawFinishReason: "completed",
+      message: { content: [{ type: "text", kind: "refusal", text: "I cannot help with that." }] },
+    });
+    expect(of("content-filter")).toMatchObject({ finishReason: "content_filter", rawFinishReason: "content_filter" });
+    expect(of("length")).toMatchObject({ finishReason: "length", rawFinishReason: "max_output_tokens" });
+  });
+
+  test("a call that was cut off is not in the message of its adapter", () => {
+    const events = replied(caseOf("length").json("reply.json"));
+    const last = events.at(-1);
+    expect(last?.type === "message_completed" && last.message.toolCalls).toEqual([]);
+  });
+
+  test("cached usage", () => {
+    expect(of("cached-usage").usage).toMatchObject({
+      inputTokens: 2000,
+      cachedInputTokens: 1536,
+      cacheWriteInputTokens: 256,
+      outputTokens: 300,
+      reasoningTokens: 128,
+      totalTokens: 2300,
+      toolUsage: { web_search: 2 },
+    });
+  });
+
+  test("failures", () => {
+    expect(of("error-in-stream").error).toMatchObject({ type: "adapter_error", reason: "rate_limited" });
+    expect(of("failed")).toMatchObject({ error: { reason: "provider_unavailable" }, usage: { inputTokens: 10 } });
+    expect(of("cut-stream")).toMatchObject({
+      error: { type: "stream_error", reason: "interrupted" },
+      outputText: "Hello",
+    });
+  });
+
+  test("items in any order, under ids that change", () => {
+    const { message, toolCalls } = of("out-of-order");
+    expect(toolCalls.map(({ id, arguments: given }) => [id, given])).toEqual([
+      ["call_1", { n: 1 }],
+      ["call_2", { n: 2 }],
+    ]);
+    expect(message?.content).toMatchObject([
+      { type: "reasoning", redacted: true },
+      { type: "tool_call", toolCallId: "call_1" },
+      { type: "tool_call", toolCallId: "call_2" },
+      { type: "text", text: "Done." },
+    ]);
+  });
+});
+
+describe("decoding", () => {
+  test("W1: any JSON as an event, an item or a body is taken", () => {
+    const types = fc.constantFrom(
+      "response.output_item.added",
+      "response.output_item.done",
+      "response.output_text.delta",
+      "response.reasoning_text.delta",
+      "response.function_call_arguments.done",
+      "response.completed",
+      "response.incomplete",
+      "response.failed",
+      "error",
+      "response.new",
+    );
+    const item = fc.record(
+      {
+        type: fc.constantFrom("message", "reasoning", "function_call", "mcp_call", "new_call"),
+        content: fc.jsonValue(),
+      },
+      { requiredKeys: [] },
+    );
+    const event = fc.record(
+      {
+        type: types,
+        item: fc.oneof(item, fc.jsonValue()),
+        response: fc.oneof(
+          fc.record({ output: fc.array(item), status: fc.constantFrom("completed", "x") }),
+          fc.jsonValue(),
+        ),
+        delta: fc.jsonValue(),
+        output_index: fc.oneof(fc.integer({ min: -1, max: 3 }), fc.jsonValue()),
+      },
+      { requiredKeys: ["type"] },
+    );
+    fc.assert(
+      fc.property(fc.array(fc.oneof(event, fc.jsonValue())), (events) => {
+        const decoder = openaiResponses.decoder(context);
+        const frames = events.map((one) => ({ event: null, data: JSON.stringify(one) }));
+        const out = [...decoder.push(frames), ...decoder.end()];
+        expect(terminals(out)).toHaveLength(1);
+        expect(out.filter((event) => !isEvent(event))).toEqual([]);
+        expect(decoder.end()).toEqual([]);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.oneof(fc.record({ output: fc.array(item) }), fc.jsonValue()), (body) => {
+        expect(terminals(replied(stored<Json>(JSON.parse(JSON.stringify(body)))))).toHaveLength(1);
+      }),
+    );
+  });
+
+  test("what cannot be kept ends the stream with a failure and throws nothing", () => {
+    const deep = `${'{"type":"response.output_item.done","item":{"type":"new","x":'}${"[".repeat(200)}${"]".repeat(200)}}}`;
+    const decoder = openaiResponses.decoder(context);
+    const events = decoder.push([{ event: null, data: deep }]);
+    expect(events.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
+    expect(decoder.end()).toEqual([]);
+  });
+
+  const pushed = (events: readonly Json[], given: WireContext = context): readonly ModelEvent[] =>
+    openaiResponses.decoder(given).push(events.map((one) => ({ event: null, data: JSON.stringify(one) })));
+  const called = (events: readonly ModelEvent[]) => ({
+    begun: events.flatMap((event) => (event.type === "tool_call_started" ? [event.id] : [])),
+    ended: events.flatMap((event) => (event.type === "tool_call_completed" ? [event.id] : [])),
+    kept: folded(events).toolCalls.map(({ id, arguments: given }) => [id, given]),
+  });
+  const callItem = (id: string | null, call_id: string, n: number) => ({
+    ...(id === null ? {} : { id }),
+    type: "function_call",
+    status: "completed",
+    call_id,
+    name: "step",
+    arguments: `{"n":${n}}`,
+  });
+  const added = (item: Json, output_index: number) => ({ type: "response.output_item.added", output_index, item });
+  const done = (item: Json, output_index: number) => ({ type: "response.output_item.done", output_index, item });
+  const completed = (output: readonly Json[], rest: JsonObject = {}) => ({
+    type: "response.completed",
+    response: { status: "completed", output, ...rest },
+  });
+
+  test("a frame that comes twice makes no second call", () => {
+    const item = callItem("fc1", "x", 1);
+    const once = { begun: ["x"], ended: ["x"], kept: [["x", { n: 1 }]] };
+    expect(called(pushed([done(item, 0), done(item, 0), completed([item])]))).toEqual(once);
+    expect(called(pushed([added(item, 0), added(item, 0), done(item, 0), completed([item])]))).toEqual(once);
+    expect(called(pushed([added(item, 0), done(item, 0), added(item, 0), completed([item])]))).toEqual(once);
+    const unnamed = callItem(null, "x", 1);
+    expect(called(pushed([done(unnamed, 0), done(unnamed, 0), completed([unnamed])]))).toEqual(once);
+    const other = callItem("fc2", "y", 2);
+    expect(called(pushed([done(item, 0), done(other, 0), done(item, 0), completed([item, other])])).kept).toEqual([
+      ["x", { n: 1 }],
+      ["y", { n: 2 }],
+    ]);
+  });
+
+  test("a text item that comes twice is there once", () => {
+    const item = { id: "m", type: "message", content: [{ type: "output_text", text: "Hi" }] };
+    expect(folded(pushed([added(item, 0), done(item, 0), done(item, 0), completed([item])]))).toMatchObject({
+      message: { content: "Hi" },
+    });
+  });
+
+  test("ids of items that change with every frame make no second call, also in the last event", () => {
+    const first = (turn: string) => callItem(`a_${turn}`, "x", 1);
+    const text = (id: string) => ({ id, type: "message", content: [{ type: "output_text", text: "Hi" }] });
+    const late = callItem("late", "z", 3);
+    const frames = [added(first("1"), 0), done(first("2"), 0), done(first("3"), 0), done(text("m1"), 1)];
+    const same = pushed([...frames, completed([first("4"), text("m2")])]);
+    expect(called(same)).toEqual({ begun: ["x"], ended: ["x"], kept: [["x", { n: 1 }]] });
+    // One that was never heard of is told, and no other with it.
+    const more = pushed([...frames, completed([first("4"), text("m2"), late])]);
+    expect(called(more).begun).toEqual(["x", "z"]);
+    expect(messageOf(more).content).toMatchObject([{ toolCallId: "x" }, { text: "Hi" }, { toolCallId: "z" }]);
+    // Nor do places that are said only at times.
+    const { output_index: _, ...placeless } = done(first("2"), 0);
+    expect(called(pushed([added(first("1"), 0), placeless, completed([])])).begun).toEqual(["x"]);
+    expect(called(pushed([placeless, done(first("3"), 0), completed([])])).begun).toEqual(["x"]);
+  });
+
+  test("different calls of the same id stay two, under ids of their own", () => {
+    const items = [callItem("fc1", "x", 1), callItem("fc2", "x", 2)];
+    const both = [
+      ["x", { n: 1 }],
+      ["x~2", { n: 2 }],
+    ];
+    expect(called(replied({ status: "completed", output: items })).kept).toEqual(both);
+    const events = pushed([...items.map((item, at) => done(item, at)), completed(items)]);
+    expect(called(events)).toEqual({ begun: ["x", "x~2"], ended: ["x", "x~2"], kept: both });
+    // Each keeps the id it began with, whatever its place.
+    const turned = pushed([done(items[1] ?? null, 1), done(items[0] ?? null, 0), completed(items)]);
+    const told = turned.flatMap((event) => (event.type === "tool_call_completed" ? [[event.id, event.arguments]] : []));
+    expect(new Map(called(turned).kept.map(([id, given]) => [id, given]))).toEqual(
+      new Map(told.map(([id, given]) => [id, given])),
+    );
+  });
+
+  test("a call without an id gets one", () => {
+    const item = callItem("", "", 1);
+    expect(called(pushed([added(item, 0), done(item, 0), completed([item])]))).toEqual({
+      begun: ["call_0"],
+      ended: ["call_0"],
+      kept: [["call_0", { n: 1 }]],
+    });
+    expect(called(replied({ status: "completed", output: [item] })).kept).toEqual([["call_0", { n: 1 }]]);
+  });
+
+  test("W1: whatever is nested too deep, every event can be stored", () => {
+    for (const depth of [130, 100_000]) {
+      const deep = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+      const text =
+        '{"id":"m","type":"message","content":[{"type":"output_text","text":"Hi","annotations":[{"x":DEEP}]}]}';
+      const items = [`{"id":"r","type":"reasoning","summary":[],"x":DEEP}`, text, '{"id":"n","type":"new","x":DEEP}'];
+      const item = items.map((one) => `{"type":"response.output_item.done","output_index":0,"item":${one}}`);
+      const ends = [
+        '{"type":"error","error":{"message":"no","x":DEEP}}',
+        '{"type":"response.failed","response":{"error":{"message":"no","x":DEEP}}}',
+        '{"type":"response.completed","response":{"tools":[DEEP],"usage":{"input_tokens":1,"x":DEEP}}}',
+        `{"type":"response.completed","response":{"output":[${items.join()}]}}`,
+      ];
+      for (const data of [...item, ...ends]) {
+        const decoder = openaiResponses.decoder({ ...context, rawChunks: true });
+        const frames = [data, '{"type":"response.completed","response":{}}'];
+        const events = decoder.push(frames.map((one) => ({ event: null, data: one.replaceAll("DEEP", deep) })));
+        expect(terminals([...events, ...decoder.end()])).toHaveLength(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+      for (const body of [`{"output":[${items.join()}]}`, '{"error":{"message":"no","x":DEEP}}', "[DEEP]"]) {
+        const events = replied(JSON.parse(body.replaceAll("DEEP", deep)), { ...context, rawChunks: true });
+        expect(terminals(events)).toHaveLength(1);
+        expect(events.filter((event) => !isEvent(event))).toEqual([]);
+      }
+    }
+  });
+
+  test("a count that is none costs only itself", () => {
+    const data = '{"type":"response.completed","response":{"usage":{"input_tokens":1e30,"output_tokens":5,"x":1e999}}}';
+    const { usage, error } = folded(openaiResponses.decoder(context).push([{ event: null, data }]));
+    expect(error).toBeNull();
+    expect(usage).toMatchObject({ inputTokens: null, outputTokens: 5, extra: {} });
+  });
+
+  test("a call that waits may wait with any number of deltas", () => {
+    const delta = { type: "response.function_call_arguments.delta", item_id: "b", output_index: 1, delta: " " };
+    const item = callItem("b", "y", 2);
+    const events = pushed([added(item, 1), ...Array.from({ length: 200_000 }, () => delta), completed([])]);
+    expect(folded(events).error).toBeNull();
+    expect(events.filter(({ type }) => type === "tool_call_delta")).toHaveLength(200_000);
+  });
+
+  test("calls that wait are told in the order of their places", () => {
+    const places = [3, 1.5, 2, 1, 0];
+    const frames = places.map((place) => added(callItem(`i${place}`, `c${place}`, place), place));
+    expect(called(pushed(frames)).begun).toEqual(["c0", "c1", "c1.5", "c2", "c3"]);
+  });
+
+  test("an item costs the same however many came before it", () => {
+    const cost = (count: number): number => {
+      const decoder = openaiResponses.decoder(context);
+      const frames = Array.from({ length: count }, (_, at) => ({
+        event: null,
+        data: JSON.stringify(added({ id: `i${at}`, type: "message", content: [] }, at)),
+      }));
+      const before = performance.now();
+      decoder.push(frames);
+      return (performance.now() - before) / count;
+    };
+    cost(1000);
+    expect(cost(20_000)).toBeLessThan(0.1);
+  });
+
+  test("frames that are no JSON, and what comes after the end, change nothing", () => {
+    const text = caseOf("text").text("stream.txt") ?? "";
+    const events = streamed([text]);
+    expect(streamed([`data: {"type":\n\n${text}${text}data: [DONE]\n\n`])).toEqual(events);
+  });
+
+  test("raw chunks are given when asked for, all of them", () => {
+    const events = streamed([caseOf("error-in-stream").text("stream.txt") ?? ""], { ...context, rawChunks: true });
+    expect(events.filter(({ type }) => type === "raw_chunk")).toHaveLength(6);
+    expect(events.at(-1)).toMatchObject({ type: "raw_chunk", chunk: { type: "response.failed" } });
+  });
+
+  test("a response that says everything with its last event", () => {
+    const body = caseOf("parallel-tools").json("reply.json");
+    const frame = { event: null, data: JSON.stringify({ type: "response.completed", response: body }) };
+    expect(folded(openaiResponses.decoder(context).push([frame]))).toEqual(folded(replied(body)));
+  });
+
+  test("a server that leaves out the frame of items", () => {
+    const events = [
+      { type: "response.output_text.delta", delta: "Hel" },
+      { type: "response.output_text.delta", delta: "lo" },
+      { type: "response.completed", response: {} },
+    ];
+    const out = openaiResponses
+      .decoder(context)
+      .push(events.map((one) => ({ event: null, data: JSON.stringify(one) })));
+    expect(folded(out)).toMatchObject({ message: { content: "Hello" }, finishReason: "stop" });
+  });
+
+  test("a body that is no reply, and one that is not finished", () => {
+    expect(folded(replied({ object: "list" })).error).toMatchObject({ reason: "malformed_response" });
+    expect(folded(replied({ status: "in_progress", output: [] })).error).toMatchObject({ reason: "interrupted" });
+    expect(folded(replied({ status: "cancelled", output: [] })).error).toMatchObject({ reason: "cancelled" });
+    expect(folded(replied({ error: { message: "no", code: "insufficient_quota" } })).error).toMatchObject({
+      reason: "rate_limited",
+      retryable: false,
+    });
+  });
+
+  test("errors with a status", () => {
+    const answer = { status: 400, requestId: "req_1", retryAfterMs: null };
+    const error = {
+      message: "Too long.",
+      type: "invalid_request_error",
+      code: "context_length_exceeded",
+      param: "input",
+    };
+    expect(openaiResponses.decodeError({ ...answer, body: { error } }, context)).toMatchObject({
+      reason: "context_length_exceeded",
+      status: 400,
+      requestId: "req_1",
+      code: "context_length_exceeded",
+    });
+    expect(openaiResponses.decodeError({ ...answer, status: 502, body: "<html>" }, context)).toMatchObject({
+      reason: "provider_unavailable",
+    });
+  });
+});
+
+describe("replay (W4)", () => {
+  /** Three steps of reasoning and a call, each stored as JSON before the next. */
+  function steps(): readonly Message[] {
+    return [1, 2, 3].reduce<readonly Message[]>(
+      (history, step) => {
+        const secret = {
+          id: `rs_${step}`,
+          type: "reasoning",
+          summary: [],
+          encrypted_content: `gAAA${step}+/==\u2028é`,
+        };
+        const call = { id: `fc_${step}`, type: "function_call", status: "completed", call_id: `call_${step}` };
+        const body = {
+          id: "r",
+          status: "completed",
+          output: [secret, { ...call, name: "go", arguments: `{ "n": ${step} }` }],
+        };
+        return [...history, messageOf(replied(body)), toolResult(`call_${step}`, "ok")].map(reread);
+      },
+      [user("Go.")],
+    );
+  }
+
+  test("what was opaque goes back to the byte, after every step", () => {
+    const { body, left } = openaiResponses.encode(request(steps()), context);
+    expect(left).toEqual([]);
+    expect(objectsAt(body, "input").slice(1)).toEqual(
+      [1, 2, 3].flatMap((step) => [
+        { id: `rs_${step}`, type: "reasoning", summary: [], encrypted_content: `gAAA${step}+/==\u2028é` },
+        {
+          id: `fc_${step}`,
+          type: "function_call",
+          status: "completed",
+          call_id: `call_${step}`,
+          name: "go",
+          arguments: `{ "n": ${step} }`,
+        },
+        { type: "function_call_output", call_id: `call_${step}`, output: "ok" },
+      ]),
+    );
+  });
+
+  test.each([{ model: "gpt-5.4-mini" }, { endpoint: "https://example.openai.azure.com" }, { provider: "azure" }])(
+    "to another route nothing of it goes: %o",
+    (other) => {
+      const { body, left } = openaiResponses.encode(request(steps()), { ...context, route: { ...route, ...other } });
+      expect(JSON.stringify(body["input"])).not.toMatch(/gAAA|rs_|fc_/);
+      expect(left.filter(({ reason }) => reason === "foreign_replay")).toHaveLength(6);
+      expect(left[0]).toEqual({ path: "messages[1].content[0]", reason: "foreign_replay" });
+      expect(objectsAt(body, "input").map((item) => textAt(item, "type"))).toEqual([
+        "message",
+        ...[1, 2, 3].flatMap(() => ["function_call", "function_call_output"]),
+      ]);
+    },
+  );
+
+  test("items of the provider's tools, and items nobody knows, go back whole and in place", () => {
+    const body = caseOf("hosted-tools").json("reply.json");
+    const output = objectsAt(asObject(body), "output");
+    const input = inputOf(request([reread(messageOf(replied(body))), user("Go on.")]));
+    expect(input.slice(0, 4)).toEqual(output.slice(0, 4));
+    expect(input[4]).toEqual({
+      type: "message",
+      role: "assistant",
+      content: [{ type: "output_text", text: "News here.", annotations: [] }],
+    });
+  });
+
+  test("a custom tool is answered as one", () => {
+    const message = reread(messageOf(replied(caseOf("custom-tool").json("reply.json"))));
+    expect(message).toMatchObject({ toolCalls: [{ name: "sql", arguments: { input: "SELECT 1" } }] });
+    expect(inputOf(request([message, toolResult("call_1", "1")]))).toEqual([
+      { id: "ctc_1", type: "custom_tool_call", status: "completed", call_id: "call_1", name: "sql", input: "SELECT 1" },
+      { type: "custom_tool_call_output", call_id: "call_1", output: "1" },
+    ]);
+  });
+
+  test("a call made by a program is answered to the program, in its namespace", () => {
+    const caller = { type: "program", caller_id: "call_0" };
+    const call = {
+      id: "fc_1",
+      type: "function_call",
+      call_id: "call_1",
+      name: "go",
+      arguments: "{}",
+      caller,
+      namespace: "n",
+    };
+    const message = messageOf(replied({ status: "completed", output: [call] }));
+    expect(inputOf(request([message, toolResult("call_1", "1")]))).toEqual([
+      call,
+      { type: "function_call_output", call_id: "call_1", output: "1", caller },
+    ]);
+  });
+
+  test("reasoning that was not encrypted goes back only where responses are kept, and takes ids along", () => {
+    const thought = { id: "rs_1", type: "reasoning", summary: [] };
+    const call = { id: "fc_1", type: "function_call", call_id: "call_1", name: "go", arguments: "{}" };
+    const history = [messageOf(replied({ output: [thought, call] })), toolResult("call_1", "1")];
+    const { id: _, ...nameless } = call;
+    expect(inputOf(request(history))[0]).toEqual(nameless);
+    expect(inputOf(request(history, { options: { store: true } })).slice(0, 2)).toEqual([thought, call]);
+  });
+
+  test("reasoning goes back without the status it came with", () => {
+    const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
+    const text = { id: "msg_1", type: "message", role: "assistant", content: [{ type: "output_text", text: "So." }] };
+    const message = messageOf(replied({ status: "completed", output: [{ ...secret, status: "completed" }, text] }));
+    expect(inputOf(request([message, user("b")]))[0]).toEqual(secret);
+  });
+
+  test("reasoning that led to nothing is not sent", () => {
+    const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
+    const message = messageOf(replied({ status: "incomplete", output: [secret] }));
+    const { body, left } = openaiResponses.encode(request([user("a"), message, user("b")]), context);
+    expect(objectsAt(body, "input")).toHaveLength(2);
+    expect(left).toEqual([{ path: "messages[1]", reason: "repaired" }]);
+  });
+});
+
+describe("[allm 107] [allm 108] encoding", () => {
+  test("a message is converted once", () => {
+    const message = user("Hello");
+    const [first] = inputOf(request([message]));
+    const held: ModelRequest = { ...request([]), messages: [message] };
+    const [again] = inputOf(held);
+    expect(inputOf(held)[0]).toBe(again);
+    expect(again).toEqual(first);
+  });
+
+  test("options have the last word", () => {
+    const { body } = openaiResponses.encode(
+      request([user("a")], {
+        options: { store: true, include: [], model: "other" },
+        reasoning: { effort: "low", budgetTokens: null, summary: null },
+      }),
+      context,
+    );
+    expect(body).toMatchObject({ store: true, include: [], model: "other", reasoning: { effort: "low" } });
+  });
+
+  test("quirks: fields left out, no strictness, no schemas, another role", () => {
+    const quirks = { without: ["store", "include"], strict: false, jsonSchema: false, systemRole: "system" } as const;
+    const asked = request([user("a"), { role: "system", content: "b" }], {
+      tools: [toolSpec({ name: "t", description: "", schema: {}, metadata: { strict: true } })],
+      responseFormat: { type: "json_schema", name: "s", schema: {}, strict: true },
+    });
+    const { body, left } = openaiResponses.encode(asked, { ...context, quirks });
+    expect(body).not.toHaveProperty("store");
+    expect(body).not.toHaveProperty("include");
+    expect(body).toMatchObject({
+      tools: [{ type: "function", name: "t", description: "", parameters: {} }],
+      text: { format: { type: "json_object" } },
+    });
+    expect(objectsAt(body, "input")[1]).toMatchObject({ role: "system" });
+    expect(objectsAt(body, "tools")[0]).not.toHaveProperty("strict");
+    expect(left).toEqual([{ path: "responseFormat", reason: "unsupported" }]);
+  });
+
+  test("tools of the provider can be chosen by name", () => {
+    const tools = [
+      { provider: "openai", name: "web_search", options: {} },
+      { provider: "openai", name: "custom", options: { name: "sql" } },
+    ];
+    const chosen = (name: string): Json | undefined =>
+      openaiResponses.encode(
+        request([user("a")], { providerTools: tools, toolChoice: { type: "tool", name } }),
+        context,
+      ).body["tool_choice"];
+    expect(chosen("web_search")).toEqual({ type: "web_search" });
+    expect(chosen("sql")).toEqual({ type: "custom", name: "sql" });
+  });
+
+  test("what cannot be sent throws", () => {
+    const reasonOf = (part: ReturnType<typeof imagePart> | ReturnType<typeof filePart>): string => {
+      try {
+        openaiResponses.encode(request([user([part])]), context);
+        return "sent";
+      } catch (error) {
+        return error instanceof AdapterError ? error.failure.reason : "thrown";
+      }
+    };
+    expect(reasonOf(imagePart({ source: { type: "file", path: "/a.png" } }))).toBe("unsupported_feature");
+    expect(reasonOf(filePart({ type: "provider_file", provider: "gemini", id: "1" }))).toBe("unsupported_feature");
+    expect(reasonOf(filePart({ type: "base64", data: "AA==" }))).toBe("invalid_request");
+  });
+
+  test("parts of other providers: text is sent, the rest is left out and said", () => {
+    const theirs = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "s" } };
+    const message = assistant(
+      [
+        reasoningPart("Hm.", { provider: theirs }),
+        reasoningPart("Well."),
+        textPart("Yes.", { provider: theirs }),
+        opaquePart("server_tool_use", theirs),
+        toolCallPart("toolu_1"),
+        textPart("And more.", { phase: "final_answer" }),
+      ],
+      { toolCalls: [{ id: "toolu_1", name: "go", arguments: { a: 1 }, provider: theirs }] },
+    );
+    const { body, left } = openaiResponses.encode(request([message]), context);
+    expect(body["input"]).toEqual([
+      { type: "message", role: "assistant", content: [{ type: "output_text", text: "Yes.", annotations: [] }] },
+      { type: "function_call", call_id: "toolu_1", name: "go", arguments: '{"a":1}' },
+      {
+        type: "message",
+        role: "assistant",
+        content: [{ type: "output_text", text: "And more.", annotations: [] }],
+        phase: "final_answer",
+      },
+      expect.objectContaining({ type: "function_call_output", call_id: "toolu_1" }),
+    ]);
+    expect(left.map(({ path, reason }) => `${path} ${reason}`).toSorted()).toEqual([
+      "messages[0].content[0] foreign_replay",
+      "messages[0].content[1] unsupported",
+      "messages[0].content[2] foreign_replay",
+      "messages[0].content[3] foreign_replay",
+      "messages[0].toolCalls[0] foreign_replay",
+      "messages[0].toolCalls[0] repaired",
+    ]);
+  });
+
+  test("ids of calls are made short enough, with their answers and places", () => {
+    const id = `call_${"x".repeat(80)}`;
+    const message = assistant([toolCallPart(id), textPart("b")], { toolCalls: [{ id, name: "go", arguments: {} }] });
+    const [call, text, answer] = inputOf(request([message, toolResult(id, "ok")]));
+    expect(text).toMatchObject({ type: "message" });
+    expect(textAt(call ?? null, "call_id")?.length).toBeLessThanOrEqual(64);
+    expect(answer?.["call_id"]).toBe(call?.["call_id"]);
+  });
+});
+
+const recorded = join(process.env["EVERTURN_RECORDED"] ?? "/nowhere", "openai-responses");
+
+describe("recorded traffic, where the folder is given", () => {
+  const files = existsSync(recorded) ? readdirSync(recorded) : [];
+
+  test.skipIf(!existsSync(recorded))("every stream has one end, its text, its calls and its usage", () => {
+    let unknown = 0;
+    let broken = 0;
+    for (const file of files.filter((name) => name.endsWith(".chunks.txt"))) {
+      const lines = readFileSync(join(recorded, file), "utf8")
+        .split("\n")
+        .filter((line) => line.trim() !== "");
+      const decoder = openaiResponses.decoder(context);
+      const events = [...decoder.push(lines.map((data) => ({ event: null, data }))), ...decoder.end()];
+      unknown += decoder.heard.unknown;
+      broken += lines.filter((line) => parseJson(line) === null).length;
+      expect(terminals(events), file).toHaveLength(1);
+      const reply = folded(events);
+      // One of the files has a last line that is no JSON.
+      if (parseJson(lines.at(-1) ?? "") === null) {
+        expect(reply.error, file).toMatchObject({ reason: "interrupted" });
+        continue;
+      }
+      const last = lines.map((line) => asObject(JSON.parse(line))).find((event) => isEnd(textAt(event, "type")));
+      const response = asObject(last?.["response"]);
+      if (textAt(response, "status") === "failed") {
+        expect(reply.error, file).not.toBeNull();
+        continue;
+      }
+      expectReply(reply, response, file);
+      expectReplay(messageOf(events), objectsAt(response, "output").filter((item) => !isEmpty(item)).length, file);
+    }
+    expect(unknown).toBe(broken);
+  });
+
+  test.skipIf(!existsSync(recorded))("every whole reply has one end, its text, its calls and its usage", () => {
+    for (const file of files.filter((name) => name.endsWith(".json"))) {
+      const body: Json = JSON.parse(readFileSync(join(recorded, file), "utf8"));
+      const events = replied(body);
+      expect(terminals(events), file).toHaveLength(1);
+      if (file.includes("error")) expect(folded(events).error, file).not.toBeNull();
+      else expectReply(folded(events), asObject(body), file);
+    }
+  });
+
+  function isEnd(type: string | null): boolean {
+    return type === "response.completed" || type === "response.failed" || type === "response.incomplete";
+  }
+
+  function isEmpty(item: JsonObject): boolean {
+    return (
+      textAt(item, "type") === "message" && objectsAt(item, "content").every((part) => textAt(part, "text") === "")
+    );
+  }
+
+  function expectReply(reply: ReturnType<typeof folded>, response: JsonObject | null, file: string): void {
+    const output = objectsAt(response, "output");
+    const texts = output.flatMap((item) =>
+      textAt(item, "type") === "message" ? objectsAt(item, "content").map((part) => textAt(part, "text") ?? "") : [],
+    );
+    const calls = output.filter((item) => /^(function|custom_tool)_call$/.test(textAt(item, "type") ?? ""));
+    expect(reply.outputText, file).toBe(texts.join(""));
+    expect(
+      reply.toolCalls.map(({ id, name }) => [id, name]),
+      file,
+    ).toEqual(calls.map((item) => [item["call_id"], item["name"]]));
+    for (const [at, call] of reply.toolCalls.entries()) {
+      const written = textAt(calls[at] ?? null, "arguments");
+      if (written !== null) expect(call.arguments, file).toEqual(JSON.parse(written));
+    }
+    const usage = asObject(response?.["usage"]);
+    expect([reply.usage.inputTokens, reply.usage.outputTokens], file).toEqual([
+      usage?.["input_tokens"],
+      usage?.["output_tokens"],
+    ]);
+    expect(reply.finishReason, file).toBe(calls.length > 0 ? "tool_calls" : "stop");
+  }
+
+  /** Every item that says something goes back, stored in between. */
+  function expectReplay(message: AssistantMessage, items: number, file: string): void {
+    const answers = message.toolCalls.map(({ id }) => toolResult(id, "ok"));
+    const sent = inputOf(request([reread(message), ...answers, user("Go on.")], { options: { store: true } }));
+    expect(sent.length - answers.length - 1, file).toBe(items);
+  }
+});

@@ -1,0 +1,16 @@
+// The OpenAI Responses API.
+
+import type { Codec } from "../codec.ts";
+
+import { classify } from "../classify.ts";
+import { decodeReply, decoder } from "./decode.ts";
+import { encode } from "./encode.ts";
+import { complaintOf } from "./items.ts";
+
+export const openaiResponses: Codec = {
+  api: "openai-responses",
+  encode,
+  decoder,
+  decodeReply,
+  decodeError: (answer, context) => classify(answer, complaintOf(answer.body), context),
+};

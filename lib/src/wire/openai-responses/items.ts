@@ -1,0 +1,314 @@
+// The items of a response of the OpenAI Responses API, and how a response ends. Items are read the same way whether they were streamed or not.
+//
+// Rules:
+//   1. Function calls and custom tool calls are calls for us. What the provider ran by itself is a call part, with a result part where the item has
+//      a result. Everything else, known or not, is an opaque part and goes back as it came.
+//   2. An item stands in its replay data once: with the result part where there is one, without the result itself, which is the part's content.
+//   3. A call that was cut off is begun and never ended.
+//   4. A call without an id gets one from its place. Ids are unique within a reply.
+
+import type {
+  AdapterFailure,
+  FinishReason,
+  Json,
+  JsonObject,
+  ModelEvent,
+  TextPhase,
+  Usage,
+} from "../../model/internal.ts";
+import type { Complaint } from "../classify.ts";
+import type { WireContext } from "../codec.ts";
+
+import { opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
+import { classify } from "../classify.ts";
+import { asObject, countAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
+import { argumentsOf, ReplyBuilder } from "../reply-builder.ts";
+
+/** How a response ended. `open`: it did not. */
+export type Status = "completed" | "incomplete" | "failed" | "cancelled" | "open";
+
+/** Between paragraphs of one reasoning item. */
+export const paragraph = "\n\n";
+
+/** Tools the provider runs by itself, by the type of their items, and where an item has the result. */
+const hostedTools: ReadonlyMap<string, { readonly name: string; readonly result: string | null }> = new Map([
+  ["web_search_call", { name: "web_search", result: null }],
+  ["file_search_call", { name: "file_search", result: "results" }],
+  ["code_interpreter_call", { name: "code_interpreter", result: "outputs" }],
+  ["image_generation_call", { name: "image_generation", result: "result" }],
+  ["mcp_call", { name: "mcp", result: "output" }],
+]);
+
+/** Under which name an item of this type has its result; `null` when it has none. */
+export function resultField(type: string | null): string | null {
+  return hostedTools.get(type ?? "")?.result ?? null;
+}
+
+/** Is this a call that somebody here has to answer? */
+export function isOurCall(item: JsonObject): boolean {
+  const type = textAt(item, "type");
+  return type === "function_call" || type === "custom_tool_call";
+}
+
+/** Is this kept without being understood? */
+export function isOpaque(item: JsonObject): boolean {
+  const type = textAt(item, "type") ?? "";
+  return type !== "message" && type !== "reasoning" && !isOurCall(item) && !hostedTools.has(type);
+}
+
+/** An item is announced. Only calls are worth an event. */
+export function startItem(
+  builder: ReplyBuilder,
+  item: JsonObject,
+  key: string,
+  id: string = callIdOf(item, key),
+): ModelEvent | null {
+  const hosted = hostedTools.get(textAt(item, "type") ?? "");
+  if (hosted === undefined && !isOurCall(item)) return null;
+  const name = textAt(item, "name") ?? hosted?.name ?? "";
+  return builder.callStart(id, name, { providerExecuted: hosted !== undefined, key });
+}
+
+/** A whole item. What was told of it before under the same key is completed. `id` is that of its call, if it is one. */
+export function readItem(
+  builder: ReplyBuilder,
+  item: JsonObject,
+  key: string,
+  id: string = callIdOf(item, key),
+): readonly ModelEvent[] {
+  switch (textAt(item, "type")) {
+    case "message":
+      return readMessage(builder, item, key);
+    case "reasoning":
+      return [readReasoning(builder, item, key)];
+    case "function_call":
+    case "custom_tool_call":
+      return readCall(builder, item, key, id);
+    case null:
+      return [];
+    default:
+      return isOpaque(item) ? readOpaque(builder, item) : readHosted(builder, item, key, id);
+  }
+}
+
+function readMessage(builder: ReplyBuilder, item: JsonObject, key: string): readonly ModelEvent[] {
+  const phase = phaseOf(item);
+  return objectsAt(item, "content").flatMap((part, at): readonly ModelEvent[] => {
+    const id = `${key}.${at}`;
+    const refusal = textAt(part, "refusal");
+    if (textAt(part, "type") === "refusal" && refusal !== null)
+      return [builder.textEnd(id, { text: refusal, phase, kind: "refusal" })];
+    const text = textAt(part, "text");
+    if (text === null) return [];
+    const annotations = objectsAt(part, "annotations");
+    return [builder.textEnd(id, { text, phase, metadata: annotations.length === 0 ? {} : { annotations } })];
+  });
+}
+
+function phaseOf(item: JsonObject): TextPhase | null {
+  const phase = textAt(item, "phase");
+  return phase === "commentary" || phase === "final_answer" ? phase : null;
+}
+
+/** What is shown of the reasoning is its summary or, from models that keep nothing back, the reasoning itself. */
+function readReasoning(builder: ReplyBuilder, item: JsonObject, key: string): ModelEvent {
+  const summary = textsOf(item, "summary");
+  const text = (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraph);
+  const redacted = text === "" && textAt(item, "encrypted_content") !== null;
+  return builder.reasoningEnd(key, { text, redacted, provider: builder.replay(item) });
+}
+
+function textsOf(item: JsonObject, field: string): readonly string[] {
+  return objectsAt(item, field).flatMap((part) => textAt(part, "text") ?? []);
+}
+
+function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
+  const { call_id: _, name: __, arguments: written, input, ...rest } = item;
+  const isCustom = textAt(item, "type") === "custom_tool_call";
+  const name = textAt(item, "name") ?? "";
+  const raw = isCustom ? text(input) : text(written);
+  const isNew = !builder.hasCall(key);
+  const started = isNew ? startItem(builder, item, key, id) : null;
+  // What a cut call had so far is told as it would have been in pieces.
+  const cut = textAt(item, "status") === "incomplete";
+  const last = cut
+    ? isNew
+      ? builder.callDelta(key, raw)
+      : null
+    : builder.callEnd(key, {
+        ...(name === "" ? {} : { name }),
+        ...(isCustom ? { arguments: { input: raw } } : { raw }),
+        provider: builder.replay(rest),
+      });
+  return [started, last].flatMap((event) => event ?? []);
+}
+
+/** Arguments are text; a server that gives them as an object is understood too. */
+function text(value: Json | undefined): string {
+  if (typeof value === "string") return value;
+  return value === undefined || value === null ? "" : JSON.stringify(value);
+}
+
+/** What the provider ran by itself: the call, and the result where the item has one. */
+function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
+  const started = builder.hasCall(key) ? null : startItem(builder, item, key, id);
+  const field = resultField(textAt(item, "type"));
+  const error = item["error"] ?? null;
+  const found = field === null ? null : (item[field] ?? null);
+  const result = found ?? error;
+  const ended = builder.callEnd(key, {
+    arguments: hostedArguments(item),
+    provider: result === null ? builder.replay(item) : null,
+    metadata: said({ type: item["type"], status: item["status"], server: item["server_label"] }),
+  });
+  if (result !== null) {
+    const rest = Object.fromEntries(Object.entries(item).filter(([name]) => found === null || name !== field));
+    const isError = error !== null || textAt(item, "status") === "failed";
+    const provider = builder.replay(rest);
+    builder.part(toolResultPart(builder.callId(key) ?? id, result, { isError, provider }));
+  }
+  return [started, ended].flatMap((event) => event ?? []);
+}
+
+function hostedArguments(item: JsonObject): JsonObject | null {
+  switch (textAt(item, "type")) {
+    case "web_search_call":
+      return objectAt(item, "action") ?? {};
+    case "file_search_call":
+      return said({ queries: item["queries"] });
+    case "code_interpreter_call":
+      return said({ code: item["code"], container_id: item["container_id"] });
+    case "image_generation_call":
+      return said({ prompt: item["revised_prompt"] });
+    default:
+      return argumentsOf(text(item["arguments"]));
+  }
+}
+
+function readOpaque(builder: ReplyBuilder, item: JsonObject): readonly ModelEvent[] {
+  builder.part(opaquePart(textAt(item, "type") ?? "unknown", builder.replay(item)));
+  return [];
+}
+
+function callIdOf(item: JsonObject, key: string): string {
+  return wordAt(item, "call_id") ?? wordAt(item, "id") ?? `call_${key}`;
+}
+
+/** A name: an empty one is none. */
+export function wordAt(object: JsonObject, key: string): string | null {
+  const word = textAt(object, key);
+  return word === "" ? null : word;
+}
+
+/** The status of a response; where it says none, or none that is an end, what is known otherwise. */
+export function statusOf(response: JsonObject, otherwise: Status | null = null): Status {
+  const status = textAt(response, "status");
+  switch (status) {
+    case "completed":
+    case "incomplete":
+    case "failed":
+    case "cancelled":
+      return status;
+    case "queued":
+    case "in_progress":
+      return otherwise ?? "open";
+    default:
+      return objectAt(response, "error") === null ? (otherwise ?? "completed") : "failed";
+  }
+}
+
+/** The last events of a response: what it cost, and the message of its items or the failure. `ids` are those its calls were told under. */
+export function ending(
+  status: Status,
+  response: JsonObject,
+  items: readonly JsonObject[],
+  context: WireContext,
+  ids: readonly (string | null)[] = [],
+): readonly ModelEvent[] {
+  const spent = usageOf(response);
+  const { provider } = context.route;
+  switch (status) {
+    case "completed":
+    case "incomplete": {
+      const builder = new ReplyBuilder(context);
+      for (const [at, item] of items.entries()) readItem(builder, item, `${at}`, ids[at] ?? undefined);
+      const reason = textAt(objectAt(response, "incomplete_details"), "reason");
+      return builder.end({
+        finishReason: finishOf(status, reason, items),
+        rawFinishReason: status === "completed" ? status : (reason ?? status),
+        responseId: textAt(response, "id"),
+        model: textAt(response, "model"),
+        usage: spent,
+        metadata: said({ serviceTier: textAt(response, "service_tier") }),
+      });
+    }
+    case "failed":
+    case "cancelled":
+    case "open": {
+      const error =
+        status === "failed"
+          ? failureOf(response, context)
+          : streamFailure(status === "open" ? "interrupted" : "cancelled", { provider });
+      const paid: readonly ModelEvent[] = spent === null ? [] : [{ type: "usage", usage: spent }];
+      return [...paid, { type: "error", error }];
+    }
+  }
+}
+
+function finishOf(
+  status: "completed" | "incomplete",
+  reason: string | null,
+  items: readonly JsonObject[],
+): FinishReason {
+  if (status === "completed") return items.some(refuses) ? "content_filter" : "stop";
+  if (reason === "max_output_tokens") return "length";
+  return reason === "content_filter" ? "content_filter" : "other";
+}
+
+function refuses(item: JsonObject): boolean {
+  return (
+    textAt(item, "type") === "message" &&
+    objectsAt(item, "content").some((part) => textAt(part, "type") === "refusal" && textAt(part, "refusal") !== "")
+  );
+}
+
+/** What a response cost; the counts already include what was cached and what was reasoning. */
+function usageOf(response: JsonObject): Usage | null {
+  const reported = objectAt(response, "usage");
+  if (reported === null) return null;
+  const input = objectAt(reported, "input_tokens_details");
+  const output = objectAt(reported, "output_tokens_details");
+  const uses = Object.entries(objectAt(response, "tool_usage") ?? {}).flatMap(([name, use]): [string, number][] => {
+    const count = countAt(asObject(use), "num_requests") ?? 0;
+    return count === 0 ? [] : [[name, count]];
+  });
+  const extra = Object.entries(reported).filter(([name, value]) => !counted.has(name) && Number.isFinite(value));
+  return usage({
+    inputTokens: countAt(reported, "input_tokens"),
+    outputTokens: countAt(reported, "output_tokens"),
+    cachedInputTokens: countAt(input, "cached_tokens"),
+    cacheWriteInputTokens: countAt(input, "cache_write_tokens"),
+    reasoningTokens: countAt(output, "reasoning_tokens"),
+    totalTokens: countAt(reported, "total_tokens"),
+    toolUsage: Object.fromEntries(uses),
+    extra: Object.fromEntries(extra),
+  });
+}
+
+const counted: ReadonlySet<string> = new Set(["input_tokens", "output_tokens", "total_tokens"]);
+
+/** What a response, an event or a body says went wrong. */
+export function failureOf(body: Json, context: WireContext): AdapterFailure {
+  return classify({ status: null, body, requestId: null, retryAfterMs: null }, complaintOf(body), context);
+}
+
+/** Errors stand under `error`, or are the body itself; gateways have words of their own. */
+export function complaintOf(body: Json): Complaint {
+  if (typeof body === "string") return { message: body === "" ? null : body, code: null };
+  const whole = asObject(body);
+  const nested = objectAt(whole, "error");
+  const error = nested ?? whole;
+  const message = textAt(error, "message") ?? textAt(whole, "error") ?? textAt(error, "detail");
+  // The type of an event is no word for what went wrong.
+  return { message, code: textAt(error, "code") ?? (nested === null ? null : textAt(error, "type")) };
+}

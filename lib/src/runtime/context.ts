@@ -14,31 +14,21 @@ import { MisuseError, RuntimeError } from "../model/internal.ts";
 import { sessionName } from "./rows/storage.ts";
 import { readValue } from "./rows/stored.ts";
 
-/** Where things are kept. One storage for all three is one write where three would be three. */
-export type Host = {
-  readonly journal: HostStorage;
-  readonly store: HostStorage;
-  readonly events: HostStorage;
-};
-
 /**
- * A host from a storage, or from one for each part. What lasts may not rely on what does not: with a journal that outlives the process over a store
- * that does not, every promise of the journal would be a lie, so the mixture is refused before anything happens.
+ * Returns the storage unchanged. Throws `volatile_storage` if the program asked for durability and the storage does not outlive the process: every
+ * guarantee of the runtime rests on stored rows.
  */
-export function hostOf(given: HostStorage | Host, wanted: HostStorage["durability"] | null): Host {
-  const host = "read" in given ? { journal: given, store: given, events: given } : given;
-  const parts = [host.journal, host.store, host.events];
-  const lasting = wanted === "durable" || parts.some(({ durability }) => durability === "durable");
-  const volatile = (["journal", "store", "events"] as const).find((part) => host[part].durability === "volatile");
-  if (!lasting || volatile === undefined) return host;
+export function checkedStorage(storage: HostStorage, wanted: HostStorage["durability"] | null): HostStorage {
+  if (wanted !== "durable" || storage.durability === "durable") return storage;
   throw new RuntimeError("volatile_storage", {
-    message: `a durable runtime cannot keep its ${volatile} in ${host[volatile].name}, which does not outlive the process; give it a durable storage`,
-    metadata: { part: volatile, storage: host[volatile].name },
+    message: `a durable runtime cannot use the storage ${storage.name}, which does not outlive the process; pass a durable storage`,
+    metadata: { storage: storage.name },
   });
 }
 
 export type RuntimeContext = {
-  readonly host: Host;
+  /** Holds the rows of everything: sessions, journals, events, inboxes and leases. */
+  readonly storage: HostStorage;
   readonly engines: { readonly [name: string]: Engine };
   readonly clock: Clock;
   /** Who this is, among those that share the storage. */
@@ -114,14 +104,14 @@ export class Histories {
 
 /** The first messages of a session: from memory, or from the store. */
 export async function loadHistory(
-  { host, histories }: Pick<RuntimeContext, "host" | "histories">,
+  { storage, histories }: Pick<RuntimeContext, "storage" | "histories">,
   key: SessionKey,
   length: number,
   digest: string,
 ): Promise<TurnHistory> {
   const known = histories.find(nameOf(key), length, digest);
   if (known !== null) return known;
-  const entries = await readMessages(host.store, key, { before: length });
+  const entries = await readMessages(storage, key, { before: length });
   if (entries.length !== length) {
     throw new RuntimeError("corrupt_row", {
       message: `session ${key.session} says it has ${length} messages, and ${entries.length} are there; restore it from a backup`,
@@ -134,11 +124,11 @@ export async function loadHistory(
 
 /** Messages of a session by their places. */
 export async function readMessages(
-  store: HostStorage,
+  storage: HostStorage,
   { tenant, session }: SessionKey,
   range: Pick<Query, "after" | "before" | "limit" | "reverse">,
 ): Promise<readonly Message[]> {
-  const [rows = []] = await store.read([{ table: "entries", prefix: [tenant, session], ...range }]);
+  const [rows = []] = await storage.read([{ table: "entries", prefix: [tenant, session], ...range }]);
   return rows.map((row) => readValue("entries", row));
 }
 

@@ -13,7 +13,6 @@ export type {
   TurnStatus,
   Withdrawn,
 } from "../model/internal.ts";
-export type { Host } from "./context.ts";
 export type { Cursor, Position } from "./read/cursor.ts";
 export type { Lease, LeaseTimings } from "./rows/lease.ts";
 export type { PieceTimings } from "./read/pieces.ts";

@@ -279,23 +279,6 @@ describe("a key stands for all that was said", () => {
   });
 });
 
-test("a log of its own that fails once the turn is accepted does not fail the verb", async () => {
-  const world = new World({ split: true });
-  let fails = true;
-  const of = world.process(world.engine(worker()), {
-    drive: false,
-    refuses: ({ part }) => (fails && part === "events" ? new Error("the log is gone") : null),
-  });
-  const turn = await of.start("hi", { id: "s1" });
-  expect(turn.turnId).not.toBe(null);
-  fails = false;
-  const driving = world.process(world.engine(worker()));
-  await driving.recover();
-  expect((await driving.attach("s1", turn.turnId).result).text).toBe("Done.");
-  const [first] = await world.values("events");
-  expect(first).toMatchObject({ event: { type: "turn_started" } });
-});
-
 describe("forks", () => {
   test("while an approval is being spent, the fork has to ask for its own; each call has a key of its own", async () => {
     const world = new World();

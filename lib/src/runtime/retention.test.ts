@@ -20,25 +20,20 @@ function agent() {
   return engine({ adapter: fake({ scripts }), model: "fake:m" });
 }
 
-test.each([
-  ["one storage", false],
-  ["a journal of its own", true],
-])("%s: a worker removes what has been kept for long enough, and the session goes on", async (_, apart) => {
+test("a worker removes journals whose retention time is over, and the session continues", async () => {
   const clock = handClock();
-  const store = memoryStorage();
-  const journal = apart ? memoryStorage() : store;
-  const host = { journal, store, events: store };
+  const host = memoryStorage();
   const sessions = runtime({ host, engines: { default: agent() }, clock, retentionMs: 3000, live: false });
   const stop = new AbortController();
   const turn = await sessions.start("go", { id: "s" });
   await turn.result;
-  expect(await journaled(journal)).toBe(2);
+  expect(await journaled(host)).toBe(2);
   expect((await sessions.export("s")).data.rows).toHaveLength(2);
   const working = sessions.work({ signal: stop.signal });
   await clock.advance(2000);
-  expect(await journaled(journal)).toBe(2);
+  expect(await journaled(host)).toBe(2);
   await clock.advance(3000);
-  expect(await journaled(journal)).toBe(0);
+  expect(await journaled(host)).toBe(0);
   expect(await turn.result).toMatchObject({ text: "one" });
   expect(await (await sessions.reply("s", "more")).result).toMatchObject({ text: "two" });
   stop.abort();

@@ -24,7 +24,7 @@ import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
 
 import { systemClock } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
-import { Histories, hostOf } from "./context.ts";
+import { checkedStorage, Histories } from "./context.ts";
 import { CancelWatch } from "./drive/cancels.ts";
 import { Pilots } from "./drive/pilots.ts";
 import { Hub } from "./read/hub.ts";
@@ -163,7 +163,7 @@ export type Runtime = {
  */
 export function runtime(options: RuntimeOptions): Runtime {
   const { engines, clock = systemClock, lease = {}, live = {} } = options;
-  const host = hostOf(options.host, options.durability ?? null);
+  const storage = checkedStorage(options.host, options.durability ?? null);
   if (Object.keys(engines).length === 0) {
     throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
       path: ["engines"],
@@ -172,7 +172,7 @@ export function runtime(options: RuntimeOptions): Runtime {
   let { owner } = options;
   const timings = live === false ? null : { ...pieceTimings, ...live };
   const context: RuntimeContext = {
-    host,
+    storage,
     engines,
     // Times are parts of keys, which are whole.
     clock: { ...clock, now: () => Math.floor(clock.now()) },
@@ -183,8 +183,8 @@ export function runtime(options: RuntimeOptions): Runtime {
     lease: checkedTimings({ ...leaseTimings, ...lease }),
     retentionMs: checkedRetention(options.retentionMs),
     hub: new Hub(),
-    pieces: new PieceWriter(host.events, clock, timings),
-    cancels: new CancelWatch(host.store, clock),
+    pieces: new PieceWriter(storage, clock, timings),
+    cancels: new CancelWatch(storage, clock),
     histories: new Histories(),
   };
   return runtimeAt({ context, pilots: new Pilots(context), tenant: "", drives: options.drive ?? true });

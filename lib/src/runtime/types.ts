@@ -10,15 +10,14 @@ import type {
   ToolMode,
   TurnEnd,
 } from "../model/internal.ts";
-import type { Host } from "./context.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage } from "./rows/storage.ts";
 import type { Waits } from "./verbs/waits.ts";
 
 export type RuntimeOptions = {
-  /** Where everything is kept: one storage, or one for each part. */
-  readonly host: HostStorage | Host;
+  /** The storage that holds every row: sessions, journals, events, inboxes and leases. */
+  readonly host: HostStorage;
   /** What turns work with, by the names their rows keep. A turn that names none takes `default`. */
   readonly engines: { readonly [name: string]: Engine };
   /** `durable`: refuse to start over a storage that does not outlive the process. */

@@ -4,7 +4,6 @@
 
 import type { Engine } from "../engine/internal.ts";
 import type { Json } from "../model/internal.ts";
-import type { Host } from "../runtime/context.ts";
 import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle } from "../runtime/internal.ts";
 import type { HostStorage } from "../runtime/rows/storage.ts";
 import type { TableName } from "../runtime/rows/tables.ts";
@@ -47,9 +46,9 @@ export type CrashUser = {
 
 /** Where the matrix is run, with nothing in it. */
 export type CrashHost = {
-  readonly host: HostStorage | Host;
+  readonly host: HostStorage;
   /** Opens what was written once more, for the next life; `null`: the same is used again. */
-  readonly reopen: (() => Promise<HostStorage | Host>) | null;
+  readonly reopen: (() => Promise<HostStorage>) | null;
   readonly close: () => Promise<void>;
 };
 
@@ -202,7 +201,7 @@ async function run(
 async function lateChange(
   scenario: CrashScenario,
   gone: readonly MortalLife[],
-  host: HostStorage | Host,
+  host: HostStorage,
   ended: Run["ended"],
 ): Promise<string | null> {
   for (const life of gone) life.comeBack();
@@ -212,7 +211,7 @@ async function lateChange(
 }
 
 /** One life: what was left open is picked up, and the user says it all. */
-async function live(scenario: CrashScenario, life: MortalLife, host: HostStorage | Host, index: number): Promise<void> {
+async function live(scenario: CrashScenario, life: MortalLife, host: HostStorage, index: number): Promise<void> {
   const sessions = runtime({
     host: life.host(host),
     engines: life.engines(scenario.engines(life)),
@@ -254,7 +253,7 @@ async function atRest({ session: id, unknownResult = null }: CrashScenario, sess
 }
 
 /** What is there when all is over, read by somebody who was not there. */
-async function look(scenario: CrashScenario, host: HostStorage | Host): Promise<Ended | { readonly failed: string }> {
+async function look(scenario: CrashScenario, host: HostStorage): Promise<Ended | { readonly failed: string }> {
   const life = new MortalLife({ log: new EffectLog(), now: 0 }, null);
   const sessions = runtime({ host, engines: life.engines(scenario.engines(life)), drive: false, live: false });
   const view = await sessions.get(scenario.session);
@@ -262,11 +261,7 @@ async function look(scenario: CrashScenario, host: HostStorage | Host): Promise<
   const events: RuntimeEvent[] = [];
   for await (const event of sessions.events(scenario.session, { follow: false })) events.push(event);
   const { total } = await sessions.usage(scenario.session);
-  const { store, events: log } = "read" in host ? { store: host, events: host } : host;
-  const left = {
-    ...(await rowsLeft(store, ["open", "inbox", "cancels", "untold"])),
-    ...(await rowsLeft(log, ["pieces"])),
-  };
+  const left = await rowsLeft(host, ["open", "inbox", "cancels", "pieces"]);
   return { session: view.session, events, tokens: totalTokens(total) ?? 0, left };
 }
 

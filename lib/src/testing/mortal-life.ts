@@ -15,7 +15,6 @@ import type {
   ToolContext,
 } from "../engine/internal.ts";
 import type { CallerContext, ModelEvent, ModelRequest } from "../model/internal.ts";
-import type { Host } from "../runtime/context.ts";
 import type { Batch, HostStorage } from "../runtime/rows/storage.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
@@ -110,13 +109,8 @@ export class MortalLife {
 
   // What it is made of.
 
-  host(given: HostStorage | Host): HostStorage | Host {
-    if ("read" in given) return this.#storage(given);
-    const { journal, store, events } = given;
-    // What is one storage stays one.
-    const mortals = new Map([journal, store, events].map((real) => [real, this.#storage(real)]));
-    const mortal = (real: HostStorage) => mortals.get(real) ?? real;
-    return { journal: mortal(journal), store: mortal(store), events: mortal(events) };
+  host(given: HostStorage): HostStorage {
+    return this.#storage(given);
   }
 
   engines(given: { readonly [name: string]: Engine }): { readonly [name: string]: Engine } {

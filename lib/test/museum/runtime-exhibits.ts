@@ -323,7 +323,7 @@ const [event] = exhibits.event;
 if (event === undefined) throw new Error("the museum is empty");
 const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
 const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
-const progress = { committed: 4, published: 3, sequence: 9, step: 1, end: null, failure: null } as const;
+const progress = { committed: 4, sequence: 9, step: 1, end: null, failure: null } as const;
 const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000 } as const;
 
 /** A value or more of every table. */
@@ -355,7 +355,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
   entries: exhibits.message,
   starts: records.map(({ data }) => data.start),
   turns: [
-    { ...progress, status: "queued", committed: 0, published: 0 },
+    { ...progress, status: "queued", committed: 0 },
     { ...progress, status: "running" },
     { ...progress, status: "parked", failure },
     ...exhibits.chat_result.map(({ haltedReason, outcome, finalResponse, steps, usage: cost, metadata }) => ({
@@ -413,7 +413,6 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     settles: index === 0 ? settles : null,
     event: one,
   })),
-  untold: [{ turn: "t1", ordinal: 9, index: 0, settles, event }],
   ledger: [
     { source: "model", model: "claude-1", usage: spent },
     { source: "tool", model: null, usage: spent },

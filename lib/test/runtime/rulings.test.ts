@@ -35,19 +35,16 @@ import {
 } from "./world.ts";
 
 describe("Q1 settle, commit, publish", () => {
-  test("Q1 are three writes where there are three storages, in that order, and one where there is one", async () => {
-    for (const [split, parts] of [
-      [true, ["journal", "store", "events"]],
-      [false, ["store"]],
-    ] as const) {
-      const world = new World({ split });
-      const turn = await world.process(world.engine(worker())).start("hi", { id: "s1" });
-      await turn.result;
-      const first = world.writes.findIndex(writes("journal"));
-      const wrote = world.writes.slice(first).map(({ part }) => part);
-      // A reply, and the checkpoint before the end.
-      expect(wrote.slice(0, 2 * parts.length)).toEqual([...parts, ...parts]);
-    }
+  test("Q1 one batch holds the journal row, the turn row and the events it causes", async () => {
+    const world = new World();
+    const turn = await world.process(world.engine(worker())).start("hi", { id: "s1" });
+    await turn.result;
+    const commits = world.writes.filter(writes("journal")).map(({ batch }) => batch.puts.map(({ table }) => table));
+    // A reply, and the checkpoint before the end.
+    expect(commits).toHaveLength(2);
+    for (const tables of commits) expect(tables).toEqual(expect.arrayContaining(["journal", "turns"]));
+    expect(commits.flat().filter((table) => table === "events").length).toBeGreaterThan(1);
+    expect(world.writes.filter(writes("events")).every(({ batch }) => batch.checks.length > 0)).toBe(true);
   });
 
   test("Q1 wherever a process dies between two writes, replay makes up for it: the same session, nothing told twice, nothing missing", async () => {
@@ -56,7 +53,7 @@ describe("Q1 settle, commit, publish", () => {
       return JSON.parse(text.replaceAll(/turn-[0-9a-f]+/g, "turn").replaceAll(/"epoch":\d+/g, '"epoch":0'));
     };
     const life = async (dies: number | null) => {
-      const world = new World({ split: true });
+      const world = new World();
       const look = counting("look", { replay: "safe" });
       const model = worker("look", "look");
       const of = world.engine(model, { tools: [look.tool] });
@@ -83,7 +80,7 @@ describe("Q1 settle, commit, publish", () => {
   });
 
   test("Q1 no effect is performed before the commit that caused it", async () => {
-    const world = new World({ split: true });
+    const world = new World();
     const committed: unknown[] = [];
     const look = counting("look", {
       handler: async () => committed.push(...(await world.values("turns"))),
@@ -167,10 +164,10 @@ describe("Q3 the start of a tool", () => {
   });
 
   test("Q3 unmarked means: perform", async () => {
-    const world = new World({ split: true });
+    const world = new World();
     const pay = counting("pay");
-    const of = world.engine(worker("pay"), { tools: [pay.tool] });
-    // The reply is in the journal; the commit that would have marked the call is not.
+    // With a concurrency limit a call is marked when it gets its slot, after the commit of the reply.
+    const of = world.engine(worker("pay"), { tools: [pay.tool], options: { maxConcurrency: 1 } });
     const first = world.process(of, { diesBefore: started });
     const { turnId } = await first.start("hi", { id: "s1" });
     await first.died;
@@ -1081,14 +1078,8 @@ describe("Q13 finalize", () => {
 
 describe("Q14 starting a step again", () => {
   /** A turn that died in its second step while it paid, and whose record of that step no longer fits the code. */
-  async function diedWorld({
-    split = false,
-    pays = {},
-  }: {
-    split?: boolean;
-    pays?: Partial<ToolDefinition<JsonObject>>;
-  }) {
-    const world = new World({ split });
+  async function diedWorld({ pays = {} }: { pays?: Partial<ToolDefinition<JsonObject>> }) {
+    const world = new World();
     const door = gate();
     const look = counting("look");
     const pay = counting("pay", { handler: () => door.wait(), ...pays });
@@ -1148,7 +1139,7 @@ describe("Q14 starting a step again", () => {
 
   test("Q14 wherever a process dies while it parks a turn or starts its step again, the log has no hole and the step is started again", async () => {
     const life = async (parking: number, restarting: number) => {
-      const { world, of, turnId } = await diedWorld({ split: true });
+      const { world, of, turnId } = await diedWorld({});
       const dies = (at: number) => (_: Write, count: number) => count === at;
       const second = world.process(of, { diesAfter: dies(parking) });
       await Promise.race([second.died, second.recover().then(() => second.attach("s1", turnId).result)]);

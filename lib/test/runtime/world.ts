@@ -7,7 +7,6 @@ import type { ToolDefinition } from "everturn/engine";
 import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
 import type {
   Batch,
-  Host,
   HostStorage,
   Query,
   Row,
@@ -27,10 +26,8 @@ import { handClock } from "everturn/testing";
 import { sha256 } from "../../src/runtime/rows/digest.ts";
 import { readValue, writeValue } from "../../src/runtime/rows/stored.ts";
 
-type Part = keyof Host;
-
-/** One write, and the storage it went to. */
-export type Write = { readonly part: Part; readonly batch: Batch };
+/** One write to the storage. */
+export type Write = { readonly batch: Batch };
 
 export type Process = Runtime & {
   /** It is gone. */
@@ -56,14 +53,10 @@ export class World {
   readonly clock = handClock();
   /** All that was written, by anybody. */
   readonly writes: Write[] = [];
-  readonly #storages: { readonly [P in Part]: HostStorage };
-  readonly #isOne: boolean;
+  readonly #storage: HostStorage;
 
-  constructor({ split = false, storage = memoryStorage() }: { split?: boolean; storage?: HostStorage } = {}) {
-    this.#isOne = !split;
-    this.#storages = split
-      ? { journal: memoryStorage(), store: memoryStorage(), events: memoryStorage() }
-      : { journal: storage, store: storage, events: storage };
+  constructor({ storage = memoryStorage() }: { storage?: HostStorage } = {}) {
+    this.#storage = storage;
   }
 
   /** A process with this engine. */
@@ -75,35 +68,30 @@ export class World {
       life.over = true;
       death.resolve();
     };
-    const mortal = (part: Part): HostStorage => {
-      const storage = this.#storages[part];
-      return {
-        ...storage,
-        read: async (queries) => {
-          if (life.over) return never();
-          await holdsRead?.(queries);
-          const rows = await storage.read(queries);
-          return life.over ? never() : rows;
-        },
-        write: async (batch) => {
-          const write = { part, batch };
-          if (!life.over && diesBefore?.(write) === true) kill();
-          if (life.over) return never();
-          await holds?.(write);
-          const refused = refuses?.(write) ?? null;
-          if (refused !== null) throw refused;
-          this.writes.push(write);
-          life.writes += 1;
-          const written = await storage.write(batch);
-          if (!life.over && diesAfter?.(write, life.writes) === true) kill();
-          return life.over ? never() : written;
-        },
-        watch: (changed) => storage.watch(() => (life.over ? undefined : changed())),
-      };
+    const storage = this.#storage;
+    const host: HostStorage = {
+      ...storage,
+      read: async (queries) => {
+        if (life.over) return never();
+        await holdsRead?.(queries);
+        const rows = await storage.read(queries);
+        return life.over ? never() : rows;
+      },
+      write: async (batch) => {
+        const write = { batch };
+        if (!life.over && diesBefore?.(write) === true) kill();
+        if (life.over) return never();
+        await holds?.(write);
+        const refused = refuses?.(write) ?? null;
+        if (refused !== null) throw refused;
+        this.writes.push(write);
+        life.writes += 1;
+        const written = await storage.write(batch);
+        if (!life.over && diesAfter?.(write, life.writes) === true) kill();
+        return life.over ? never() : written;
+      },
+      watch: (changed) => storage.watch(() => (life.over ? undefined : changed())),
     };
-    const host = this.#isOne
-      ? mortal("store")
-      : { journal: mortal("journal"), store: mortal("store"), events: mortal("events") };
     const engines = { default: of, ...also };
     return {
       ...runtime({ host, engines, clock: this.clock, live: false, ...options }),
@@ -118,8 +106,7 @@ export class World {
   }
 
   async rows(table: TableName, prefix: Query["prefix"] = []): Promise<readonly Row[]> {
-    const part: Part = table === "journal" ? "journal" : table === "events" || table === "pieces" ? "events" : "store";
-    const [rows = []] = await this.#storages[part].read([{ table, prefix }]);
+    const [rows = []] = await this.#storage.read([{ table, prefix }]);
     return rows;
   }
 
@@ -149,13 +136,12 @@ export class World {
     const effect = change(recorded.effect ?? "");
     if (effect === recorded.effect) throw new Error("nothing was changed");
     const value = writeValue("journal", { ...recorded, effect, hash: await sha256(effect) });
-    await this.#storages.journal.write({ checks: [], removals: [], puts: [{ table: "journal", ...row, value }] });
+    await this.#storage.write({ checks: [], removals: [], puts: [{ table: "journal", ...row, value }] });
   }
 
   /** Changes what a row says, behind everybody's back. */
   async raw(table: TableName, row: Row, value: string): Promise<void> {
-    const part: Part = table === "journal" ? "journal" : "store";
-    await this.#storages[part].write({ checks: [], removals: [], puts: [{ table, ...row, value }] });
+    await this.#storage.write({ checks: [], removals: [], puts: [{ table, ...row, value }] });
   }
 
   /** Puts a session there as another process would have left it. */
@@ -171,7 +157,7 @@ export class World {
       value: writeValue("entries", message),
     }));
     const puts = [{ table: "sessions" as const, key: ["", id], tag: 1, value }, ...said];
-    await this.#storages.store.write({ checks: [], removals: [], puts });
+    await this.#storage.write({ checks: [], removals: [], puts });
   }
 
   /** An engine on this world's clock. */

@@ -36,6 +36,8 @@ const steps: readonly Step[] = [
     table(prefix, "deadlines", { due: "INTEGER", tenant: "TEXT", session: "TEXT", call: "TEXT" }),
     table(prefix, "tokens", { digest: "TEXT" }),
   ],
+  // The event log is always in the same storage as the session, so no event waits for its publication. The table never had rows.
+  (prefix) => [`DROP TABLE "${prefix}untold"`],
 ];
 
 function table(prefix: string, name: string, key: { readonly [column: string]: "TEXT" | "INTEGER" }): string {

@@ -341,7 +341,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         for (const child of children) expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\n" });
         const { database, storage } = open(path);
         expect(await positions(storage)).toEqual([1, 2, 3, 4]);
-        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 1 }]);
+        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 2 }]);
       });
 
       test("waits for another that is making the same tables, and leaves them to it", async () => {
@@ -355,7 +355,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         );
         await second.write(batch(entry(1)));
         expect(first).not.toBeNull();
-        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 1 }]);
+        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 2 }]);
       });
 
       test("waits for another that has the file when it is to get a WAL", async () => {
@@ -413,7 +413,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
           expect.objectContaining({
             name: "RuntimeError",
             reason: "newer_schema",
-            message: `the tables "everturn_…" of the storage "${path}" have version 7; this release knows no version after 1. Nothing was changed. Use the release that wrote them or a later one, or another tablePrefix.`,
+            message: `the tables "everturn_…" of the storage "${path}" have version 7; this release knows no version after 2. Nothing was changed. Use the release that wrote them or a later one, or another tablePrefix.`,
           }),
         );
         expect(later.prepare("SELECT * FROM sqlite_master").all()).toEqual(before);

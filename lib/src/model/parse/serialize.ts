@@ -22,7 +22,7 @@ import { isStoredType, parse } from "./parse.ts";
 import { json, maxNodes, read } from "./shape.ts";
 
 /** The version this release writes. */
-export const storedVersion = 3;
+export const storedVersion = 4;
 
 /** The longest text that is read or written, in UTF-16 units. */
 export const maxTextLength = 32 * 1024 * 1024;

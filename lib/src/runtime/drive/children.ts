@@ -194,8 +194,8 @@ async function loadScope<Context extends CallerContext>(
   at: Key,
   remembers = false,
 ): Promise<Scope> {
-  const { store } = parent.context.host;
-  const [found = []] = await store.read([{ table: "records", prefix: at }]);
+  const { storage } = parent.context;
+  const [found = []] = await storage.read([{ table: "records", prefix: at }]);
   const records = new Map<string, Json>(
     found.map((row) => [JSON.stringify([row.key[3], row.key[4]]), readValue("records", row)]),
   );
@@ -204,7 +204,7 @@ async function loadScope<Context extends CallerContext>(
     find: (effectId, name) => records.get(JSON.stringify([effectId, name])) ?? null,
     record: async (effectId, name, value) => {
       const batch = { checks: [parent.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
-      const written = await store.write(batch);
+      const written = await storage.write(batch);
       if (!written.ok) throw parent.lost();
       if (remembers) records.set(JSON.stringify([effectId, name]), value);
     },
@@ -217,19 +217,18 @@ async function childPorts<Context extends CallerContext>(
   inbox: Inbox,
 ): Promise<Ports> {
   const { context, key } = parent;
-  const { journal: journalStorage, store } = context.host;
+  const { storage } = context;
   const at: Key = [...keyOf(key), turn];
-  const [rows = []] = await journalStorage.read([{ table: "journal", prefix: at }]);
+  const [rows = []] = await storage.read([{ table: "journal", prefix: at }]);
   const stored = rows.map((row) => readValue("journal", row));
   const journal = new DurableJournal(countingRows(stored));
   let ordinal = stored.length;
-  const fenced = journalStorage === store;
   const put = async (row: JournalRow): Promise<void> => {
     ordinal += 1;
     const one = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: one.key, tag: null };
-    const checks = fenced ? [parent.fence(), absent] : [absent];
-    const written = await journalStorage.write({ checks, removals: [], puts: [one] });
+    const checks = [parent.fence(), absent];
+    const written = await storage.write({ checks, removals: [], puts: [one] });
     if (!written.ok) throw parent.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {
@@ -269,12 +268,12 @@ export async function childUsage(
   let sum = noUsage;
   for (const name of names) {
     const base = `${idempotencyKey}/${name}`;
-    const [records = []] = await context.host.store.read([{ table: "records", prefix: [...keyOf(key), base, base] }]);
+    const [records = []] = await context.storage.read([{ table: "records", prefix: [...keyOf(key), base, base] }]);
     for (const row of records) {
       const [, index] = /^begun\/(\d+)$/.exec(String(row.key[4])) ?? [];
       if (index === undefined || readValue("records", row) !== id) continue;
       const at = [...keyOf(key), `${base}/${index}`];
-      const [rows = []] = await context.host.journal.read([{ table: "journal", prefix: at }]);
+      const [rows = []] = await context.storage.read([{ table: "journal", prefix: at }]);
       const stored = rows.map((one) => readValue("journal", one));
       sum = usageOfRows(stored, sum);
     }

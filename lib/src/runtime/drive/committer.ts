@@ -34,7 +34,6 @@ import { sha256 } from "../rows/digest.ts";
 import { acceptedInputs, claimable, claimedInputs, deliveryOf, inboxPut, takenInputs } from "../rows/inbox.ts";
 import { fence as fenceOf, leasePut, releasePut, renewed } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
-import { forget, isApart, tellLeft } from "../rows/outbox.ts";
 import { journalPut, recordPut, retainedPuts } from "../rows/rows.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
@@ -178,7 +177,6 @@ export class Committer {
     if (item === null) return this.#begin(step);
     const replayed = this.journal.replayed;
     if (replayed !== null && replayed.ordinal <= this.#progress.committed) {
-      await this.#tellAgain(replayed.ordinal, item, entries, replayed.row);
       return "replayed";
     }
     const ordinal = replayed?.ordinal ?? this.#rows + 1;
@@ -199,7 +197,6 @@ export class Committer {
   /** The start of a turn is stored with its acceptance, unless it has something to say or to mark. */
   async #begin(step: Transition): Promise<Committed> {
     const start = this.#start;
-    await this.#tellBeginning();
     if (this.#progress.status !== "queued") return "replayed";
     const marks = this.draining ? [] : this.#marks(step.turn);
     const grown = step.turn.history.length > this.#stored;
@@ -220,7 +217,7 @@ export class Committer {
   }
 
   /** What is told of a turn that was made of what was in the inbox. */
-  #beginning({ messages, inputs }: TurnStart, after = this.#progress.sequence): readonly Told[] {
+  #beginning({ messages, inputs }: TurnStart): readonly Told[] {
     const turnId = this.#turn;
     const taken = acceptedInputs(messages, inputs);
     const events: readonly TurnEvent[] = [
@@ -228,22 +225,9 @@ export class Committer {
       { type: "input_accepted", turnId, checkpoint: null, inputs: taken },
     ];
     return events.map((event, index) => ({
-      sequence: after + index + 1,
+      sequence: this.#progress.sequence + index + 1,
       stored: { turn: turnId, ordinal: 0, index, settles: null, event },
     }));
-  }
-
-  /** Whoever accepted the turn may have died before it was told that it began: that is told again, under the same numbers. */
-  async #tellBeginning(): Promise<void> {
-    const { status, committed, sequence } = this.#progress;
-    const fromInbox = this.#start.inputs.length > 0;
-    if (!isApart(this.#context.host)) return;
-    await tellLeft(this.#context.host, keyOf(this.#key));
-    if (committed > 0 || (fromInbox && status === "queued")) return;
-    const told = fromInbox
-      ? this.#beginning(this.#start, sequence - 2)
-      : this.#beginning(this.#start, sequence - 1).slice(0, 1);
-    await this.#context.host.events.write({ checks: [], removals: [], puts: eventPuts(this.#key, told) });
   }
 
   /** What follows from an item for the session and the turn. */
@@ -263,12 +247,11 @@ export class Committer {
     const inputs =
       item.type === "response" && item.response.type === "checkpoint_delivered" ? item.response.delivery.inputs : [];
     const taken =
-      inputs.length === 0 ? nothing : await takenInputs(this.#context.host.store, this.#key, inputs, this.#turn);
+      inputs.length === 0 ? nothing : await takenInputs(this.#context.storage, this.#key, inputs, this.#turn);
     const progress: TurnProgress = {
       ...this.#progress,
       status: ended ? "ended" : "running",
       committed: ordinal,
-      published: isApart(this.#context.host) ? ordinal - 1 : ordinal,
       sequence,
       step: turn.step,
     };
@@ -388,53 +371,27 @@ export class Committer {
     return { effect, hash: effect === null ? null : await sha256(effect), item, epoch, attempt };
   }
 
-  /** What a crash kept from being told although it was committed is told now, under the same numbers. */
-  async #tellAgain(ordinal: number, item: JournalItem, entries: readonly TurnEvent[], row: JournalRow): Promise<void> {
-    if (ordinal !== this.#progress.committed || ordinal <= this.#progress.published) return;
-    const events = eventsOf(this.#turn, ordinal, item, row, entries);
-    const first = this.#progress.sequence - events.length;
-    const told = events.map((stored, index): Told => ({ sequence: first + index + 1, stored }));
-    await this.#context.host.events.write({ checks: [], removals: [], puts: eventPuts(this.#key, told) });
-  }
-
-  get #isOneStorage(): boolean {
-    const { journal, store, events } = this.#context.host;
-    return journal === store && store === events;
-  }
-
-  /** Settle, commit, publish: one write where one storage holds all three. */
+  /** Settle, commit, publish: one conditional batch. */
   async #write3(
     settle: readonly Put[],
     commit: (now: number) => Changes | Promise<Changes>,
     told: readonly Told[],
   ): Promise<void> {
-    const { journal, events, store } = this.#context.host;
+    const { storage } = this.#context;
     const hadPieces = await this.#context.pieces.settle(this.at);
     const dropped: readonly Removal[] = hadPieces || this.#mayHaveOthers ? [{ table: "pieces", prefix: this.at }] : [];
     const publish = eventPuts(this.#key, told);
-    if (!this.#isOneStorage && settle.length > 0) {
-      // Whoever writes a row first has written it: a journal apart from the store cannot ask who holds the session.
-      const checks = settle.map(({ table, key }): Check => ({ table, key, tag: null }));
-      const written = await journal.write({ checks, removals: [], puts: settle });
-      // Somebody who had the turn before came back and was quicker: what they wrote counts. Whoever has the session goes on behind it.
-      if (!written.ok) throw this.lost();
-    }
-    const apart = isApart(this.#context.host);
-    let kept: readonly Put[] = [];
     for (;;) {
       const changes = await commit(this.#context.clock.now());
-      // Nobody replays a turn that has ended, or is parked: its last events stay in the store until they are in the log.
-      const last = apart && this.#pendingProgress !== null && isOver(this.#pendingProgress);
-      kept = last ? publish.map((put): Put => ({ ...put, table: "untold" })) : [];
       const batch: Batch = {
         checks: [this.fence(), ...changes.checks],
-        removals: [...changes.removals, ...(apart ? [] : dropped)],
-        puts: [...(this.#isOneStorage ? settle : []), ...changes.puts, ...(apart ? kept : publish)],
+        removals: [...changes.removals, ...dropped],
+        puts: [...settle, ...changes.puts, ...publish],
       };
-      const written = await store.write(batch);
+      const written = await storage.write(batch);
       if (written.ok) break;
       const failed = batch.checks[written.check];
-      // Somebody said something in this very moment: what it comes to is worked out again.
+      // Input arrived between the read and the write: the consequences are computed again.
       if (failed?.table === "inboxes" || failed?.table === "inbox") continue;
       throw failed?.table === "leases" ? this.lost() : this.#conflict(failed);
     }
@@ -452,9 +409,7 @@ export class Committer {
     this.#pending = null;
     this.#pendingProgress = null;
     this.#mayHaveOthers = false;
-    if (apart) await events.write({ checks: [], removals: dropped, puts: publish });
     this.#context.pieces.dropped(this.at);
-    await forget(store, kept);
   }
 
   /** A storage that refuses is nobody's answer: the turn is left as it is, and goes on when the storage does. */
@@ -468,7 +423,7 @@ export class Committer {
   }
 
   async #write(batch: Batch): Promise<void> {
-    const written = await this.#context.host.store.write(batch);
+    const written = await this.#context.storage.write(batch);
     if (!written.ok) throw this.lost();
   }
 
@@ -500,8 +455,8 @@ export class Committer {
   }
 
   async #claimInputs(): Promise<CheckpointDelivery> {
-    const { store } = this.#context.host;
-    const [rows = []] = await store.read([{ table: "inbox", prefix: keyOf(this.#key), limit: claimedInputs }]);
+    const { storage } = this.#context;
+    const [rows = []] = await storage.read([{ table: "inbox", prefix: keyOf(this.#key), limit: claimedInputs }]);
     const found = rows.map((row) => ({ row, entry: readValue("inbox", row) }));
     const free = found.filter(({ entry }) => claimable(entry, this.#lease.epoch));
     if (free.length === 0) return deliveryOf(this.#turn, []);
@@ -509,7 +464,7 @@ export class Committer {
       row,
       entry: { ...entry, state: "claimed", turn: this.#turn, epoch: this.#lease.epoch } satisfies InboxEntry,
     }));
-    const written = await store.write({
+    const written = await storage.write({
       checks: [this.fence(), ...free.map(({ row }): Check => ({ table: "inbox", key: row.key, tag: row.tag }))],
       removals: [],
       puts: claimed.map(({ row, entry }) => inboxPut(row.key, row.tag + 1, entry)),
@@ -526,9 +481,9 @@ export class Committer {
 
   /** The session is given back, so that nobody has to wait until the lease has run out. */
   async giveBack(): Promise<void> {
-    const { store } = this.#context.host;
+    const { storage } = this.#context;
     const batch = { checks: [this.fence()], removals: [], puts: [releasePut(keyOf(this.#key), this.#lease)] };
-    await store.write(batch).catch(() => undefined);
+    await storage.write(batch).catch(() => undefined);
   }
 
   /** The turn stays as it is, for somebody to look at. */
@@ -566,10 +521,6 @@ export class Committer {
     );
     this.channel.publish([told]);
   }
-}
-
-function isOver({ status }: TurnProgress): boolean {
-  return status === "ended" || status === "parked";
 }
 
 /** Does nobody know what became of the call? */

@@ -1,8 +1,8 @@
 // A turn as it was found in the store.
 
 import type { CancelEvidence, Json } from "../../model/internal.ts";
-import type { Host, SessionKey } from "../context.ts";
-import type { Key, Row } from "../rows/storage.ts";
+import type { SessionKey } from "../context.ts";
+import type { HostStorage, Key, Row } from "../rows/storage.ts";
 import type { JournalRow, SessionHead, TurnProgress, TurnStart } from "../rows/stored.ts";
 
 import { keyOf } from "../context.ts";
@@ -22,16 +22,16 @@ export type Loaded = {
 };
 
 /** Reads a turn. `null`: it is not open any more. */
-export async function loadTurn(host: Host, key: SessionKey, turn: string): Promise<Loaded | null> {
+export async function loadTurn(storage: HostStorage, key: SessionKey, turn: string): Promise<Loaded | null> {
   const at: Key = [...keyOf(key), turn];
-  const [heads = [], starts = [], turns = [], records = [], cancels = []] = await host.store.read([
+  const [heads = [], starts = [], turns = [], records = [], cancels = [], journal = []] = await storage.read([
     { table: "sessions", prefix: keyOf(key) },
     { table: "starts", prefix: at },
     { table: "turns", prefix: at },
     { table: "records", prefix: at },
     { table: "cancels", prefix: at },
+    { table: "journal", prefix: at },
   ]);
-  const [journal = []] = await host.journal.read([{ table: "journal", prefix: at }]);
   const [headRow, startRow, turnRow, cancelRow] = [heads[0], starts[0], turns[0], cancels[0]];
   if (headRow === undefined || startRow === undefined || turnRow === undefined) return null;
   const head = readValue("sessions", headRow);

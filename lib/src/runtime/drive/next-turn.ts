@@ -34,7 +34,6 @@ export async function turnChanges(key: SessionKey, turn: string, given: NewTurn)
   const progress: TurnProgress = {
     status: "queued",
     committed: 0,
-    published: 0,
     sequence,
     step: 0,
     end: null,
@@ -70,8 +69,8 @@ export async function nextTurn(
   sequence: number,
   now: number,
 ): Promise<Follows> {
-  const { store } = context.host;
-  const [counts = [], rows = []] = await store.read([
+  const { storage } = context;
+  const [counts = [], rows = []] = await storage.read([
     { table: "inboxes", prefix: keyOf(key) },
     { table: "inbox", prefix: keyOf(key) },
   ]);
@@ -105,7 +104,11 @@ export async function nextTurn(
   });
   // What is taken back in this very moment is not taken in.
   const checks = rows.map(({ key: at, tag }): Check => ({ table: "inbox", key: at, tag }));
-  return { inboxTag, turn, changes: merge(made, await takenInputs(store, key, inputs, turn), { ...nothing, checks }) };
+  return {
+    inboxTag,
+    turn,
+    changes: merge(made, await takenInputs(storage, key, inputs, turn), { ...nothing, checks }),
+  };
 }
 
 /** What the next turn is pinned to; `null` when it could not be begun as things are: what was said then waits on. */

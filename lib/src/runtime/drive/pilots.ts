@@ -88,18 +88,18 @@ export class Pilots {
 
   /** Tries to get a session. `null`: somebody else has it. */
   async claim(key: SessionKey): Promise<Lease | null> {
-    const { host, clock, owner, lease: timings } = this.#context;
-    const row = await readOne(host.store, { table: "leases", prefix: keyOf(key) });
+    const { storage, clock, owner, lease: timings } = this.#context;
+    const row = await readOne(storage, { table: "leases", prefix: keyOf(key) });
     const claimed = claim(keyOf(key), row, owner, clock.now(), timings);
     if (claimed.type === "busy") return null;
-    const written = await host.store.write({ checks: [claimed.check], removals: [], puts: [claimed.put] });
+    const written = await storage.write({ checks: [claimed.check], removals: [], puts: [claimed.put] });
     return written.ok ? claimed.lease : null;
   }
 
   /** Drives the open turn of a session that nobody has; whether there was one to drive. */
   async pickUp(key: SessionKey): Promise<boolean> {
     if (this.#closing) return false;
-    const row = await readOne(this.#context.host.store, { table: "open", prefix: keyOf(key) });
+    const row = await readOne(this.#context.storage, { table: "open", prefix: keyOf(key) });
     if (row === null) return false;
     const { turn, engine } = readValue("open", row);
     // A process without that engine leaves the turn to one that has it.
@@ -153,7 +153,7 @@ export class Pilots {
       if (run === null) {
         await this.release(key, lease);
         // Whoever accepted another turn meanwhile saw the session in these hands, and left it to them.
-        const open = await readOne(this.#context.host.store, { table: "open", prefix: keyOf(key) });
+        const open = await readOne(this.#context.storage, { table: "open", prefix: keyOf(key) });
         return open === null || readValue("open", open).turn === turn ? null : readValue("open", open).turn;
       }
       flown.run = run;
@@ -177,7 +177,7 @@ export class Pilots {
 
   async #isOpen(key: SessionKey, turn: string): Promise<boolean> {
     const query = { table: "open", prefix: keyOf(key) } as const;
-    const row = await readOne(this.#context.host.store, query).catch(() => null);
+    const row = await readOne(this.#context.storage, query).catch(() => null);
     return row !== null && readValue("open", row).turn === turn;
   }
 
@@ -185,7 +185,7 @@ export class Pilots {
   async release(key: SessionKey, lease: Lease): Promise<void> {
     const check = { table: "leases", key: keyOf(key), tag: lease.epoch } as const;
     const puts = [releasePut(keyOf(key), lease)];
-    await this.#context.host.store.write({ checks: [check], removals: [], puts }).catch(() => undefined);
+    await this.#context.storage.write({ checks: [check], removals: [], puts }).catch(() => undefined);
   }
 
   #letGo(): void {

@@ -39,7 +39,7 @@ export class TurnRun {
 
   /** Reads a turn whose session this process holds. `null`: it is not open any more. */
   static async load(context: RuntimeContext, key: SessionKey, turn: string, lease: Lease): Promise<TurnRun | null> {
-    const loaded = await loadTurn(context.host, key, turn);
+    const loaded = await loadTurn(context.storage, key, turn);
     return loaded === null ? null : new TurnRun(context, key, turn, lease, loaded);
   }
 
@@ -81,9 +81,9 @@ export class TurnRun {
 
   async #driven(): Promise<void> {
     const { start, cancel } = this.#loaded;
-    const { host } = this.#context;
+    const { storage } = this.#context;
     const engine = engineOf(this.#context, start.engine);
-    const contents = await readOne(host.store, { table: "contents", prefix: [this.#key.tenant, start.pinned] });
+    const contents = await readOne(storage, { table: "contents", prefix: [this.#key.tenant, start.pinned] });
     if (contents === null) {
       throw new RuntimeError("corrupt_row", { message: `what the turn ${this.#turn} was pinned to is not there` });
     }

@@ -3,7 +3,7 @@
 
 import type { HandCall } from "../../../test/hand-model.ts";
 import type { FakeScript, FakeStep } from "everturn";
-import type { Batch, Host, HostStorage, Runtime, RuntimeEvent, RuntimeOptions } from "everturn/runtime";
+import type { HostStorage, Runtime, RuntimeEvent, RuntimeOptions } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
@@ -16,7 +16,6 @@ import { describe, expect, test } from "vitest";
 import { handModel } from "../../../test/hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../../../test/readings.ts";
 import { calls, plain, says } from "../../../test/runs.ts";
-import { gated } from "../../../test/shared-storage.ts";
 
 /** Everything that is heard is written down for readers elsewhere at once. */
 const atOnce = { live: { bytes: 1 } } as const;
@@ -33,7 +32,7 @@ function spoken(options: Partial<RuntimeOptions> = {}) {
 }
 
 /** A runtime whose model plays scripts, and another one over the same storage that only reads. */
-function played(scripts: readonly FakeScript[], host: HostStorage | Host = memoryStorage()) {
+function played(scripts: readonly FakeScript[], host: HostStorage = memoryStorage()) {
   const tools = [plain("look", () => "seen"), plain("touch", () => "felt")];
   const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools }) };
   const here = runtime({ host, engines, ...atOnce });
@@ -533,54 +532,19 @@ test("a reader elsewhere has every word once, also when some could not be writte
   expect(reading(await read)).toMatchObject({ heard: [words.join("")] });
 });
 
-describe("where the log is a storage of its own", () => {
-  test("a reader waits for what has been stored and not been told", async () => {
-    const isEnd = (batch: Batch) => batch.puts.some(({ value }) => value.includes("chat_completed"));
-    const log = gated(memoryStorage(), isEnd);
-    const host = { journal: memoryStorage(), store: memoryStorage(), events: log };
-    const model = handModel();
-    const engines = { default: engine({ adapter: model, model: "hand:m" }) };
-    const here = runtime({ host, engines, ...atOnce });
-    const elsewhere = runtime({ host, engines, drive: false });
-    const turn = await here.start("Go.", { id: "s" });
-    const call = await model.call(1);
-    await call.say("Hello");
-    log.hold();
-    call.finish();
-    while (log.held === 0) await moment();
-    expect((await elsewhere.get("s"))?.openTurn).toBeNull();
-    const read = readAll(elsewhere.attach("s", turn.turnId).events);
-    for (let looks = 0; looks < 10; looks += 1) await moment();
-    log.release();
-    expect(types(entries(await read))).toEqual([
-      "turn_started",
-      "message_completed",
-      "step_completed",
-      "chat_completed",
-    ]);
-  });
-
-  test("a session that is deleted leaves nothing in it", async () => {
-    const [one, log] = [memoryStorage(), memoryStorage()];
-    for (const host of [
-      { journal: one, store: one, events: log },
-      { journal: log, store: one, events: one },
-    ]) {
-      const { here } = played([says("Hello.")], host);
-      await (
-        await here.start("hi", { id: "s" })
-      ).result;
-      await here.delete("s");
-      for (const storage of [one, log]) {
-        const left = await storage.read([
-          { table: "events", prefix: [] },
-          { table: "pieces", prefix: [] },
-          { table: "journal", prefix: [] },
-        ]);
-        expect(left.flat()).toEqual([]);
-      }
-    }
-  });
+test("a session that is deleted leaves no events, pieces or journal rows", async () => {
+  const storage = memoryStorage();
+  const { here } = played([says("Hello.")], storage);
+  await (
+    await here.start("hi", { id: "s" })
+  ).result;
+  await here.delete("s");
+  const left = await storage.read([
+    { table: "events", prefix: [] },
+    { table: "pieces", prefix: [] },
+    { table: "journal", prefix: [] },
+  ]);
+  expect(left.flat()).toEqual([]);
 });
 
 describe("the end of what can be read", () => {

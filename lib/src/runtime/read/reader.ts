@@ -22,8 +22,7 @@ const page = 256;
 
 export type ReaderSource = {
   readonly hub: Hub;
-  readonly store: HostStorage;
-  readonly events: HostStorage;
+  readonly storage: HostStorage;
   readonly tenant: string;
   readonly session: string;
   /** The key of the session in the hub. */
@@ -165,23 +164,21 @@ function local(channel: Channel, entries: readonly Told[], state: ReaderState): 
 }
 
 async function elsewhere(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
-  const { tenant, session, store, events } = source;
+  const { tenant, session, storage } = source;
   const entriesQuery: Query = { table: "events", prefix: [tenant, session], after: state.sequence, limit: page };
   const headQuery: Query = { table: "sessions", prefix: [tenant, session] };
   const turnQuery: Query = { table: "turns", prefix: [tenant, session, turn ?? ""] };
-  // The head before the log: when the turn is over by then, the log has all of it.
-  const [heads = [], turns = []] = store === events ? [] : await store.read([headQuery, turnQuery]);
   const piecesQuery = (open: string): Query => ({
     table: "pieces",
     prefix: [tenant, session, open],
     after: state.pieces(open),
   });
   const known = state.openTurn;
-  const asked = [entriesQuery, piecesQuery(known ?? ""), ...(store === events ? [headQuery, turnQuery] : [])];
-  const [rows = [], pieces = [], sameHeads = heads, sameTurns = turns] = await events.read(asked);
+  const asked = [entriesQuery, piecesQuery(known ?? ""), headQuery, turnQuery];
+  const [rows = [], pieces = [], heads = [], turns = []] = await storage.read(asked);
   const entries = rows.map((row): Told => ({ sequence: Number(row.key[2]), stored: readValue("events", row) }));
   if (entries.length > 0) return { ...nothing, entries, more: entries.length === page };
-  const [headRow] = sameHeads;
+  const [headRow] = heads;
   const head = headRow === undefined ? null : readValue("sessions", headRow);
   const open = head?.turn ?? null;
   if (open !== known) {
@@ -193,7 +190,7 @@ async function elsewhere(source: ReaderSource, state: ReaderState, turn: string 
     const { effectId, epoch, n, after, items: heard } = readValue("pieces", row);
     return after < state.sequence ? [] : heard.map((item): LiveItem => ({ ...item, effectId, epoch, n }));
   });
-  const [turnRow] = sameTurns;
+  const [turnRow] = turns;
   const progress = turnRow === undefined ? null : readValue("turns", turnRow);
   // What a turn came to is stored before it is told where the log is a storage of its own.
   const isTold = progress !== null && state.sequence >= progress.sequence;
@@ -374,7 +371,7 @@ class Bell {
       this.#unwatch?.();
       this.#unwatch = null;
     } else if (this.#unwatch === null) {
-      this.#unwatch = this.#source.events.watch(this.#heard);
+      this.#unwatch = this.#source.storage.watch(this.#heard);
       this.rings += 1;
     }
   }

@@ -58,12 +58,12 @@ export function acceptedInputs(messages: readonly Message[], inputs: readonly st
 
 /** Settles inputs: they leave the inbox, and it is written down who took them. */
 export async function takenInputs(
-  store: HostStorage,
+  storage: HostStorage,
   key: SessionKey,
   ids: readonly string[],
   turn: string,
 ): Promise<Changes> {
-  const [rows = [], ...known] = await store.read([
+  const [rows = [], ...known] = await storage.read([
     { table: "inbox", prefix: keyOf(key) },
     ...ids.map((id) => ({ table: "accepted", prefix: [...keyOf(key), id] }) as const),
   ]);

@@ -115,9 +115,8 @@ export type TurnStart = {
 /** How far a turn has got. */
 export type TurnProgress = {
   readonly status: TurnStatus;
-  /** Rows of its journal whose consequences are stored, and those that have been told. */
+  /** Number of rows of its journal whose consequences are stored. */
   readonly committed: number;
-  readonly published: number;
   /** The newest event of the session. */
   readonly sequence: number;
   readonly step: number;
@@ -273,7 +272,6 @@ const summaryShape: Shape<TurnSummary> = object<TurnSummary>({
 const progressShape: Shape<TurnProgress> = object<TurnProgress>({
   status: required(oneOf(turnStatuses)),
   committed: required(number),
-  published: required(number),
   sequence: required(number),
   step: fallback(number, 0),
   end: fallback(nullable(summaryShape), null),
@@ -354,7 +352,6 @@ export type StoredValues = {
   readonly accepted: Accepted;
   readonly cancels: StoredCancel;
   readonly events: StoredEvent;
-  readonly untold: StoredEvent;
   readonly ledger: LedgerLine;
   readonly deadlines: Deadline;
   readonly tokens: Token;
@@ -431,7 +428,6 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
   }),
   cancels: object<StoredCancel>({ evidence: required(cancelEvidenceShape), at: fallback(number, 0) }),
   events: storedEventShape,
-  untold: storedEventShape,
   ledger: object<LedgerLine>({
     source: required(oneOf(["model", "tool", "cancelled"] as const)),
     model: fallback(nullable(string), null),
@@ -486,10 +482,20 @@ export function readValue<T extends keyof StoredValues>(table: T, row: Row): Sto
       message: `${placeOf(table, row)} was written by a newer release (version ${stored.version}; this one reads up to ${storedVersion}): deploy that release, or a newer one, here too`,
     });
   }
-  const found = read(shapes[table], stored.data);
+  const found = read(shapes[table], upgraded(table, stored));
   if ("value" in found) return found.value;
   const [first] = found.issues;
   throw corrupt(table, row, first === undefined ? "it does not fit" : `${first.path.join(".")}: ${first.code}`);
+}
+
+/**
+ * The value of a row in the form of the current version. Up to version 3 the row of a turn counted published journal rows, because the event log could
+ * be in another storage; every event is now written with the journal row that caused it.
+ */
+function upgraded(table: TableName, { version, data }: { readonly version: number; readonly data: unknown }): unknown {
+  if (table !== "turns" || version > 3 || !isPlainObject(data)) return data;
+  const { published: _, ...rest } = data;
+  return rest;
 }
 
 /** What can be told of the head of a session also where it cannot be read: when it last changed, and its newest event. */

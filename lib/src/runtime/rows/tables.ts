@@ -43,8 +43,6 @@ export const tables = {
   cancels: turn,
   /** What readers are told, in order. */
   events: [...session, integer("sequence")],
-  /** Events that are to be told, where the log is not in the store: the last ones of a turn, until they are in the log. */
-  untold: [...session, integer("sequence")],
   /** What has been heard of replies that are not settled yet, for readers elsewhere. */
   pieces: [...turn, integer("position")],
   /** What was paid for, a line each. */
@@ -56,3 +54,17 @@ export const tables = {
   /** Capabilities for completion from outside, by digest. */
   tokens: [text("digest")],
 } as const satisfies { readonly [name: string]: readonly Column[] };
+
+/**
+ * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows outlive the session: the session
+ * row becomes a tombstone, and the lease row keeps the fencing epoch.
+ */
+export const tablesOfSession: readonly TableName[] = tableNames().filter((name) => {
+  const [first, second] = tables[name];
+  return first === session[0] && second === session[1] && name !== "sessions" && name !== "leases";
+});
+
+function tableNames(): readonly TableName[] {
+  const isTable = (name: string): name is TableName => Object.hasOwn(tables, name);
+  return Object.keys(tables).filter(isTable);
+}

@@ -5,9 +5,8 @@ import type { TurnHistory } from "../../kernel/internal.ts";
 import type { JsonObject, Message, Session, UserMessage } from "../../model/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
 import type { Verb } from "../../session/preconditions.ts";
-import type { Host, SessionKey } from "../context.ts";
+import type { SessionKey } from "../context.ts";
 import type { Changes } from "../rows/changes.ts";
-import type { Put } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/stored.ts";
 import type { DurableOptions, StartOptions, TurnHandle } from "../types.ts";
 import type { AcceptedKey } from "./accepted-keys.ts";
@@ -34,7 +33,6 @@ import { merge, nothing } from "../rows/changes.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { acceptedPut } from "../rows/inbox.ts";
 import { claim } from "../rows/lease.ts";
-import { tellLeft } from "../rows/outbox.ts";
 import { readValue, writeHead, writeValue } from "../rows/stored.ts";
 import { acceptedKey, once } from "./accepted-keys.ts";
 import { entryPuts, extended, find, historyOf, keyFor, lastEngine, lastStart, leaseRow } from "./desk.ts";
@@ -77,7 +75,7 @@ async function begin(
   content: unknown,
 ): Promise<TurnHandle> {
   const id = key.session;
-  const [heads = [], leases = []] = await desk.context.host.store.read([
+  const [heads = [], leases = []] = await desk.context.storage.read([
     { table: "sessions", prefix: keyOf(key) },
     { table: "leases", prefix: keyOf(key) },
   ]);
@@ -245,7 +243,7 @@ export async function answer(
 export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: Wanted): Promise<TurnHandle> {
   const { key, head, version } = found;
   const { session, verb } = wanted;
-  const { host, clock, owner, lease: timings, histories } = desk.context;
+  const { storage, clock, owner, lease: timings, histories } = desk.context;
   const said = session.thread.messages;
   const now = clock.now();
   const before = isNew ? startHistory([]) : await historyOf(desk, key, head);
@@ -282,7 +280,6 @@ export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: W
             value: writeValue("events", { ...started, event }),
           } as const,
         ];
-  const one = host.store === host.events;
   const changes: Changes = {
     checks: [
       { table: "sessions", key: keyOf(key), tag: isNew ? null : version },
@@ -296,11 +293,11 @@ export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: W
       ...entryPuts(key, head.length, said),
       ...(leased === null ? [] : [leased.put]),
       ...(known === null ? [] : [acceptedPut(key, known.name, 0, { digest: known.digest, state: "taken", turn })]),
-      ...(one ? told : []),
+      ...told,
     ],
   };
   const batch = merge(changes, made, wanted.also ?? nothing);
-  const written = await host.store.write(batch);
+  const written = await storage.write(batch);
   if (!written.ok) {
     const failed = batch.checks[written.check];
     // Whoever was quicker to get the lease drives; the turn can still be accepted.
@@ -311,20 +308,12 @@ export async function accept(desk: Desk, found: Found, isNew: boolean, wanted: W
       metadata: { table: failed?.table ?? null },
     });
   }
-  // It has been accepted, whatever becomes of the log: what is not told now is told when the turn is driven.
-  if (!one && told.length > 0) await tellAlso(host, key, told).catch(() => undefined);
   // One who only accepts has not read what came before.
   if (isNew || desk.drives) histories.keep(nameOf(key), history);
   if (turn !== null && leased !== null) desk.pilots.fly(key, turn, leased.lease);
   // Somebody had the session in this moment: they look for what was accepted meanwhile when they let go, unless they have.
   else if (turn !== null && desk.drives) await desk.pilots.pickUp(key);
   return handle(desk, key, turn, { sequence: head.sequence, position: null });
-}
-
-/** Tells that a turn has begun, where the log is not in the store. */
-async function tellAlso(host: Host, key: SessionKey, told: readonly Put[]): Promise<void> {
-  await tellLeft(host, keyOf(key));
-  await host.events.write({ ...nothing, puts: told });
 }
 
 async function newTurn(

@@ -41,7 +41,7 @@ async function knownHandle(
   content: unknown,
 ): Promise<TurnHandle | null> {
   if (key === undefined) return null;
-  const row = await readOne(desk.context.host.store, { table: "accepted", prefix: [...keyOf(session), key] });
+  const row = await readOne(desk.context.storage, { table: "accepted", prefix: [...keyOf(session), key] });
   if (row === null) return null;
   const accepted = readValue("accepted", row);
   if (accepted.digest !== (await contentDigest(content))) throw otherContent(key);

@@ -27,9 +27,9 @@ import {
   validateSession,
 } from "../../model/internal.ts";
 import { keyOf, loadHistory, nameOf, readMessages, readOne } from "../context.ts";
-import { nothing } from "../rows/changes.ts";
 import { randomText } from "../rows/digest.ts";
 import { readValue, remainsOf, writeHead, writeValue } from "../rows/stored.ts";
+import { tablesOfSession } from "../rows/tables.ts";
 import { entryPuts, find, forkedStart, headOf, keyFor, lastStart, openTurn } from "./desk.ts";
 import { summary } from "./handles.ts";
 import { openCallDeadlines } from "./waits.ts";
@@ -46,14 +46,14 @@ export async function getSession(
     });
   }
   const key = keyFor(desk, id);
-  const row = await readOne(desk.context.host.store, { table: "sessions", prefix: keyOf(key) });
+  const row = await readOne(desk.context.storage, { table: "sessions", prefix: keyOf(key) });
   const head = row === null ? null : readValue("sessions", row);
   if (row === null || head === null || head.deleted) return null;
   const wanted = messages === "all" ? head.length : Math.min(messages, head.length);
   const said =
     wanted === head.length
       ? (await loadHistory(desk.context, key, head.length, head.digest)).entries.slice(0, head.length)
-      : await readMessages(desk.context.host.store, key, { after: head.length - wanted - 1, before: head.length });
+      : await readMessages(desk.context.storage, key, { after: head.length - wanted - 1, before: head.length });
   const session = { ...head.session, thread: { ...head.session.thread, messages: said } };
   return { session, version: row.tag, length: head.length, openTurn: await openTurn(desk, key, head.turn) };
 }
@@ -70,7 +70,7 @@ export async function listMessages(
     throw new MisuseError("invalid_argument", "messages: that is no place in a session", { path: ["after"] });
   }
   const { key, head } = await find(desk, id);
-  const items = await readMessages(desk.context.host.store, key, { after, before: head.length, limit });
+  const items = await readMessages(desk.context.storage, key, { after, before: head.length, limit });
   const last = after + items.length;
   return { items, next: last + 1 < head.length && items.length > 0 ? `${last}` : null };
 }
@@ -88,11 +88,11 @@ export async function listSessions(
   { limit = 50, after }: { readonly limit?: number; readonly after?: string } = {},
 ): Promise<Page<SessionSummary>> {
   checkLimit("list", limit);
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   const tenant = desk.tenant;
   const from = after === undefined ? null : pageCursor(after);
   const query = { table: "recent", limit: limit + 1, reverse: true } as const;
-  const [same = [], older = []] = await store.read([
+  const [same = [], older = []] = await storage.read([
     {
       ...query,
       prefix: from === null ? [tenant, -1] : [tenant, from.changed],
@@ -102,7 +102,7 @@ export async function listSessions(
   ]);
   const rows = [...same, ...older].slice(0, limit + 1);
   const shown = rows.slice(0, limit);
-  const heads = await store.read(
+  const heads = await storage.read(
     shown.map((row) => ({ table: "sessions", prefix: [tenant, String(row.key[2])] }) as const),
   );
   const items = heads.flat().flatMap((row): readonly SessionSummary[] => {
@@ -131,9 +131,9 @@ function readableHead(row: Row): SessionHead | null {
  */
 export async function deleteSession(desk: Desk, id: string): Promise<void> {
   const key = keyFor(desk, id);
-  const { store, journal, events } = desk.context.host;
+  const { storage } = desk.context;
   for (;;) {
-    const [heads = [], leases = []] = await store.read([
+    const [heads = [], leases = []] = await storage.read([
       { table: "sessions", prefix: keyOf(key) },
       { table: "leases", prefix: keyOf(key) },
     ]);
@@ -150,28 +150,13 @@ export async function deleteSession(desk: Desk, id: string): Promise<void> {
       lastTurn: null,
       deleted: true,
     };
-    const tables = [
-      "entries",
-      "starts",
-      "turns",
-      "records",
-      "inbox",
-      "inboxes",
-      "accepted",
-      "cancels",
-      "ledger",
-      "open",
-      "untold",
-    ] as const;
-    const journals = store === journal ? (["journal"] as const) : [];
-    const logs = store === events ? (["events", "pieces"] as const) : [];
-    const written = await store.write({
+    const written = await storage.write({
       checks: [
         { table: "sessions", key: keyOf(key), tag: version },
         { table: "leases", key: keyOf(key), tag: leases[0]?.tag ?? null },
       ],
       removals: [
-        ...[...tables, ...journals, ...logs].map((table) => ({ table, prefix: keyOf(key) })),
+        ...tablesOfSession.map((table) => ({ table, prefix: keyOf(key) })),
         { table: "recent", prefix: [desk.tenant, head.changedAt, id] },
         ...(await deadlineRemovals(desk, key, head)),
       ],
@@ -189,14 +174,6 @@ export async function deleteSession(desk: Desk, id: string): Promise<void> {
     });
     if (!written.ok) continue;
     desk.context.histories.forget(nameOf(key));
-    if (store !== journal) await journal.write({ ...nothing, removals: [{ table: "journal", prefix: keyOf(key) }] });
-    if (store !== events) {
-      const removals = [
-        { table: "events", prefix: keyOf(key) } as const,
-        { table: "pieces", prefix: keyOf(key) } as const,
-      ];
-      await events.write({ ...nothing, removals });
-    }
     return;
   }
 }
@@ -223,7 +200,7 @@ async function deadlineRemovals(desk: Desk, key: SessionKey, head: SessionHead):
 
 /** What is left of a head that cannot be read: enough to delete it. */
 async function lostHead(desk: Desk, key: SessionKey, row: Row): Promise<Pick<Found, "head" | "version">> {
-  const newest = await readOne(desk.context.host.events, {
+  const newest = await readOne(desk.context.storage, {
     table: "events",
     prefix: keyOf(key),
     reverse: true,
@@ -296,9 +273,9 @@ export async function fork(
   const target = keyFor(desk, forked.id ?? "");
   const now = desk.context.clock.now();
   const begun = startHistory(kept);
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   // One that was deleted may be there again, as with start.
-  const there = await readOne(store, { table: "sessions", prefix: keyOf(target) });
+  const there = await readOne(storage, { table: "sessions", prefix: keyOf(target) });
   const gone = there === null ? null : readValue("sessions", there);
   const newHead: SessionHead = {
     ...emptyHead(forked, now),
@@ -314,7 +291,7 @@ export async function fork(
       : [{ table: "starts", key: [...keyOf(target), forkedStart], tag: 0, value: writeValue("starts", last) }];
   const written =
     (gone === null || gone.deleted) &&
-    (await store.write({
+    (await storage.write({
       checks: [{ table: "sessions", key: keyOf(target), tag: there?.tag ?? null }],
       removals: [],
       puts: [
@@ -342,7 +319,7 @@ async function unspent(
   // What somebody consented to here is not consented to there.
   if (turn === null && own.every(({ decision }) => decision === null)) return { ...session, pendingToolCalls: own };
   const row =
-    turn === null ? null : await readOne(desk.context.host.store, { table: "starts", prefix: [...keyOf(key), turn] });
+    turn === null ? null : await readOne(desk.context.storage, { table: "starts", prefix: [...keyOf(key), turn] });
   // A turn that has said more has used what it began with: the results are among the messages.
   const isUsed = turn !== null && (row === null || length > readValue("starts", row).base);
   if (isUsed) return { ...session, pendingToolCalls: [], suspendedCell: null };
@@ -361,7 +338,7 @@ async function unspent(
 /** What a session has cost, by what it was paid for and by model. */
 export async function usageOf(desk: Desk, id: string): Promise<LedgerSum> {
   const { key } = await find(desk, id);
-  const [rows = []] = await desk.context.host.store.read([{ table: "ledger", prefix: keyOf(key) }]);
+  const [rows = []] = await desk.context.storage.read([{ table: "ledger", prefix: keyOf(key) }]);
   const sums = new Map<string, { source: string; model: string | null; usage: Usage }>();
   let total: Usage = noUsage;
   for (const row of rows) {

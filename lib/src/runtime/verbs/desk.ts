@@ -49,7 +49,7 @@ export function keyFor(desk: Desk, session: string): SessionKey {
 
 export async function find(desk: Desk, id: string): Promise<Found> {
   const key = keyFor(desk, id);
-  const [heads = [], leases = []] = await desk.context.host.store.read([
+  const [heads = [], leases = []] = await desk.context.storage.read([
     { table: "sessions", prefix: keyOf(key) },
     { table: "leases", prefix: keyOf(key) },
   ]);
@@ -70,7 +70,7 @@ export const forkedStart = "forked";
 /** What the newest turn was told, its own or the one it was forked behind; `null`: there was none. */
 export async function lastStart(desk: Desk, { key, head }: Pick<Found, "key" | "head">): Promise<TurnStart | null> {
   const prefix = [...keyOf(key), head.lastTurn ?? forkedStart];
-  const row = await readOne(desk.context.host.store, { table: "starts", prefix });
+  const row = await readOne(desk.context.storage, { table: "starts", prefix });
   return row === null ? null : readValue("starts", row);
 }
 
@@ -79,7 +79,7 @@ export async function lastEngine(desk: Desk, id: string): Promise<string> {
 }
 
 export async function leaseRow(desk: Desk, key: SessionKey): Promise<Row | null> {
-  return readOne(desk.context.host.store, { table: "leases", prefix: keyOf(key) });
+  return readOne(desk.context.storage, { table: "leases", prefix: keyOf(key) });
 }
 
 /** The history of a session. One who does not drive need not read it: its length and digest are enough. */
@@ -97,7 +97,7 @@ export function extended(history: TurnHistory, said: readonly Message[]): TurnHi
 
 export async function openTurn(desk: Desk, key: SessionKey, turn: string | null): Promise<OpenTurnView | null> {
   if (turn === null) return null;
-  const [turns = [], starts = []] = await desk.context.host.store.read([
+  const [turns = [], starts = []] = await desk.context.storage.read([
     { table: "turns", prefix: [...keyOf(key), turn] },
     { table: "starts", prefix: [...keyOf(key), turn] },
   ]);
@@ -125,7 +125,7 @@ export async function commitHead(
     said.length === 0 ? null : appendHistory(await loadHistory(desk.context, key, head.length, head.digest), said);
   const whole: SessionHead =
     history === null ? nextHead : { ...nextHead, length: history.length, digest: history.digest };
-  const written = await desk.context.host.store.write(
+  const written = await desk.context.storage.write(
     merge(also, {
       checks: [{ table: "sessions", key: keyOf(key), tag: version }],
       removals: [{ table: "recent", prefix: [key.tenant, head.changedAt, key.session] }],

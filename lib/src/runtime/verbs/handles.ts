@@ -78,8 +78,8 @@ function eventsOf(
   signal: AbortSignal | null,
 ): AsyncIterable<RuntimeEvent> {
   const key = keyFor(desk, id);
-  const { hub, host } = desk.context;
-  const source = { hub, store: host.store, events: host.events, ...key, name: nameOf(key) };
+  const { hub, storage } = desk.context;
+  const source = { hub, storage, ...key, name: nameOf(key) };
   return {
     [Symbol.asyncIterator]: () => {
       const left = new AbortController();
@@ -110,7 +110,7 @@ function eventsOf(
 }
 
 async function turnRow(desk: Desk, key: SessionKey, turn: string): Promise<Row | null> {
-  return readOne(desk.context.host.store, { table: "turns", prefix: [...keyOf(key), turn] });
+  return readOne(desk.context.storage, { table: "turns", prefix: [...keyOf(key), turn] });
 }
 
 function noTurn({ session }: SessionKey, turn: string): RuntimeError {
@@ -120,8 +120,8 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
 
 /** Waits until a turn has ended, wherever it is driven. */
 async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
-  const { store } = desk.context.host;
-  const ring = new Ring(store, nameOf(key));
+  const { storage } = desk.context;
+  const ring = new Ring(storage, nameOf(key));
   const stop = desk.pilots.onLeaving(ring.ring);
   try {
     // The one that is open now, also if it has ended by the time it is looked at.
@@ -129,7 +129,7 @@ async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnE
     for (;;) {
       ring.clear();
       if (turn !== null) await desk.pilots.landed(key, turn);
-      const [heads = [], turns = [], leases = []] = await store.read([
+      const [heads = [], turns = [], leases = []] = await storage.read([
         { table: "sessions", prefix: keyOf(key) },
         { table: "turns", prefix: [...keyOf(key), turn ?? ""] },
         { table: "leases", prefix: keyOf(key) },

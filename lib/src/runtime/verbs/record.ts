@@ -42,9 +42,9 @@ export type TurnRecord = {
 export async function exportTurn(desk: Desk, id: string, turnId?: string): Promise<TurnRecord> {
   const { key, head } = await find(desk, id);
   const turn = turnId ?? head.turn ?? head.lastTurn;
-  const { store, journal } = desk.context.host;
+  const { storage } = desk.context;
   const at = [...keyOf(key), turn ?? ""];
-  const [starts = [], turns = []] = await store.read([
+  const [starts = [], turns = []] = await storage.read([
     { table: "starts", prefix: at },
     { table: "turns", prefix: at },
   ]);
@@ -55,8 +55,8 @@ export async function exportTurn(desk: Desk, id: string, turnId?: string): Promi
     });
   }
   const start = readValue("starts", startRow);
-  const contents = await readOne(store, { table: "contents", prefix: [key.tenant, start.pinned] });
-  const [rows = []] = await journal.read([{ table: "journal", prefix: at }]);
+  const contents = await readOne(storage, { table: "contents", prefix: [key.tenant, start.pinned] });
+  const [rows = []] = await storage.read([{ table: "journal", prefix: at }]);
   if (contents === null) {
     throw new RuntimeError("corrupt_row", { message: `what the turn ${turn} was pinned to is not there` });
   }
@@ -66,7 +66,7 @@ export async function exportTurn(desk: Desk, id: string, turnId?: string): Promi
     data: {
       sessionId: id,
       turnId: turn,
-      history: await readMessages(store, key, { before: start.base }),
+      history: await readMessages(storage, key, { before: start.base }),
       start,
       pinned: orThrow(readPinned(readValue("contents", contents))),
       context: head.session.context,
@@ -165,9 +165,7 @@ function readRecord(given: TurnRecord | string): TurnRecord {
     });
   }
   const { sessionId, turnId, history, start, pinned, context, rows, end } = data;
-  const head = orThrow(
-    readPart("turns", { status: "ended", committed: 0, published: 0, sequence: 0, end: end ?? null }),
-  );
+  const head = orThrow(readPart("turns", { status: "ended", committed: 0, sequence: 0, end: end ?? null }));
   const session = isPlainObject(context) ? orThrow(readPart("contents", context)) : {};
   return {
     everturn: "turn_record",

@@ -15,7 +15,6 @@ import { nextTurn } from "../drive/next-turn.ts";
 import { Ring } from "../ring.ts";
 import { merge, nothing } from "../rows/changes.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
-import { isApart, tellLeft } from "../rows/outbox.ts";
 import { journalPut, retainedPuts } from "../rows/rows.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
@@ -57,14 +56,14 @@ export async function workUntil(
   desk: Desk,
   { concurrency = 16, signal }: { readonly concurrency?: number; readonly signal: AbortSignal },
 ): Promise<void> {
-  const { clock, host } = desk.context;
+  const { clock, storage } = desk.context;
   if (!(signal instanceof AbortSignal) || !(concurrency >= 1)) {
     throw new MisuseError(
       "invalid_argument",
       "work: give it a signal that says when to stop, and a concurrency of 1 or more",
     );
   }
-  const ring = new Ring(host.store);
+  const ring = new Ring(storage);
   signal.addEventListener("abort", ring.ring);
   try {
     while (!signal.aborted && !desk.pilots.closing) {
@@ -89,15 +88,14 @@ export async function workUntil(
 
 /** `patient`: those that went wrong here a moment ago are left alone for a while, and keep nobody from driving the rest. */
 async function pickUpAll(desk: Desk, most: number, patient = false): Promise<number> {
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   const now = desk.context.clock.now();
-  await tellLeft(desk.context.host, []);
-  const [opened = []] = await store.read([{ table: "open", prefix: [] }]);
+  const [opened = []] = await storage.read([{ table: "open", prefix: [] }]);
   // Those of engines that are not here are for others to look at; those that are driven here are looked after.
   const rows = opened.filter(
     (row) => !desk.pilots.has(sessionIn(row)) && Object.hasOwn(desk.context.engines, engineIn(row)),
   );
-  const leases = await store.read(rows.map(({ key }) => ({ table: "leases", prefix: key }) as const));
+  const leases = await storage.read(rows.map(({ key }) => ({ table: "leases", prefix: key }) as const));
   let count = 0;
   for (const [index, row] of rows.entries()) {
     const [lease] = leases[index] ?? [];
@@ -143,7 +141,7 @@ async function restartStep(desk: Desk, found: Found, { turnId }: OpenTurnView): 
   const sequence = head.sequence + 1;
   const event = { type: "step_reset", reason: "restart", withdrawn: again, effectId: null, attempt: null } as const;
   const restarted = { type: "step_restarted", from, step: progress.step } as const;
-  const { host } = desk.context;
+  const { storage } = desk.context;
   const row = journalPut(at, ordinal, { effect: null, hash: null, item: restarted, epoch: 0, attempt: 1 });
   const told = {
     table: "events",
@@ -165,18 +163,15 @@ async function restartStep(desk: Desk, found: Found, { turnId }: OpenTurnView): 
     ...progress,
     status: "running",
     committed: ordinal,
-    published: ordinal,
     sequence,
     failure: null,
   };
   const unpaid = withdrawn.filter((one) => one.ordinal > progress.committed);
   const ledger = unpaid.flatMap((one) => ledgerPuts(at, one.row.item, one.ordinal));
-  const [records = []] = await host.store.read([{ table: "records", prefix: at }]);
-  const start = await readOne(host.store, { table: "starts", prefix: at });
+  const [records = []] = await storage.read([{ table: "records", prefix: at }]);
+  const start = await readOne(storage, { table: "starts", prefix: at });
   const engine = start === null ? "default" : readValue("starts", start).engine;
-  await tellLeft(host, keyOf(key));
-  if (host.journal !== host.store) await host.journal.write({ ...nothing, puts: [row] });
-  const written = await host.store.write({
+  const written = await storage.write({
     checks: [
       { table: "sessions", key: keyOf(key), tag: version },
       { table: "turns", key: at, tag: turnRow.tag },
@@ -189,13 +184,12 @@ async function restartStep(desk: Desk, found: Found, { turnId }: OpenTurnView): 
       { table: "sessions", key: keyOf(key), tag: version + 1, value: writeValue("sessions", nextHead) },
       { table: "turns", key: at, tag: turnRow.tag + 1, value: writeValue("turns", nextProgress) },
       { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn: turnId, engine }) },
-      ...(host.journal === host.store ? [row] : []),
-      isApart(host) ? { ...told, table: "untold" } : told,
+      row,
+      told,
     ],
   });
   if (!written.ok)
     throw new RuntimeError("conflict", { message: `somebody else is recovering session ${key.session}` });
-  await tellLeft(host, keyOf(key));
   const pickedUp = desk.drives && (await desk.pilots.pickUp(key)) ? 1 : 0;
   return { pickedUp, usable: true, mayRunTwice: again };
 }
@@ -247,7 +241,7 @@ async function closeTurn(desk: Desk, found: Found, turnId: string, outcome: Turn
   const result: ChatResult = { ...chatResult(outcome, { thread: nothingSaid, usage }), metadata };
   const recovered = recoverSession(head.session);
   const session = { ...recovered, usage: usageOfRows(spent, recovered.usage) };
-  const startRow = await readOne(context.host.store, { table: "starts", prefix: at });
+  const startRow = await readOne(context.storage, { table: "starts", prefix: at });
   const start = startRow === null ? { engine: "default", options: {} } : readValue("starts", startRow);
   const history = await historyOf(desk, key, head);
   const follows = await nextTurn(context, key, start, session, history, sequence, now);
@@ -261,7 +255,6 @@ async function closeTurn(desk: Desk, found: Found, turnId: string, outcome: Turn
   const told: Put = { table: "events", key: [...keyOf(key), sequence], tag: 0, value: writeValue("events", event) };
   const end = { ...summaryOf(result), steps: progress.step };
   const ended: TurnProgress = { ...progress, status: "ended", sequence, end };
-  await tellLeft(context.host, keyOf(key));
   const changes: Changes = {
     checks: [
       { table: "turns", key: at, tag: turnRow.tag },
@@ -270,21 +263,20 @@ async function closeTurn(desk: Desk, found: Found, turnId: string, outcome: Turn
     removals: [{ table: "cancels", prefix: at }],
     puts: [
       { table: "turns", key: at, tag: turnRow.tag + 1, value: writeValue("turns", ended) },
-      isApart(context.host) ? { ...told, table: "untold" } : told,
+      told,
       ...retainedPuts(context, at, now),
     ],
   };
   const nextHead: SessionHead = { ...head, turn: follows.turn, lastTurn: turnId, sequence };
   await commitHead(desk, { ...found, head: nextHead }, session, merge(changes, follows.changes));
-  await tellLeft(context.host, keyOf(key));
   return follows.turn !== null && desk.drives && (await desk.pilots.pickUp(key)) ? 1 : 0;
 }
 
 async function parked(desk: Desk, { key }: Found, turn: string) {
-  const { store, journal } = desk.context.host;
+  const { storage } = desk.context;
   const at = [...keyOf(key), turn];
-  const turnRow = await readOne(store, { table: "turns", prefix: at });
-  const [rows = []] = await journal.read([{ table: "journal", prefix: at }]);
+  const turnRow = await readOne(storage, { table: "turns", prefix: at });
+  const [rows = []] = await storage.read([{ table: "journal", prefix: at }]);
   if (turnRow === null) throw new RuntimeError("not_found", { message: `there is no turn ${turn}` });
   return { at, turnRow, progress: readValue("turns", turnRow), rows: rows.map((row) => readValue("journal", row)) };
 }
@@ -294,29 +286,28 @@ async function parked(desk: Desk, { key }: Found, turn: string) {
  * ended. One whose call still waits for somebody is kept: what answers it goes on with it.
  */
 async function removeRetained({ context }: Desk): Promise<number> {
-  const { store, journal } = context.host;
+  const { storage } = context;
   const now = context.clock.now();
-  const [rows = []] = await store.read([{ table: "retained", prefix: [], before: now + 1, limit: 64 }]);
+  const [rows = []] = await storage.read([{ table: "retained", prefix: [], before: now + 1, limit: 64 }]);
   for (const row of rows) {
     const [tenant = "", session = "", turn = ""] = row.key.slice(1).map(String);
-    const head = await readOne(store, { table: "sessions", prefix: [tenant, session] });
+    const head = await readOne(storage, { table: "sessions", prefix: [tenant, session] });
     const calls = head === null ? [] : readValue("sessions", head).session.pendingToolCalls;
     const waits = calls.some(({ idempotencyKey }) => idempotencyKey?.startsWith(`${turn}/`) === true);
     const gone: Removal = { table: "retained", prefix: row.key };
     if (waits) {
       const later = retainedPuts(context, [tenant, session, turn], now);
-      await store.write({ checks: [], removals: [gone], puts: later });
+      await storage.write({ checks: [], removals: [gone], puts: later });
       continue;
     }
     // What stands inside a turn has its name and a slash before its own.
     const inside = { prefix: [tenant, session], after: `${turn}/`, before: `${turn}0` } as const;
-    const [journals = []] = await journal.read([{ table: "journal", ...inside }]);
-    const [records = []] = await store.read([{ table: "records", ...inside }]);
+    const [journals = []] = await storage.read([{ table: "journal", ...inside }]);
+    const [records = []] = await storage.read([{ table: "records", ...inside }]);
     const turns = new Set([turn, ...[...journals, ...records].map(({ key }) => String(key[2]))]);
     const of = (table: "journal" | "records") =>
       [...turns].map((one): Removal => ({ table, prefix: [tenant, session, one] }));
-    if (journal !== store) await journal.write({ ...nothing, removals: of("journal") });
-    await store.write({ ...nothing, removals: [...(journal === store ? of("journal") : []), ...of("records"), gone] });
+    await storage.write({ ...nothing, removals: [...of("journal"), ...of("records"), gone] });
   }
   return rows.length;
 }

@@ -69,7 +69,7 @@ export async function send(desk: Desk, id: string, text: string, options: Durabl
 async function knownSend(desk: Desk, id: string, text: string, options: DurableOptions): Promise<Accepted | null> {
   const { key } = options;
   if (key === undefined) return null;
-  const row = await readOne(desk.context.host.store, { table: "accepted", prefix: [...keyOf(keyFor(desk, id)), key] });
+  const row = await readOne(desk.context.storage, { table: "accepted", prefix: [...keyOf(keyFor(desk, id)), key] });
   if (row === null) return null;
   const accepted = readValue("accepted", row);
   const digests = [
@@ -92,13 +92,13 @@ export async function steer(
   options: { readonly id?: string; readonly engine?: string } = {},
 ): Promise<{ readonly inputId: string; readonly turnId: string }> {
   const key = keyFor(desk, id);
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   checkTexts("steer", options, ["id", "engine"]);
   const said = inboxInput(input);
   const inputId = options.id ?? `input-${randomText(8)}`;
   const digest = await inputDigest(said, options.engine);
   for (;;) {
-    const [heads = [], counts = [], known = []] = await store.read([
+    const [heads = [], counts = [], known = []] = await storage.read([
       { table: "sessions", prefix: keyOf(key) },
       { table: "inboxes", prefix: keyOf(key) },
       { table: "accepted", prefix: [...keyOf(key), inputId] },
@@ -118,7 +118,7 @@ export async function steer(
       if (turnId !== null) return { inputId, turnId };
       continue;
     }
-    const written = await store.write({
+    const written = await storage.write({
       checks: [
         { table: "sessions", key: keyOf(key), tag: version },
         { table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null },
@@ -138,9 +138,9 @@ export async function steer(
 /** Takes back what was said to a turn, if nobody has taken it in. */
 export async function withdraw(desk: Desk, id: string, inputId: string): Promise<Withdrawn> {
   const key = keyFor(desk, id);
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   for (;;) {
-    const [known = [], rows = [], leases = []] = await store.read([
+    const [known = [], rows = [], leases = []] = await storage.read([
       { table: "accepted", prefix: [...keyOf(key), inputId] },
       { table: "inbox", prefix: keyOf(key) },
       { table: "leases", prefix: keyOf(key) },
@@ -154,7 +154,7 @@ export async function withdraw(desk: Desk, id: string, inputId: string): Promise
     if (row === undefined) return "not_found";
     const entry = readValue("inbox", row);
     if (entry.state === "claimed" && entry.epoch === leases[0]?.tag) return "already_claimed";
-    const written = await store.write({
+    const written = await storage.write({
       checks: [
         { table: "inbox", key: row.key, tag: row.tag },
         { table: "accepted", key: acceptedRow.key, tag: acceptedRow.tag },
@@ -172,12 +172,12 @@ export async function cancel(desk: Desk, id: string, options: CancelOptions = {}
   const { key, head } = await find(desk, id);
   const turn = options.turnId ?? head.turn;
   if (turn === null) return "nothing_open";
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   const at = [...keyOf(key), turn];
   const { reason = "somebody asked for it", origin = "runtime" } = options;
   const evidence = { requestId: turn, origin, reason };
   for (;;) {
-    const [turns = [], cancels = []] = await store.read([
+    const [turns = [], cancels = []] = await storage.read([
       { table: "turns", prefix: at },
       { table: "cancels", prefix: at },
     ]);
@@ -189,7 +189,7 @@ export async function cancel(desk: Desk, id: string, options: CancelOptions = {}
     }
     if (progress.status === "parked") return "nothing_open";
     if (cancels.length > 0) break;
-    const written = await store.write({
+    const written = await storage.write({
       checks: [
         { table: "turns", key: at, tag: turnRow.tag },
         { table: "cancels", key: at, tag: null },
@@ -217,7 +217,7 @@ export async function cancel(desk: Desk, id: string, options: CancelOptions = {}
 }
 
 async function hasEngine({ context }: Desk, key: SessionKey, turn: string): Promise<boolean> {
-  const row = await readOne(context.host.store, { table: "starts", prefix: [...keyOf(key), turn] });
+  const row = await readOne(context.storage, { table: "starts", prefix: [...keyOf(key), turn] });
   return row !== null && Object.hasOwn(context.engines, readValue("starts", row).engine);
 }
 
@@ -273,7 +273,7 @@ async function acceptInput(
   options: JsonObject,
 ): Promise<string> {
   const { key, head, version } = found;
-  const { host, clock } = desk.context;
+  const { storage, clock } = desk.context;
   const turn = newTurnId();
   const now = clock.now();
   const history = await historyOf(desk, key, head);
@@ -318,7 +318,7 @@ async function acceptInput(
       acceptedPut(key, entry.id, 0, { digest, state: "taken", turn }),
     ],
   });
-  const written = await host.store.write(changes);
+  const written = await storage.write(changes);
   if (!written.ok) throw new RuntimeError("conflict", { message: "somebody was quicker" });
   if (desk.drives) await desk.pilots.pickUp(key);
   return turn;

@@ -47,7 +47,7 @@ export async function token(desk: Desk, id: string, toolCallId: string): Promise
     answers: answersByReason[wait.reason],
     usedAt: null,
   });
-  await desk.context.host.store.write({
+  await desk.context.storage.write({
     ...nothing,
     puts: [{ table: "tokens", key: [await sha256(token)], tag: 0, value }],
   });
@@ -58,9 +58,9 @@ export async function token(desk: Desk, id: string, toolCallId: string): Promise
 export async function complete(desk: Desk, token: string, answer: TokenAnswer): Promise<Completion> {
   if (typeof token !== "string") throw new MisuseError("invalid_argument", "complete: a token is a text");
   checkAnswer(answer);
-  const { store } = desk.context.host;
+  const { storage } = desk.context;
   const digest = await sha256(token);
-  const row = await readOne(store, { table: "tokens", prefix: [digest] });
+  const row = await readOne(storage, { table: "tokens", prefix: [digest] });
   if (row === null) return { type: "unknown" };
   const stored = readValue("tokens", row);
   if (stored.usedAt !== null) return { type: "already_completed" };
@@ -159,7 +159,7 @@ export async function expire(desk: Desk): Promise<number> {
   const left = new Map<string, number>();
   for (let ended = 0; ;) {
     const limit = expiredAtOnce + left.size;
-    const [rows = []] = await context.host.store.read([{ table: "deadlines", prefix: [], before: now + 1, limit }]);
+    const [rows = []] = await context.storage.read([{ table: "deadlines", prefix: [], before: now + 1, limit }]);
     const fresh = rows.filter(({ key }) => !left.has(JSON.stringify(key)));
     for (const row of fresh) {
       const name = JSON.stringify(row.key);
@@ -183,7 +183,7 @@ async function expireOne(desk: Desk, row: Row): Promise<boolean> {
   } catch (error) {
     // Nothing waits any more. Whatever else went wrong may go right later, or elsewhere.
     if (!(error instanceof RuntimeError) || error.reason !== "not_found") return false;
-    return (await desk.context.host.store.write(removal)).ok;
+    return (await desk.context.storage.write(removal)).ok;
   }
 }
 

@@ -307,7 +307,7 @@ describe("settings nobody could keep", () => {
       await sessions.start("go", { id: "s" })
     ).result;
     const wrong: { readonly from?: "step" } = JSON.parse('{"from":"start"}');
-    await expect(sessions.recover("s", wrong)).rejects.toThrow(/not from start/);
+    await expect(sessions.recover("s", wrong)).rejects.toThrow(/from has to be "step", not start/);
   });
 });
 

@@ -18,7 +18,7 @@ export type { Lease, LeaseTimings } from "./rows/lease.ts";
 export type { PieceTimings } from "./read/pieces.ts";
 export type { ReplayedTurn, ReplayOptions, TurnRecord } from "./verbs/record.ts";
 export type { Runtime } from "./runtime.ts";
-export type { CancelOptions } from "./verbs/steering.ts";
+export type { CancelOptions } from "./verbs/cancel.ts";
 export type { Completion, TokenAnswer } from "./verbs/tokens.ts";
 export type { Batch, Check, Key, KeyPart, Put, Query, Removal, Row, HostStorage, Written } from "./rows/storage.ts";
 export type { Column, TableName } from "./rows/tables.ts";

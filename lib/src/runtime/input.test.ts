@@ -7,7 +7,7 @@ import { askUser, MisuseError, session, user } from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { counting, gate, talk, worker, World, writes } from "../../test/runtime/world.ts";
-import { writeHead, writeValue } from "./rows/stored.ts";
+import { checkReadable, writeValue } from "./rows/stored.ts";
 import { openCallDeadlines } from "./verbs/waits.ts";
 
 /** What JSON brings, whatever the types say. */
@@ -129,7 +129,7 @@ describe("what could not be read again is refused, and nothing is written", () =
       const write = () => writeValue(table, fromWire(row));
       expect(write).toThrow(expect.objectContaining({ reason: "not_serializable", path: [table, ...path] }));
     }
-    expect(() => writeHead(fromWire("{}"))).toThrow(MisuseError);
+    expect(() => checkReadable("sessions", fromWire("{}"))).toThrow(MisuseError);
   });
 
   test("a session that cannot be read can be deleted, and keeps nobody from seeing the others", async () => {

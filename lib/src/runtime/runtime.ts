@@ -15,30 +15,35 @@ import type {
   Withdrawn,
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
-import type { RuntimeContext } from "./context.ts";
+import type { RuntimeContext, VerbContext } from "./context.ts";
 import type { DurableOptions, EventOptions, RuntimeOptions, StartOptions, SteerInput, TurnHandle } from "./types.ts";
-import type { Desk } from "./verbs/desk.ts";
+import type { CancelOptions } from "./verbs/cancel.ts";
 import type { TurnRecord } from "./verbs/record.ts";
-import type { CancelOptions } from "./verbs/steering.ts";
 import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
 
 import { systemClock } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
-import { checkedStorage, Histories } from "./context.ts";
-import { CancelWatch } from "./drive/cancels.ts";
-import { Pilots } from "./drive/pilots.ts";
+import { checkedStorage } from "./context.ts";
+import { ActiveTurns } from "./drive/active-turns.ts";
+import { CancelWatch } from "./drive/cancel-watch.ts";
+import { Histories } from "./histories.ts";
 import { Hub } from "./read/hub.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { checkedTimings, leaseTimings, longestMs } from "./rows/lease.ts";
-import { continueSession, decide, reply, start, step, submitToolResults } from "./verbs/accept.ts";
-import { deleteSession, fork, getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
-import { tenantDesk } from "./verbs/desk.ts";
+import { decide, submitToolResults } from "./verbs/answers.ts";
+import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
+import { cancel } from "./verbs/cancel.ts";
+import { deleteSession } from "./verbs/delete.ts";
+import { continueSession, reply, start, step } from "./verbs/drive-verbs.ts";
+import { fork } from "./verbs/fork.ts";
 import { attach, watch } from "./verbs/handles.ts";
 import { exportTurn } from "./verbs/record.ts";
-import { recover, workUntil } from "./verbs/recovery.ts";
-import { cancel, send, steer, withdraw } from "./verbs/steering.ts";
+import { recover } from "./verbs/recover.ts";
+import { send } from "./verbs/send.ts";
+import { steer, withdraw } from "./verbs/steer.ts";
 import { complete, token } from "./verbs/tokens.ts";
+import { work } from "./verbs/work.ts";
 
 /** Sessions over a host: every verb of layer D, durable. */
 export type Runtime = {
@@ -176,10 +181,8 @@ export function runtime(options: RuntimeOptions): Runtime {
     engines,
     // Times are parts of keys, which are whole.
     clock: { ...clock, now: () => Math.floor(clock.now()) },
-    // Found when it is needed: there are places where chance comes with the first request.
-    get owner() {
-      return (owner ??= `process-${randomText(8)}`);
-    },
+    // Created when it is needed: some platforms have no random numbers before the first request.
+    owner: () => (owner ??= `process-${randomText(8)}`),
     lease: checkedTimings({ ...leaseTimings, ...lease }),
     retentionMs: checkedRetention(options.retentionMs),
     hub: new Hub(),
@@ -187,39 +190,39 @@ export function runtime(options: RuntimeOptions): Runtime {
     cancels: new CancelWatch(storage, clock),
     histories: new Histories(),
   };
-  return runtimeAt({ context, pilots: new Pilots(context), tenant: "", drives: options.drive ?? true });
+  return runtimeOf({ ...context, turns: new ActiveTurns(context), tenant: "", drives: options.drive ?? true });
 }
 
-function runtimeAt(desk: Desk): Runtime {
+function runtimeOf(context: VerbContext): Runtime {
   return {
-    start: (...given) => start(desk, ...given),
-    reply: (...given) => reply(desk, ...given),
-    continue: (...given) => continueSession(desk, ...given),
-    step: (...given) => step(desk, ...given),
-    submitToolResults: (...given) => submitToolResults(desk, ...given),
-    decide: (...given) => decide(desk, ...given),
-    send: (...given) => send(desk, ...given),
-    steer: (...given) => steer(desk, ...given),
-    withdraw: (...given) => withdraw(desk, ...given),
-    cancel: (...given) => cancel(desk, ...given),
-    get: (...given) => getSession(desk, ...given),
-    messages: (...given) => listMessages(desk, ...given),
-    list: (...given) => listSessions(desk, ...given),
-    delete: (...given) => deleteSession(desk, ...given),
-    fork: (...given) => fork(desk, ...given),
-    usage: (...given) => usageOf(desk, ...given),
-    events: (...given) => watch(desk, ...given),
-    attach: (...given) => attach(desk, ...given),
-    export: (...given) => exportTurn(desk, ...given),
-    token: (...given) => token(desk, ...given),
-    complete: (...given) => complete(desk, ...given),
-    recover: (...given) => recover(desk, ...given),
-    work: (...given) => workUntil(desk, ...given),
+    start: (...given) => start(context, ...given),
+    reply: (...given) => reply(context, ...given),
+    continue: (...given) => continueSession(context, ...given),
+    step: (...given) => step(context, ...given),
+    submitToolResults: (...given) => submitToolResults(context, ...given),
+    decide: (...given) => decide(context, ...given),
+    send: (...given) => send(context, ...given),
+    steer: (...given) => steer(context, ...given),
+    withdraw: (...given) => withdraw(context, ...given),
+    cancel: (...given) => cancel(context, ...given),
+    get: (...given) => getSession(context, ...given),
+    messages: (...given) => listMessages(context, ...given),
+    list: (...given) => listSessions(context, ...given),
+    delete: (...given) => deleteSession(context, ...given),
+    fork: (...given) => fork(context, ...given),
+    usage: (...given) => usageOf(context, ...given),
+    events: (...given) => watch(context, ...given),
+    attach: (...given) => attach(context, ...given),
+    export: (...given) => exportTurn(context, ...given),
+    token: (...given) => token(context, ...given),
+    complete: (...given) => complete(context, ...given),
+    recover: (...given) => recover(context, ...given),
+    work: (...given) => work(context, ...given),
     close: async ({ graceMs = 10_000 } = {}) => {
-      await desk.pilots.close(graceMs);
-      desk.context.pieces.flush();
+      await context.turns.close(graceMs);
+      context.pieces.flush();
     },
-    tenant: (name) => runtimeAt(tenantDesk(desk, name)),
+    tenant: (name) => runtimeOf({ ...context, tenant: name }),
   };
 }
 

@@ -4,7 +4,7 @@
 import type { Effect } from "../kernel/internal.ts";
 import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/internal.ts";
 import type { Batch, Put, Row } from "../runtime/rows/storage.ts";
-import type { JournalRow } from "../runtime/rows/stored.ts";
+import type { JournalRow } from "../runtime/rows/values.ts";
 
 import { canonicalJson } from "../kernel/internal.ts";
 import { totalTokens } from "../model/internal.ts";

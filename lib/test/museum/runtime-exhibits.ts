@@ -1,7 +1,7 @@
 // What the durable runtime stores, for the museum: a value of every table; turns, open and ended, with their journals; and the state of a turn at
 // every place of those.
 
-import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/stored.ts";
+import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/values.ts";
 import type { Cancellation, EffectResponse, Turn, TurnInput } from "everturn/kernel";
 import type { JsonObject, Message, SuspendedCell } from "everturn/model";
 import type { JournalItem, Pinned } from "everturn/run";

@@ -764,10 +764,12 @@ describe("[lash 87] a cancel is a command that is kept", () => {
     const world = new World();
     const hand = handModel();
     const door = gate();
+    const accepting = world.process(world.engine(hand), { drive: false });
+    const turn = await accepting.start("hi", { id: "s1" });
     const of = world.process(world.engine(hand), {
       holdsRead: (queries) => (queries.some(({ table }) => table === "contents") ? door.wait() : null),
     });
-    const turn = await of.start("hi", { id: "s1" });
+    await of.recover();
     await door.reached;
     const answer = of.cancel("s1");
     await world.clock.advance(0);

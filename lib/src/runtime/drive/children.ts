@@ -6,9 +6,11 @@ import type { CallTool } from "../../kernel/internal.ts";
 import type { CallerContext, ChatResult, ForwardedAnswer, Json, Session, Usage } from "../../model/internal.ts";
 import type { Committed, Inbox, JournalItem, Plan, PlanChild, Ports, RunInput, Scope } from "../../run/internal.ts";
 import type { InnerWait } from "../../run/perform/tool-job.ts";
-import type { RuntimeContext, SessionKey } from "../context.ts";
+import type { RuntimeContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
 import type { Check, Key } from "../rows/storage.ts";
-import type { JournalRow } from "../rows/stored.ts";
+import type { JournalRow } from "../rows/values.ts";
+import type { Holder } from "./claim-inputs.ts";
 
 import { noUsage, session as newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
@@ -18,10 +20,10 @@ import { callerInbox } from "../../run/ports/memory-ports.ts";
 import { decisionsOf, hear } from "../../session/answers.ts";
 import { applyChatResult, decide, submitToolResults } from "../../session/internal.ts";
 import { isOpen } from "../../session/preconditions.ts";
-import { keyOf } from "../context.ts";
 import { sha256 } from "../rows/digest.ts";
+import { journalPut, recordPut } from "../rows/journal-rows.ts";
 import { usageOfRows } from "../rows/ledger.ts";
-import { journalPut, recordPut } from "../rows/rows.ts";
+import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { countingRows, DurableJournal } from "./journal.ts";
 
@@ -31,9 +33,7 @@ export type Parent<Context extends CallerContext> = {
   readonly key: SessionKey;
   readonly plan: Plan<Context>;
   readonly scope: Scope;
-  readonly fence: () => Check;
-  /** The session is no longer ours. */
-  readonly lost: () => Error;
+  readonly holder: Holder;
 };
 
 export function childrenOf<Context extends CallerContext>(parent: Parent<Context>): PlanChild {
@@ -203,9 +203,9 @@ async function loadScope<Context extends CallerContext>(
     epoch: parent.scope.epoch,
     find: (effectId, name) => records.get(JSON.stringify([effectId, name])) ?? null,
     record: async (effectId, name, value) => {
-      const batch = { checks: [parent.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
+      const batch = { checks: [parent.holder.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
       const written = await storage.write(batch);
-      if (!written.ok) throw parent.lost();
+      if (!written.ok) throw parent.holder.lost();
       if (remembers) records.set(JSON.stringify([effectId, name]), value);
     },
   };
@@ -227,9 +227,9 @@ async function childPorts<Context extends CallerContext>(
     ordinal += 1;
     const one = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: one.key, tag: null };
-    const checks = [parent.fence(), absent];
+    const checks = [parent.holder.fence(), absent];
     const written = await storage.write({ checks, removals: [], puts: [one] });
-    if (!written.ok) throw parent.lost();
+    if (!written.ok) throw parent.holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {
     const effect = item.type === "response" ? journal.effectText(item.response.id) : null;

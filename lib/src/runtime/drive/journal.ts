@@ -5,7 +5,7 @@
 import type { Cancellation, Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { Json } from "../../model/internal.ts";
 import type { CancellableJournal, JournalItem } from "../../run/internal.ts";
-import type { JournalRow } from "../rows/stored.ts";
+import type { JournalRow } from "../rows/values.ts";
 
 import { canonicalJson } from "../../kernel/internal.ts";
 import { RuntimeError, runtimeFailure, toCause } from "../../model/internal.ts";

@@ -1,11 +1,8 @@
 // What this process knows about the sessions it drives, for readers in the same process: they need not ask the storage for what they can be told.
 
-import type { StoredEvent } from "../rows/stored.ts";
+import type { NumberedEvent } from "../rows/session-write.ts";
 
 import { LiveTail } from "./live.ts";
-
-/** An entry and its place in the log. */
-export type Told = { readonly sequence: number; readonly stored: StoredEvent };
 
 /** How many entries are kept at hand. */
 const kept = 1024;
@@ -15,11 +12,13 @@ export class Channel {
   readonly tail: LiveTail;
   readonly turn: string;
   #sequence: number;
-  #recent: Told[] = [];
+  #recent: NumberedEvent[];
   readonly #listeners = new Set<() => void>();
 
-  constructor(turn: string, sequence: number) {
+  /** `recent`: the newest events of the log, up to `sequence`, as far as this process knows them. */
+  constructor(turn: string, sequence: number, recent: readonly NumberedEvent[] = []) {
     this.turn = turn;
+    this.#recent = [...recent];
     this.#sequence = sequence;
     this.tail = new LiveTail(sequence);
   }
@@ -29,14 +28,14 @@ export class Channel {
   }
 
   /** Entries behind that one; `null` when they are not at hand. */
-  behind(sequence: number): readonly Told[] | null {
+  behind(sequence: number): readonly NumberedEvent[] | null {
     if (sequence >= this.#sequence) return [];
     const first = this.#recent[0]?.sequence ?? this.#sequence + 1;
     return sequence + 1 < first ? null : this.#recent.slice(sequence + 1 - first);
   }
 
-  publish(told: readonly Told[]): void {
-    for (const one of told) {
+  publish(events: readonly NumberedEvent[]): void {
+    for (const one of events) {
       this.#recent.push(one);
       this.#sequence = one.sequence;
     }

@@ -4,7 +4,7 @@
 
 import type { AssistantMessage, TurnEvent } from "../../model/internal.ts";
 import type { LiveOrigin } from "../../run/internal.ts";
-import type { PieceItem } from "../rows/stored.ts";
+import type { PieceItem } from "../rows/values.ts";
 
 /** One thing that was heard: of which try at which effect, and, if it is text, of which part of the reply and from where on. */
 export type LiveItem = PieceItem & { readonly effectId: string; readonly epoch: number; readonly n: number };

@@ -4,7 +4,7 @@
 
 import type { Clock } from "../../engine/internal.ts";
 import type { HostStorage, Key, Put, Removal } from "../rows/storage.ts";
-import type { Piece } from "../rows/stored.ts";
+import type { Piece } from "../rows/values.ts";
 import type { LiveItem } from "./live.ts";
 
 import { writeValue } from "../rows/stored.ts";

@@ -8,9 +8,10 @@
 //   3. A try that is newer than the one a reader is in the middle of begins with a `step_reset`.
 
 import type { AssistantMessage, RuntimeEvent, TurnEvent } from "../../model/internal.ts";
+import type { NumberedEvent } from "../rows/session-write.ts";
 import type { Query, HostStorage } from "../rows/storage.ts";
 import type { Cursor, Position } from "./cursor.ts";
-import type { Channel, Hub, Told } from "./hub.ts";
+import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
 
 import { readValue } from "../rows/stored.ts";
@@ -133,7 +134,7 @@ function* eventsIn(found: Found, state: ReaderState): Generator<RuntimeEvent> {
 }
 
 type Found = {
-  readonly entries: readonly Told[];
+  readonly entries: readonly NumberedEvent[];
   readonly items: readonly LiveItem[];
   /** The turn the items are of. */
   readonly turn: string;
@@ -154,7 +155,7 @@ function here({ hub, name }: ReaderSource, state: ReaderState, turn: string | nu
   return entries === null ? null : local(channel, entries, state);
 }
 
-function local(channel: Channel, entries: readonly Told[], state: ReaderState): Found {
+function local(channel: Channel, entries: readonly NumberedEvent[], state: ReaderState): Found {
   const base = { ...nothing, turn: channel.turn };
   if (entries.length > 0) return { ...base, entries };
   const { tail } = channel;
@@ -176,7 +177,10 @@ async function elsewhere(source: ReaderSource, state: ReaderState, turn: string 
   const known = state.openTurn;
   const asked = [entriesQuery, piecesQuery(known ?? ""), headQuery, turnQuery];
   const [rows = [], pieces = [], heads = [], turns = []] = await storage.read(asked);
-  const entries = rows.map((row): Told => ({ sequence: Number(row.key[2]), stored: readValue("events", row) }));
+  const entries = rows.map((row): NumberedEvent => ({
+    sequence: Number(row.key[2]),
+    stored: readValue("events", row),
+  }));
   if (entries.length > 0) return { ...nothing, entries, more: entries.length === page };
   const [headRow] = heads;
   const head = headRow === undefined ? null : readValue("sessions", headRow);
@@ -230,7 +234,7 @@ class ReaderState {
     this.#pieces = { turn, place };
   }
 
-  *entry({ sequence, stored }: Told): Generator<RuntimeEvent> {
+  *entry({ sequence, stored }: NumberedEvent): Generator<RuntimeEvent> {
     const { settles, turn, event } = stored;
     const open = this.#position;
     if (settles !== null && open !== null && this.#offsets.size > 0) {

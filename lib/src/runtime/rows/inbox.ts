@@ -8,12 +8,12 @@
 
 import type { CheckpointDelivery } from "../../kernel/internal.ts";
 import type { AcceptedInput, Message } from "../../model/internal.ts";
-import type { SessionKey } from "../context.ts";
-import type { Changes } from "./changes.ts";
+import type { Changes } from "./batch.ts";
+import type { SessionKey } from "./session-key.ts";
 import type { Key, Put, HostStorage } from "./storage.ts";
-import type { Accepted, InboxEntry, InboxInput } from "./stored.ts";
+import type { Accepted, InboxEntry, InboxInput } from "./values.ts";
 
-import { keyOf } from "../context.ts";
+import { keyOf } from "./session-key.ts";
 import { readValue, writeValue } from "./stored.ts";
 
 /** How many inputs one checkpoint takes. */
@@ -43,7 +43,7 @@ function from(turnId: string, inputId: string, message: Message): Message {
 }
 
 /** The message as one that the model sees in this turn and history does not keep. */
-export function passing(inputId: string, message: Message): Message {
+function passing(inputId: string, message: Message): Message {
   return { ...message, id: message.id ?? inputId, origin: { type: "plugin", pluginId: "inbox", transient: true } };
 }
 

@@ -55,6 +55,11 @@ export function renewed(lease: Lease, now: number, { ttlMs }: LeaseTimings): Lea
   return { ...lease, expires: now + ttlMs };
 }
 
+/** The lease under the next epoch, for a holder that goes on with another turn of the session. */
+export function succeeded(lease: Lease, now: number, { ttlMs }: LeaseTimings): Lease {
+  return { ...lease, epoch: lease.epoch + 1, expires: now + ttlMs };
+}
+
 /** The row of a lease. One that was given back stays, with its epoch, as one that has run out. */
 export function leasePut(key: Key, { owner, epoch, expires }: Lease): Put {
   return { table: "leases", key, tag: epoch, expires, value: writeValue("leases", { owner }) };

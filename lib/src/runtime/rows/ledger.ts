@@ -3,7 +3,7 @@
 import type { Usage } from "../../model/internal.ts";
 import type { JournalItem } from "../../run/internal.ts";
 import type { Key, Put } from "./storage.ts";
-import type { JournalRow, LedgerLine } from "./stored.ts";
+import type { JournalRow, LedgerLine } from "./values.ts";
 
 import { addUsage, noUsage } from "../../model/internal.ts";
 import { writeValue } from "./stored.ts";

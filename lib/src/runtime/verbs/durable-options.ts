@@ -96,3 +96,19 @@ export function runOptions(options: JsonObject): JsonObject {
   const { waits: _, ...rest } = options;
   return rest;
 }
+
+/** Checks options that are all texts, also from callers without a compiler. */
+export function checkTexts(
+  verb: string,
+  options: { readonly [name: string]: unknown },
+  names: readonly string[],
+): void {
+  checkOptions(verb, options);
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    throw new MisuseError("unknown_field", `${verb}: "${unknown}" is no option`, { path: [unknown] });
+  }
+  const wrong = names.find((name) => options[name] !== undefined && typeof options[name] !== "string");
+  if (wrong === undefined) return;
+  throw new MisuseError("invalid_argument", `${verb}: ${wrong} has to be a text`, { path: [wrong] });
+}

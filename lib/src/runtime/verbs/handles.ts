@@ -1,59 +1,64 @@
-// What a verb gives back: a turn that can be watched, left, come back to and waited for, from any process.
+// Turn handles: what a verb returns, and what `attach` returns in any process. A handle reads the events of a turn and waits for its end.
 
 import type { RuntimeEvent, SessionSummary, TurnEnd } from "../../model/internal.ts";
-import type { SessionKey } from "../context.ts";
+import type { VerbContext } from "../context.ts";
 import type { Cursor } from "../read/cursor.ts";
-import type { Row } from "../rows/storage.ts";
-import type { SessionHead, TurnProgress } from "../rows/stored.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { SessionHead, TurnProgress } from "../rows/values.ts";
 import type { TurnHandle } from "../types.ts";
-import type { Desk } from "./desk.ts";
 
 import { noUsage, replyText, RuntimeError, runtimeFailure, sessionError } from "../../model/internal.ts";
-import { keyOf, nameOf, readOne } from "../context.ts";
-import { isElsewhere, isHandedOver } from "../drive/pilots.ts";
+import { ChangeSignal } from "../change-signal.ts";
+import { readOne } from "../context.ts";
+import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
 import { parseCursor } from "../read/cursor.ts";
 import { EventReader } from "../read/reader.ts";
-import { Ring } from "../ring.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { find, headOf, keyFor } from "./desk.ts";
+import { find, headOf, sessionKey } from "./session-rows.ts";
 
-/** Which turn a handle is of: that one; the one that is open when somebody asks; none, because nothing was begun. */
+/** The turn of a handle: one by its id, which may not exist unless a verb returned it; the one that is open when the handle is used; or none. */
 type HandleAim =
-  | { readonly type: "turn"; readonly turn: string }
+  | { readonly type: "turn"; readonly turn: string; readonly exists: boolean }
   | { readonly type: "open" }
   | { readonly type: "none" };
 
-/** A turn, from any process: the one that is open, or that one. */
-export function attach(desk: Desk, id: string, turnId: string | null = null): TurnHandle {
-  const aim: HandleAim = turnId === null ? { type: "open" } : { type: "turn", turn: turnId };
-  return handleOf(desk, keyFor(desk, id), aim, start);
+/** A handle of a turn by its id, or of the open one. */
+export function attach(context: VerbContext, id: string, turnId: string | null = null): TurnHandle {
+  const aim: HandleAim = turnId === null ? { type: "open" } : { type: "turn", turn: turnId, exists: false };
+  return handleOf(context, sessionKey(context, id), aim, start);
 }
 
-/** What a verb gives back: the turn it began, if it began one. */
-export function handle(desk: Desk, key: SessionKey, turnId: string | null, from: Cursor): TurnHandle {
-  return handleOf(desk, key, turnId === null ? { type: "none" } : { type: "turn", turn: turnId }, from);
+/** The handle that a verb returns. `turnId` is `null` when the verb began no turn. */
+export function handle(context: VerbContext, key: SessionKey, turnId: string | null, from: Cursor): TurnHandle {
+  return handleOf(
+    context,
+    key,
+    turnId === null ? { type: "none" } : { type: "turn", turn: turnId, exists: true },
+    from,
+  );
 }
 
 const start: Cursor = { sequence: 0, position: null };
 
-function handleOf(desk: Desk, key: SessionKey, aim: HandleAim, from: Cursor): TurnHandle {
+function handleOf(context: VerbContext, key: SessionKey, aim: HandleAim, from: Cursor): TurnHandle {
   let result: Promise<TurnEnd> | null = null;
   return {
     sessionId: key.session,
     turnId: aim.type === "turn" ? aim.turn : null,
-    events: eventsOf(desk, key.session, aim, from, true, null),
-    // Asked for when somebody wants it, and once. Whoever takes it and does not look is not told by the process ending.
+    events: eventsOf(context, key.session, aim, from, true, null),
+    // Waits from the first access on. A rejection that is not handled does not end the process.
     get result() {
-      result ??= ended(desk, key, aim);
+      result ??= ended(context, key, aim);
       result.catch(() => undefined);
       return result;
     },
   };
 }
 
-/** What happens in a session, from its first event or from behind a cursor, for as long as somebody reads. */
+/** Events of a session, from its first one or after a cursor, until the reader stops. */
 export function watch(
-  desk: Desk,
+  context: VerbContext,
   id: string,
   options: {
     readonly after?: string;
@@ -64,33 +69,34 @@ export function watch(
 ): AsyncIterable<RuntimeEvent> {
   const { after, turnId = null, follow = true, signal = null } = options;
   const from = after === undefined ? start : parseCursor(after);
-  const aim: HandleAim | null = turnId === null ? null : { type: "turn", turn: turnId };
-  return eventsOf(desk, id, aim, from, follow, signal);
+  const aim: HandleAim | null = turnId === null ? null : { type: "turn", turn: turnId, exists: false };
+  return eventsOf(context, id, aim, from, follow, signal);
 }
 
-/** Of a turn, or, without one, of the whole session. */
+/** Events of a turn, or of the whole session. */
 function eventsOf(
-  desk: Desk,
+  context: VerbContext,
   id: string,
   aim: HandleAim | null,
   from: Cursor,
   follow: boolean,
   signal: AbortSignal | null,
 ): AsyncIterable<RuntimeEvent> {
-  const key = keyFor(desk, id);
-  const { hub, storage } = desk.context;
+  const key = sessionKey(context, id);
+  const { hub, storage } = context;
   const source = { hub, storage, ...key, name: nameOf(key) };
+  const isKnown = aim?.type === "turn" && aim.exists;
   return {
     [Symbol.asyncIterator]: () => {
       const left = new AbortController();
       const either = signal === null ? left.signal : AbortSignal.any([signal, left.signal]);
       let reader: EventReader | null = null;
-      // Nothing is looked at before somebody asks.
+      // Nothing is read before the first event is asked for.
       let beginning: Promise<void> | null = null;
       const begin = async (): Promise<void> => {
-        const turn = aim === null ? null : await aimedAt(desk, key, aim);
+        const turn = aim === null ? null : await aimedAt(context, key, aim);
         if (aim !== null && turn === null) return;
-        if (turn !== null && (await turnRow(desk, key, turn)) === null) throw noTurn(key, turn);
+        if (turn !== null && !isKnown && (await turnRow(context, key, turn)) === null) throw noTurn(key, turn);
         if (!left.signal.aborted) reader = new EventReader(source, { turn, follow }, from, either);
       };
       return {
@@ -109,8 +115,8 @@ function eventsOf(
   };
 }
 
-async function turnRow(desk: Desk, key: SessionKey, turn: string): Promise<Row | null> {
-  return readOne(desk.context.storage, { table: "turns", prefix: [...keyOf(key), turn] });
+function turnRow({ storage }: VerbContext, key: SessionKey, turn: string) {
+  return readOne(storage, { table: "turns", prefix: turnKey(key, turn) });
 }
 
 function noTurn({ session }: SessionKey, turn: string): RuntimeError {
@@ -118,17 +124,17 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
   return new RuntimeError("not_found", { message });
 }
 
-/** Waits until a turn has ended, wherever it is driven. */
-async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
-  const { storage } = desk.context;
-  const ring = new Ring(storage, nameOf(key));
-  const stop = desk.pilots.onLeaving(ring.ring);
+/** Waits until a turn has ended, whichever process drives it. */
+async function ended(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
+  const { storage, turns: active } = context;
+  const changes = new ChangeSignal(storage, nameOf(key));
+  const stop = active.onLeft(changes.notify);
   try {
-    // The one that is open now, also if it has ended by the time it is looked at.
-    const turn = await aimedAt(desk, key, aim);
+    // The turn that is open now, also if it has ended by the time of the first read.
+    const turn = await aimedAt(context, key, aim);
     for (;;) {
-      ring.clear();
-      if (turn !== null) await desk.pilots.landed(key, turn);
+      changes.clear();
+      if (turn !== null) await active.over(key, turn);
       const [heads = [], turns = [], leases = []] = await storage.read([
         { table: "sessions", prefix: keyOf(key) },
         { table: "turns", prefix: [...keyOf(key), turn ?? ""] },
@@ -140,27 +146,27 @@ async function ended(desk: Desk, key: SessionKey, aim: HandleAim): Promise<TurnE
       if (row === undefined) throw noTurn(key, turn);
       const progress = readValue("turns", row);
       if (progress.status === "ended" || progress.status === "parked") return endOf(turn, progress, head, version);
-      const error = desk.pilots.leftBecause(key, turn, leases[0]?.tag ?? 0);
+      const error = active.reasonLeft(key, turn, leases[0]?.tag ?? 0);
       if (isHandedOver(error)) {
         throw new RuntimeError("lease_lost", {
-          message: `this process stopped; the turn ${turn} goes on elsewhere: attach to it there`,
+          message: `this process stopped; another process continues the turn ${turn}: attach to it there`,
         });
       }
-      if (error !== null && !isElsewhere(error)) throw error;
-      await ring.rung();
+      if (error !== null && !isHeldElsewhere(error)) throw error;
+      await changes.changed();
     }
   } finally {
     stop();
-    ring.stop();
+    changes.stop();
   }
 }
 
-async function aimedAt(desk: Desk, key: SessionKey, aim: HandleAim): Promise<string | null> {
+async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<string | null> {
   switch (aim.type) {
     case "turn":
       return aim.turn;
     case "open":
-      return (await find(desk, key.session)).head.turn;
+      return (await find(context, key.session)).head.turn;
     case "none":
       return null;
   }
@@ -184,7 +190,7 @@ export function summary(head: SessionHead, version: number): SessionSummary {
   };
 }
 
-/** What a verb came to that began nothing. */
+/** The result of a verb that began no turn. */
 function waiting(head: SessionHead, version: number): TurnEnd {
   const { session } = head;
   const { lastRun } = session;

@@ -4,21 +4,24 @@
 import type { Adapter, Engine } from "../../engine/internal.ts";
 import type { ChatResult, Json, JsonObject, Message, TurnEvent } from "../../model/internal.ts";
 import type { Committed, Pinned, Ports } from "../../run/internal.ts";
-import type { JournalRow, TurnStart, TurnSummary } from "../rows/stored.ts";
-import type { Desk } from "./desk.ts";
+import type { VerbContext } from "../context.ts";
+import type { JournalRow, TurnStart, TurnSummary } from "../rows/values.ts";
 
 import { engine as newEngine } from "../../engine/internal.ts";
 import { MisuseError, orThrow, RuntimeError, storedVersion } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun } from "../../run/internal.ts";
 import { memoryScope } from "../../run/ports/ports.ts";
-import { keyOf, readMessages, readOne } from "../context.ts";
+import { readOne } from "../context.ts";
 import { divergentPaths, diverged } from "../drive/divergence.ts";
 import { countingRows, DurableJournal } from "../drive/journal.ts";
+import { planDetails } from "../drive/new-turn.ts";
+import { readMessages } from "../histories.ts";
+import { turnKey } from "../rows/session-key.ts";
 import { readPart, readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
-import { find } from "./desk.ts";
 import { runOptions } from "./durable-options.ts";
+import { find } from "./session-rows.ts";
 
 /** A turn that was written out. Plain JSON: keep it in a file. */
 export type TurnRecord = {
@@ -39,14 +42,15 @@ export type TurnRecord = {
 };
 
 /** Writes a turn out: one that has ended, or one that is open, as far as it got. */
-export async function exportTurn(desk: Desk, id: string, turnId?: string): Promise<TurnRecord> {
-  const { key, head } = await find(desk, id);
+export async function exportTurn(context: VerbContext, id: string, turnId?: string): Promise<TurnRecord> {
+  const { key, head } = await find(context, id);
   const turn = turnId ?? head.turn ?? head.lastTurn;
-  const { storage } = desk.context;
-  const at = [...keyOf(key), turn ?? ""];
-  const [starts = [], turns = []] = await storage.read([
+  const { storage } = context;
+  const at = turnKey(key, turn ?? "");
+  const [starts = [], turns = [], rows = []] = await storage.read([
     { table: "starts", prefix: at },
     { table: "turns", prefix: at },
+    { table: "journal", prefix: at },
   ]);
   const [startRow, turnRow] = [starts[0], turns[0]];
   if (turn === null || startRow === undefined || turnRow === undefined) {
@@ -56,7 +60,6 @@ export async function exportTurn(desk: Desk, id: string, turnId?: string): Promi
   }
   const start = readValue("starts", startRow);
   const contents = await readOne(storage, { table: "contents", prefix: [key.tenant, start.pinned] });
-  const [rows = []] = await storage.read([{ table: "journal", prefix: at }]);
   if (contents === null) {
     throw new RuntimeError("corrupt_row", { message: `what the turn ${turn} was pinned to is not there` });
   }
@@ -113,16 +116,7 @@ export async function replayTurn(record: TurnRecord | string, { engine }: Replay
   const { sessionId, turnId, history, start, pinned, context, rows, end } = readRecord(record).data;
   const thread = { messages: history, metadata: {} };
   const given = { ...runOptions(start.options), context };
-  const details = {
-    verb: start.verb,
-    answers: start.answers,
-    cell: start.cell,
-    messages: start.messages,
-    turnCauses: start.turnCauses,
-    turnId,
-    spentBefore: start.spentBefore,
-    session: { sessionId },
-  };
+  const details = planDetails(turnId, sessionId, start);
   if (engine !== undefined) {
     const now = planRun(engine, thread, given, details).pinned;
     const paths = divergentPaths(asJson(pinned), asJson(now));

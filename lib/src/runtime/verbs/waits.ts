@@ -1,15 +1,15 @@
 // Calls that wait for somebody who is not here: until when, and how somebody outside, a webhook for one, completes exactly one of them.
 
 import type { Json, JsonObject, PendingReason, PendingToolCall, Session } from "../../model/internal.ts";
-import type { SessionKey } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
 import type { Put } from "../rows/storage.ts";
-import type { Deadline, SessionHead } from "../rows/stored.ts";
+import type { Deadline, SessionHead } from "../rows/values.ts";
 
 import { canonicalJson } from "../../kernel/internal.ts";
 import { MisuseError, pendingReasons } from "../../model/internal.ts";
 import { isOpen } from "../../session/preconditions.ts";
-import { keyOf } from "../context.ts";
 import { sha256 } from "../rows/digest.ts";
+import { keyOf } from "../rows/session-key.ts";
 import { writeValue } from "../rows/stored.ts";
 
 /** How long calls wait, by the reason they do. A reason that is not named waits for ever. */
@@ -77,6 +77,11 @@ export function waitFor(session: Session, id: string): Wait | null {
 function spokenQuestion({ status, pendingToolCallId, pendingToolCalls }: Session): string | null {
   if (status !== "awaiting_user" || pendingToolCalls.some(({ id }) => id === pendingToolCallId)) return null;
   return pendingToolCallId;
+}
+
+/** The session with this call as the one whose question is answered: several questions wait in order. */
+export function askedBy(session: Session<JsonObject>, pendingToolCallId: string): Session<JsonObject> {
+  return { ...session, pendingToolCallId };
 }
 
 /** The rows that end waits by themselves: those of calls, and, where the session is given, that of a question that is none. */

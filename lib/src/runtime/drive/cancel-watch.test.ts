@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 import { memoryStorage } from "../../host/memory/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
-import { CancelWatch } from "./cancels.ts";
+import { CancelWatch } from "./cancel-watch.ts";
 
 const turn = ["tenant", "session", "turn"] as const;
 const cancel = { checks: [], removals: [], puts: [{ table: "cancels", key: turn, tag: 0, value: "" }] } as const;

@@ -4,21 +4,21 @@
 import type { Clock } from "../../engine/internal.ts";
 import type { HostStorage, Key, Row } from "../rows/storage.ts";
 
+import { ChangeSignal } from "../change-signal.ts";
 import { readOne } from "../context.ts";
-import { Ring } from "../ring.ts";
 
 /** How often, at most, the storage is asked whether somebody wants a turn to stop. */
 const lookMs = 100;
 
 export class CancelWatch {
-  readonly #store: HostStorage;
+  readonly #storage: HostStorage;
   readonly #clock: Clock;
   /** What to do about a turn, by its key. */
   readonly #turns = new Map<string, (row: Row) => void>();
   #watching: AbortController | null = null;
 
-  constructor(store: HostStorage, clock: Clock) {
-    this.#store = store;
+  constructor(storage: HostStorage, clock: Clock) {
+    this.#storage = storage;
     this.#clock = clock;
   }
 
@@ -31,7 +31,7 @@ export class CancelWatch {
       this.#watch(this.#watching.signal).catch(() => undefined);
     }
     // One may have come between the reading of the turn and now.
-    readOne(this.#store, { table: "cancels", prefix: turn }).then(
+    readOne(this.#storage, { table: "cancels", prefix: turn }).then(
       (row) => row !== null && this.#take(name, row),
       () => undefined,
     );
@@ -50,20 +50,20 @@ export class CancelWatch {
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
-    const ring = new Ring(this.#store);
-    signal.addEventListener("abort", ring.ring);
+    const changes = new ChangeSignal(this.#storage);
+    signal.addEventListener("abort", changes.notify);
     try {
       for (;;) {
-        await ring.rung();
-        ring.clear();
+        await changes.changed();
+        changes.clear();
         if (signal.aborted) return;
-        const [rows = []] = await this.#store.read([{ table: "cancels", prefix: [] }]).catch(() => []);
+        const [rows = []] = await this.#storage.read([{ table: "cancels", prefix: [] }]).catch(() => []);
         for (const row of rows) this.#take(JSON.stringify(row.key), row);
         await this.#clock.sleep(lookMs, signal).catch(() => undefined);
       }
     } finally {
-      ring.stop();
-      signal.removeEventListener("abort", ring.ring);
+      changes.stop();
+      signal.removeEventListener("abort", changes.notify);
     }
   }
 }

@@ -1,0 +1,98 @@
+// An open turn as a process begins to drive it. Two ways lead here, and the same path goes on from both: the process accepted the turn itself and knows
+// everything it wrote (`acceptedTurn`), or it takes over a turn and reads what is stored of it (`loadTurn`).
+
+import type { CancelEvidence, Json } from "../../model/internal.ts";
+import type { Plan } from "../../run/internal.ts";
+import type { RuntimeContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { NumberedEvent, SessionWrite, StoredSession } from "../rows/session-write.ts";
+import type { HostStorage } from "../rows/storage.ts";
+import type { JournalRow, TurnStart } from "../rows/values.ts";
+import type { PlannedTurn } from "./new-turn.ts";
+
+import { orThrow, RuntimeError } from "../../model/internal.ts";
+import { readPinned } from "../../run/internal.ts";
+import { readOne } from "../context.ts";
+import { loadHistory } from "../histories.ts";
+import { recordName } from "../rows/journal-rows.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
+import { readValue } from "../rows/stored.ts";
+import { planTurn } from "./new-turn.ts";
+
+export type DrivenTurn = {
+  readonly id: string;
+  /** The session and this turn, as stored. */
+  readonly stored: StoredSession;
+  readonly start: TurnStart;
+  /** The journal so far. */
+  readonly rows: readonly JournalRow[];
+  /** Records inside effects, by `recordName`. */
+  readonly records: ReadonlyMap<string, Json>;
+  /** A cancel that is stored and not settled. */
+  readonly cancel: CancelEvidence | null;
+  /** The plan, if this process built it to accept the turn. */
+  readonly plan: Plan | null;
+  /** Events written with the acceptance, for readers in this process. */
+  readonly events: readonly NumberedEvent[];
+  /** Another process may have left pieces of a reply in the storage. */
+  readonly mayHavePieces: boolean;
+};
+
+/** A turn that this process has just accepted: nothing is read back. */
+export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan }: PlannedTurn): DrivenTurn {
+  const ofTurn = events.filter(({ stored }) => stored.turn === id);
+  return {
+    id,
+    stored: after,
+    start,
+    rows: [],
+    records: new Map(),
+    cancel: null,
+    plan,
+    events: ofTurn,
+    mayHavePieces: false,
+  };
+}
+
+/** Reads an open turn: one read. `null`: it is not open any more. */
+export async function loadTurn(storage: HostStorage, key: SessionKey, id: string): Promise<DrivenTurn | null> {
+  const at = turnKey(key, id);
+  const [heads = [], starts = [], turns = [], records = [], cancels = [], journal = []] = await storage.read([
+    { table: "sessions", prefix: keyOf(key) },
+    { table: "starts", prefix: at },
+    { table: "turns", prefix: at },
+    { table: "records", prefix: at },
+    { table: "cancels", prefix: at },
+    { table: "journal", prefix: at },
+  ]);
+  const [headRow, startRow, turnRow, cancelRow] = [heads[0], starts[0], turns[0], cancels[0]];
+  if (headRow === undefined || startRow === undefined || turnRow === undefined) return null;
+  const head = readValue("sessions", headRow);
+  const progress = readValue("turns", turnRow);
+  if (head.turn !== id || progress.status === "ended" || progress.status === "parked") return null;
+  return {
+    id,
+    stored: { key, head, version: headRow.tag, turn: { id, progress, commits: turnRow.tag } },
+    start: readValue("starts", startRow),
+    rows: journal.map((row) => readValue("journal", row)),
+    records: new Map(
+      records.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),
+    ),
+    cancel: cancelRow === undefined ? null : readValue("cancels", cancelRow).evidence,
+    plan: null,
+    events: [],
+    mayHavePieces: true,
+  };
+}
+
+/** The plan of a turn that another process accepted, from what is stored. Rejects with `corrupt_row` when the pinned configuration is missing. */
+export async function storedPlan(context: RuntimeContext, { id, stored, start }: DrivenTurn): Promise<Plan> {
+  const { key, head } = stored;
+  const contents = await readOne(context.storage, { table: "contents", prefix: [key.tenant, start.pinned] });
+  if (contents === null) {
+    throw new RuntimeError("corrupt_row", { message: `the pinned configuration of turn ${id} is not in the storage` });
+  }
+  const pinned = orThrow(readPinned(readValue("contents", contents)));
+  const history = await loadHistory(context, key, { length: start.base, digest: start.digest });
+  return planTurn(context, key, id, start, head.session, history, pinned);
+}

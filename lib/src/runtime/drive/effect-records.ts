@@ -1,0 +1,96 @@
+// Records inside effects (Q2, Q3): attempts, delays, child turns, and the start marks of tools. A record is written under the lease and found again by
+// the process that takes the turn over; what is recorded is not done again.
+
+import type { Effect, SlottedCall, Turn } from "../../kernel/internal.ts";
+import type { Json } from "../../model/internal.ts";
+import type { Scope } from "../../run/internal.ts";
+import type { RuntimeContext } from "../context.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { Key, Put } from "../rows/storage.ts";
+import type { TurnStart } from "../rows/values.ts";
+
+import { pendingEffects } from "../../kernel/internal.ts";
+import { startMark } from "../../run/perform/start-mark.ts";
+import { engineOf } from "../context.ts";
+import { putting } from "../rows/batch.ts";
+import { recordName, recordPut } from "../rows/journal-rows.ts";
+
+/** The name of the record that says that a tool has started. */
+const started = "started";
+
+export class EffectRecords implements Scope {
+  readonly epoch: number;
+  readonly #context: Pick<RuntimeContext, "engines">;
+  readonly #at: Key;
+  readonly #start: TurnStart;
+  /** Written by earlier holders of the lease. */
+  readonly #before: ReadonlyMap<string, Json>;
+  /** Names of records that this process wrote. */
+  readonly #written = new Set<string>();
+  readonly #write: (changes: Changes) => Promise<void>;
+  /** The batch of calls whose start marks have been built. */
+  #marked: readonly SlottedCall[] | null = null;
+
+  /** `write` writes a batch under the lease; it rejects when the lease is lost. */
+  constructor(
+    context: Pick<RuntimeContext, "engines">,
+    at: Key,
+    start: TurnStart,
+    epoch: number,
+    before: ReadonlyMap<string, Json>,
+    write: (changes: Changes) => Promise<void>,
+  ) {
+    this.#context = context;
+    this.#at = at;
+    this.#start = start;
+    this.epoch = epoch;
+    this.#before = before;
+    this.#write = write;
+  }
+
+  readonly find = (effectId: string, name: string): Json => this.#before.get(recordName(effectId, name)) ?? null;
+
+  readonly record = async (effectId: string, name: string, value: Json): Promise<void> => {
+    const id = recordName(effectId, name);
+    if (this.#written.has(id)) return;
+    await this.#write(putting(recordPut(this.#at, effectId, name, value)));
+    this.#written.add(id);
+  };
+
+  /** Names of the child turns that a call ran under earlier holders of the lease. */
+  childrenOf(effectId: string): readonly string[] {
+    return [...this.#before.keys()].flatMap((id) => {
+      const [effect, name = ""]: readonly string[] = JSON.parse(id);
+      return effect === effectId && name.startsWith("child/") ? [name] : [];
+    });
+  }
+
+  /**
+   * Start marks of the tools that begin at once: they share the commit of the response that caused them (Q3). Built once for each batch of calls;
+   * building them at every response would be quadratic in the number of calls.
+   */
+  startMarks(turn: Turn): readonly Put[] {
+    const { phase } = turn;
+    if (phase.type !== "awaiting_tools" || phase.calls === this.#marked) return [];
+    this.#marked = phase.calls;
+    // With a concurrency limit a call is marked when it gets its slot.
+    if (this.#start.options["maxConcurrency"] !== undefined) return [];
+    return pendingEffects(turn).flatMap((effect) => {
+      const mark = this.#markOf(effect, turn);
+      const id = recordName(effect.id, started);
+      if (mark === null || this.#written.has(id) || this.#before.has(id)) return [];
+      this.#written.add(id);
+      return [recordPut(this.#at, effect.id, started, mark)];
+    });
+  }
+
+  #markOf(effect: Effect, { environment }: Turn): Json {
+    if (effect.type !== "call_tool") return null;
+    const { options } = engineOf(this.#context, this.#start.engine);
+    const spec = environment.tools.find(({ name }) => name === effect.call.name);
+    // A hook decides first whether the tool runs.
+    if (spec === undefined || options.hooks?.beforeTool !== undefined) return null;
+    if (options.maxConcurrency !== undefined) return null;
+    return startMark(effect, spec, this.epoch);
+  }
+}

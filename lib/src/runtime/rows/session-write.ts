@@ -1,0 +1,300 @@
+// Builds the batch that changes a session. Every verb and every commit of a turn goes through `writeSession`, so a row of the tables `sessions`,
+// `recent`, `entries`, `turns`, `starts`, `contents`, `open` and `events` is built in this file and nowhere else.
+//
+// Theory of operation
+//   `writeSession` is a pure function from what is stored (`StoredSession`) and what happened (`SessionChange`) to
+//     - the batch: compare-and-swap checks, removals and puts,
+//     - what is stored after the batch (the next `StoredSession`), so that the writer does not read it back,
+//     - the events of the batch with their sequence numbers, for readers in this process.
+//   The caller adds the rows only it knows (journal row, lease, ledger, start marks) in `also`, writes the batch, and keeps `after` if the storage
+//   accepted it. A batch that a check refused changes nothing; the caller reads again or gives up.
+//
+// Which rows follow from what
+//   every change           the events it caused
+//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages)
+//   a turn begins          starts, turns (queued), contents, open
+//   a turn advances        turns (commit count + 1); the session row only at a boundary, where the history grew
+//   a turn ends            turns (ended), sessions, and the rows of the next turn, or the removal of open; cancels are removed
+//   a turn is parked       turns (parked), sessions; open is removed, so no worker takes the turn
+//   a step is restarted    turns (running), sessions, open
+//
+// Invariants
+//   1. Every change of the session row checks its version; every change of a turn row checks its commit count (H3).
+//   2. Sequence numbers continue the event log: from the newest of the session row and the turn row. Between boundaries only the turn row has the newest.
+//   3. The size of a batch depends on what is new, not on the length of the session or of the turn (H5).
+
+import type { TurnHistory } from "../../kernel/internal.ts";
+import type { Failure, JsonObject, Message, Session } from "../../model/internal.ts";
+import type { Pinned } from "../../run/internal.ts";
+import type { Changes } from "./batch.ts";
+import type { SessionKey } from "./session-key.ts";
+import type { Put, Removal } from "./storage.ts";
+import type { SessionHead, StoredEvent, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
+
+import { startHistory } from "../../kernel/internal.ts";
+import { merge, noChanges } from "./batch.ts";
+import { keyOf, turnKey } from "./session-key.ts";
+import { writeValue } from "./stored.ts";
+import { tablesOfSession } from "./tables.ts";
+
+/** What is stored of a session and of the turn being written, as this process last read or wrote it. */
+export type StoredSession = {
+  readonly key: SessionKey;
+  readonly head: SessionHead;
+  /** The tag of the session row; `null`: there is no row. */
+  readonly version: number | null;
+  /** The turn that the writer drives or ends; `null` for writers that change no turn. */
+  readonly turn: StoredTurn | null;
+};
+
+/** The row of a turn. */
+export type StoredTurn = {
+  readonly id: string;
+  readonly progress: TurnProgress;
+  /** The tag of the row: the number of commits. */
+  readonly commits: number;
+};
+
+/** A turn to be accepted. */
+export type NewTurn = {
+  readonly id: string;
+  readonly start: TurnStart;
+  /** The configuration the turn keeps to its end; stored by the digest `start.pinned`. */
+  readonly pinned: Pinned;
+};
+
+/** What happened to a session. */
+export type SessionChange = {
+  /** The time of the write, in milliseconds. */
+  readonly now: number;
+  /** The session after it. Left out: the session row keeps its data, and is written only if the turn's change demands it. */
+  readonly session?: {
+    /** Messages in its thread are ignored; `messages` are appended. */
+    readonly after: Session<JsonObject>;
+    readonly messages: readonly Message[];
+    /** Length and digest of the history after `messages`. */
+    readonly history: Pick<TurnHistory, "length" | "digest">;
+  };
+  readonly turn?: TurnChange;
+  /** Events for the log, in order, without sequence numbers. */
+  readonly events?: readonly StoredEvent[];
+  readonly also?: Changes;
+};
+
+/** What happened to the turn. */
+type TurnChange =
+  | { readonly type: "begin"; readonly turn: NewTurn }
+  | { readonly type: "advance"; readonly committed: number; readonly step: number }
+  | {
+      readonly type: "end";
+      readonly committed: number;
+      readonly step: number;
+      readonly end: TurnSummary;
+      /** The turn that follows, made of input that arrived too late (Q11). */
+      readonly next: NewTurn | null;
+      /** When its journal may be removed, in milliseconds; `null`: never. */
+      readonly retainedUntil: number | null;
+    }
+  | { readonly type: "park"; readonly failure: Failure }
+  | { readonly type: "restart"; readonly committed: number; readonly engine: string };
+
+/** An event with its place in the log. */
+export type NumberedEvent = { readonly sequence: number; readonly stored: StoredEvent };
+
+export type SessionWrite = {
+  readonly changes: Changes;
+  /** What is stored once the batch has been written. After the end of a turn, `turn` is the next one. */
+  readonly after: StoredSession;
+  readonly events: readonly NumberedEvent[];
+};
+
+export function writeSession(before: StoredSession, change: SessionChange): SessionWrite {
+  const { key } = before;
+  const first = newestSequence(before) + 1;
+  const events = (change.events ?? []).map((stored, index): NumberedEvent => ({ sequence: first + index, stored }));
+  const sequence = first + events.length - 1;
+  const turn = writeTurn(before, change.turn ?? null, sequence);
+  const needsHead = change.session !== undefined || (change.turn !== undefined && change.turn.type !== "advance");
+  const head = needsHead ? writeHead(before, change, turn, sequence) : null;
+  return {
+    changes: merge(
+      { ...noChanges, puts: events.map((event) => eventPut(key, event)) },
+      turn.changes,
+      head?.changes ?? noChanges,
+      change.also ?? noChanges,
+    ),
+    after: { key, head: head?.head ?? before.head, version: head?.version ?? before.version, turn: turn.stored },
+    events,
+  };
+}
+
+/** The sequence number of the newest event of the session. */
+function newestSequence({ head, turn }: StoredSession): number {
+  return Math.max(head.sequence, turn?.progress.sequence ?? 0);
+}
+
+type WrittenTurn = {
+  readonly changes: Changes;
+  readonly stored: StoredTurn | null;
+  /** What the session row says of turns after the change. */
+  readonly open: string | null;
+  readonly last: string | null;
+};
+
+function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null, sequence: number): WrittenTurn {
+  if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn };
+  if (change.type === "begin") {
+    const begun = beginTurn(key, change.turn, sequence);
+    return { ...begun, open: change.turn.id, last: head.lastTurn };
+  }
+  if (turn === null) throw new Error(`${change.type}: the row of the turn has not been read`);
+  const { id, commits } = turn;
+  const at = turnKey(key, id);
+  const progress: TurnProgress = { ...turn.progress, ...progressAfter(change), sequence };
+  const row: Changes = {
+    checks: [{ table: "turns", key: at, tag: commits }],
+    removals: [],
+    puts: [{ table: "turns", key: at, tag: commits + 1, value: writeValue("turns", progress) }],
+  };
+  const stored = { id, progress, commits: commits + 1 };
+  const open: Removal = { table: "open", prefix: keyOf(key) };
+  switch (change.type) {
+    case "advance":
+      return { changes: row, stored, open: id, last: head.lastTurn };
+    case "park":
+      return { changes: merge(row, { ...noChanges, removals: [open] }), stored, open: id, last: head.lastTurn };
+    case "restart": {
+      const puts = [openPut(key, id, change.engine)];
+      return { changes: merge(row, { ...noChanges, puts }), stored, open: id, last: head.lastTurn };
+    }
+    case "end": {
+      const next = change.next === null ? null : beginTurn(key, change.next, sequence);
+      const ended: Changes = {
+        checks: [],
+        removals: [{ table: "cancels", prefix: at }, ...(next === null ? [open] : [])],
+        puts: change.retainedUntil === null ? [] : [retainedPut(key, id, change.retainedUntil)],
+      };
+      const changes = merge(row, ended, next?.changes ?? noChanges);
+      return { changes, stored: next?.stored ?? stored, open: change.next?.id ?? null, last: id };
+    }
+  }
+}
+
+function progressAfter(change: Exclude<TurnChange, { type: "begin" }>): Partial<TurnProgress> {
+  switch (change.type) {
+    case "advance":
+      return { status: "running", committed: change.committed, step: change.step };
+    case "end":
+      return { status: "ended", committed: change.committed, step: change.step, end: change.end };
+    case "park":
+      return { status: "parked", failure: change.failure };
+    case "restart":
+      return { status: "running", committed: change.committed, failure: null };
+  }
+}
+
+function beginTurn(
+  key: SessionKey,
+  { id, start, pinned }: NewTurn,
+  sequence: number,
+): { readonly changes: Changes; readonly stored: StoredTurn } {
+  const at = turnKey(key, id);
+  const progress: TurnProgress = { status: "queued", committed: 0, sequence, step: 0, end: null, failure: null };
+  return {
+    stored: { id, progress, commits: 0 },
+    changes: {
+      checks: [{ table: "turns", key: at, tag: null }],
+      removals: [],
+      puts: [
+        { table: "starts", key: at, tag: 0, value: writeValue("starts", start) },
+        { table: "turns", key: at, tag: 0, value: writeValue("turns", progress) },
+        { table: "contents", key: [key.tenant, start.pinned], tag: 0, value: writeValue("contents", pinned) },
+        openPut(key, id, start.engine),
+      ],
+    },
+  };
+}
+
+function writeHead(
+  { key, head: before, version }: StoredSession,
+  { session, now }: SessionChange,
+  { open, last }: WrittenTurn,
+  sequence: number,
+): { readonly head: SessionHead; readonly version: number; readonly changes: Changes } {
+  const { after = before.session, messages = [], history = before } = session ?? {};
+  const head: SessionHead = {
+    ...before,
+    session: { ...after, thread: { ...after.thread, messages: [] } },
+    length: history.length,
+    digest: history.digest,
+    turn: open,
+    lastTurn: last,
+    sequence,
+    changedAt: now,
+  };
+  const tag = (version ?? 0) + 1;
+  const row = sessionRow(key, version, head);
+  return {
+    head,
+    version: tag,
+    changes: {
+      checks: row.checks,
+      removals: version === null ? [] : [recentRemoval(key, before)],
+      puts: [
+        ...row.puts,
+        { table: "recent", key: [key.tenant, now, key.session], tag: 0, value: "" },
+        ...messages.map((message, index): Put => {
+          const at = [...keyOf(key), before.length + index];
+          return { table: "entries", key: at, tag: 0, value: writeValue("entries", message) };
+        }),
+      ],
+    },
+  };
+}
+
+/**
+ * Deletes a session. The session row becomes a tombstone, which keeps the version and the sequence, so that neither a writer nor a reader that still
+ * holds the session can bring it back.
+ */
+export function deleteRows({ key, head, version }: StoredSession, empty: Session<JsonObject>): Changes {
+  const { length, digest } = startHistory([]);
+  const tombstone = { ...head, session: empty, length, digest, turn: null, lastTurn: null, deleted: true };
+  return merge(sessionRow(key, version, tombstone), {
+    ...noChanges,
+    removals: [...tablesOfSession.map((table): Removal => ({ table, prefix: keyOf(key) })), recentRemoval(key, head)],
+  });
+}
+
+/** A session without messages and turns. */
+export function emptyHead(session: Session<JsonObject>, now: number): SessionHead {
+  const { length, digest } = startHistory([]);
+  const empty = { ...session, thread: { ...session.thread, messages: [] } };
+  const none = { turn: null, lastTurn: null, sequence: 0, deleted: false };
+  return { session: empty, length, digest, ...none, createdAt: now, changedAt: now };
+}
+
+function sessionRow(key: SessionKey, version: number | null, head: SessionHead): Changes {
+  const at = keyOf(key);
+  return {
+    checks: [{ table: "sessions", key: at, tag: version }],
+    removals: [],
+    puts: [{ table: "sessions", key: at, tag: (version ?? 0) + 1, value: writeValue("sessions", head) }],
+  };
+}
+
+function recentRemoval({ tenant, session }: SessionKey, { changedAt }: SessionHead): Removal {
+  return { table: "recent", prefix: [tenant, changedAt, session] };
+}
+
+function eventPut(key: SessionKey, { sequence, stored }: NumberedEvent): Put {
+  return { table: "events", key: [...keyOf(key), sequence], tag: 0, value: writeValue("events", stored) };
+}
+
+function openPut(key: SessionKey, turn: string, engine: string): Put {
+  return { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn, engine }) };
+}
+
+/** Marks the journal of a turn for removal. */
+export function retainedPut(key: SessionKey, turn: string, until: number): Put {
+  return { table: "retained", key: [Math.ceil(until), ...turnKey(key, turn)], tag: 0, value: "" };
+}

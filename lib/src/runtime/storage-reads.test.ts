@@ -1,0 +1,91 @@
+// How often the runtime reads the storage. A process that accepts a turn and drives it does not read back what it wrote.
+
+import type { HostStorage, Query, RuntimeEvent } from "./index.ts";
+
+import { expect, test } from "vitest";
+
+import { fake } from "../adapters/index.ts";
+import { engine } from "../engine/index.ts";
+import { memoryStorage } from "../host/memory/index.ts";
+import { runtime } from "./index.ts";
+
+/** A storage that lists what was read, one item a read. */
+function counted(storage: HostStorage) {
+  const reads: (readonly Query["table"][])[] = [];
+  const counting: HostStorage = {
+    ...storage,
+    read: (queries) => {
+      reads.push(queries.map(({ table }) => table));
+      return storage.read(queries);
+    },
+  };
+  return { storage: counting, reads };
+}
+
+async function until(events: AsyncIterable<RuntimeEvent>, type: string): Promise<void> {
+  for await (const { event } of events) if (event.type === type) return;
+  throw new Error(`there was no ${type}`);
+}
+
+const text = (words: string) => [{ type: "text", text: words } as const];
+
+test.each([
+  ["without a key", {}],
+  ["with an idempotency key", { key: "k" }],
+])("a reply is driven to its first delta with at most 3 reads (%s)", async (_, options) => {
+  const { storage, reads } = counted(memoryStorage());
+  const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
+  const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+  await (
+    await sessions.start("hi", { id: "s" })
+  ).result;
+  reads.length = 0;
+  const turn = await sessions.reply("s", "more", options);
+  await until(turn.events, "text_delta");
+  expect(reads.length).toBeLessThanOrEqual(3);
+  // The rows of the acceptance are known: neither the turn nor its configuration nor the history is read.
+  expect(reads.flat()).not.toEqual(expect.arrayContaining([expect.stringMatching(/starts|turns|contents|entries/)]));
+  expect((await turn.result).text).toBe("two");
+});
+
+test("the turn made of late input is driven from what the ending commit wrote", async () => {
+  const { storage, reads } = counted(memoryStorage());
+  const late = { said: false };
+  const scripts = [text("one"), text("two")];
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m" });
+  const sessions = runtime({
+    host: {
+      ...storage,
+      write: async (batch) => {
+        // Input that arrives after the last checkpoint and before the commit that ends the turn.
+        const ends = batch.puts.some(({ table, value }) => table === "turns" && value.includes('"status":"ended"'));
+        if (ends && !late.said) {
+          late.said = true;
+          await sessions.steer("s", "and more", { id: "i1" });
+          reads.length = 0;
+        }
+        return storage.write(batch);
+      },
+    },
+    engines: { default: agent },
+    live: false,
+  });
+  const turn = await sessions.start("hi", { id: "s" });
+  let ended = 0;
+  for await (const { event } of sessions.events("s")) {
+    if (event.type === "chat_completed") ended += 1;
+    if (ended === 2) break;
+  }
+  // Neither its configuration nor its history is read.
+  expect(reads.flat()).not.toEqual(expect.arrayContaining([expect.stringMatching(/contents|entries|starts/)]));
+  expect((await turn.result).text).toBe("one");
+  expect((await sessions.messages("s")).items.map(({ role }) => role)).toEqual([
+    "user",
+    "assistant",
+    "user",
+    "assistant",
+  ]);
+  // The lease was kept under the next epoch, and is released at the end.
+  const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s"] }]);
+  expect(lease).toMatchObject({ tag: 2, expires: 0 });
+});

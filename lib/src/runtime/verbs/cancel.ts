@@ -1,0 +1,80 @@
+// Cancel is a durable command (Q9, H6): it is stored, and whichever process drives the turn settles it into the journal.
+
+import type { Cancelled } from "../../model/internal.ts";
+import type { VerbContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+
+import { EngineError, MisuseError, ValidationError } from "../../model/internal.ts";
+import { readOne } from "../context.ts";
+import { turnKey } from "../rows/session-key.ts";
+import { readValue, writeValue } from "../rows/stored.ts";
+import { checkTexts } from "./durable-options.ts";
+import { endCancelled } from "./end-turn.ts";
+import { attach } from "./handles.ts";
+import { find } from "./session-rows.ts";
+
+export type CancelOptions = {
+  /** The turn to cancel; by default the open one. */
+  readonly turnId?: string;
+  /** Why; stored with the turn. */
+  readonly reason?: string;
+  /** Who cancels, for instance the name of a service; by default `"runtime"`. */
+  readonly origin?: string;
+};
+
+/** Cancels the open turn. Returns `"cancelled"`, or `"completion_won"` if the turn ended before the cancel was recorded. */
+export async function cancel(context: VerbContext, id: string, options: CancelOptions = {}): Promise<Cancelled> {
+  checkTexts("cancel", options, ["turnId", "reason", "origin"]);
+  const { key, head } = await find(context, id);
+  const turn = options.turnId ?? head.turn;
+  if (turn === null) return "nothing_open";
+  const { storage, clock, turns, drives } = context;
+  const at = turnKey(key, turn);
+  const { reason = "the caller cancelled the turn", origin = "runtime" } = options;
+  const evidence = { requestId: turn, origin, reason };
+  for (;;) {
+    const [rows = [], cancels = []] = await storage.read([
+      { table: "turns", prefix: at },
+      { table: "cancels", prefix: at },
+    ]);
+    const [row] = rows;
+    if (row === undefined) return "nothing_open";
+    const { status, end } = readValue("turns", row);
+    if (status === "ended") return end?.outcome.type === "cancelled" ? "cancelled" : "completion_won";
+    if (status === "parked") return "nothing_open";
+    if (cancels.length > 0) break;
+    const written = await storage.write({
+      checks: [
+        { table: "turns", key: at, tag: row.tag },
+        { table: "cancels", key: at, tag: null },
+      ],
+      removals: [],
+      puts: [{ table: "cancels", key: at, tag: 0, value: writeValue("cancels", { evidence, at: clock.now() }) }],
+    });
+    if (written.ok) break;
+  }
+  turns.cancel(key, turn, origin, reason);
+  if (drives) await turns.pickUp(key);
+  // No process may have the engine any more; the turn is then ended without it.
+  if (drives && !(await hasEngine(context, key, turn)) && (await endCancelled(context, id, turn, evidence))) {
+    return "cancelled";
+  }
+  try {
+    const { outcome } = await attach(context, id, turn).result;
+    return outcome.type === "cancelled" ? "cancelled" : "completion_won";
+  } catch (error) {
+    // The engine as it is now cannot begin the turn.
+    if (!isUnfit(error) || !(await endCancelled(context, id, turn, evidence))) throw error;
+    return "cancelled";
+  }
+}
+
+async function hasEngine({ storage, engines }: VerbContext, key: SessionKey, turn: string): Promise<boolean> {
+  const row = await readOne(storage, { table: "starts", prefix: turnKey(key, turn) });
+  return row !== null && Object.hasOwn(engines, readValue("starts", row).engine);
+}
+
+/** Is the engine wrong, and not the storage? */
+function isUnfit(error: unknown): boolean {
+  return error instanceof MisuseError || error instanceof EngineError || error instanceof ValidationError;
+}

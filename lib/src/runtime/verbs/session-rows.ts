@@ -1,0 +1,162 @@
+// Reads the rows that verbs decide by.
+
+import type { TurnHistory } from "../../kernel/internal.ts";
+import type { JsonObject, Message, OpenTurnView, Session } from "../../model/internal.ts";
+import type { VerbContext } from "../context.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { StoredSession } from "../rows/session-write.ts";
+import type { Row } from "../rows/storage.ts";
+import type { SessionHead, TurnStart } from "../rows/values.ts";
+
+import { appendHistory } from "../../kernel/internal.ts";
+import { MisuseError, RuntimeError } from "../../model/internal.ts";
+import { readOne } from "../context.ts";
+import { loadHistory } from "../histories.ts";
+import { noChanges } from "../rows/batch.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
+import { emptyHead, writeSession } from "../rows/session-write.ts";
+import { checkReadable, readValue } from "../rows/stored.ts";
+
+/** The key of a session of the tenant. Throws `MisuseError` when the id is no text or empty. */
+export function sessionKey({ tenant }: Pick<VerbContext, "tenant">, id: string): SessionKey {
+  if (typeof id === "string" && id !== "") return { tenant, session: id };
+  throw new MisuseError("invalid_argument", "a session is named by its id, a text that is not empty", { path: ["id"] });
+}
+
+/** The rows of a session that a verb begins with. */
+export type SessionRows = {
+  readonly key: SessionKey;
+  readonly head: Row | null;
+  readonly lease: Row | null;
+  /** What was accepted under the caller's idempotency key. */
+  readonly accepted: Row | null;
+};
+
+/** Reads them in one read. */
+export async function readSession(
+  { storage }: VerbContext,
+  key: SessionKey,
+  idempotencyKey?: string,
+): Promise<SessionRows> {
+  const [heads = [], leases = [], accepted = []] = await storage.read([
+    { table: "sessions", prefix: keyOf(key) },
+    { table: "leases", prefix: keyOf(key) },
+    ...(idempotencyKey === undefined ? [] : [{ table: "accepted", prefix: [...keyOf(key), idempotencyKey] } as const]),
+  ]);
+  return { key, head: heads[0] ?? null, lease: leases[0] ?? null, accepted: accepted[0] ?? null };
+}
+
+/** A session that exists, and its lease row. */
+export type Found = StoredSession & { readonly version: number; readonly leaseRow: Row | null };
+
+/** Throws `not_found` when there is no such session, or it was deleted. */
+export function found({ key, head: row, lease }: SessionRows): Found {
+  return { key, ...headOf(key.session, row), turn: null, leaseRow: lease };
+}
+
+/**
+ * A session that does not exist yet. It may replace a deleted one: version and event sequence continue after its tombstone. Throws `conflict` when the
+ * session exists.
+ */
+export function unused(
+  { key, head: row, lease }: SessionRows,
+  session: Session<JsonObject>,
+  now: number,
+): StoredSession & { readonly leaseRow: Row | null } {
+  const before = row === null ? null : readValue("sessions", row);
+  if (before !== null && !before.deleted) {
+    throw new RuntimeError("conflict", {
+      message: `session ${JSON.stringify(key.session)} exists; continue it with reply, or choose another id`,
+    });
+  }
+  const head = { ...emptyHead(session, now), sequence: before?.sequence ?? 0 };
+  return { key, head, version: row?.tag ?? null, turn: null, leaseRow: lease };
+}
+
+export async function find(context: VerbContext, id: string): Promise<Found> {
+  return found(await readSession(context, sessionKey(context, id)));
+}
+
+export function headOf(
+  id: string,
+  row: Row | null | undefined,
+): { readonly head: SessionHead; readonly version: number } {
+  const head = row === undefined || row === null ? null : readValue("sessions", row);
+  if (row === undefined || row === null || head === null || head.deleted) {
+    throw new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(id)}` });
+  }
+  return { head, version: row.tag };
+}
+
+/** The turn id under which a fork keeps the start of the turn it was forked after: that turn belongs to the other session. */
+export const forkedStart = "forked";
+
+/** The start of the newest turn that ended, or of the one the session was forked after; `null`: there was none. */
+export async function lastStart(
+  { storage }: VerbContext,
+  { key, head }: Pick<StoredSession, "key" | "head">,
+): Promise<TurnStart | null> {
+  const row = await readOne(storage, { table: "starts", prefix: turnKey(key, head.lastTurn ?? forkedStart) });
+  return row === null ? null : readValue("starts", row);
+}
+
+/** The history of a session. A process that does not drive needs no messages: length and digest are enough to accept a turn. */
+export async function historyOf(
+  context: VerbContext,
+  { key, head }: Pick<StoredSession, "key" | "head">,
+): Promise<TurnHistory> {
+  const { length, digest } = head;
+  if (!context.drives) return { entries: [], length, digest };
+  return loadHistory(context, key, head);
+}
+
+/** The history with messages appended, also when only its length and digest are known. */
+export function extended(history: TurnHistory, messages: readonly Message[]): TurnHistory {
+  if (history.entries.length >= history.length) return appendHistory(history, messages);
+  const { digest } = appendHistory({ entries: [], length: 0, digest: history.digest }, messages);
+  return { entries: [], length: history.length + messages.length, digest };
+}
+
+/** The open turn of a session as callers see it. */
+export async function openTurn(
+  { storage }: VerbContext,
+  key: SessionKey,
+  turn: string | null,
+): Promise<OpenTurnView | null> {
+  if (turn === null) return null;
+  const [turns = [], starts = []] = await storage.read([
+    { table: "turns", prefix: turnKey(key, turn) },
+    { table: "starts", prefix: turnKey(key, turn) },
+  ]);
+  const [turnRow, startRow] = [turns[0], starts[0]];
+  if (turnRow === undefined || startRow === undefined) return null;
+  const { status, step, failure } = readValue("turns", turnRow);
+  return { turnId: turn, status, step, failure, engine: readValue("starts", startRow).engine };
+}
+
+/** Replaces the data of a session that has no open turn. Rejects with `conflict` when another writer was faster. */
+export async function replaceSession(
+  context: VerbContext,
+  before: StoredSession,
+  after: Session<JsonObject>,
+  also: Changes = noChanges,
+): Promise<void> {
+  const { key, head } = before;
+  const write = writeSession(before, {
+    now: context.clock.now(),
+    session: { after, messages: [], history: head },
+    also,
+  });
+  checkReadable("sessions", write.after.head);
+  const written = await context.storage.write(write.changes);
+  if (!written.ok) throw concurrentWrite(key, write.changes.checks[written.check]?.table);
+}
+
+/** The error of a verb whose batch was refused because another writer changed the session. */
+export function concurrentWrite({ session }: SessionKey, table = "?"): RuntimeError {
+  return new RuntimeError("conflict", {
+    message: `session ${session} was changed at the same time (table ${table}); read it again and repeat the call`,
+    metadata: { table },
+  });
+}

@@ -1,0 +1,85 @@
+// A SQLite database as text, one JSON value a line: what the file says about itself, the statements that made its tables, and every row of them.
+// Texts that hold JSON are written as that JSON, if it can be written back to the same text; so a row can be read in a review.
+
+import type { EngineName } from "./engines.ts";
+import type { Performed } from "./probe.ts";
+import type { SqliteDatabase, SqliteValue } from "everturn/host/sqlite";
+import type { Json } from "everturn/model";
+
+/** What the first line says. */
+export type DumpHeader = {
+  /** The release that wrote the database, and its version of stored data. */
+  readonly release: string;
+  readonly version: number;
+  /** The time of the clock when the last process was cut, in milliseconds. */
+  readonly now: number;
+  /** The sessions it holds, by the names of their engines. */
+  readonly sessions: readonly EngineName[];
+  /** What was performed before that. */
+  readonly performed: Performed;
+  /** Tokens that complete calls, by session: only their digests are stored. */
+  readonly tokens: { readonly [session: string]: string };
+};
+
+type Cell = SqliteValue | { readonly json: Json };
+type Line = { readonly sql: string } | { readonly table: string; readonly row: readonly Cell[] };
+
+/** Writes all tables of a database out. */
+export function dumpDatabase(database: SqliteDatabase, header: DumpHeader): string {
+  const tables = database
+    .prepare(`SELECT "name", "sql" FROM sqlite_master WHERE "type" = 'table' ORDER BY "rowid"`)
+    .all()
+    .map((row) => ({ name: String(fieldsOf(row)["name"]), sql: String(fieldsOf(row)["sql"]) }));
+  const lines: Line[] = tables.map(({ sql }) => ({ sql }));
+  for (const { name } of tables) {
+    for (const row of database.prepare(`SELECT * FROM "${name}" ORDER BY "rowid"`).all()) {
+      lines.push({ table: name, row: Object.values(fieldsOf(row)).map(cellOf) });
+    }
+  }
+  return [header, ...lines].map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+/** The first line of a dump. */
+export function dumpHeader(dump: string): DumpHeader {
+  return JSON.parse(dump.slice(0, dump.indexOf("\n")));
+}
+
+/** Makes the tables and rows of a dump in an empty database. */
+export function restoreDatabase(database: SqliteDatabase, dump: string): void {
+  // What the library sets when it opens a file is kept in the file.
+  database.exec("PRAGMA journal_mode = WAL");
+  database.exec("BEGIN");
+  for (const text of dump.trimEnd().split("\n").slice(1)) {
+    const line: Line = JSON.parse(text);
+    if ("sql" in line) database.exec(line.sql);
+    else {
+      const places = line.row.map(() => "?").join(", ");
+      database.prepare(`INSERT INTO "${line.table}" VALUES (${places})`).run(...line.row.map(valueOf));
+    }
+  }
+  database.exec("COMMIT");
+}
+
+function cellOf(value: unknown): Cell {
+  if (typeof value === "number" || value === null) return value;
+  if (typeof value !== "string") throw new TypeError(`a column holds a ${typeof value}`);
+  const json = value.startsWith("{") ? parsed(value) : null;
+  return json !== null && JSON.stringify(json) === value ? { json } : value;
+}
+
+function valueOf(cell: Cell): SqliteValue {
+  return typeof cell === "object" && cell !== null ? JSON.stringify(cell.json) : cell;
+}
+
+function parsed(text: string): Json {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function fieldsOf(row: unknown): { readonly [column: string]: unknown } {
+  if (typeof row !== "object" || row === null) throw new TypeError("a row is an object");
+  return { ...row };
+}

@@ -1,0 +1,49 @@
+// What it takes to finish a stored session, and what has to come of it.
+
+import type { Session, TurnEnd } from "everturn/model";
+import type { Runtime, TurnHandle } from "everturn/runtime";
+import type { HandClock } from "everturn/testing";
+
+/** A process of the current sources over the stored database. */
+export type Stage = {
+  readonly sessions: Runtime;
+  readonly clock: HandClock;
+  /** The token that the older release gave out for the session. */
+  readonly token: string;
+  /** Picks up the open turn of the session and waits for its end. */
+  readonly resume: () => Promise<TurnEnd>;
+};
+
+export type Ending = {
+  readonly finish: (stage: Stage, id: string) => Promise<unknown>;
+  /** `completed` by default. */
+  readonly status?: Session["status"];
+  /** Every message of the session, as `role text`. */
+  readonly thread: readonly string[];
+  /** What is performed after the database was opened: nothing that is recorded. */
+  readonly performed: { readonly [effect: string]: number };
+  /** Tokens billed to the session, before and after. */
+  readonly tokens: number;
+};
+
+/** Waits for the end of a turn that a verb began. */
+export const end = async (turn: Promise<TurnHandle>): Promise<TurnEnd> => (await turn).result;
+
+/** Lets time pass, a second at a time, until this is so. Modules that are loaded on first use take real time, in which the clock must not run out. */
+export async function passTime(clock: HandClock, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (let seconds = 0; seconds < 300; seconds += 1) {
+    if (await isSo()) return;
+    await clock.advance(1000);
+  }
+  throw new Error("it did not happen in 300 seconds");
+}
+
+/** What work results in that waits on the clock. */
+export async function whileTimePasses<T>(clock: HandClock, work: Promise<T>): Promise<T> {
+  let isOver = false;
+  const settled = work.finally(() => {
+    isOver = true;
+  });
+  await passTime(clock, () => isOver);
+  return settled;
+}

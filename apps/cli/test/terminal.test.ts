@@ -129,7 +129,17 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
     await pane.until(/› a line that is longer than\n {2}the terminal is wide$/);
     pane.resize(60, 50);
     await pane.until(/› a line that is longer than the terminal is wide$/);
-    pane.press("C-u", "C-d");
+
+    // Narrower than a row of the input, with the cursor in the first of several rows: the old rows are erased completely.
+    pane.press("C-u");
+    pane.paste("above\nan input line that is wider than the terminal\nbelow");
+    await pane.until(/below$/);
+    pane.press("Up", "Up", "Home");
+    await pane.until(() => pane.cursorColumn === 2);
+    pane.resize(30, 50);
+    const narrow = await pane.until(/› above\n {2}an input line that is wider\n {3}than the terminal\n {2}below$/);
+    expect(narrow.match(/› above/g)).toHaveLength(1);
+    pane.press("C-c", "C-d");
     await pane.until(/exit code 0/);
   });
 });

@@ -60,32 +60,46 @@ export class Screen {
       if (erasing !== "") this.terminal.write(erasing + showCursor);
       return;
     }
-    const { rows, cursor } = cutToHeight(live, this.terminal.rows() - 1);
-    const up = cursor === null ? 0 : rows.length - 1 - cursor.row;
+    const shown = cutToHeight(live, this.terminal.rows() - 1);
+    const columns = Math.max(1, this.width);
+    const { rowsAbove, column } = cursorPlace(shown, columns);
+    const up = heightOf(shown.rows, columns) - 1 - rowsAbove;
     const place =
-      cursor === null
+      shown.cursor === null
         ? hideCursor
-        : `${up > 0 ? `\u001B[${up}A` : ""}\r${cursor.column > 0 ? `\u001B[${cursor.column}C` : ""}${showCursor}`;
-    this.terminal.write(`${erasing}${rows.join("\n")}${place}`);
-    this.#shown = { rows, cursor };
+        : `${up > 0 ? `\u001B[${up}A` : ""}\r${column > 0 ? `\u001B[${column}C` : ""}${showCursor}`;
+    this.terminal.write(`${erasing}${shown.rows.join("\n")}${place}`);
+    this.#shown = shown;
     this.#shownColumns = this.width;
   }
 
-  /** What takes the rows off again; the cursor is then where they began. */
+  /** Escape codes that erase the rows and leave the cursor where the first of them began. */
   #erasing(): string {
-    const { rows, cursor } = this.#shown;
-    if (rows.length === 0) return "";
+    const shown = this.#shown;
+    if (shown.rows.length === 0) return "";
     this.#shown = noLive;
-    // A terminal that has become narrower has broken rows in two.
-    const columns = Math.max(1, this.width);
-    const height = (row: string): number =>
-      columns >= this.#shownColumns ? 1 : Math.max(1, Math.ceil(cellWidth(row) / columns));
-    const at = cursor?.row ?? rows.length - 1;
-    const above = rows.slice(0, at).reduce((sum, row) => sum + height(row), 0);
-    const inside = cursor === null ? height(rows[at] ?? "") - 1 : Math.floor(cursor.column / columns);
-    const up = above + inside;
-    return `${up > 0 ? `\u001B[${up}A` : ""}\r\u001B[J`;
+    const { rowsAbove } = cursorPlace(shown, Math.max(1, this.width));
+    return `${rowsAbove > 0 ? `\u001B[${rowsAbove}A` : ""}\r\u001B[J`;
   }
+}
+
+/**
+ * How many lines of the terminal the rows take. A row that is wider than the terminal is wrapped by it: after a resize, until the owner of the rows
+ * lays them out again, and where the terminal is narrower than a prompt.
+ */
+function heightOf(rows: readonly string[], columns: number): number {
+  return rows.reduce((sum, row) => sum + Math.max(1, Math.ceil(cellWidth(row) / columns)), 0);
+}
+
+/** Where the terminal's cursor is: lines below the beginning of the rows, and its column. A hidden cursor stays at the end of the last row. */
+function cursorPlace({ rows, cursor }: Live, columns: number): { readonly rowsAbove: number; readonly column: number } {
+  if (cursor === null) return { rowsAbove: heightOf(rows, columns) - 1, column: 0 };
+  const wrapped = heightOf(rows.slice(cursor.row, cursor.row + 1), columns) - 1;
+  const inside = Math.min(wrapped, Math.floor(cursor.column / columns));
+  return {
+    rowsAbove: heightOf(rows.slice(0, cursor.row), columns) + inside,
+    column: Math.min(cursor.column - inside * columns, columns - 1),
+  };
 }
 
 /** As many rows as there is room for, with the cursor's among them. */

@@ -1,7 +1,11 @@
-// How many cells of a terminal text takes, and where it may be cut. Characters that belong together, an emoji of several, a letter and its accents, are
-// one cluster: never cut, and as wide as what is seen.
+// Measures text in terminal cells and splits it where it may be cut.
+//
+// The width of a code point is that of East Asian Width (Unicode Annex 11), from `get-east-asian-width`. The rules here group code points into clusters: an
+// emoji of several code points is one cluster, is never cut, and is two cells wide. The rules look at one code point at a time and never ahead, so the
+// clusters, and with them the line breaks, do not depend on how a stream was cut into deltas. `Intl.Segmenter` needs the following code point to know
+// that a grapheme has ended; with it, the last character received would have to wait.
 
-import stringWidth from "fast-string-width";
+import { eastAsianWidth } from "get-east-asian-width";
 
 // eslint-disable-next-line no-control-regex -- styles take no room
 const styleCodes = /(\u001B\[[0-9;]*m)/;
@@ -75,18 +79,26 @@ const ascii = /^[\u0020-\u007E]$/;
 const maySwell = /^[\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
 const isFlagPart = /^\p{Regional_Indicator}$/u;
 const joiner = "\u200D";
+/** Variation selector 16: the character before it is shown as an emoji. */
+const emojiPresentation = "\uFE0F";
 const isSkinTone = /^\p{Emoji_Modifier}$/u;
-/** What stands on the character before it: accents, variation selectors, joiners, tags of flags, medial and final Hangul letters. */
-const extender = /^[\p{M}\u200B-\u200F\u2060\uFEFF\u{E0020}-\u{E007F}\u1160-\u11FF\uD7B0-\uD7FF]$/u;
+/**
+ * Code points without a cell of their own: nonspacing and enclosing marks, variation selectors, joiners, tags of flags, medial and final Hangul
+ * letters. Spacing marks (`Mc`), such as the vowel signs of Indic scripts, have a cell.
+ */
+const zeroWidth = /^[\p{Mn}\p{Me}\u200B-\u200F\u2060\uFEFF\u{E0020}-\u{E007F}\u1160-\u11FF\uD7B0-\uD7FF]$/u;
 
 function isContinued(held: string, point: string): boolean {
-  if (extender.test(point) || isSkinTone.test(point)) return held.length < 64;
+  if (zeroWidth.test(point) || isSkinTone.test(point)) return held.length < 64;
   if (held.endsWith(joiner)) return maySwell.test(point);
   return isFlagPart.test(held) && isFlagPart.test(point);
 }
 
 export function clusterWidth(cluster: string): number {
   if (ascii.test(cluster)) return 1;
-  if (extender.test(cluster)) return 0;
-  return Math.min(2, stringWidth(cluster));
+  if (zeroWidth.test(cluster)) return 0;
+  if (cluster.includes(emojiPresentation)) return 2;
+  let width = 0;
+  for (const point of cluster) width += zeroWidth.test(point) ? 0 : eastAsianWidth(point.codePointAt(0) ?? 0);
+  return Math.min(2, width);
 }

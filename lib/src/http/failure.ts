@@ -2,8 +2,10 @@
 // causes and what a provider sent, stays here.
 
 import type { HttpReason } from "../model/failure/http-reason.ts";
-import type { Failure, Json, JsonObject, RuntimeErrorReason } from "../model/internal.ts";
+import type { Failure, Json, JsonObject } from "../model/internal.ts";
 
+import { failureTypes, httpStatusOf } from "../model/failure/failure.ts";
+import { httpStatuses } from "../model/failure/http-reason.ts";
 import { isEverturnError, MisuseError } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 
@@ -17,21 +19,6 @@ export type HttpFailure = {
   readonly issues?: readonly Json[];
   /** Where a replay went another way than its record. */
   readonly paths?: readonly string[];
-};
-
-const statuses: { readonly [R in HttpReason]: number } = {
-  invalid_body: 400,
-  invalid_query: 400,
-  unauthorized: 401,
-  forbidden: 403,
-  no_such_route: 404,
-  method_not_allowed: 405,
-  not_acceptable: 406,
-  body_too_large: 413,
-  unsupported_media_type: 415,
-  too_many_requests: 429,
-  shutting_down: 503,
-  internal: 500,
 };
 
 /** Thrown where a request is refused. */
@@ -56,7 +43,7 @@ export class HttpError extends Error {
   }
 
   get status(): number {
-    return statuses[this.reason];
+    return httpStatuses[this.reason];
   }
 }
 
@@ -71,7 +58,8 @@ export function failureOf(error: unknown): { readonly status: number; readonly f
     // What does not fit how a session stands is nobody's bug out here: somebody else was quicker.
     return { status: reason === "invalid_status" ? 409 : 400, failure: { type: "misuse", reason, message, path } };
   }
-  if (isEverturnError(error)) return { status: statusOf(error.failure), failure: shown(error.failure) };
+  if (isEverturnError(error))
+    return { status: httpStatusOf(error.failure.type, error.failure.reason), failure: shown(error.failure) };
   return { status: 500, failure: { type: "http_error", reason: "internal", message: "something went wrong here" } };
 }
 
@@ -95,7 +83,8 @@ function wordsOf({ type, reason, message }: Pick<HttpFailure, "type" | "reason" 
     case "stream_error":
       return callersOwn.has(reason) ? message : `the model could not answer: ${reason}`;
     case "engine_error":
-      return badAsk.has(reason) ? message : `this engine cannot run as it is set up: ${reason}`;
+      // A status of 400 blames the request and not the engine's configuration.
+      return httpStatusOf(type, reason) === 400 ? message : `this engine cannot run as it is set up: ${reason}`;
     case "runtime_error":
       return reason.startsWith("storage") ? `runtime error: ${reason}` : message;
     case "http_error":
@@ -116,17 +105,6 @@ const callersOwn: ReadonlySet<string> = new Set([
   "unsupported_operation",
 ]);
 
-const failureTypes = [
-  "engine_error",
-  "adapter_error",
-  "stream_error",
-  "tool_error",
-  "session_error",
-  "validation_error",
-  "image_adapter_error",
-  "runtime_error",
-] as const satisfies readonly Failure["type"][];
-
 /** What is answered, as text. Failures are in many places of it, in the end of a turn, in events, in sessions that failed: wherever one is, what is only the operator's is not told. */
 export function told(answer: unknown): string {
   return JSON.stringify(answer, (_, part: unknown) => withoutSecrets(part));
@@ -139,56 +117,6 @@ function withoutSecrets(part: unknown): unknown {
   if (type === undefined || typeof reason !== "string" || typeof message !== "string") return part;
   const raw = "raw" in part ? { raw: null } : {};
   return { ...part, message: wordsOf({ type, reason, message }), cause: null, ...raw };
-}
-
-/** The status that says best what a failure means for whoever asked. */
-function statusOf(failure: Failure): number {
-  switch (failure.type) {
-    case "validation_error":
-      return 400;
-    case "session_error":
-      return failure.reason === "unknown_tool_call_id" ? 404 : 409;
-    case "tool_error":
-      return 409;
-    case "engine_error":
-      return badAsk.has(failure.reason) ? 400 : 503;
-    case "adapter_error":
-    case "image_adapter_error":
-    case "stream_error":
-      return 502;
-    case "runtime_error":
-      return runtimeStatus(failure.reason);
-  }
-}
-
-/** What is wrong with an engine because of what was asked of it, and not because of how it is set up. */
-const badAsk: ReadonlySet<string> = new Set(["unknown_tool", "unsupported_response_format", "unknown_price"]);
-
-function runtimeStatus(reason: RuntimeErrorReason): number {
-  switch (reason) {
-    case "not_found":
-    case "replay_missing":
-      return 404;
-    case "conflict":
-    case "lease_lost":
-    case "diverged":
-    case "invalid_actions":
-    case "invalid_tool_results":
-    case "callback_failed":
-    case "code_failed":
-    case "reconfigure_failed":
-    case "token_usage_overflow":
-      return 409;
-    case "storage_busy":
-    case "storage_failed":
-    case "newer_schema":
-    case "volatile_storage":
-      return 503;
-    case "storage_full":
-      return 507;
-    case "corrupt_row":
-      return 500;
-  }
 }
 
 /** What is gone in a moment, for those who ask again. */

@@ -1,13 +1,14 @@
-// Why something did not work, as data. A failure is stored and replayed, so it is JSON and holds no live state; the error
-// classes in errors.ts carry one when somebody has to be interrupted.
+// Failures as data. The table `failureKinds` declares every kind of failure; the types, the closed lists of reasons and the readers
+// below follow from it. failures.ts builds a failure from its reason, errors.ts has one error class for each kind.
 //
-// Eight kinds, told apart by `type`, each with a closed list of reasons: the kind says who failed, the reason how.
+// A failure is stored and replayed, so it is plain JSON. `type` names the kind (which part failed), `reason` is one word of the
+// closed list of that kind. Adding a reason is one line in the table. Reasons are never removed: they are in stored data.
 
-import type { Json, JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { JsonObject } from "../parse/json.ts";
+import type { PresentField, Shape } from "../parse/shape.ts";
 import type { Issue } from "./issue.ts";
 
-import { emptyObject } from "../parse/json.ts";
+import { emptyObject, keysOf } from "../parse/json.ts";
 import {
   array,
   boolean,
@@ -26,255 +27,7 @@ import {
 } from "../parse/shape.ts";
 import { issueCodes } from "./issue.ts";
 
-export type Failure =
-  | EngineFailure
-  | AdapterFailure
-  | StreamFailure
-  | ToolFailure
-  | SessionFailure
-  | ValidationFailure
-  | ImageAdapterFailure
-  | RuntimeFailure;
-
-/** The engine cannot do what was asked of it: it lacks an adapter, a model, a key, a tool. */
-export type EngineFailure = {
-  readonly type: "engine_error";
-  readonly reason: EngineErrorReason;
-  readonly message: string;
-  readonly provider: string | null;
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
-};
-
-/** A model call failed: the provider said no, could not be reached, or answered something that makes no sense. */
-export type AdapterFailure = ProviderFields & {
-  readonly type: "adapter_error";
-  readonly reason: AdapterErrorReason;
-};
-
-/** An image call failed. The same story as {@link AdapterFailure}, with the operation as one more thing to refuse. */
-export type ImageAdapterFailure = ProviderFields & {
-  readonly type: "image_adapter_error";
-  readonly reason: ImageAdapterErrorReason;
-};
-
-/** What is known about a provider's failure. */
-export type ProviderFields = {
-  readonly message: string;
-  readonly provider: string | null;
-  /** The HTTP status, when there was one. */
-  readonly status: number | null;
-  /** How long the provider asked to wait. */
-  readonly retryAfterMs: number | null;
-  readonly requestId: string | null;
-  /** Could the same request succeed later? Decided where the fact is known, obeyed where the policy is. */
-  readonly retryable: boolean;
-  readonly kind: ProviderFailureKind;
-  /** The provider's own code, verbatim. */
-  readonly code: string | null;
-  /** What the provider sent, cut to a readable length. */
-  readonly raw: string | null;
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
-};
-
-/** A stream broke between its first event and its end. */
-export type StreamFailure = ProviderFields & {
-  readonly type: "stream_error";
-  readonly reason: StreamErrorReason;
-  /** The index of the event that did not arrive: this many had been delivered. */
-  readonly eventIndex: number | null;
-};
-
-/** A tool call did not work. The model usually gets to see it and goes on. */
-export type ToolFailure = {
-  readonly type: "tool_error";
-  readonly reason: ToolErrorReason;
-  /** Whose fault in general: what a dashboard groups by. */
-  readonly class: ToolFailureClass;
-  /** The tool's own word for it; the reason when it has none. */
-  readonly code: string;
-  readonly message: string;
-  readonly source: ToolFailureSource;
-  readonly retry: RetryDisposition;
-  readonly toolName: string | null;
-  readonly toolCallId: string | null;
-  /** Details for the program; the model never sees them. */
-  readonly raw: Json;
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
-};
-
-/** A session cannot take what it was given. */
-export type SessionFailure = {
-  readonly type: "session_error";
-  readonly reason: SessionErrorReason;
-  readonly message: string;
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
-};
-
-/** A value breaks the rules. Every broken rule is listed, with its path. */
-export type ValidationFailure = {
-  readonly type: "validation_error";
-  readonly reason: ValidationErrorReason;
-  readonly message: string;
-  readonly issues: readonly Issue[];
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
-};
-
-/** Something on our side, or the host's, kept a turn from going on. */
-export type RuntimeFailure = {
-  readonly type: "runtime_error";
-  readonly reason: RuntimeErrorReason;
-  readonly message: string;
-  /** Where a replay went another way than its record. Paths only: values may be anybody's. */
-  readonly paths: readonly string[];
-  readonly cause: FailureCause | null;
-  readonly metadata: JsonObject;
-};
-
-/** What lay behind a failure, reduced to what can be stored. Never a stack, never a live object. */
-export type FailureCause = {
-  readonly name: string;
-  readonly message: string;
-  readonly cause: FailureCause | null;
-};
-
-/** May the tool be tried again? */
-export type RetryDisposition =
-  | { readonly type: "never" }
-  | { readonly type: "safe"; readonly afterMs: number | null }
-  | { readonly type: "exhausted"; readonly attempts: number };
-
-export type EngineErrorReason = (typeof engineErrorReasons)[number];
-export const engineErrorReasons = [
-  "missing_adapter",
-  "missing_stream_adapter",
-  "missing_model",
-  "missing_key",
-  "unknown_tool",
-  "invalid_engine",
-  "unsupported_response_format",
-  "no_image_adapter",
-  "unknown_price",
-] as const;
-
-export type AdapterErrorReason = (typeof adapterErrorReasons)[number];
-export const adapterErrorReasons = [
-  "rate_limited",
-  "authentication_failed",
-  "invalid_request",
-  "provider_unavailable",
-  "context_length_exceeded",
-  "content_filter",
-  "timeout",
-  "network_error",
-  "malformed_response",
-  "unsupported_feature",
-  "no_scripted_response",
-  "unknown",
-] as const;
-
-export type ImageAdapterErrorReason = (typeof imageAdapterErrorReasons)[number];
-export const imageAdapterErrorReasons = [
-  "authentication_failed",
-  "rate_limited",
-  "invalid_request",
-  "content_filter",
-  "context_length_exceeded",
-  "provider_unavailable",
-  "timeout",
-  "network_error",
-  "malformed_response",
-  "unsupported_feature",
-  "unsupported_operation",
-  "unknown",
-] as const;
-
-/** `interrupted`: the stream stopped without the protocol's own end. */
-export type StreamErrorReason = (typeof streamErrorReasons)[number];
-export const streamErrorReasons = [
-  "adapter_error",
-  "cancelled",
-  "timeout",
-  "malformed_event",
-  "interrupted",
-  "unknown",
-] as const;
-
-/**
- * `handler_failed`: the handler itself said so. `not_run`: a call of the same reply stopped it from being run.
- * `outcome_unknown`: the process died while it ran. `denied`: a person or a policy said no.
- */
-export type ToolErrorReason = (typeof toolErrorReasons)[number];
-export const toolErrorReasons = [
-  "handler_raised",
-  "handler_exit",
-  "handler_failed",
-  "timeout",
-  "invalid_return",
-  "invalid_arguments",
-  "not_found",
-  "encoding_failed",
-  "denied",
-  "not_run",
-  "outcome_unknown",
-] as const;
-
-export type SessionErrorReason = (typeof sessionErrorReasons)[number];
-export const sessionErrorReasons = [
-  "session_in_error_state",
-  "invalid_status_for_operation",
-  "no_pending_tool_call",
-  "unknown_tool_call_id",
-] as const;
-
-/** `invalid_data`: a stored or posted value; `invalid_output`: what the model wrote against a schema. */
-export type ValidationErrorReason = (typeof validationErrorReasons)[number];
-export const validationErrorReasons = [
-  "invalid_request",
-  "invalid_message",
-  "invalid_tool",
-  "invalid_thread",
-  "invalid_session",
-  "invalid_session_input",
-  "unsupported_capability",
-  "invalid_image_request",
-  "invalid_data",
-  "invalid_output",
-  "invalid_usage",
-] as const;
-
-/**
- * `reconfigure_failed`: the environment could not be synced. `invalid_actions`, `invalid_tool_results`: a protocol or a host broke its
- * contract. `diverged`: a replay asked for something else than was recorded. `replay_missing`: it asked for something that was not.
- * `conflict`: another writer was first. `lease_lost`: somebody else has the session now. `callback_failed`: a function of the program's
- * own threw. `volatile_storage`: what has to last was to be kept where it would not. The others are about where rows are kept.
- */
-export type RuntimeErrorReason = (typeof runtimeErrorReasons)[number];
-export const runtimeErrorReasons = [
-  "reconfigure_failed",
-  "invalid_actions",
-  "invalid_tool_results",
-  "token_usage_overflow",
-  "code_failed",
-  "diverged",
-  "conflict",
-  "lease_lost",
-  "storage_failed",
-  "storage_full",
-  "storage_busy",
-  "corrupt_row",
-  "newer_schema",
-  "volatile_storage",
-  "replay_missing",
-  "callback_failed",
-  "not_found",
-] as const;
-
-/** Which part of the call failed. A word of a later release reads as `unknown`. */
+/** Which part of a provider call failed. A stored word that this release does not know reads as `unknown`. */
 export type ProviderFailureKind = (typeof providerFailureKinds)[number];
 export const providerFailureKinds = [
   "transport",
@@ -288,6 +41,7 @@ export const providerFailureKinds = [
   "unknown",
 ] as const;
 
+/** The cause of a tool failure in general; what a dashboard groups by. */
 export type ToolFailureClass = (typeof toolFailureClasses)[number];
 export const toolFailureClasses = [
   "invalid_request",
@@ -302,6 +56,25 @@ export const toolFailureClasses = [
 
 export type ToolFailureSource = (typeof toolFailureSources)[number];
 export const toolFailureSources = ["runtime", "tool", "plugin", "policy", "cancellation"] as const;
+
+/** May the tool be tried again? */
+export type RetryDisposition =
+  | { readonly type: "never" }
+  | { readonly type: "safe"; readonly afterMs: number | null }
+  | { readonly type: "exhausted"; readonly attempts: number };
+
+const retryShape = variant<RetryDisposition, "type">("type", {
+  never: object({ type: required(oneOf(["never"])) }),
+  safe: object({ type: required(oneOf(["safe"])), afterMs: fallback(nullable(count), null) }),
+  exhausted: object({ type: required(oneOf(["exhausted"])), attempts: required(count) }),
+});
+
+/** An error reduced to what can be stored: no stack, no live object. */
+export type FailureCause = {
+  readonly name: string;
+  readonly message: string;
+  readonly cause: FailureCause | null;
+};
 
 export const causeShape: Shape<FailureCause> = (input, reading) =>
   typeof input === "object" && input !== null
@@ -320,91 +93,278 @@ export const issueShape: Shape<Issue> = object<Issue>({
   message: required(string),
 });
 
-const shared = {
+/** The fields of every kind. */
+const commonFields = {
   message: required(string),
-  cause: fallback(nullable(causeShape), null),
-  metadata: fallback(settings, emptyObject),
+  cause: fallback(nullable<FailureCause>(causeShape), null),
+  metadata: fallback<JsonObject>(settings, emptyObject),
 };
 
-const providerShared = {
-  ...shared,
+/** The fields of the three kinds that report a provider's failure. */
+const providerFields = {
+  ...commonFields,
   provider: fallback(nullable(string), null),
   status: fallback(nullable(count), null),
   retryAfterMs: fallback(nullable(count), null),
   requestId: fallback(nullable(string), null),
   retryable: fallback(boolean, false),
-  kind: fallback(oneOfOr(providerFailureKinds, "unknown"), "unknown"),
+  kind: fallback(oneOfOr<ProviderFailureKind>(providerFailureKinds, "unknown"), "unknown"),
   code: fallback(nullable(string), null),
   raw: fallback(nullable(string), null),
 };
 
-export const toolFailureShape: Shape<ToolFailure> = object<ToolFailure>({
-  ...shared,
-  type: required(oneOf(["tool_error"])),
-  reason: required(oneOf(toolErrorReasons)),
-  class: required(oneOf(toolFailureClasses)),
-  code: required(string),
-  source: fallback(oneOf(toolFailureSources), "runtime"),
-  retry: fallback(
-    variant<RetryDisposition, "type">("type", {
-      never: object<{ readonly type: "never" }>({ type: required(oneOf(["never"])) }),
-      safe: object<{ readonly type: "safe"; readonly afterMs: number | null }>({
-        type: required(oneOf(["safe"])),
-        afterMs: fallback(nullable(count), null),
-      }),
-      exhausted: object<{ readonly type: "exhausted"; readonly attempts: number }>({
-        type: required(oneOf(["exhausted"])),
-        attempts: required(count),
-      }),
-    }),
-    { type: "never" },
-  ),
-  toolName: fallback(nullable(string), null),
-  toolCallId: fallback(nullable(string), null),
-  raw: fallback(json, null),
-});
+/** What follows from a reason: field values unless a constructor is given others, and the status of an HTTP answer. */
+type ReasonFacts = {
+  readonly kind?: ProviderFailureKind;
+  readonly retryable?: boolean;
+  readonly class?: ToolFailureClass;
+  /** Overrides the status of the kind. */
+  readonly httpStatus?: number;
+};
 
-const validationFailureShape: Shape<ValidationFailure> = object<ValidationFailure>({
-  ...shared,
-  type: required(oneOf(["validation_error"])),
-  reason: required(oneOf(validationErrorReasons)),
-  issues: fallback(array(issueShape), []),
-});
+type Reasons = { readonly [reason: string]: ReasonFacts };
+
+/**
+ * One kind: its `type`, the name of its error class, the status of an HTTP answer with such a failure, its fields (`base` before
+ * `type` and `reason`, `fields` after them: the key order of stored failures) and its reasons with what follows from each.
+ */
+function kind<const T extends string, R extends Reasons, Base extends object, Own extends object>(
+  type: T,
+  error: string,
+  httpStatus: number,
+  { base, fields, reasons }: { readonly base: Base; readonly fields: Own; readonly reasons: R },
+) {
+  const tag = { type: required(oneOf([type])), reason: required(oneOf(keysOf(reasons))) };
+  return { error, httpStatus, reasons, fields: { ...base, ...tag, ...fields } };
+}
+
+const adapterReasons = {
+  rate_limited: { kind: "quota", retryable: true },
+  authentication_failed: { kind: "auth", retryable: false },
+  invalid_request: { kind: "validation", retryable: false },
+  provider_unavailable: { kind: "http", retryable: true },
+  context_length_exceeded: { kind: "validation", retryable: false },
+  content_filter: { kind: "validation", retryable: false },
+  timeout: { kind: "timeout", retryable: true },
+  network_error: { kind: "transport", retryable: true },
+  malformed_response: { kind: "stream", retryable: false },
+  unsupported_feature: { kind: "unsupported", retryable: false },
+  no_scripted_response: { kind: "unknown", retryable: false },
+  unknown: { kind: "unknown", retryable: false },
+} as const satisfies Reasons;
+
+export const failureKinds = {
+  engine_error: kind("engine_error", "EngineError", 503, {
+    base: commonFields,
+    fields: { provider: fallback(nullable(string), null) },
+    reasons: {
+      missing_adapter: {},
+      missing_stream_adapter: {},
+      missing_model: {},
+      missing_key: {},
+      unknown_tool: { httpStatus: 400 },
+      invalid_engine: {},
+      unsupported_response_format: { httpStatus: 400 },
+      no_image_adapter: {},
+      unknown_price: { httpStatus: 400 },
+    },
+  }),
+  adapter_error: kind("adapter_error", "AdapterError", 502, {
+    base: providerFields,
+    fields: {},
+    reasons: adapterReasons,
+  }),
+  image_adapter_error: kind("image_adapter_error", "ImageAdapterError", 502, {
+    base: providerFields,
+    fields: {},
+    reasons: {
+      authentication_failed: adapterReasons.authentication_failed,
+      rate_limited: adapterReasons.rate_limited,
+      invalid_request: adapterReasons.invalid_request,
+      content_filter: adapterReasons.content_filter,
+      context_length_exceeded: adapterReasons.context_length_exceeded,
+      provider_unavailable: adapterReasons.provider_unavailable,
+      timeout: adapterReasons.timeout,
+      network_error: adapterReasons.network_error,
+      malformed_response: adapterReasons.malformed_response,
+      unsupported_feature: adapterReasons.unsupported_feature,
+      unsupported_operation: { kind: "unsupported", retryable: false },
+      unknown: adapterReasons.unknown,
+    },
+  }),
+  stream_error: kind("stream_error", "StreamError", 502, {
+    base: providerFields,
+    fields: { eventIndex: fallback(nullable(count), null) },
+    reasons: {
+      adapter_error: { kind: "unknown", retryable: false },
+      cancelled: { kind: "unknown", retryable: false },
+      timeout: adapterReasons.timeout,
+      malformed_event: { kind: "stream", retryable: false },
+      interrupted: { kind: "stream", retryable: true }, // The stream stopped without the end that its protocol prescribes.
+      unknown: adapterReasons.unknown,
+    },
+  }),
+  tool_error: kind("tool_error", "ToolError", 409, {
+    base: commonFields,
+    fields: {
+      class: required(oneOf<ToolFailureClass>(toolFailureClasses)),
+      code: required(string),
+      source: fallback(oneOf<ToolFailureSource>(toolFailureSources), "runtime"),
+      retry: fallback(retryShape, { type: "never" }),
+      toolName: fallback(nullable(string), null),
+      toolCallId: fallback(nullable(string), null),
+      raw: fallback(json, null),
+    },
+    reasons: {
+      handler_raised: { class: "execution" },
+      handler_exit: { class: "execution" },
+      handler_failed: { class: "execution" }, // The handler returned a failure.
+      timeout: { class: "timeout" },
+      invalid_return: { class: "internal" },
+      invalid_arguments: { class: "invalid_request" },
+      not_found: { class: "unavailable" },
+      encoding_failed: { class: "internal" },
+      denied: { class: "permission_denied" }, // A person or a policy refused the call.
+      not_run: { class: "unavailable" }, // Another call of the same reply halted the turn first.
+      outcome_unknown: { class: "external" }, // The process died while the tool ran.
+    },
+  }),
+  session_error: kind("session_error", "SessionError", 409, {
+    base: commonFields,
+    fields: {},
+    reasons: {
+      session_in_error_state: {},
+      invalid_status_for_operation: {},
+      no_pending_tool_call: {},
+      unknown_tool_call_id: { httpStatus: 404 },
+    },
+  }),
+  validation_error: kind("validation_error", "ValidationError", 400, {
+    base: commonFields,
+    fields: { issues: fallback(array(issueShape), []) },
+    reasons: {
+      invalid_request: {},
+      invalid_message: {},
+      invalid_tool: {},
+      invalid_thread: {},
+      invalid_session: {},
+      invalid_session_input: {},
+      unsupported_capability: {},
+      invalid_image_request: {},
+      invalid_data: {}, // A stored or posted value does not have its type.
+      invalid_output: {}, // The model's output does not match the schema.
+      invalid_usage: {},
+    },
+  }),
+  runtime_error: kind("runtime_error", "RuntimeError", 409, {
+    base: commonFields,
+    fields: { paths: fallback(array(string), []) },
+    reasons: {
+      reconfigure_failed: {}, // The environment could not be synced.
+      invalid_actions: {}, // A protocol, or a host, broke its contract.
+      invalid_tool_results: {},
+      token_usage_overflow: {},
+      code_failed: {},
+      diverged: {}, // A replay ordered another effect than the recorded one.
+      conflict: {}, // Another writer committed first.
+      lease_lost: {}, // Another process holds the lease of the session.
+      storage_failed: { httpStatus: 503 },
+      storage_full: { httpStatus: 507 },
+      storage_busy: { httpStatus: 503 },
+      corrupt_row: { httpStatus: 500 },
+      newer_schema: { httpStatus: 503 },
+      volatile_storage: { httpStatus: 503 }, // Durable data was about to be written to a storage that does not last.
+      replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
+      callback_failed: {}, // A function of the calling program threw.
+      not_found: { httpStatus: 404 },
+    },
+  }),
+};
+
+/** The `type` of a failure. */
+export type FailureType = keyof typeof failureKinds;
+type ReasonOf<T extends FailureType> = keyof (typeof failureKinds)[T]["reasons"];
+type FieldsOf<T extends FailureType> = (typeof failureKinds)[T]["fields"];
+type Value<F> = F extends PresentField<infer V> ? V : never;
+
+export type EngineErrorReason = ReasonOf<"engine_error">;
+export type AdapterErrorReason = ReasonOf<"adapter_error">;
+export type ImageAdapterErrorReason = ReasonOf<"image_adapter_error">;
+export type StreamErrorReason = ReasonOf<"stream_error">;
+export type ToolErrorReason = ReasonOf<"tool_error">;
+export type SessionErrorReason = ReasonOf<"session_error">;
+export type ValidationErrorReason = ReasonOf<"validation_error">;
+export type RuntimeErrorReason = ReasonOf<"runtime_error">;
+
+/**
+ * What is known about a provider's failure. `status`: the HTTP status of the response, `null` without one. `retryAfterMs`: how long the
+ * provider asked to wait. `retryable`: could the same request succeed later? `code`: the provider's own error code, verbatim. `raw`:
+ * the response body, truncated in the middle to 4,000 characters.
+ */
+export type ProviderFields = { readonly [K in keyof typeof providerFields]: Value<(typeof providerFields)[K]> };
+/** The engine lacks what the call needs: an adapter, a model, a key, a tool. */
+export type EngineFailure = { readonly [K in keyof FieldsOf<"engine_error">]: Value<FieldsOf<"engine_error">[K]> };
+/** A model call failed: the provider refused it, could not be reached, or sent an invalid response. */
+export type AdapterFailure = { readonly [K in keyof FieldsOf<"adapter_error">]: Value<FieldsOf<"adapter_error">[K]> };
+/** An image call failed. Like {@link AdapterFailure}, with one more reason for an operation the provider does not have. */
+export type ImageAdapterFailure = {
+  readonly [K in keyof FieldsOf<"image_adapter_error">]: Value<FieldsOf<"image_adapter_error">[K]>;
+};
+/** A stream broke between its first event and its end. `eventIndex`: how many events had been delivered. */
+export type StreamFailure = { readonly [K in keyof FieldsOf<"stream_error">]: Value<FieldsOf<"stream_error">[K]> };
+/**
+ * A tool call failed. Usually the model receives the failure and continues. `code`: the tool's own error code, the reason by default.
+ * `raw`: details for the program, which the model never sees.
+ */
+export type ToolFailure = { readonly [K in keyof FieldsOf<"tool_error">]: Value<FieldsOf<"tool_error">[K]> };
+/** The status of a session does not allow what was asked of it. */
+export type SessionFailure = { readonly [K in keyof FieldsOf<"session_error">]: Value<FieldsOf<"session_error">[K]> };
+/** A value breaks the rules. `issues`: every broken rule, with its path. */
+export type ValidationFailure = {
+  readonly [K in keyof FieldsOf<"validation_error">]: Value<FieldsOf<"validation_error">[K]>;
+};
+/**
+ * The runtime, or the host, could not continue a turn. `paths`: where a replay diverged from its journal. Values are left out, because
+ * they may be private.
+ */
+export type RuntimeFailure = { readonly [K in keyof FieldsOf<"runtime_error">]: Value<FieldsOf<"runtime_error">[K]> };
+
+export type Failure =
+  | EngineFailure
+  | AdapterFailure
+  | ImageAdapterFailure
+  | StreamFailure
+  | ToolFailure
+  | SessionFailure
+  | ValidationFailure
+  | RuntimeFailure;
+
+export const failureTypes = keysOf(failureKinds);
+export const engineErrorReasons = keysOf(failureKinds.engine_error.reasons);
+export const adapterErrorReasons = keysOf(failureKinds.adapter_error.reasons);
+export const imageAdapterErrorReasons = keysOf(failureKinds.image_adapter_error.reasons);
+export const streamErrorReasons = keysOf(failureKinds.stream_error.reasons);
+export const toolErrorReasons = keysOf(failureKinds.tool_error.reasons);
+export const sessionErrorReasons = keysOf(failureKinds.session_error.reasons);
+export const validationErrorReasons = keysOf(failureKinds.validation_error.reasons);
+export const runtimeErrorReasons = keysOf(failureKinds.runtime_error.reasons);
+
+export const toolFailureShape: Shape<ToolFailure> = object<ToolFailure>(failureKinds.tool_error.fields);
 
 export const failureShape: Shape<Failure> = variant<Failure, "type">("type", {
-  engine_error: object<EngineFailure>({
-    ...shared,
-    type: required(oneOf(["engine_error"])),
-    reason: required(oneOf(engineErrorReasons)),
-    provider: fallback(nullable(string), null),
-  }),
-  adapter_error: object<AdapterFailure>({
-    ...providerShared,
-    type: required(oneOf(["adapter_error"])),
-    reason: required(oneOf(adapterErrorReasons)),
-  }),
-  image_adapter_error: object<ImageAdapterFailure>({
-    ...providerShared,
-    type: required(oneOf(["image_adapter_error"])),
-    reason: required(oneOf(imageAdapterErrorReasons)),
-  }),
-  stream_error: object<StreamFailure>({
-    ...providerShared,
-    type: required(oneOf(["stream_error"])),
-    reason: required(oneOf(streamErrorReasons)),
-    eventIndex: fallback(nullable(count), null),
-  }),
+  engine_error: object(failureKinds.engine_error.fields),
+  adapter_error: object(failureKinds.adapter_error.fields),
+  image_adapter_error: object(failureKinds.image_adapter_error.fields),
+  stream_error: object(failureKinds.stream_error.fields),
   tool_error: toolFailureShape,
-  session_error: object<SessionFailure>({
-    ...shared,
-    type: required(oneOf(["session_error"])),
-    reason: required(oneOf(sessionErrorReasons)),
-  }),
-  validation_error: validationFailureShape,
-  runtime_error: object<RuntimeFailure>({
-    ...shared,
-    type: required(oneOf(["runtime_error"])),
-    reason: required(oneOf(runtimeErrorReasons)),
-    paths: fallback(array(string), []),
-  }),
+  session_error: object(failureKinds.session_error.fields),
+  validation_error: object(failureKinds.validation_error.fields),
+  runtime_error: object(failureKinds.runtime_error.fields),
 });
+
+/** The status of an HTTP answer with a failure. */
+export function httpStatusOf(type: FailureType, reason: string): number {
+  const { httpStatus, reasons } = failureKinds[type];
+  const facts: Reasons = reasons;
+  return facts[reason]?.httpStatus ?? httpStatus;
+}

@@ -1,18 +1,23 @@
-// What goes wrong between a client and a server before the library behind it is asked: said by the one, read by the other.
+// Why an HTTP request is refused before it reaches the library. The server sends these words, the client reads them.
 
-/** What goes wrong before the library is asked. */
-export type HttpReason = (typeof httpReasons)[number];
-export const httpReasons = [
-  "invalid_body",
-  "invalid_query",
-  "unauthorized",
-  "forbidden",
-  "no_such_route",
-  "method_not_allowed",
-  "not_acceptable",
-  "body_too_large",
-  "unsupported_media_type",
-  "too_many_requests",
-  "shutting_down",
-  "internal",
-] as const;
+import { keysOf } from "../parse/json.ts";
+
+/** The status of each refusal. */
+export const httpStatuses = {
+  invalid_body: 400,
+  invalid_query: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  no_such_route: 404,
+  method_not_allowed: 405,
+  not_acceptable: 406,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  too_many_requests: 429,
+  shutting_down: 503,
+  internal: 500,
+};
+
+/** Why a request is refused before it reaches the library. */
+export type HttpReason = keyof typeof httpStatuses;
+export const httpReasons = keysOf(httpStatuses);

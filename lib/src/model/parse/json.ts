@@ -12,6 +12,13 @@ export type JsonObject = { readonly [key: string]: Json };
 /** The empty map that absent metadata and options become. */
 export const emptyObject: JsonObject = Object.freeze({});
 
+/** The keys of a table, in the order in which they are written. */
+export function keysOf<T extends object>(table: T): readonly (keyof T & string)[] {
+  const keys: (keyof T & string)[] = [];
+  for (const key in table) keys.push(key);
+  return keys;
+}
+
 /**
  * Is this an object literal, as opposed to an array, a `Date`, a `Map` or an instance of some class?
  * Objects of another realm count, so the test is the shape of the prototype chain and not its identity.

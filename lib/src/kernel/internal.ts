@@ -1,3 +1,4 @@
 // What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
 
 export * from "./index.ts";
+export { isSameBatch } from "./machine/turn.ts";

@@ -8,7 +8,7 @@ import type { Effect, EffectResponse, Transition, Turn, TurnInput, TurnMachineCo
 import type { TurnEvent } from "../model/internal.ts";
 import type { Journal, JournalItem, Sink } from "./ports/ports.ts";
 
-import { advance, cancelTurn, failTurn, pendingEffects, startTurn } from "../kernel/internal.ts";
+import { advance, cancelTurn, failTurn, isSameBatch, pendingEffects, startTurn } from "../kernel/internal.ts";
 
 export type Drive = {
   readonly config: TurnMachineConfig;
@@ -48,9 +48,4 @@ function accept(config: TurnMachineConfig, turn: Turn, item: JournalItem): Trans
     case "failure":
       return failTurn(config, turn, item.failure);
   }
-}
-
-/** Are these the same calls, some more of them answered? Then all that are left have been ordered. */
-function isSameBatch({ phase: before }: Turn, { phase: after }: Turn): boolean {
-  return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
 }

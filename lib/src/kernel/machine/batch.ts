@@ -9,12 +9,11 @@ import type { AwaitingTools, BegunCell, Cell, CompletedToolCall, SlottedCall, Tu
 import type { Work } from "./work.ts";
 
 import { runtimeFailure, toolFailure } from "../../model/internal.ts";
-import { canonicalJson } from "../history/canonical-json.ts";
-import { digestOf } from "../history/history.ts";
 import { ending } from "../protocol/ending.ts";
 import { haltOf, questionMessage, waitingOutcome, waitOf } from "../protocol/halts.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { applyActions, finish } from "./actions.ts";
+import { environmentFields } from "./environment.ts";
 import { toolReturned, toolWaits } from "./respond.ts";
 import { callEffectId, toolEffectId } from "./turn.ts";
 
@@ -63,7 +62,7 @@ export function resumeCell<P extends TurnProtocol>(work: Work<P>, suspended: Sus
   const { approved } = work.turn;
   const environmentAfter = work.turn.environment;
   const cell: BegunCell<P> = { id, language, code, executor, calls, driverState: null, environmentAfter };
-  work.update({ resumes: null, approved: [], environment, environmentDigest: digestOf(canonicalJson(environment)) });
+  work.update({ resumes: null, approved: [], ...environmentFields(environment) });
   if (approved.length === 0) return work.wait({ type: "awaiting_code", cell });
   startCalls(work, cell, approved);
 }
@@ -124,7 +123,7 @@ function suspend<P extends TurnProtocol>(work: Work<P>, cell: BegunCell<P>, wait
 
 /** The cell is over: a turn that resumed it goes on in surroundings of its own. */
 export function leaveCell<P extends TurnProtocol>(work: Work<P>, { environmentAfter: environment }: Cell<P>): void {
-  if (environment !== null) work.update({ environment, environmentDigest: digestOf(canonicalJson(environment)) });
+  if (environment !== null) work.update(environmentFields(environment));
 }
 
 function endOpenStep<P extends TurnProtocol>(

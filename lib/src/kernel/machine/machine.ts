@@ -7,7 +7,7 @@ import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput,
 
 import { projectRequest } from "../history/projector.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
-import { cellCalls, pendingEffects, storableTurn } from "./turn.ts";
+import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
 /** Something for the host: to be told, or to be done and answered. A model call comes with its request, a cell with its calls. */
 export type Polled<P extends TurnProtocol = UnitTurnProtocol> =
@@ -93,8 +93,4 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     this.#notices = [...this.#notices, ...notices];
     return status;
   }
-}
-
-function isSameBatch({ phase: before }: Turn<TurnProtocol>, { phase: after }: Turn<TurnProtocol>): boolean {
-  return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
 }

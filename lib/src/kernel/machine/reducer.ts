@@ -2,18 +2,18 @@
 // a clock, invents an id or calls anybody but the protocol and the projector it was given (K1). Whatever comes in, it answers: a
 // response nobody awaits changes nothing and says so (K4), and a turn ends exactly once (K5).
 
-import type { Environment, Failure } from "../../model/internal.ts";
+import type { Failure } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { EffectResponse } from "./effect.ts";
 import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
 import { addUsage, MisuseError, noUsage } from "../../model/internal.ts";
-import { canonicalJson } from "../history/canonical-json.ts";
-import { digestOf, isHistory, startHistory } from "../history/history.ts";
+import { isHistory, startHistory } from "../history/history.ts";
 import { emptyList } from "../history/shared-list.ts";
 import { ending } from "../protocol/ending.ts";
 import { takeAnswers } from "../protocol/open-calls.ts";
 import { effectOfResponse } from "./effect.ts";
+import { environmentFields, startEnvironment } from "./environment.ts";
 import { prepare } from "./prepare.ts";
 import { takeResponse } from "./responses.ts";
 import { kernelRevision, pendingEffect } from "./turn.ts";
@@ -21,7 +21,6 @@ import { named, Work } from "./work.ts";
 
 /** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
 export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
-  const environment = startEnvironment(config);
   const before = isHistory(input.history) ? input.history : startHistory(input.history);
   const { messages, approved, cell } = takeAnswers(input, before);
   const work = new Work<P>(config, {
@@ -36,8 +35,7 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     turnCauses: [],
     step: input.runOffset,
     runOffset: input.runOffset,
-    environment,
-    environmentDigest: digestOf(canonicalJson(environment)),
+    ...environmentFields(startEnvironment(config)),
     syncedStep: null,
     approved,
     resumes: cell,
@@ -54,12 +52,6 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
   work.addStartCauses(input.turnCauses);
   if (!config.syncEnvironment) prepare(work);
   return work.transition();
-}
-
-function startEnvironment<P extends TurnProtocol>(config: TurnMachineConfig<P>): Environment {
-  const { systemPrompt, model, toolSpecs, providerTools, modelVariant, generation } = config;
-  const params = modelVariant === null ? generation : { reasoning: { effort: modelVariant }, ...generation };
-  return { instructions: systemPrompt, model, tools: toolSpecs, providerTools, params };
 }
 
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {

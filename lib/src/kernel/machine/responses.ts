@@ -16,8 +16,6 @@ import type { Turn } from "./turn.ts";
 import type { Work } from "./work.ts";
 
 import { adapterFailure, assistant, modelReply, replyText, runtimeFailure } from "../../model/internal.ts";
-import { canonicalJson } from "../history/canonical-json.ts";
-import { digestOf } from "../history/history.ts";
 import { renderPrompt } from "../history/prompt.ts";
 import { ending, outcomeOfText } from "../protocol/ending.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
@@ -25,6 +23,7 @@ import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-mes
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
 import { applyActions, finish } from "./actions.ts";
 import { answerCall, leaveCell, startCellCalls } from "./batch.ts";
+import { environmentFields } from "./environment.ts";
 import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
 import { isLastCheckpoint } from "./turn.ts";
@@ -60,13 +59,11 @@ export function takeResponse<P extends TurnProtocol>(work: Work<P>, effect: Effe
 function synced<P extends TurnProtocol>(work: Work<P>, environment: Environment | null): void {
   const { phase, step } = work.turn;
   // What a turn starts with was pinned at its start: only a later sync may replace it.
-  if (environment !== null && phase.type === "awaiting_environment" && phase.update) useEnvironment(work, environment);
+  if (environment !== null && phase.type === "awaiting_environment" && phase.update) {
+    work.update(environmentFields(environment));
+  }
   work.update({ syncedStep: step });
   prepare(work);
-}
-
-function useEnvironment<P extends TurnProtocol>(work: Work<P>, environment: Environment): void {
-  work.update({ environment, environmentDigest: digestOf(canonicalJson(environment)) });
 }
 
 function replied<P extends TurnProtocol>(
@@ -76,7 +73,7 @@ function replied<P extends TurnProtocol>(
   const reply = storableReply(given);
   const { phase, finalize, policy, step } = work.turn;
   if (!work.spend(spent) || !work.spend(reply.usage)) return;
-  if (model !== null) useEnvironment(work, { ...work.turn.environment, model });
+  if (model !== null) work.update(environmentFields({ ...work.turn.environment, model }));
   work.log(llmDebug({ sessionId: work.config.sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {

@@ -354,6 +354,11 @@ export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | nu
   return call === undefined || phase.results[index] !== null ? null : callTool(turn, call);
 }
 
+/** Do both turns wait for the same batch of calls? Then the calls that are still open have been ordered already. */
+export function isSameBatch({ phase: before }: Turn<TurnProtocol>, { phase: after }: Turn<TurnProtocol>): boolean {
+  return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
+}
+
 function callTool(turn: Turn<TurnProtocol>, { call, slot, decision, idempotencyKey }: SlottedCall): Effect {
   const id = callEffectId(turn, slot);
   return { type: "call_tool", id, call, decision, idempotencyKey: idempotencyKey ?? id };

@@ -1,0 +1,20 @@
+// The environment of a turn and the digest by which model calls name it (Q6).
+
+import type { Environment } from "../../model/internal.ts";
+import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { Turn, TurnMachineConfig } from "./turn.ts";
+
+import { canonicalJson } from "../history/canonical-json.ts";
+import { digestOf } from "../history/history.ts";
+
+/** The environment a turn starts with. */
+export function startEnvironment<P extends TurnProtocol>(config: TurnMachineConfig<P>): Environment {
+  const { systemPrompt, model, toolSpecs, providerTools, modelVariant, generation } = config;
+  const params = modelVariant === null ? generation : { reasoning: { effort: modelVariant }, ...generation };
+  return { instructions: systemPrompt, model, tools: toolSpecs, providerTools, params };
+}
+
+/** The fields of a turn that hold its environment. They are only ever set together. */
+export function environmentFields(environment: Environment): Pick<Turn, "environment" | "environmentDigest"> {
+  return { environment, environmentDigest: digestOf(canonicalJson(environment)) };
+}

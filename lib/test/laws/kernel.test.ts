@@ -36,6 +36,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { transitionFor } from "../../src/kernel/machine/transitions.ts";
 import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
 
 /** What a host does: which pending effect it answers next, and with what. */
@@ -244,8 +245,10 @@ function drive(
     const pending = pendingEffects(turn);
     const effect = pending[which % pending.length];
     if (effect === undefined) break;
-    const next = advance(settings, turn, deepFrozen(answer(effect, what)));
+    const response = deepFrozen(answer(effect, what));
+    const next = advance(settings, turn, response);
     expect(next.status).toBe("accepted");
+    expect(transitionFor(turn.phase.type, response.type)?.next).toContain(next.turn.phase.type);
     turn = next.turn;
     answered.add(effect.id);
     notices.push(...next.notices);

@@ -18,7 +18,7 @@ import { toolReturned, toolWaits } from "./respond.ts";
 import { callEffectId, toolEffectId } from "./turn.ts";
 
 /** Takes the answer to one call. */
-export function answerCall<P extends TurnProtocol>(work: Work<P>, id: string, result: ToolReturned | ToolWaits): void {
+export function answerCall<P extends TurnProtocol>(work: Work<P>, result: ToolReturned | ToolWaits, id: string): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_tools") return;
   if (!work.spend(result.spent)) return;

@@ -222,17 +222,3 @@ export type ResponsesByEffect = {
 };
 
 export type ResponseTo<E extends Effect> = ResponsesByEffect[E["type"]];
-
-/** The same table for a program that got a response from somewhere. */
-export const effectOfResponse: { readonly [R in EffectResponse["type"]]: Effect["type"] } = {
-  environment_synced: "sync_environment",
-  environment_failed: "sync_environment",
-  model_replied: "call_model",
-  model_failed: "call_model",
-  tool_returned: "call_tool",
-  tool_waits: "call_tool",
-  code_finished: "run_code",
-  code_calls: "run_code",
-  code_failed: "run_code",
-  checkpoint_delivered: "checkpoint",
-};

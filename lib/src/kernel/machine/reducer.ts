@@ -4,7 +4,7 @@
 
 import type { Failure } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { EffectResponse } from "./effect.ts";
+import type { Effect, EffectResponse } from "./effect.ts";
 import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
 import { addUsage, MisuseError, noUsage } from "../../model/internal.ts";
@@ -12,10 +12,9 @@ import { isHistory, startHistory } from "../history/history.ts";
 import { emptyList } from "../history/shared-list.ts";
 import { ending } from "../protocol/ending.ts";
 import { takeAnswers } from "../protocol/open-calls.ts";
-import { effectOfResponse } from "./effect.ts";
 import { environmentFields, startEnvironment } from "./environment.ts";
 import { prepare } from "./prepare.ts";
-import { takeResponse } from "./responses.ts";
+import { transitionFor } from "./transitions.ts";
 import { kernelRevision, pendingEffect } from "./turn.ts";
 import { named, Work } from "./work.ts";
 
@@ -83,9 +82,22 @@ export function advance<P extends TurnProtocol>(
   }
   const effect = pendingEffect(turn, `${response.id}`);
   if (effect === null) return { turn, notices: [], status: "stale" };
-  if (effectOfResponse[response.type] !== effect.type) return { turn, notices: [], status: "wrong_kind" };
+  return take(config, turn, effect, response.type, response);
+}
+
+function take<P extends TurnProtocol, R extends EffectResponse["type"]>(
+  config: TurnMachineConfig<P>,
+  turn: Turn<P>,
+  effect: Effect,
+  type: R,
+  response: Extract<EffectResponse, { readonly type: R }>,
+): Transition<P> {
+  const row = transitionFor(turn.phase.type, type);
+  if (row === undefined) return { turn, notices: [], status: "wrong_kind" };
   const work = new Work(config, turn);
-  takeResponse(work, effect, response);
+  // The calls of a batch are noted as answered when it is complete; until then its slots say which have been answered.
+  if (effect.type !== "call_tool") work.update({ answered: [...turn.answered, effect.id] });
+  row.take(work, response, effect.id);
   return work.transition();
 }
 

@@ -1,14 +1,14 @@
-// What each response does to a turn.
+// What each response does to a turn; transitions.ts says in which phase. The responses to calls of tools and cells are in batch.ts.
 
-import type { AssistantMessage, Environment, Failure, Message, ModelReply } from "../../model/internal.ts";
+import type { AssistantMessage, Failure, Message, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type {
   CheckpointDelivered,
   CheckpointDelivery,
   CodeFailed,
   CodeFinished,
-  Effect,
-  EffectResponse,
+  EnvironmentFailed,
+  EnvironmentSynced,
   ModelFailed,
   ModelReplied,
 } from "./effect.ts";
@@ -22,41 +22,13 @@ import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-message.ts";
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
 import { applyActions, finish } from "./actions.ts";
-import { answerCall, leaveCell, startCellCalls } from "./batch.ts";
+import { leaveCell } from "./batch.ts";
 import { environmentFields } from "./environment.ts";
 import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
 import { isLastCheckpoint } from "./turn.ts";
 
-/** Takes in the answer to an effect the turn waits for. */
-export function takeResponse<P extends TurnProtocol>(work: Work<P>, effect: Effect, response: EffectResponse): void {
-  // The calls of a batch are noted when it is complete: until then its slots say what has been answered.
-  if (effect.type !== "call_tool") work.update({ answered: [...work.turn.answered, effect.id] });
-  switch (response.type) {
-    case "environment_synced":
-      return synced(work, response.environment);
-    case "environment_failed": {
-      const message = `Failed to refresh execution environment: ${response.message}`;
-      return work.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
-    }
-    case "model_replied":
-      return replied(work, response);
-    case "model_failed":
-      return modelFailed(work, response);
-    case "tool_returned":
-    case "tool_waits":
-      return answerCall(work, effect.id, response);
-    case "code_calls":
-      return startCellCalls(work, response);
-    case "code_finished":
-    case "code_failed":
-      return codeEnded(work, response);
-    case "checkpoint_delivered":
-      return checkpoint(work, response);
-  }
-}
-
-function synced<P extends TurnProtocol>(work: Work<P>, environment: Environment | null): void {
+export function syncEnvironment<P extends TurnProtocol>(work: Work<P>, { environment }: EnvironmentSynced): void {
   const { phase, step } = work.turn;
   // What a turn starts with was pinned at its start: only a later sync may replace it.
   if (environment !== null && phase.type === "awaiting_environment" && phase.update) {
@@ -66,7 +38,12 @@ function synced<P extends TurnProtocol>(work: Work<P>, environment: Environment 
   prepare(work);
 }
 
-function replied<P extends TurnProtocol>(
+export function syncFailed<P extends TurnProtocol>(work: Work<P>, response: EnvironmentFailed): void {
+  const message = `Failed to refresh execution environment: ${response.message}`;
+  work.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
+}
+
+export function modelReplied<P extends TurnProtocol>(
   work: Work<P>,
   { reply: given, model, requestBody, spent }: ModelReplied,
 ): void {
@@ -90,7 +67,7 @@ function replied<P extends TurnProtocol>(
   applyActions(work, work.config.protocolDriver.handleLlmSuccess(work.view, reply, driverState));
 }
 
-function modelFailed<P extends TurnProtocol>(work: Work<P>, { error, spent }: ModelFailed): void {
+export function modelFailed<P extends TurnProtocol>(work: Work<P>, { error, spent }: ModelFailed): void {
   const { failure, partial, requestBody, terminalReason } = error;
   const { step } = work.turn;
   const heard = partial === null ? modelReply() : storableReply(partial);
@@ -138,7 +115,7 @@ function finalized<P extends TurnProtocol>(
   work.end(ending(outcomeOfText(reply, text)));
 }
 
-function codeEnded<P extends TurnProtocol>(work: Work<P>, result: CodeFinished | CodeFailed): void {
+export function codeEnded<P extends TurnProtocol>(work: Work<P>, result: CodeFinished | CodeFailed): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_code") return;
   const { calls, driverState } = phase.cell;
@@ -146,7 +123,10 @@ function codeEnded<P extends TurnProtocol>(work: Work<P>, result: CodeFinished |
   applyActions(work, work.config.protocolDriver.handleExecResult(work.view, result, calls, driverState));
 }
 
-function checkpoint<P extends TurnProtocol>(work: Work<P>, { verdict, delivery }: CheckpointDelivered): void {
+export function deliverCheckpoint<P extends TurnProtocol>(
+  work: Work<P>,
+  { verdict, delivery }: CheckpointDelivered,
+): void {
   const { phase } = work.turn;
   if (phase.type !== "awaiting_checkpoint") return;
   if (verdict.type === "halt_when") return finish(work, ending({ type: "halt_when" }));

@@ -1,0 +1,82 @@
+// The transition table of the turn machine: which responses each phase accepts, which function takes each of them in, and in which
+// phases the turn can be afterwards. `advance` dispatches through this table, and transitions.test.ts checks every cell of it.
+//
+// A response is
+//   stale        if the turn does not wait for an effect of its id: it was answered before, or the turn has ended
+//   wrong_kind   if the turn waits for that effect, and the phase does not list the type of the response
+//   accepted     otherwise
+// Only an accepted response changes the turn (K4). `cancelTurn` and `failTurn` end a turn in any phase and are not in the table.
+//
+// A new phase, effect or response does not compile until it has its rows here.
+
+import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { Effect, EffectResponse, ResponsesByEffect } from "./effect.ts";
+import type { Phase } from "./turn.ts";
+import type { Work } from "./work.ts";
+
+import { answerCall, startCellCalls } from "./batch.ts";
+import { codeEnded, deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
+
+type PhaseType = Phase["type"];
+type ResponseType = EffectResponse["type"];
+
+/** The phase in which a turn waits for each effect. */
+type PhaseOf = {
+  readonly sync_environment: "awaiting_environment";
+  readonly call_model: "awaiting_model";
+  readonly call_tool: "awaiting_tools";
+  readonly run_code: "awaiting_code";
+  readonly checkpoint: "awaiting_checkpoint";
+};
+
+/** The responses that a phase accepts: those to the effect it waits for. */
+type ResponsesIn<P extends PhaseType> = {
+  [E in Effect["type"]]: PhaseOf[E] extends P ? ResponsesByEffect[E]["type"] : never;
+}[Effect["type"]];
+
+type Row<R extends ResponseType> = {
+  /** Takes the response to the effect `id` in. */
+  readonly take: <P extends TurnProtocol>(
+    work: Work<P>,
+    response: Extract<EffectResponse, { readonly type: R }>,
+    id: string,
+  ) => void;
+  /** The phases in which the turn can be afterwards. */
+  readonly next: readonly PhaseType[];
+};
+
+/** The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well. */
+const chosen = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;
+
+export const transitions: { readonly [P in PhaseType]: { readonly [R in ResponsesIn<P>]: Row<R> } } = {
+  awaiting_environment: {
+    environment_synced: { take: syncEnvironment, next: chosen },
+    environment_failed: { take: syncFailed, next: ["ended"] },
+  },
+  awaiting_model: {
+    model_replied: { take: modelReplied, next: chosen },
+    model_failed: { take: modelFailed, next: ["ended"] },
+  },
+  awaiting_tools: {
+    // `awaiting_tools` while other calls of the batch are open.
+    tool_returned: { take: answerCall, next: chosen },
+    tool_waits: { take: answerCall, next: chosen },
+  },
+  awaiting_code: {
+    // `awaiting_code` if every call names a tool that does not exist; `ended` if a call waits for the caller.
+    code_calls: { take: startCellCalls, next: ["awaiting_tools", "awaiting_code", "ended"] },
+    code_finished: { take: codeEnded, next: chosen },
+    code_failed: { take: codeEnded, next: chosen },
+  },
+  awaiting_checkpoint: {
+    // The next step begins with the environment where the policy of the turn says so.
+    checkpoint_delivered: { take: deliverCheckpoint, next: ["awaiting_environment", ...chosen] },
+  },
+  ended: {},
+};
+
+/** The row for a response in a phase; `undefined`: the phase does not accept responses of this type. */
+export function transitionFor<R extends ResponseType>(phase: PhaseType, type: R): Row<R> | undefined {
+  const rows: { readonly [T in ResponseType]?: Row<T> } = transitions[phase];
+  return Object.hasOwn(rows, type) ? rows[type] : undefined;
+}

@@ -1,4 +1,4 @@
-// Ends a turn without driving it (Q16): a parked one, and a cancelled one whose engine is gone or unfit. The session continues from its last boundary.
+// Ends a turn without driving it: a parked one, and a cancelled one whose engine is gone or unfit. The session continues from its last boundary.
 
 import type { CancelEvidence, ChatResult, TurnOutcome } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";

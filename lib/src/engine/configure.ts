@@ -1,15 +1,6 @@
-// Defaults for a whole program, for what no call and no engine says.
+// Defaults of the program, for options that neither a call nor an engine sets.
 
-export type Configuration = {
-  /** Model calls a run may take. */
-  readonly maxTurns: number;
-  /** What asks for the structured answer after the loop. */
-  readonly structuredFinalizeNudge: string;
-  /** In milliseconds. */
-  readonly toolTimeout: number;
-  /** Longest tool result a model gets to see, in characters; what is in the middle is left out. */
-  readonly maxToolResultLength: number;
-};
+import type { Configuration } from "./run-options.ts";
 
 const library: Configuration = {
   maxTurns: 8,

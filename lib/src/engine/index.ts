@@ -4,7 +4,6 @@ export type { AgentToolDefinition } from "./tool/agent-tool.ts";
 export type { Adapter, AdapterCall, ImageAdapter } from "./model-call/adapter.ts";
 export type { Catalog } from "./model-call/catalog.ts";
 export type { Clock } from "./clock.ts";
-export type { Configuration } from "./configure.ts";
 export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
 export type { CodeSettings, Engine, EngineFields, EngineProtocol, Fallback, Overrides } from "./engine.ts";
@@ -12,26 +11,29 @@ export type { CellLimits, CellResult, CellRun, CodeExecutor } from "./tool/execu
 export type {
   BeforeTool,
   Budgets,
-  ChatOptions,
-  ChatSettings,
   CheckpointAsked,
   Delivered,
-  EngineOptions,
-  GenerateOptions,
-  GenerateSettings,
   Hooks,
   OnToolError,
   OnToolErrorAnswer,
-  OutputOption,
   PrepareStep,
-  RequestOptions,
   Sources,
   StepChanges,
-  StepOptions,
-  StepSettings,
   ToolExecutor,
   ToolResultEncoder,
 } from "./options.ts";
+export type {
+  ChatOptions,
+  ChatSettings,
+  Configuration,
+  EngineOptions,
+  GenerateOptions,
+  GenerateSettings,
+  OutputOption,
+  RequestOptions,
+  StepOptions,
+  StepSettings,
+} from "./run-options.ts";
 export type { KeyRequest, KeySource } from "./model-call/keys.ts";
 export type { RetryPolicy, RetrySetting } from "./model-call/retry.ts";
 export type { AnySchema, Checked, JsonSchema, StandardIssue, StandardResult, StandardSchema } from "./tool/schema.ts";

@@ -1,5 +1,5 @@
-// Everything a call may say, in one place, and who wins when several say it: the call, the request, the session, the engine, the program
-// (`configure`), the library.
+// The types of option values, and how an option is resolved when several sources set it. Precedence: the call, the request, the session, the
+// engine, the program (`configure`), the library. The options themselves are declared in run-options.ts.
 
 import type {
   CallerContext,
@@ -7,109 +7,20 @@ import type {
   Json,
   JsonObject,
   Message,
-  ModelEvent,
   ModelName,
-  ModelRequest,
-  ResponseFormat,
   StepResult,
   ToolCall,
   ToolFailure,
   ToolMessage,
-  ToolMode,
   ToolOutcome,
   ToolSpec,
 } from "../model/internal.ts";
-import type { Configuration } from "./configure.ts";
-import type { RetrySetting } from "./model-call/retry.ts";
-import type { AnySchema } from "./tool/schema.ts";
-import type { Tool, ToolContext } from "./tool/tool.ts";
+import type { Configuration, NumberRange, NumericOption } from "./run-options.ts";
+import type { ToolContext } from "./tool/tool.ts";
 
+import { MisuseError } from "../model/internal.ts";
 import { configuration } from "./configure.ts";
-
-/** Settings a request has fields for. */
-export type RequestOptions = Partial<
-  Pick<
-    ModelRequest,
-    | "toolChoice"
-    | "parallelToolCalls"
-    | "temperature"
-    | "topP"
-    | "maxTokens"
-    | "stopSequences"
-    | "seed"
-    | "reasoning"
-    | "promptCache"
-    | "options"
-    | "metadata"
-    | "providerTools"
-  >
->;
-
-/** What every verb takes. */
-export type GenerateOptions = GenerateSettings & OutputOption;
-export type StepOptions<Context extends CallerContext = CallerContext> = StepSettings<Context> & OutputOption;
-export type ChatOptions<Context extends CallerContext = CallerContext> = ChatSettings<Context> & OutputOption;
-
-/** The answer in a schema, checked: `result.output`. Apart from the others, because a type that is both one's own schema and any is slow to check. */
-export type OutputOption = { readonly output?: AnySchema };
-
-export type GenerateSettings = RequestOptions & {
-  readonly model?: ModelName;
-  readonly responseFormat?: ResponseFormat;
-  /** How often the model may try again when its answer does not fit the schema. */
-  readonly repair?: number;
-  readonly adapterOptions?: JsonObject;
-  /** More settings by name: those a request has fields for go there, the others into the provider's body as they are. */
-  readonly params?: JsonObject;
-  /** For this one call. Never stored, never shown. */
-  readonly apiKey?: string;
-  readonly requestId?: string;
-  readonly retry?: RetrySetting;
-  readonly signal?: AbortSignal;
-  /** What the stream leaves out, or adds. The result is the same either way. */
-  readonly emitTextDeltas?: boolean;
-  readonly emitToolDeltas?: boolean;
-  readonly includeRawChunks?: boolean;
-  /** Sees every event of the model, before anything is left out. What it throws reaches whoever reads the stream. */
-  readonly onEvent?: (event: ModelEvent) => void;
-};
-
-export type StepSettings<Context extends CallerContext = CallerContext> = GenerateSettings & {
-  readonly instructions?: string;
-  /** Over those of the engine, by name. */
-  readonly tools?: readonly Tool<Context>[];
-  readonly context?: Context;
-  readonly sessionId?: string;
-  /** Who runs the tools. */
-  readonly mode?: ToolMode;
-  /** In milliseconds. */
-  readonly toolTimeout?: number;
-  readonly maxConcurrency?: number;
-  readonly maxToolResultLength?: number;
-  readonly onToolError?: OnToolError;
-  readonly toolExecutor?: ToolExecutor;
-  readonly toolResultEncoder?: ToolResultEncoder;
-  readonly onUnknownTool?: "error" | "answer";
-  readonly onEmptyReply?: "complete" | "error";
-  readonly hooks?: Hooks<Context>;
-};
-
-export type ChatSettings<Context extends CallerContext = CallerContext> = StepSettings<Context> & {
-  /** Model calls the run may take. */
-  readonly maxTurns?: number;
-  /** Told to the model when the limit is reached. */
-  readonly turnLimitMessage?: string;
-  /** Stops the run after a step; what it throws rejects the run. */
-  readonly haltWhen?: (step: StepResult) => boolean | Promise<boolean>;
-  readonly budgets?: Budgets;
-  /** Answer in the schema with a call of its own after the loop. */
-  readonly structuredFinalize?: boolean;
-  readonly structuredFinalizeNudge?: string;
-  /** May change model, instructions, tools (by name) and settings before a step. */
-  readonly prepareStep?: PrepareStep;
-  /** Input that arrives while the run goes on: asked at every checkpoint where more can be said. */
-  readonly onCheckpoint?: (checkpoint: CheckpointAsked) => Delivered | null | Promise<Delivered | null>;
-};
+import { runOptionTable } from "./run-options.ts";
 
 /** How far a run may go. Off unless set. */
 export type Budgets = {
@@ -181,22 +92,6 @@ export type BeforeTool =
   | { readonly type: "skip"; readonly value: Json }
   | { readonly type: "deny"; readonly reason: string };
 
-/** What an engine may say once for all its runs: everything that is not about one call. */
-export type EngineOptions<Context extends CallerContext = CallerContext> = Omit<
-  ChatOptions<Context>,
-  | "signal"
-  | "requestId"
-  | "apiKey"
-  | "onEvent"
-  | "tools"
-  | "model"
-  | "context"
-  | "retry"
-  | "instructions"
-  | "adapterOptions"
-  | "sessionId"
->;
-
 /** The sources of options, the strongest first. Those that say nothing are asked past. */
 export type Sources<Options> = readonly (Partial<Options> | null | undefined)[];
 
@@ -215,4 +110,17 @@ export function pick<Options, Key extends keyof Options>(
 /** A default of the program. */
 export function defaultOf<Key extends keyof Configuration>(key: Key): Configuration[Key] {
   return configuration()[key];
+}
+
+/** The value of a numeric option. Throws if it is outside the range that the table declares. */
+export function checkedNumber(name: NumericOption, value: unknown): number {
+  return checkedRange(name, value, runOptionTable[name].number);
+}
+
+export function checkedRange(name: string, value: unknown, { least, whole }: NumberRange): number {
+  if (typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value))) return value;
+  const kind = whole ? "a whole number" : "a number";
+  throw new MisuseError("invalid_argument", `${name} has to be ${kind} of ${least} or more, not ${String(value)}`, {
+    path: [name],
+  });
 }

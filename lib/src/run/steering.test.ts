@@ -28,7 +28,9 @@ describe("[allm 63] how many model calls a run may take", () => {
   });
 
   test.each([0, -1, 1.5, Number.NaN])("%d is not a number of calls", async (maxTurns) => {
-    await expect(chat(playing([]).engine, "hi", { maxTurns })).rejects.toThrow(/maxTurns must be/);
+    await expect(chat(playing([]).engine, "hi", { maxTurns })).rejects.toThrow(
+      /maxTurns has to be a whole number of 1 or more/,
+    );
   });
 
   test("what was done is kept, and the result says what the limit was", async () => {

@@ -193,7 +193,7 @@ describe("what a reader does not want to see", () => {
 
 describe("[allm 42] before anything happens", () => {
   test("the order is: misuse, the adapter, the thread, the request", async () => {
-    await expect(chat(engine(), [], { maxTurns: 0 })).rejects.toThrow(/maxTurns must be a whole number above 0/);
+    await expect(chat(engine(), [], { maxTurns: 0 })).rejects.toThrow(/maxTurns has to be a whole number of 1 or more/);
     await expect(chat(engine(), [])).rejects.toMatchObject({ name: "EngineError", reason: "missing_adapter" });
     const open = [user("hi"), assistant("", { toolCalls: [{ id: "c", name: "ok", arguments: {} }] })];
     await expect(chat(playing([]).engine, open)).rejects.toMatchObject({ reason: "invalid_thread" });

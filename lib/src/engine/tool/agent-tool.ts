@@ -2,7 +2,7 @@
 
 import type { CallerContext, ChatResult, ToolMessage } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
-import type { ChatOptions } from "../options.ts";
+import type { ChatOptions } from "../run-options.ts";
 import type { Tool } from "./tool.ts";
 
 import { replyText } from "../../model/internal.ts";

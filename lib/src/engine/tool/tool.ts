@@ -4,7 +4,7 @@
 import type { Issue, Json, JsonObject, ReplayPolicy, ToolCall, ToolMessage, ToolSpec } from "../../model/internal.ts";
 import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
-import type { ChatOptions } from "../options.ts";
+import type { ChatOptions } from "../run-options.ts";
 import type { AnySchema, JsonSchema, StandardSchema } from "./schema.ts";
 
 import { MisuseError, orThrow, toolSpec, validateTool } from "../../model/internal.ts";

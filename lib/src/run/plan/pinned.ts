@@ -1,7 +1,7 @@
 // What a turn keeps to its end, whatever is deployed meanwhile: all of its configuration that is data. Functions, and the adapter behind a name,
 // come from the engine of the process that drives it.
 
-import type { Budgets, EngineProtocol } from "../../engine/internal.ts";
+import type { Budgets, ChatOptions, EngineProtocol, OptionsWith } from "../../engine/internal.ts";
 import type { ChatProtocolOptions, CodeProtocolOptions, TurnMachineConfig } from "../../kernel/internal.ts";
 import type { Environment, Json, JsonSchemaFormat, ValidationFailure } from "../../model/internal.ts";
 import type { Result } from "../../model/internal.ts";
@@ -36,13 +36,21 @@ export type Pinned = {
   readonly limits: PinnedLimits;
 };
 
-/** How far it may go, and what happens to tools; `null`: without end, or as a function of the engine's says. */
-type PinnedLimits = {
+/** The stored form of each option with `pinned: "limits"`. JSON has no infinity: `null` is no limit. */
+type LimitForms = {
   readonly budgets: Budgets;
   readonly toolTimeout: number | null;
   readonly maxConcurrency: number | null;
   readonly maxToolResultLength: number;
+  /** `null`: a function of the engine decides. */
   readonly onToolError: "continue" | "halt" | null;
+};
+
+type PinnedLimits = { readonly [Name in OptionsWith<{ readonly pinned: "limits" }>]: LimitForms[Name] };
+
+/** The options with `pinned: "protocol"`; `undefined`: no source sets the option. */
+type ProtocolSettings = {
+  readonly [Name in OptionsWith<{ readonly pinned: "protocol" }>]: ChatOptions[Name] | undefined;
 };
 
 type PinnedPolicy = {
@@ -72,11 +80,11 @@ export function configOf({ environment, policy, protocol }: Pinned, sessionId: s
   });
 }
 
-/** How an engine's protocol reads replies, for a run with these settings. */
+/** The protocol of the engine with the settings of a run. */
 export function pinnedProtocol(
   protocol: EngineProtocol,
-  { mode, onUnknownTool, stopAfter }: Omit<ChatProtocolOptions, "onEmptyReply">,
-  onEmptyReply: "complete" | "error" | undefined,
+  { mode = "auto", onUnknownTool = "error", onEmptyReply }: ProtocolSettings,
+  stopAfter: ChatProtocolOptions["stopAfter"],
 ): PinnedProtocol {
   if (protocol.type === "chat") {
     return { type: "chat", mode, onUnknownTool, stopAfter, onEmptyReply: onEmptyReply ?? "complete" };

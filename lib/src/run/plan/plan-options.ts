@@ -1,12 +1,19 @@
-// Options as a caller gives them: which there are, what they may say, and where settings of a request go.
+// Checks the options of a call and merges the settings of model requests. The options are declared in engine/run-options.ts.
 
-import type { Budgets, ChatOptions, OnToolError, RequestOptions, Sources } from "../../engine/internal.ts";
+import type {
+  Budgets,
+  ChatOptions,
+  OnToolError,
+  RequestField,
+  RequestOptions,
+  Sources,
+} from "../../engine/internal.ts";
 import type { CallerContext, JsonObject, ModelRequest } from "../../model/internal.ts";
 
-import { defaultOf, pick } from "../../engine/internal.ts";
+import { checkedNumber, checkedRange, defaultOf, isRunOption, pick, requestFields } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 
-/** What callers without a compiler may get wrong, told before anything happens. */
+/** Rejects arguments that the compiler would reject, for callers that do not use one, before the run has any effect. */
 export function checkCall(engine: unknown, options: unknown): void {
   if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
     throw new MisuseError("invalid_argument", "the first argument has to be an engine: engine({ adapter, model, … })");
@@ -14,63 +21,32 @@ export function checkCall(engine: unknown, options: unknown): void {
   if (typeof options !== "object" || options === null) {
     throw new MisuseError("invalid_argument", "the options have to be an object");
   }
-  const stranger = Object.keys(options).find((key) => !optionNames.has(key));
+  const stranger = Object.keys(options).find((key) => !isRunOption(key));
   if (stranger !== undefined) {
-    throw new MisuseError("unknown_field", `"${stranger}" is no option; settings of a provider go into params`, {
-      path: [stranger],
-    });
+    throw new MisuseError(
+      "unknown_field",
+      `"${stranger}" is no option of a run; pass settings of a provider in params`,
+      {
+        path: [stranger],
+      },
+    );
   }
 }
 
-/** Settings a request has fields for. */
-const requestFields = [
-  "toolChoice",
-  "parallelToolCalls",
-  "temperature",
-  "topP",
-  "maxTokens",
-  "stopSequences",
-  "seed",
-  "reasoning",
-  "promptCache",
-  "metadata",
-] as const;
-
-const optionNames: ReadonlySet<string> = new Set<keyof ChatOptions>([
-  ...requestFields,
-  ...(["options", "providerTools", "model", "responseFormat", "output", "repair"] as const),
-  ...([
-    "adapterOptions",
-    "params",
-    "apiKey",
-    "requestId",
-    "retry",
-    "signal",
-    "emitTextDeltas",
-    "emitToolDeltas",
-  ] as const),
-  ...(["includeRawChunks", "onEvent", "instructions", "tools", "context", "sessionId", "mode", "toolTimeout"] as const),
-  ...(["maxConcurrency", "maxToolResultLength", "onToolError", "toolExecutor", "toolResultEncoder", "hooks"] as const),
-  ...(["onUnknownTool", "onEmptyReply", "maxTurns", "turnLimitMessage", "haltWhen", "budgets", "prepareStep"] as const),
-  ...(["structuredFinalize", "structuredFinalizeNudge", "onCheckpoint"] as const),
-]);
-
-/** A number that has to be one, and above a bound. */
-export function checkedNumber(name: string, value: number, least: number, whole = false): number {
-  const fits = typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value));
-  if (fits) return value;
-  const kind = whole ? "a whole number" : "a number";
-  throw new MisuseError("invalid_argument", `${name} has to be ${kind} of ${least} or more, not ${String(value)}`, {
-    path: [name],
-  });
-}
+const budgetNames: { readonly [Name in keyof Budgets]-?: true } = {
+  steps: true,
+  tokens: true,
+  cost: true,
+  timeMs: true,
+  noProgress: true,
+};
 
 export function checkedBudgets(budgets: Budgets): Budgets {
   for (const [name, value] of Object.entries(budgets)) {
-    if (!["steps", "tokens", "cost", "timeMs", "noProgress"].includes(name)) {
+    if (!Object.hasOwn(budgetNames, name)) {
       throw new MisuseError("unknown_field", `budgets: "${name}" is no budget`, { path: ["budgets", name] });
     }
-    checkedNumber(`budgets.${name}`, value, 0);
+    checkedRange(`budgets.${name}`, value, { least: 0, whole: false });
   }
   return budgets;
 }
@@ -79,11 +55,7 @@ export function maxTurnsOf<Context extends CallerContext>(
   sources: Sources<ChatOptions<Context>>,
   params: JsonObject,
 ): number {
-  const maxTurns: unknown = pick(sources, "maxTurns") ?? params["maxTurns"] ?? defaultOf("maxTurns");
-  if (typeof maxTurns === "number" && Number.isSafeInteger(maxTurns) && maxTurns > 0) return maxTurns;
-  throw new MisuseError("invalid_argument", `maxTurns must be a whole number above 0, not ${String(maxTurns)}`, {
-    path: ["maxTurns"],
-  });
+  return checkedNumber("maxTurns", pick(sources, "maxTurns") ?? params["maxTurns"] ?? defaultOf("maxTurns"));
 }
 
 export function checkedOnToolError(policy: OnToolError): OnToolError {
@@ -95,7 +67,7 @@ export function checkedOnToolError(policy: OnToolError): OnToolError {
 
 type Settings = RequestOptions & Pick<ChatOptions, "params">;
 
-/** Settings by name: those a request has fields for, and what goes into the provider's body as it is. */
+/** Merges settings from all sources into the fields of a request (`params`) and fields of the provider's request body (`body`). */
 export function requestParams(
   engine: { readonly params: JsonObject; readonly options: Settings },
   request: ModelRequest | undefined,
@@ -121,7 +93,7 @@ export function requestParams(
   return { params: known, body };
 }
 
-/** The settings that a request has fields for, as far as they are said. */
+/** The request fields that these options set. */
 function fieldsIn(options: RequestOptions): JsonObject {
   const said: Record<string, JsonObject[string]> = {};
   for (const field of requestFields) {
@@ -135,8 +107,8 @@ function isMap(value: JsonObject[string]): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a request says of its own; a field that was left out says nothing. */
-function saidIn(request: ModelRequest, field: (typeof requestFields)[number]): JsonObject[string] | undefined {
+/** The value of a request field; `undefined` if it has its empty default, because that does not override other sources. */
+function saidIn(request: ModelRequest, field: RequestField): JsonObject[string] | undefined {
   const value = request[field];
   if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;
   return typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 0 ? undefined : value;

@@ -11,6 +11,7 @@ import type {
   Fallback,
   Hooks,
   OnToolError,
+  OptionsWith,
   RetryPolicy,
   Sources,
   Tool,
@@ -36,6 +37,7 @@ import type {
 import type { Pinned } from "./pinned.ts";
 
 import {
+  checkedNumber,
   defaultOf,
   knownModel,
   missingCapabilities,
@@ -66,14 +68,7 @@ import {
 import { encodeAsJson } from "../perform/encode-result.ts";
 import { newRequestId } from "../request-id.ts";
 import { configOf, pinnedProtocol } from "./pinned.ts";
-import {
-  checkCall,
-  checkedBudgets,
-  checkedNumber,
-  checkedOnToolError,
-  maxTurnsOf,
-  requestParams,
-} from "./plan-options.ts";
+import { checkCall, checkedBudgets, checkedOnToolError, maxTurnsOf, requestParams } from "./plan-options.ts";
 
 /** What is said to a model: words, messages, a whole thread. */
 export type RunInput = string | Thread | readonly MessageInput[];
@@ -126,6 +121,12 @@ export type RunPlan = {
   readonly signal: AbortSignal | null;
 };
 
+/** The options that an engine's `options` cannot set. `planRun` reads no other option from the call alone. */
+type CallOptions<Context extends CallerContext> = Pick<
+  ChatOptions<Context>,
+  OptionsWith<{ readonly engine: "field" | "no" }>
+>;
+
 /** What only some verbs know. */
 export type PlanDetails = {
   readonly verb: Plan["verb"];
@@ -153,6 +154,7 @@ export function planRun<Context extends CallerContext>(
 ): Plan<Context> {
   checkCall(engine, options);
   const { verb } = details;
+  const call: CallOptions<Context> = options;
   const sources: Sources<ChatOptions<Context>> = [options, details.session, engine.options];
   // Misuse first.
   const maxTurns = maxTurnsOf(sources, engine.params);
@@ -165,8 +167,8 @@ export function planRun<Context extends CallerContext>(
   }
   if (typeof adapter.stream !== "function") throw new EngineError("missing_stream_adapter");
   const thread = threadOf(given);
-  const tools = resolveTools(engine, options);
-  const requestId = options.requestId ?? newRequestId();
+  const tools = resolveTools(engine, call);
+  const requestId = call.requestId ?? newRequestId();
   const output = pick(sources, "output") ?? null;
   const { protocol } = engine;
   const pinned = details.pinned ?? pin(engine, { adapter, tools, maxTurns, onToolError }, options, sources, details);
@@ -195,19 +197,16 @@ export function planRun<Context extends CallerContext>(
     input,
     adapter,
     fallback: engine.fallback.map((one) => (isPair(one) ? one : (known(engine, one) ?? one))),
-    retry: retryPolicy(options.retry ?? engine.retry),
-    adapterOptions: { ...engine.adapterOptions, ...options.adapterOptions },
-    apiKey: options.apiKey ?? null,
+    retry: retryPolicy(call.retry ?? engine.retry),
+    adapterOptions: { ...engine.adapterOptions, ...call.adapterOptions },
+    apiKey: call.apiKey ?? null,
     engine,
     tools,
     toolSpecs: tools.map(specOf),
     stepHooks: stepHooksOf(hooks),
-    context: contextOf(engine, options.context),
+    context: contextOf(engine, call.context),
     protocol,
-    output:
-      output === null
-        ? null
-        : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0, 0, true) },
+    output: output === null ? null : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0) },
     mode: pinned.protocol.type === "chat" ? pinned.protocol.mode : "auto",
     toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
     maxConcurrency: limits.maxConcurrency ?? Number.POSITIVE_INFINITY,
@@ -221,11 +220,11 @@ export function planRun<Context extends CallerContext>(
     haltWhen: pick(sources, "haltWhen") ?? null,
     prepareStep: pick(sources, "prepareStep") ?? null,
     onCheckpoint: pick(sources, "onCheckpoint") ?? null,
-    onEvent: options.onEvent ?? null,
+    onEvent: call.onEvent ?? null,
     rawChunks: pick(sources, "includeRawChunks") ?? false,
     wanted: wantedOf(sources),
     clock: engine.clock,
-    signal: options.signal ?? null,
+    signal: call.signal ?? null,
   };
 }
 
@@ -255,13 +254,13 @@ function pin<Context extends CallerContext>(
   const wantsFinalize = pick(sources, "structuredFinalize") ?? adapter.needsFinalize?.(probe) ?? false;
   const finalize = verb === "chat" && wantsFinalize ? finalizeOf(sources, format) : null;
   const stopAfter = verb === "chat" ? null : verb === "step" ? "step" : "reply";
-  const mode = pick(sources, "mode") ?? "auto";
-  if (mode !== "auto" && mode !== "manual") {
+  const mode = pick(sources, "mode");
+  if (mode !== undefined && mode !== "auto" && mode !== "manual") {
     throw new MisuseError("invalid_argument", `mode has to be "auto" or "manual", not ${String(mode)}`, {
       path: ["mode"],
     });
   }
-  const onUnknownTool = pick(sources, "onUnknownTool") ?? "error";
+  const onUnknownTool = pick(sources, "onUnknownTool");
   const onEmptyReply = pick(sources, "onEmptyReply");
   return {
     environment: {
@@ -282,12 +281,12 @@ function pin<Context extends CallerContext>(
       turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
       structuredFinalize: finalize,
     },
-    protocol: pinnedProtocol(engine.protocol, { mode, onUnknownTool, stopAfter }, onEmptyReply),
+    protocol: pinnedProtocol(engine.protocol, { mode, onUnknownTool, onEmptyReply }, stopAfter),
     limits: {
       budgets: checkedBudgets(pick(sources, "budgets") ?? {}),
-      toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"), 0)),
+      toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"))),
       maxConcurrency: finite(
-        checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY, 1),
+        checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY),
       ),
       maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
       onToolError: typeof onToolError === "function" ? null : onToolError,

@@ -1,15 +1,7 @@
 // What the durable runtime takes and gives.
 
-import type { Budgets, Clock, Engine, JsonSchema, RequestOptions, RetryPolicy } from "../engine/internal.ts";
-import type {
-  JsonObject,
-  Message,
-  ModelName,
-  ResponseFormat,
-  RuntimeEvent,
-  ToolMode,
-  TurnEnd,
-} from "../model/internal.ts";
+import type { ChatOptions, Clock, Engine, JsonSchema, OptionsWith } from "../engine/internal.ts";
+import type { JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage } from "./rows/storage.ts";
@@ -34,46 +26,46 @@ export type RuntimeOptions = {
   readonly live?: Partial<PieceTimings> | false;
 };
 
-/** What a durable verb may say: JSON only. Functions come from the named engine, which every process that drives has. */
-export type DurableOptions = RequestOptions & {
-  /** The name of the engine; `default` where it is not said. */
-  readonly engine?: string;
-  /** The same verb under the same key is accepted once, whoever asks and how often; with anything else said it is a conflict. */
-  readonly key?: string;
-  /** What the session's version has to be. */
-  readonly version?: number;
-  /** How long calls may wait for somebody. */
-  readonly waits?: Waits;
-  readonly model?: ModelName;
-  readonly responseFormat?: ResponseFormat;
-  readonly output?: JsonSchema;
-  readonly repair?: number;
-  readonly adapterOptions?: JsonObject;
-  readonly params?: JsonObject;
-  readonly retry?: "default" | false | Partial<RetryPolicy>;
-  readonly instructions?: string;
-  readonly mode?: ToolMode;
-  readonly toolTimeout?: number;
-  readonly maxConcurrency?: number;
-  readonly maxToolResultLength?: number;
-  readonly onToolError?: "continue" | "halt";
-  readonly onUnknownTool?: "error" | "answer";
-  readonly onEmptyReply?: "complete" | "error";
-  readonly maxTurns?: number;
-  readonly turnLimitMessage?: string;
-  readonly budgets?: Budgets;
-  readonly structuredFinalize?: boolean;
-  readonly structuredFinalizeNudge?: string;
+type StoredOption = OptionsWith<{ readonly durable: "stored" }>;
+
+/** Options that durable verbs take in a JSON form only. */
+type JsonForms = {
+  readonly output: JsonSchema;
+  readonly onToolError: "continue" | "halt";
 };
 
-export type StartOptions = Omit<DurableOptions, "metadata"> & {
-  /** Its name; where it is not said, the one that follows from the key, or one nobody can guess. */
+/** Options of a run that are stored with the turn, all of them JSON. Functions come from the named engine, which every driving process has. */
+type StoredRunOptions = {
+  readonly [Name in keyof Pick<ChatOptions, StoredOption>]: Name extends keyof JsonForms
+    ? JsonForms[Name]
+    : ChatOptions[Name];
+};
+
+/** Options of durable verbs that are not options of the run. `verbOptionTable` has a row for each. */
+export type VerbOptions = {
+  /** The name of the engine. Default: `"default"`. */
+  readonly engine?: string;
+  /** Idempotency key: a verb is accepted once per key. Repeating the key with another verb or other arguments is a conflict. */
+  readonly key?: string;
+  /** The verb is refused with a conflict unless the session has this version. */
+  readonly version?: number;
+  /** How long tool calls may wait for an answer, by the reason they wait. */
+  readonly waits?: Waits;
+};
+
+export type DurableOptions = StoredRunOptions & VerbOptions;
+
+/** Options of `start` only. */
+export type SessionFields = {
+  /** The id of the session. Default: derived from `key`, or random. */
   readonly id?: string;
-  /** Handed to tool handlers. */
+  /** Passed to tool handlers. */
   readonly context?: JsonObject;
-  /** Of the session. */
+  /** Metadata of the session. */
   readonly metadata?: JsonObject;
 };
+
+export type StartOptions = Omit<DurableOptions, "metadata"> & SessionFields;
 
 /** A turn that has been accepted. */
 export type TurnHandle = {

@@ -1,45 +1,29 @@
-// What a request may say about the turn it begins. A client holds a key, not the purse: what costs money, changes what the model is told, or makes this
-// process compute is the operator's to allow, by name.
+// The options that an HTTP caller may set for the turn it starts. An API key of this server does not entitle its holder to raise costs, change the
+// prompt or use processing time: the operator allows those options by name. engine/run-options.ts and `verbOptionTable` declare which options
+// can be allowed; `fields` describes each of them for reading and for the OpenAPI document, and the compiler demands a field for each.
 
-import type { Budgets, JsonSchema } from "../../engine/internal.ts";
+import type { Budgets, JsonSchema, OptionsWith } from "../../engine/internal.ts";
 import type { JsonObject, ResponseFormat, ToolChoice } from "../../model/internal.ts";
-import type { DurableOptions, WaitPolicy, Waits } from "../../runtime/internal.ts";
+import type { DurableOptions, VerbOptionsWith, WaitPolicy, Waits } from "../../runtime/internal.ts";
 import type { Described, DescribedFields } from "../openapi/described.ts";
 
 import { MisuseError, toolModes } from "../../model/internal.ts";
 import { isPlainObject, responseFormatShape, toolChoiceShape } from "../../model/parse/reading.ts";
+import { verbOptionTable } from "../../runtime/internal.ts";
 import { about, data, fieldsOf, flag, many, maybe, needed, real, text, whole, wordOf } from "../openapi/described.ts";
 
-/** Options of a turn that can come from outside. */
-export type TurnOptions = Pick<
-  DurableOptions,
-  | "engine"
-  | "version"
-  | "waits"
-  | "model"
-  | "instructions"
-  | "output"
-  | "responseFormat"
-  | "repair"
-  | "toolChoice"
-  | "parallelToolCalls"
-  | "temperature"
-  | "topP"
-  | "maxTokens"
-  | "stopSequences"
-  | "seed"
-  | "mode"
-  | "maxTurns"
-  | "budgets"
->;
+/** Options that need no permission. */
+type FreeOption = VerbOptionsWith<{ readonly http: "always" }>;
 
-type TurnOptionName = keyof TurnOptions;
+/** Options that the operator may allow. */
+export type AllowedOption = OptionsWith<{ readonly http: "if_allowed" }>;
 
-/** What needs no permission. */
-const always = ["engine", "version", "waits"] as const satisfies readonly TurnOptionName[];
+/** The options of a turn that an HTTP caller can set. */
+export type TurnOptions = Pick<DurableOptions, FreeOption | AllowedOption>;
 
-/** What an operator may allow. */
-export type AllowedOption = Exclude<TurnOptionName, (typeof always)[number]>;
+const freeOptions: readonly string[] = Object.entries(verbOptionTable).flatMap(([name, { http }]) =>
+  http === "always" ? [name] : [],
+);
 
 const policy: Described<WaitPolicy> = fieldsOf<WaitPolicy>({
   afterMs: needed(real),
@@ -89,7 +73,7 @@ const fields: DescribedFields<TurnOptions> = {
   budgets: maybe(budgets),
 };
 
-/** The options a handler takes: what needs no permission, and what its operator allowed. */
+/** The options that a handler takes: those that need no permission, and those that its operator allowed. */
 export function turnOptions(allowed: readonly AllowedOption[]): Described<TurnOptions> {
   const known = Object.keys(fields);
   for (const name of allowed) {
@@ -98,7 +82,7 @@ export function turnOptions(allowed: readonly AllowedOption[]): Described<TurnOp
       path: ["allow"],
     });
   }
-  const names: ReadonlySet<string> = new Set([...always, ...allowed]);
+  const names: ReadonlySet<string> = new Set([...freeOptions, ...allowed]);
   const full = fieldsOf<TurnOptions>(fields);
   const properties: JsonObject = Object.fromEntries(
     Object.entries(fields).flatMap(([name, field]) => (names.has(name) ? [[name, field.schema]] : [])),
@@ -107,7 +91,7 @@ export function turnOptions(allowed: readonly AllowedOption[]): Described<TurnOp
     shape: (input, reading) => {
       const refused = isPlainObject(input) ? Object.keys(input).filter((key) => !names.has(key)) : [];
       for (const key of refused) {
-        const why = known.includes(key) ? "is not for callers to say here" : "unknown field";
+        const why = known.includes(key) ? "not allowed on this server" : "unknown field";
         reading.at(key, (_, here) => here.report("unknown_field", `${why}; known are ${[...names].join(", ")}`), null);
       }
       return refused.length > 0

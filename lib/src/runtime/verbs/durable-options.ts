@@ -1,82 +1,107 @@
-// Options of durable verbs are stored with the turn and read by whichever process drives it: they have to be JSON, and may hold no key.
+// Durable verbs store their options with the turn, because any process may drive it: the options must be JSON without keys. Which options of a run
+// are stored, and why the others are refused, is declared in engine/run-options.ts; the options of the verbs themselves are declared here.
 
-import type { JsonObject } from "../../model/internal.ts";
-import type { DurableOptions, StartOptions } from "../types.ts";
+import type { DurableRefusal } from "../../engine/internal.ts";
+import type { JsonObject, MisuseReason } from "../../model/internal.ts";
+import type { DurableOptions, SessionFields, StartOptions, VerbOptions } from "../types.ts";
 
+import { checkedNumber, isRunOption, numericOptions, runOptionTable } from "../../engine/internal.ts";
 import { MisuseError, renderIssue } from "../../model/internal.ts";
 import { isPlainObject, read, settings } from "../../model/parse/reading.ts";
 import { checkedWaits } from "./waits.ts";
 
-/** Said to the verb, and not to the run: to every verb, and to the one that begins a session. */
-const ofVerb: readonly string[] = ["engine", "key", "version", "continue"];
-const ofStart: readonly string[] = [...ofVerb, "id", "context", "metadata"];
+type VerbOptionRow = {
+  /** The verbs that take it. Other verbs treat the name as an option of the run. */
+  readonly verbs: "all" | "start";
+  /** Whether it is stored among the options of the turn. `runOptions` removes it before the run. */
+  readonly stored: boolean;
+  /** Whether an HTTP caller may set it among the options of a turn. Some of the others have a header or a body field of their own. */
+  readonly http: "always" | "no";
+  /** Checked before the verb does anything; `null`: checked elsewhere. */
+  readonly check: { readonly kind: string; readonly fits: (value: unknown) => boolean } | null;
+};
 
-/** What only an engine can say, and why. */
-const ofEngine = new Set([
-  "haltWhen",
-  "prepareStep",
-  "onCheckpoint",
-  "onEvent",
-  "tools",
-  "toolExecutor",
-  "toolResultEncoder",
-  "hooks",
-  "signal",
-  "apiKey",
-]);
+const text = { kind: "a text", fits: (value: unknown) => typeof value === "string" };
+const flag = { kind: "true or false", fits: (value: unknown) => typeof value === "boolean" };
+const whole = { kind: "a whole number", fits: (value: unknown) => Number.isSafeInteger(value) };
 
-/** What a run in memory may be told, and a turn that is stored is not: who it is for, and what its one reader wants to see. */
-const ofMemory = new Set(["sessionId", "requestId", "emitTextDeltas", "emitToolDeltas", "includeRawChunks", "context"]);
+/** The options of durable verbs that are not options of the run. */
+export const verbOptionTable = {
+  engine: { verbs: "all", stored: false, http: "always", check: { ...text, kind: "the name of an engine" } },
+  key: { verbs: "all", stored: false, http: "no", check: text },
+  version: { verbs: "all", stored: false, http: "always", check: whole },
+  waits: { verbs: "all", stored: true, http: "always", check: null },
+  continue: { verbs: "all", stored: false, http: "no", check: flag },
+  id: { verbs: "start", stored: false, http: "no", check: null },
+  context: { verbs: "start", stored: false, http: "no", check: null },
+  metadata: { verbs: "start", stored: false, http: "no", check: null },
+} as const satisfies {
+  readonly [Name in keyof VerbOptions | keyof SessionFields | "continue"]: VerbOptionRow;
+};
 
-/** What options have to be that nobody else looks at before they are stored. */
-const kinds: readonly (readonly [name: string, kind: string, fits: (value: unknown) => boolean])[] = [
-  ["engine", "the name of an engine", (value) => typeof value === "string"],
-  ["key", "a text", (value) => typeof value === "string"],
-  ["version", "a whole number", (value) => Number.isSafeInteger(value)],
-  ["continue", "true or false", (value) => typeof value === "boolean"],
-  ["repair", "a whole number of 0 or more", isCount],
-  ["maxToolResultLength", "a whole number of 0 or more", isCount],
-];
+/** Names of the options of verbs whose row has these properties. */
+export type VerbOptionsWith<Properties> = {
+  [Name in keyof typeof verbOptionTable]: (typeof verbOptionTable)[Name] extends Properties ? Name : never;
+}[keyof typeof verbOptionTable];
 
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
-}
+const verbOptions: readonly (readonly [name: string, row: VerbOptionRow])[] = Object.entries(verbOptionTable);
 
-/** Options are an object, also from callers without a compiler. */
+const refusals: {
+  readonly [Why in DurableRefusal]: { readonly reason: MisuseReason; readonly because: string };
+} = {
+  function: {
+    reason: "invalid_argument",
+    because:
+      "functions are not stored; set it on the engine that the turn names, which every process that drives the turn has",
+  },
+  secret: {
+    reason: "invalid_argument",
+    because: "keys are never stored; the adapter of the engine that the turn names has to find the key",
+  },
+  live: {
+    reason: "invalid_argument",
+    because: "it exists in this process only; cancel a turn with cancel(), and read its events from its handle",
+  },
+  reader: { reason: "unknown_field", because: "every reader of the turn receives the same events" },
+  session: { reason: "unknown_field", because: "it follows from the session and the turn" },
+};
+
+/** Rejects options that are not an object, for callers that do not use a compiler. */
 export function checkOptions(verb: string, options: unknown): void {
   if (isPlainObject(options)) return;
   throw new MisuseError("invalid_argument", `${verb}: the options have to be an object`);
 }
 
-/** The options of the run, as they are stored. What cannot be is the caller's bug. */
+/** The options to store with the turn. Throws if one cannot be stored. */
 export function storedOptions(options: DurableOptions): JsonObject {
-  return stored(options, ofVerb);
+  return stored(options, ["all"]);
 }
 
-/** The same for the verb that begins a session. */
+/** The options of `start` to store with the turn. */
 export function storedStartOptions(options: StartOptions): JsonObject {
-  return stored(options, ofStart);
+  return stored(options, ["all", "start"]);
 }
 
-function stored(options: DurableOptions | StartOptions, ofTheVerb: readonly string[]): JsonObject {
+function stored(options: DurableOptions | StartOptions, verbs: readonly VerbOptionRow["verbs"][]): JsonObject {
   checkOptions("options", options);
   const given: { readonly [name: string]: unknown } = options;
-  for (const [name, kind, fits] of kinds) {
-    if (given[name] === undefined || fits(given[name])) continue;
-    throw new MisuseError("invalid_argument", `${name} has to be ${kind}`, { path: [name] });
+  const notStored = new Set<string>();
+  for (const [name, { verbs: takenBy, stored: isStored, check }] of verbOptions) {
+    if (verbs.includes(takenBy) && !isStored) notStored.add(name);
+    if (check === null || given[name] === undefined || check.fits(given[name])) continue;
+    throw new MisuseError("invalid_argument", `${name} has to be ${check.kind}`, { path: [name] });
+  }
+  for (const name of numericOptions) {
+    const value = given[name];
+    if (value !== undefined && value !== null) checkedNumber(name, value);
   }
   const rest: { [name: string]: unknown } = {};
   for (const [name, value] of Object.entries(options)) {
-    if (value === undefined || ofTheVerb.includes(name)) continue;
-    if (typeof value === "function" || ofEngine.has(name)) {
-      throw new MisuseError(
-        "invalid_argument",
-        `${name} cannot be stored with a turn; it belongs to the engine that the turn names, which every process that drives it has`,
-        { path: [name] },
-      );
-    }
-    if (ofMemory.has(name)) {
-      throw new MisuseError("unknown_field", `"${name}" is no option of a turn that is stored`, { path: [name] });
+    if (value === undefined || notStored.has(name)) continue;
+    const why = refusalOf(name, value);
+    if (why !== null) {
+      const { reason, because } = refusals[why];
+      throw new MisuseError(reason, `${name} cannot be stored with a turn: ${because}`, { path: [name] });
     }
     rest[name] = value;
   }
@@ -91,10 +116,21 @@ function stored(options: DurableOptions | StartOptions, ofTheVerb: readonly stri
   return found.value;
 }
 
-/** The same for the run: what only the runtime looks at is left out. */
+/** Why an option is refused; `null` if it may be stored. The plan of the turn rejects names that are no option. */
+function refusalOf(name: string, value: unknown): DurableRefusal | null {
+  const durable = isRunOption(name) ? runOptionTable[name].durable : "stored";
+  if (durable !== "stored") return durable;
+  return typeof value === "function" ? "function" : null;
+}
+
+/** The stored options that are options of the run. */
 export function runOptions(options: JsonObject): JsonObject {
-  const { waits: _, ...rest } = options;
-  return rest;
+  return Object.fromEntries(Object.entries(options).filter(([name]) => !isVerbOption(name)));
+}
+
+/** Whether a stored option is one of the verb. */
+function isVerbOption(name: string): boolean {
+  return verbOptions.some(([known, { stored }]) => known === name && stored);
 }
 
 /** Checks options that are all texts, also from callers without a compiler. */

@@ -18,7 +18,6 @@ import type {
   Usage,
 } from "../model/internal.ts";
 
-import { systemClock } from "../engine/internal.ts";
 import {
   adapterFailure,
   AdapterError,
@@ -82,6 +81,7 @@ export type FakeOptions = {
   readonly usage?: Partial<Usage>;
   /** Calls before this one, counted from 1, fail as if they had timed out. */
   readonly retryUntilCall?: number;
+  /** `delay` steps wait on it. Default: the clock of the engine that makes the call. */
   readonly clock?: Clock;
   readonly provider?: string;
 };
@@ -112,7 +112,7 @@ export type FakeCall = { readonly request: ModelRequest; readonly call: AdapterC
  * ```
  */
 export function fake(options: FakeOptions = {}): FakeAdapter {
-  const { provider = "fake", clock = systemClock, retryUntilCall = 1 } = options;
+  const { provider = "fake", retryUntilCall = 1 } = options;
   const scripts = scriptsOf(options);
   const calls: FakeCall[] = [];
   let failed = 0;
@@ -148,7 +148,10 @@ export function fake(options: FakeOptions = {}): FakeAdapter {
           throw new AdapterError("no_scripted_response", { provider, message, metadata: { call: next } });
         }
         try {
-          yield* new Reply(provider, request, options.usage ?? {}, clock).play(script, call.signal);
+          yield* new Reply(provider, request, options.usage ?? {}, options.clock ?? call.clock).play(
+            script,
+            call.signal,
+          );
         } finally {
           closed += 1;
         }

@@ -103,9 +103,10 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
     fetch: server.options.fetch ?? ((url, init) => fetch(url, init)),
     timeouts: server.timeouts,
     limits: { ...defaultLimits, ...server.options.limits },
+    clock: call.clock,
   });
   if (answer.type !== "stream") {
-    yield* whole(server, answer, context, key, started);
+    yield* whole(server, answer, context, key, started, call.clock.now());
     return;
   }
   const decoder = codec.decoder(context);
@@ -141,6 +142,7 @@ function* whole(
   context: WireContext,
   key: string | null,
   started: ModelEvent,
+  now: number,
 ): Generator<readonly ModelEvent[]> {
   if (answer.type === "failed") {
     yield [started, { type: "error", error: failureWithoutKey(answer.failure, key) }];
@@ -151,7 +153,7 @@ function* whole(
   const requestId = requestIdOf(answer.headers);
   if (answer.type === "refused") {
     const { status } = answer;
-    const retryAfterMs = retryAfter(answer.headers, Date.now());
+    const retryAfterMs = retryAfter(answer.headers, now);
     const error: AdapterFailure = codec.decodeError(
       { status, body: body?.value ?? text, requestId, retryAfterMs },
       context,

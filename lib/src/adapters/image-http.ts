@@ -85,6 +85,7 @@ export async function askForImages(
     fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
     timeouts: checkedTimeouts(provider, options.timeouts ?? {}, imageTimeouts),
     limits: { ...defaultLimits, ...options.limits },
+    clock: call.clock,
   });
   switch (answer.type) {
     case "failed":
@@ -95,7 +96,7 @@ export async function askForImages(
         status: answer.status,
         body: parseJson(text)?.value ?? text,
         requestId: requestIdOf(answer.headers),
-        retryAfterMs: retryAfter(answer.headers, Date.now()),
+        retryAfterMs: retryAfter(answer.headers, call.clock.now()),
       };
       const route = { provider, endpoint: `${baseURL}#images`, model };
       const failure = server.decodeError(said, { route, rawChunks: false, quirks: noQuirks });

@@ -2,6 +2,7 @@ import type { AdapterCall, ImageAdapter } from "everturn/engine";
 import type { ImageAdapterErrorReason, ImageContent, ImageRequest } from "everturn/model";
 
 import { editImage, engine, generateImage } from "everturn";
+import { systemClock } from "everturn/engine";
 import {
   image,
   ImageAdapterError,
@@ -42,7 +43,16 @@ function server(...answers: readonly Answer[]) {
 
 function call(fields: Partial<AdapterCall> = {}): AdapterCall {
   const { signal } = new AbortController();
-  return { signal, requestId: "r1", options: {}, apiKey: null, rawChunks: false, attempt: 1, ...fields };
+  return {
+    signal,
+    requestId: "r1",
+    options: {},
+    apiKey: null,
+    rawChunks: false,
+    attempt: 1,
+    clock: systemClock,
+    ...fields,
+  };
 }
 
 const drawn = { created: 1, data: [{ b64_json: png }] };

@@ -10,7 +10,7 @@ import { createServer } from "node:http";
 import { inspect } from "node:util";
 
 import { chat, engine, stream, subscribe, tool } from "everturn";
-import { describeEngine } from "everturn/engine";
+import { describeEngine, systemClock } from "everturn/engine";
 import { fromJson, imagePart, messageText, orThrow, request, toJson, user } from "everturn/model";
 import * as sessions from "everturn/session";
 import { adapterSuite, transcript } from "everturn/testing";
@@ -597,7 +597,7 @@ for (const wire of wires) {
 /** A reply as an adapter gives it, without a run around it. */
 function read(adapter: Adapter, signal = new AbortController().signal) {
   const asked = request([user("Hello.")], { model: "conformance" });
-  const rest = { requestId: "loopback", options: {}, apiKey: key, rawChunks: false, attempt: 1 };
+  const rest = { requestId: "loopback", options: {}, apiKey: key, rawChunks: false, attempt: 1, clock: systemClock };
   return adapter.stream(asked, { signal, ...rest })[Symbol.asyncIterator]();
 }
 

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { anthropic, azure, chat, engine, generate, openaiCompatible, providers, stream } from "everturn";
-import { retryAfter } from "everturn/engine";
+import { retryAfter, systemClock } from "everturn/engine";
 import { modelRef, request as asked, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
@@ -382,7 +382,13 @@ describe("servers that do not hang up", () => {
     const ends = async (how: Answer) => {
       answer = how;
       const adapter = openaiCompatible({ baseURL: base, name: "local" });
-      const call = { signal: new AbortController().signal, requestId: "r", options: {}, apiKey: null };
+      const call = {
+        signal: new AbortController().signal,
+        requestId: "r",
+        options: {},
+        apiKey: null,
+        clock: systemClock,
+      };
       const told: string[] = [];
       const request = { ...asked([user("hi")]), model: "m" };
       for await (const batch of adapter.stream(request, { ...call, rawChunks: false, attempt: 1 })) {
@@ -419,14 +425,26 @@ describe("a fetch that does not look at its signal", () => {
   const asking = (fetch: ProviderOptions["fetch"] & {}, timeouts: ProviderOptions["timeouts"] & {} = {}) =>
     engine({ adapter: openaiCompatible({ baseURL: base, name: "local", fetch, timeouts }), model: "m", retry: false });
 
-  test("is given up when its time is over", async () => {
-    const slow = await generate(
-      asking(() => never, { connect: 20 }),
-      "hi",
-    );
-    expect(slow.error).toMatchObject({ reason: "timeout", message: "local: an answer did not come within 20 ms" });
-    const still = await generate(asking(mute, { firstByte: 20 }), "hi");
-    expect(still.error).toMatchObject({ reason: "timeout", message: "local: a first byte did not come within 20 ms" });
+  test.each([
+    ["an answer", () => never, 60_000],
+    ["a first byte", mute, 120_000],
+  ])("is given up when %s takes longer than its timeout on the engine's clock", async (what, fetch, ms) => {
+    const clock = handClock();
+    let isOver = false;
+    const reply = generate({ ...asking(fetch), clock }, "hi").finally(() => (isOver = true));
+    await clock.advance(ms - 1);
+    expect(isOver).toBe(false);
+    await clock.advance(1);
+    const message = `local: ${what} did not come within ${ms} ms`;
+    expect((await reply).error).toMatchObject({ reason: "timeout", message });
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("measures a date in Retry-After from the engine's clock", async () => {
+    const headers = { "retry-after": "Thu, 01 Jan 1970 00:00:07 GMT" };
+    const fetch = () => Promise.resolve(new Response("", { status: 429, headers }));
+    const { error } = await generate({ ...asking(fetch), clock: handClock() }, "hi");
+    expect(error).toMatchObject({ reason: "rate_limited", retryAfterMs: 7000 });
   });
 
   test("is given up when the run is cancelled, and not begun when it was cancelled before", async () => {
@@ -436,7 +454,13 @@ describe("a fetch that does not look at its signal", () => {
     }
     const adapter = openaiCompatible({ baseURL: base, name: "local", fetch: () => expect.fail("called") });
     const request = { ...asked([user("hi")]), model: "m" };
-    const call = { signal: AbortSignal.abort(new Error("gone")), requestId: "r", options: {}, apiKey: null };
+    const call = {
+      signal: AbortSignal.abort(new Error("gone")),
+      requestId: "r",
+      options: {},
+      apiKey: null,
+      clock: systemClock,
+    };
     const reading = adapter.stream(request, { ...call, rawChunks: false, attempt: 1 })[Symbol.asyncIterator]();
     await expect(reading.next()).rejects.toThrow("gone");
   });
@@ -498,7 +522,13 @@ describe("what an adapter is made with", () => {
 
   test("what every object has is no provider", () => {
     const known = providers({ local: openaiCompatible({ baseURL: base }), other: openaiCompatible({ baseURL: base }) });
-    const call = { signal: new AbortController().signal, requestId: "r", options: {}, apiKey: null };
+    const call = {
+      signal: new AbortController().signal,
+      requestId: "r",
+      options: {},
+      apiKey: null,
+      clock: systemClock,
+    };
     for (const provider of ["toString", "__proto__"]) {
       const request = { ...asked([user("hi")]), model: modelRef({ id: "m", provider }) };
       expect(() => known.stream(request, { ...call, rawChunks: false, attempt: 1 })).toThrow(

@@ -3,7 +3,8 @@
 import type { RuntimeEvent } from "../model/index.ts";
 import type { ClientOptions, EverturnClient } from "./index.ts";
 
-import { expect, test, vi } from "vitest";
+import { handClock } from "everturn/testing";
+import { expect, test } from "vitest";
 
 import { ClientError, createClient } from "./index.ts";
 
@@ -104,17 +105,13 @@ test("what is busy is asked again", async () => {
 });
 
 test("a wait that the server asks for is waited", async () => {
-  vi.useFakeTimers();
-  try {
-    const { client, asked } = scripted([refusing(429, "too_many_requests", { "retry-after": "7" }), health]);
-    const answer = client.health();
-    await vi.advanceTimersByTimeAsync(6999);
-    expect(asked).toHaveLength(1);
-    await vi.advanceTimersByTimeAsync(1);
-    expect(await answer).toEqual({ status: "ok" });
-  } finally {
-    vi.useRealTimers();
-  }
+  const clock = handClock();
+  const { client, asked } = scripted([refusing(429, "too_many_requests", { "retry-after": "7" }), health], { clock });
+  const answer = client.health();
+  await clock.advance(6999);
+  expect(asked).toHaveLength(1);
+  await clock.advance(1);
+  expect(await answer).toEqual({ status: "ok" });
 });
 
 test("what was not begun is sent again also where it may happen only once; the rest is not", async () => {
@@ -132,9 +129,9 @@ test("what stays busy is given up, and what asks for too long is not waited for"
   const long = scripted([refusing(429, "too_many_requests", { "retry-after": "3600" })]);
   expect(await thrownBy(() => long.client.list())).toMatchObject({ retryAfterMs: 3_600_000 });
   expect(long.asked).toHaveLength(1);
-  const date = new Date(Date.now() + 3_600_000).toUTCString();
-  const dated = scripted([refusing(503, "shutting_down", { "retry-after": date })]);
-  expect((await thrownBy(() => dated.client.list())).retryAfterMs).toBeGreaterThan(3_590_000);
+  const date = "Thu, 01 Jan 1970 01:00:00 GMT";
+  const dated = scripted([refusing(503, "shutting_down", { "retry-after": date })], { clock: handClock() });
+  expect(await thrownBy(() => dated.client.list())).toMatchObject({ retryAfterMs: 3_600_000 });
 });
 
 test("every try of a verb goes under one key, and every verb under another", async () => {
@@ -370,23 +367,19 @@ test("who waits goes on waiting while the turn is open, and stops when told to",
 });
 
 test("a server that was asked to wait is given that time, and then only so much more", async () => {
-  vi.useFakeTimers();
-  try {
-    const ends = () => Response.json({ status: "ended", text: "Hello!" });
-    const late: Answer = () => new Promise((resolve) => setTimeout(() => resolve(ends()), 25_000));
-    const { client, asked } = scripted([late], { silenceMs: 1000 });
-    const { result } = client.attach("s1", "t1");
-    await vi.advanceTimersByTimeAsync(25_000);
-    expect((await result).text).toBe("Hello!");
-    expect(asked.map(({ headers }) => headers.get("prefer"))).toEqual(["wait=25"]);
-    const never = scripted([() => new Promise(() => undefined), ends], { silenceMs: 1000 });
-    const again = never.client.attach("s1", "t1").result;
-    await vi.advanceTimersByTimeAsync(27_000);
-    expect((await again).text).toBe("Hello!");
-    expect(never.asked).toHaveLength(2);
-  } finally {
-    vi.useRealTimers();
-  }
+  const clock = handClock();
+  const ends = () => Response.json({ status: "ended", text: "Hello!" });
+  const late: Answer = () => clock.sleep(25_000).then(ends);
+  const { client, asked } = scripted([late], { silenceMs: 1000, clock });
+  const { result } = client.attach("s1", "t1");
+  await clock.advance(25_000);
+  expect((await result).text).toBe("Hello!");
+  expect(asked.map(({ headers }) => headers.get("prefer"))).toEqual(["wait=25"]);
+  const never = scripted([() => new Promise(() => undefined), ends], { silenceMs: 1000, clock });
+  const again = never.client.attach("s1", "t1").result;
+  await clock.advance(27_000);
+  expect((await again).text).toBe("Hello!");
+  expect(never.asked).toHaveLength(2);
 });
 
 test("a result is known as soon as a reader has seen it, and nobody is asked for it any more", async () => {
@@ -418,35 +411,27 @@ test("who stops waiting for a turn that begins nothing is told why", async () =>
 });
 
 test("an open turn is not asked for all the time, and each answer makes the tries count anew", async () => {
-  vi.useFakeTimers();
-  try {
-    const open: Answer = () => Response.json({ sessionId: "s1", turnId: "t1" }, { status: 202 });
-    const ended: Answer = () => Response.json({ status: "ended", text: "Hello!" });
-    const { client, asked } = scripted([open, open, html, html, open, html, html, ended]);
-    const { result } = client.attach("s1", "t1");
-    await vi.advanceTimersByTimeAsync(999);
-    expect(asked).toHaveLength(1);
-    await vi.advanceTimersByTimeAsync(1);
-    expect(asked).toHaveLength(2);
-    await vi.advanceTimersByTimeAsync(5000);
-    expect((await result).text).toBe("Hello!");
-  } finally {
-    vi.useRealTimers();
-  }
+  const clock = handClock();
+  const open: Answer = () => Response.json({ sessionId: "s1", turnId: "t1" }, { status: 202 });
+  const ended: Answer = () => Response.json({ status: "ended", text: "Hello!" });
+  const { client, asked } = scripted([open, open, html, html, open, html, html, ended], { clock });
+  const { result } = client.attach("s1", "t1");
+  await clock.advance(999);
+  expect(asked).toHaveLength(1);
+  await clock.advance(1);
+  expect(asked).toHaveLength(2);
+  await clock.advance(5000);
+  expect((await result).text).toBe("Hello!");
 });
 
 test("a result that nobody looks at ends no process, and what was read leaves no timer", async () => {
   const { client, asked } = scripted([refusing(401, "unauthorized")]);
   void client.attach("s1", "t1").result;
   await expect.poll(() => asked).toHaveLength(1);
-  vi.useFakeTimers();
-  try {
-    const whole = scripted([streaming(told(1, { type: "chat_completed" }), end)]);
-    expect(await all((await whole.client.start("hi")).events)).toHaveLength(1);
-    expect(vi.getTimerCount()).toBe(0);
-  } finally {
-    vi.useRealTimers();
-  }
+  const clock = handClock();
+  const whole = scripted([streaming(told(1, { type: "chat_completed" }), end)], { clock });
+  expect(await all((await whole.client.start("hi")).events)).toHaveLength(1);
+  expect(clock.sleepers).toBe(0);
 });
 
 test("nothing is read before it is wanted", async () => {
@@ -472,21 +457,19 @@ test("nothing is read before it is wanted", async () => {
 });
 
 test("a stream that nobody reads is let go, and opened again by whoever does", async () => {
-  vi.useFakeTimers();
-  try {
-    let isClosed = false;
-    const unread = () => new ReadableStream<Uint8Array>({ cancel: () => void (isClosed = true) });
-    const { client, asked } = scripted([() => new Response(unread(), { headers: named }), streaming(told(1, {}), end)]);
-    const turn = await client.start("hi");
-    await vi.advanceTimersByTimeAsync(4999);
-    expect(isClosed).toBe(false);
-    await vi.advanceTimersByTimeAsync(1);
-    expect(isClosed).toBe(true);
-    expect(await all(turn.events)).toHaveLength(1);
-    expect(asked.map(({ path }) => path)).toEqual(["/api/sessions", "/api/sessions/s%201/turns/t1/events"]);
-  } finally {
-    vi.useRealTimers();
-  }
+  const clock = handClock();
+  let isClosed = false;
+  const unread = () => new ReadableStream<Uint8Array>({ cancel: () => void (isClosed = true) });
+  const { client, asked } = scripted([() => new Response(unread(), { headers: named }), streaming(told(1, {}), end)], {
+    clock,
+  });
+  const turn = await client.start("hi");
+  await clock.advance(4999);
+  expect(isClosed).toBe(false);
+  await clock.advance(1);
+  expect(isClosed).toBe(true);
+  expect(await all(turn.events)).toHaveLength(1);
+  expect(asked.map(({ path }) => path)).toEqual(["/api/sessions", "/api/sessions/s%201/turns/t1/events"]);
 });
 
 test("a reader comes back for as long as something is heard", async () => {

@@ -1,60 +1,53 @@
-// Waiting before another try: how long, how often, and what ends it.
+// Backoff between retries: how long each wait is, how many there are, and what ends one early.
 
-import { getEventListeners } from "node:events";
+import { handClock } from "everturn/testing";
+import { expect, test } from "vitest";
 
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
-
-import { Backoff, retryAfter, sleep } from "./backoff.ts";
-
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+import { Backoff, retryAfter } from "./backoff.ts";
 
 const retry = { requests: 4, streams: 4, baseMs: 100, maxMs: 400 };
 
-/** Has that resolved by now? */
-function watched(promise: Promise<unknown>): { readonly isOver: () => boolean } {
-  let over = false;
-  void promise.then(() => (over = true));
-  return { isOver: () => over };
-}
-
-test("each wait is longer than the one before, up to the longest, and the first again when something came", async () => {
-  const backoff = new Backoff(4, retry);
-  for (const times of [1, 2]) {
-    for (const most of [100, 200, 400, 400]) {
-      const { isOver } = watched(backoff.wait(null, null));
-      await vi.advanceTimersByTimeAsync(most / 2 - 1);
-      expect([times, most, isOver()]).toEqual([times, most, false]);
-      await vi.advanceTimersByTimeAsync(most / 2 + 1);
-      expect([times, most, isOver()]).toEqual([times, most, true]);
-    }
+test.each([
+  ["the shortest", 0, [50, 100, 200, 200]],
+  ["the longest", 1 - Number.EPSILON, [100, 200, 400, 400]],
+])(
+  "each wait is longer than the one before, up to a limit, and the first again after a reset: %s",
+  async (_, random, waits) => {
+    const clock = handClock(() => random);
+    const backoff = new Backoff(4, retry, clock);
+    const takes = async (ms: number) => {
+      let isOver = false;
+      const waiting = backoff.wait(null, null).then(() => (isOver = true));
+      await clock.advance(ms - 1);
+      expect([ms, isOver]).toEqual([ms, false]);
+      await clock.advance(1);
+      expect([ms, isOver]).toEqual([ms, true]);
+      await waiting;
+    };
+    for (const ms of waits) await takes(ms);
     expect(await backoff.wait(null, null)).toBe(false);
     backoff.reset();
-  }
-});
+    await takes(waits[0] ?? 0);
+  },
+);
 
-test("a signal ends a wait, also one that was given before", async () => {
+test("an abort ends a wait with the reason of the signal", async () => {
+  const clock = handClock();
   const stop = new AbortController();
-  const waiting = sleep(60_000, stop.signal);
+  const backoff = new Backoff(4, retry, clock);
+  const waiting = backoff.wait(60_000, stop.signal);
   stop.abort(new Error("enough"));
   await expect(waiting).rejects.toThrow("enough");
-  expect(vi.getTimerCount()).toBe(0);
-  await expect(sleep(60_000, stop.signal)).rejects.toThrow("enough");
-});
-
-test("a wait that is over leaves nothing at its signal", async () => {
-  const { signal } = new AbortController();
-  const waiting = sleep(10, signal);
-  await vi.advanceTimersByTimeAsync(10);
-  await waiting;
-  expect(getEventListeners(signal, "abort")).toEqual([]);
+  expect(clock.sleepers).toBe(0);
+  await expect(backoff.wait(null, stop.signal)).rejects.toThrow("enough");
 });
 
 test.each([
   ["7", 7000],
   ["0", 0],
-  ["Thu, 01 Jan 1970 00:00:00 GMT", 0],
+  ["Thu, 01 Jan 1970 00:00:09 GMT", 4000],
+  ["Thu, 01 Jan 1970 00:00:01 GMT", 0],
   ["soon", null],
-])("Retry-After: %s", (said, ms) => {
-  expect(retryAfter(new Headers({ "retry-after": said }))).toBe(ms);
+])("Retry-After: %s, five seconds after 1970 began", (header, ms) => {
+  expect(retryAfter(new Headers({ "retry-after": header }), 5000)).toBe(ms);
 });

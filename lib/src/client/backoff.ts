@@ -1,7 +1,9 @@
 // Waiting before something is tried again: longer each time, never in step with others, and only so often.
 
+import type { Clock } from "../clock/clock.ts";
 import type { ClientRetry } from "./types.ts";
 
+import { parseDate } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 
 const defaultRetry: ClientRetry = { requests: 4, streams: 12, baseMs: 200, maxMs: 10_000 };
@@ -12,11 +14,13 @@ const longestMs = 60_000;
 export class Backoff {
   readonly #most: number;
   readonly #retry: ClientRetry;
+  readonly #clock: Clock;
   #used = 0;
 
-  constructor(most: number, retry: ClientRetry) {
+  constructor(most: number, retry: ClientRetry, clock: Clock) {
     this.#most = most;
     this.#retry = retry;
+    this.#clock = clock;
   }
 
   /** How often it has waited since something came. */
@@ -35,32 +39,19 @@ export class Backoff {
     const { baseMs, maxMs } = this.#retry;
     const most = Math.min(maxMs, baseMs * 2 ** this.#used);
     this.#used += 1;
-    await sleep(Math.max(afterMs ?? 0, most / 2 + (Math.random() * most) / 2), signal);
+    const delayMs = most / 2 + (this.#clock.random() * most) / 2;
+    await this.#clock.sleep(Math.max(afterMs ?? 0, delayMs), signal ?? undefined);
     return true;
   }
 }
 
-export async function sleep(ms: number, signal: AbortSignal | null): Promise<void> {
-  signal?.throwIfAborted();
-  await new Promise<void>((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", stop, { once: true });
-  });
-}
-
 /** `Retry-After`, in seconds or as a date; `null`: it says nothing. */
-export function retryAfter(headers: Headers): number | null {
+export function retryAfter(headers: Headers, now: number): number | null {
   const said = headers.get("retry-after");
   if (said === null) return null;
-  const ms = /^\d+$/.test(said) ? Number(said) * 1000 : Date.parse(said) - Date.now();
-  return Number.isFinite(ms) ? Math.max(0, ms) : null;
+  if (/^\d+$/.test(said)) return Number(said) * 1000;
+  const date = parseDate(said);
+  return date === null ? null : Math.max(0, date - now);
 }
 
 export function checkedRetry(given: Partial<ClientRetry>): ClientRetry {

@@ -1,6 +1,6 @@
 // The verbs, against the real handler in the same process.
 
-import type { Adapter } from "../engine/index.ts";
+import type { Adapter, Clock } from "../engine/index.ts";
 import type { HttpLimits } from "../http/index.ts";
 import type { RuntimeEvent, TurnEnd } from "../model/index.ts";
 import type { ClientOptions } from "./index.ts";
@@ -9,11 +9,12 @@ import { expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
 import { fake } from "../adapters/index.ts";
-import { askUser, engine, tool } from "../engine/index.ts";
+import { askUser, engine, systemClock, tool } from "../engine/index.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { createHandler } from "../http/index.ts";
 import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "../model/index.ts";
 import { runtime } from "../runtime/index.ts";
+import { handClock } from "../testing/index.ts";
 import { ClientError, createClient } from "./index.ts";
 
 const token = "a-token-nobody-guesses";
@@ -31,12 +32,14 @@ function world(
   {
     limits = {},
     basePath = "",
+    serverClock = systemClock,
     ...options
-  }: Partial<ClientOptions> & { limits?: Partial<HttpLimits>; basePath?: string } = {},
+  }: Partial<ClientOptions> & { limits?: Partial<HttpLimits>; basePath?: string; serverClock?: Clock } = {},
 ) {
   const agent = engine({ adapter, model: "fake:m", tools: [ask, pay, lookup] });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  const handler = createHandler({ sessions, auth: [{ token, tenant: "ada" }], limits, basePath, records: true });
+  const http = { limits, basePath, clock: serverClock, records: true };
+  const handler = createHandler({ sessions, auth: [{ token, tenant: "ada" }], ...http });
   const requests: Request[] = [];
   const client = createClient({
     url: `http://localhost${basePath}`,
@@ -156,7 +159,8 @@ test("two readers at once see the same", async () => {
 
 test("a reader that takes nothing is let go by the server, and finds the rest when it reads on", async () => {
   const model = handModel();
-  const { client, handler, requests } = world(model, { limits: { bufferBytes: 1, slowReaderMs: 5, streams: 1 } });
+  const clock = handClock();
+  const { client, handler, requests } = world(model, { limits: { bufferBytes: 1, streams: 1 }, serverClock: clock });
   const turn = await client.start("hi", { id: "s1" });
   const reader = turn.events[Symbol.asyncIterator]();
   const first = await reader.next();
@@ -165,11 +169,14 @@ test("a reader that takes nothing is let go by the server, and finds the rest wh
   for (const word of words) await call.say(word);
   // There is room for one stream: when another gets it, the slow one has lost it.
   const headers = { authorization: `Bearer ${token}` };
-  for (let isFree = false; !isFree;) {
+  const watch = async () => {
     const answer = await handler(new Request("http://localhost/sessions/s1/events", { headers }));
-    isFree = answer.status === 200;
     await answer.body?.cancel();
-  }
+    return answer.status;
+  };
+  expect(await watch()).toBe(429);
+  await clock.advance(45_000);
+  expect(await watch()).toBe(200);
   const rest: RuntimeEvent[] = [];
   for await (const event of { [Symbol.asyncIterator]: () => reader }) {
     rest.push(event);
@@ -179,6 +186,26 @@ test("a reader that takes nothing is let go by the server, and finds the rest wh
   expect(textIn(rest)).toBe(words.join(""));
   expect(typesOf(rest).at(-1)).toBe("chat_completed");
   expect(requests.map(({ headers }) => headers.has("last-event-id"))).toContain(true);
+});
+
+test("heartbeats keep a stream open on which nothing else is sent; without them the client connects again", async () => {
+  for (const { heartbeatMs, connections } of [
+    { heartbeatMs: 15_000, connections: 1 },
+    { heartbeatMs: 1_000_000, connections: 2 },
+  ]) {
+    const model = handModel();
+    const clock = handClock();
+    const options = { limits: { heartbeatMs, slowReaderMs: 1_000_000 }, silenceMs: 60_000, clock, serverClock: clock };
+    const { client, requests } = world(model, options);
+    const reading = all((await client.start("hi")).events);
+    const call = await model.call(1);
+    await call.say("Well");
+    await clock.advance(61_000);
+    expect(requests).toHaveLength(connections);
+    call.finish();
+    expect(textIn(await reading)).toBe("Well");
+    expect(clock.sleepers).toBe(0);
+  }
 });
 
 test("a turn can be attached to from elsewhere", async () => {

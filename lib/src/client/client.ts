@@ -22,6 +22,7 @@ import type {
   WatchOptions,
 } from "./types.ts";
 
+import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { Backoff, checkedRetry } from "./backoff.ts";
 import { errorOf, isNotFound, sentFailure } from "./errors.ts";
@@ -140,7 +141,8 @@ export function createClient(options: ClientOptions): EverturnClient {
   };
 }
 
-function senderOf({ url, token, headers = {}, retry = {}, silenceMs = 60_000, ...rest }: ClientOptions): Sender {
+function senderOf(options: ClientOptions): Sender {
+  const { url, token, headers = {}, retry = {}, silenceMs = 60_000, clock = systemClock } = options;
   if (typeof token === "string") checkedToken(token);
   if (!(silenceMs > 0)) {
     throw new MisuseError("invalid_argument", "silenceMs has to be a time of more than 0", { path: ["silenceMs"] });
@@ -150,9 +152,10 @@ function senderOf({ url, token, headers = {}, retry = {}, silenceMs = 60_000, ..
     token,
     headers,
     // Looked up when it is called, and called as what it is.
-    fetch: rest.fetch ?? ((address, init) => fetch(address, init)),
+    fetch: options.fetch ?? ((address, init) => fetch(address, init)),
     retry: checkedRetry(retry),
     silenceMs,
+    clock,
   };
 }
 
@@ -230,7 +233,7 @@ function orNull(error: unknown): null {
 }
 
 async function deleteSession(sender: Sender, path: string, { signal }: CallOptions = {}): Promise<void> {
-  const backoff = new Backoff(sender.retry.requests, sender.retry);
+  const backoff = new Backoff(sender.retry.requests, sender.retry, sender.clock);
   try {
     await send(sender, { method: "DELETE", path, repeat: "safe", signal: signal ?? null }, readNothing, backoff);
   } catch (error) {

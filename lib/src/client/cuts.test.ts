@@ -426,22 +426,6 @@ test("a server that stays away is given up, by readers and by who waits", async 
   await expect(client.health()).rejects.toMatchObject({ reason: "unreachable" });
 });
 
-test("heartbeats keep a stream that has nothing to say", async () => {
-  const model = handModel();
-  const server = await serve(model, { limits: { heartbeatMs: 20 } });
-  const proxy = await proxyTo(server.port);
-  const turn = await clientOf(proxy.url, { silenceMs: 1000 }).start("hi");
-  const reading = all(turn.events);
-  const call = await model.call(1);
-  await call.say("Well");
-  const said = proxy.bytes[0] ?? 0;
-  // A chunk each, for longer than silence is taken for a heartbeat.
-  await until(() => (proxy.bytes[0] ?? 0) > said + 120 * ": still here\n\n".length);
-  call.finish();
-  expect(shown(await reading)).toBe("Well");
-  expect(proxy.connections).toBe(1);
-});
-
 test("a stream on which nothing comes any more is made again", async () => {
   const model = handModel();
   const server = await serve(model);

@@ -1,8 +1,11 @@
 // The frames of one answer, taken as they are wanted: nothing is read before somebody asks, so who is slow holds back the server and not this process.
 // The framing is `eventsource-parser`'s (docs/decisions/0013). A frame that was begun and not ended is dropped: it comes again behind the last cursor.
 
+import type { Clock } from "../clock/clock.ts";
+
 import { createParser } from "eventsource-parser";
 
+import { Deadline } from "../clock/timer.ts";
 import { ClientError } from "./errors.ts";
 
 export type Frame = { readonly event: string | null; readonly id: string | null; readonly data: string };
@@ -13,15 +16,23 @@ export type NextFrame =
   | { readonly type: "over" }
   | { readonly type: "cut"; readonly error: unknown };
 
+type Chunk = { readonly done: boolean; readonly value?: Uint8Array | undefined };
+
+/** A read that takes longer than `silenceMs` on the clock is a cut. */
+type SilenceLimit = { readonly silenceMs: number; readonly clock: Clock };
+
 /** Most characters of a line or a frame. */
 const longest = 64 * 1024 * 1024;
 
 export class FrameStream {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #silenceMs: number;
+  readonly #clock: Clock;
+  readonly #deadline: Deadline;
   readonly #signal: AbortSignal | null;
   readonly #decoder = new TextDecoder();
   readonly #frames: Frame[] = [];
+  #giveUp: ((reason: Error) => void) | null = null;
   #broken: Error | null = null;
   #heard = false;
   #lastWord: "frame" | "comment" | null = null;
@@ -40,9 +51,13 @@ export class FrameStream {
     },
   });
 
-  constructor(body: ReadableStream<Uint8Array>, silenceMs: number, signal: AbortSignal | null) {
+  constructor(body: ReadableStream<Uint8Array>, silence: SilenceLimit, signal: AbortSignal | null) {
     this.#reader = body.getReader();
-    this.#silenceMs = silenceMs;
+    this.#silenceMs = silence.silenceMs;
+    this.#clock = silence.clock;
+    this.#deadline = new Deadline(silence.clock, () =>
+      this.#giveUp?.(new Error(`nothing came for ${this.#silenceMs} ms`)),
+    );
     this.#signal = signal;
     if (signal?.aborted === true) this.close();
     else signal?.addEventListener("abort", this.close, { once: true });
@@ -62,7 +77,7 @@ export class FrameStream {
     for (;;) {
       const frame = this.#frames.shift();
       if (frame !== undefined) return { type: "frame", frame };
-      let read: { readonly done: boolean; readonly value?: Uint8Array | undefined };
+      let read: Chunk;
       try {
         read = await this.#read();
       } catch (error) {
@@ -83,19 +98,16 @@ export class FrameStream {
   readonly close = (): void => {
     this.#signal?.removeEventListener("abort", this.close);
     this.#frames.length = 0;
+    this.#deadline.clear();
     this.#reader.cancel().catch(() => undefined);
   };
 
-  async #read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const silence = new Promise<never>((_, reject) => {
-      const late = () => reject(new Error(`nothing came for ${this.#silenceMs} ms`));
-      timer = setTimeout(late, this.#silenceMs);
+  #read(): Promise<Chunk> {
+    return new Promise((resolve, reject) => {
+      this.#giveUp = reject;
+      this.#deadline.set(this.#clock.now() + this.#silenceMs);
+      const done = () => this.#deadline.set(Infinity);
+      this.#reader.read().finally(done).then(resolve, reject);
     });
-    try {
-      return await Promise.race([this.#reader.read(), silence]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 }

@@ -5,9 +5,11 @@
 //   2. What is definite is said at once; what passes is tried again, so often and no more.
 //   3. Redirects are not followed: a token goes to the host it was meant for. It is in no error.
 
+import type { Clock } from "../clock/clock.ts";
 import type { SentFailure } from "./errors.ts";
 import type { ClientOptions, ClientRetry } from "./types.ts";
 
+import { startTimer } from "../clock/timer.ts";
 import { MisuseError } from "../model/internal.ts";
 import { Backoff, retryAfter } from "./backoff.ts";
 import { ClientError, errorOf, isPassing, sentFailure } from "./errors.ts";
@@ -21,6 +23,7 @@ export type Sender = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   readonly retry: ClientRetry;
   readonly silenceMs: number;
+  readonly clock: Clock;
 };
 
 export type ApiRequest = {
@@ -51,7 +54,7 @@ export async function send<T>(
   sender: Sender,
   request: ApiRequest,
   read: ReadAnswer<T>,
-  backoff: Backoff = new Backoff(sender.retry.requests, sender.retry),
+  backoff: Backoff = new Backoff(sender.retry.requests, sender.retry, sender.clock),
 ): Promise<T> {
   for (;;) {
     const tried = await attempt(sender, request, read);
@@ -93,7 +96,7 @@ async function attempt<T>(sender: Sender, request: ApiRequest, read: ReadAnswer<
   const headers = headersOf(sender, request, token);
   const patience = new AbortController();
   const late = new Error(`nothing came for ${sender.silenceMs} ms`);
-  const timer = setTimeout(() => patience.abort(late), sender.silenceMs + waitMs);
+  const cancelTimer = startTimer(sender.clock, sender.silenceMs + waitMs, () => patience.abort(late));
   const either = signal === null ? patience.signal : AbortSignal.any([signal, patience.signal]);
   try {
     const sent = sender.fetch(sender.base + path, {
@@ -109,7 +112,8 @@ async function attempt<T>(sender: Sender, request: ApiRequest, read: ReadAnswer<
     if (response.ok || request.answers?.includes(response.status) === true) {
       return { type: "answered", value: await unlessAborted(read(response, request), either) };
     }
-    return refused(request, response, await unlessAborted(response.text(), either), token);
+    const text = await unlessAborted(response.text(), either);
+    return refused(request, response, text, token, sender.clock.now());
   } catch (error) {
     signal?.throwIfAborted();
     // What was read and made no sense will make no more sense the next time.
@@ -119,13 +123,19 @@ async function attempt<T>(sender: Sender, request: ApiRequest, read: ReadAnswer<
     });
     return { type: "failed", error: lost, again: "if_safe", afterMs: null };
   } finally {
-    clearTimeout(timer);
+    cancelTimer();
   }
 }
 
-function refused(request: ApiRequest, response: Response, text: string, token: string | null): Tried<never> {
+function refused(
+  request: ApiRequest,
+  response: Response,
+  text: string,
+  token: string | null,
+  now: number,
+): Tried<never> {
   const { status, headers } = response;
-  const afterMs = retryAfter(headers);
+  const afterMs = retryAfter(headers, now);
   const shown = token === null ? text : text.replaceAll(token, "…");
   const failure = failureIn(shown);
   if (failure !== null) {

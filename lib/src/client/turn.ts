@@ -6,7 +6,9 @@ import type { Sender } from "./sender.ts";
 import type { ClientTurn } from "./types.ts";
 import type { WatchAim } from "./watch.ts";
 
-import { Backoff, sleep } from "./backoff.ts";
+import { nextTask } from "../clock/clock.ts";
+import { startTimer } from "../clock/timer.ts";
+import { Backoff } from "./backoff.ts";
 import { ClientError } from "./errors.ts";
 import { readJson, send } from "./sender.ts";
 import { openAt, watching } from "./watch.ts";
@@ -49,16 +51,19 @@ export function turnAt(sender: Sender, { sessionId, turnId, path, stream, again,
   const take = () => {
     const taken = unread;
     unread = null;
-    clearTimeout(timer);
+    cancelTimer();
     return taken;
   };
   // Whoever reads later opens one of their own.
-  const timer = stream === null ? undefined : setTimeout(() => take()?.close(), unreadMs);
+  const cancelTimer = stream === null ? () => undefined : startTimer(sender.clock, unreadMs, () => take()?.close());
   const events = watching(sender, aim, signal, take);
 
   const ending = async (): Promise<TurnEnd> => {
     // Whoever asks for the result first and for the events right afterwards gets the stream for the events.
-    if (seen === null) await sleep(0, signal);
+    if (seen === null) {
+      await nextTask();
+      signal?.throwIfAborted();
+    }
     // Nobody reads: the stream that is there ends with the result.
     if (seen === null && (unread !== null || path === null)) {
       for await (const _ of events);
@@ -98,9 +103,9 @@ async function firstOf(
 }
 
 async function poll(sender: Sender, path: string, signal: AbortSignal): Promise<TurnEnd> {
-  const backoff = new Backoff(sender.retry.streams, sender.retry);
+  const backoff = new Backoff(sender.retry.streams, sender.retry, sender.clock);
   for (;;) {
-    const since = Date.now();
+    const since = sender.clock.now();
     const end = await send(
       sender,
       {
@@ -117,6 +122,6 @@ async function poll(sender: Sender, path: string, signal: AbortSignal): Promise<
     if (end !== null) return end;
     backoff.reset();
     // Something in between may drop the wish to wait.
-    if (Date.now() - since < 1000) await sleep(1000, signal);
+    if (sender.clock.now() - since < 1000) await sender.clock.sleep(1000, signal);
   }
 }

@@ -1,5 +1,6 @@
 // What the client takes and gives. The verbs and their words are the durable runtime's; what goes over the wire has the types of `everturn/model`.
 
+import type { Clock } from "../clock/clock.ts";
 import type {
   Cancelled,
   Json,
@@ -33,6 +34,8 @@ export type ClientOptions = {
   readonly retry?: Partial<ClientRetry>;
   /** A stream on which nothing came for this long, not even that it is still there, counts as cut. 60,000 where it is not said. */
   readonly silenceMs?: number;
+  /** Waits, timeouts and the randomness of backoff come from it; its times are in milliseconds. Default: the system clock. */
+  readonly clock?: Clock;
 };
 
 /** How often and how fast something is tried again. Waits double from `baseMs` to `maxMs`, and vary; what a server asks for in `Retry-After` is waited for. */

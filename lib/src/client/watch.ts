@@ -74,7 +74,7 @@ export function openAt(sender: Sender, path: string): WatchAim["open"] {
 export function readFrames(sender: Sender, signal: AbortSignal | null): ReadAnswer<FrameStream> {
   return async (response, request) => {
     const isStream = (response.headers.get("content-type") ?? "").startsWith("text/event-stream");
-    if (isStream && response.body !== null) return new FrameStream(response.body, sender.silenceMs, signal);
+    if (isStream && response.body !== null) return new FrameStream(response.body, sender, signal);
     throw unexpected(request, response, await response.text(), "something that is no stream of events");
   };
 }
@@ -87,7 +87,7 @@ async function* readEvents(
   signal: AbortSignal,
 ): AsyncGenerator<RuntimeEvent, undefined> {
   const place = new Place(aim.after);
-  const backoff = new Backoff(sender.retry.streams, sender.retry);
+  const backoff = new Backoff(sender.retry.streams, sender.retry, sender.clock);
   try {
     for (let stream = first; ; stream = null) {
       const open = stream ?? (await aim.open(place.cursor, signal, backoff));

@@ -1,7 +1,7 @@
 // An engine: what a run works with, as one plain value. It never holds a key.
 
+import type { Clock } from "../clock/clock.ts";
 import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
-import type { Clock } from "./clock.ts";
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
@@ -11,9 +11,9 @@ import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
+import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, read, settings } from "../model/parse/reading.ts";
-import { systemClock } from "./clock.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 
 export type Engine<Context extends CallerContext = CallerContext> = {
@@ -39,6 +39,7 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly protocol: EngineProtocol;
   /** What is known about models: windows, prices, what they can do. `null`: only what their references say. */
   readonly catalog: Catalog | null;
+  /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
   readonly clock: Clock;
   readonly metadata: JsonObject;
   /** Reserved. */

@@ -3,7 +3,7 @@
 export type { AgentToolDefinition } from "./tool/agent-tool.ts";
 export type { Adapter, AdapterCall, ImageAdapter } from "./model-call/adapter.ts";
 export type { Catalog } from "./model-call/catalog.ts";
-export type { Clock } from "./clock.ts";
+export type { Clock } from "../clock/clock.ts";
 export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
 export type { CodeSettings, Engine, EngineFields, EngineProtocol, Fallback, Overrides } from "./engine.ts";
@@ -45,7 +45,7 @@ export { agentTool } from "./tool/agent-tool.ts";
 export { missingCapabilities } from "./model-call/capability.ts";
 export { catalogDate, catalogSources } from "./model-call/catalog-data.ts";
 export { catalog, knownModel } from "./model-call/catalog.ts";
-export { systemClock } from "./clock.ts";
+export { systemClock } from "../clock/clock.ts";
 export { configuration, configure } from "./configure.ts";
 export { describeEngine, restoreEngine } from "./describe.ts";
 export { askUser, fail, failTurn, finish, halt, handoff, isDirective, isReservedReason } from "./tool/directive.ts";

@@ -1,6 +1,7 @@
 // The handler: one function from a request to an answer, over a runtime. What comes in is looked at in this order: is anybody still here, who asks, for
 // what, with how much; only then does anything happen.
 
+import type { Clock } from "../clock/clock.ts";
 import type { Engine } from "../engine/internal.ts";
 import type { Runtime } from "../runtime/internal.ts";
 import type { Auth, Caller } from "./auth.ts";
@@ -11,6 +12,7 @@ import type { AllowedOption } from "./routes/turn-options.ts";
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 
+import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
 import { failed, HttpError } from "./failure.ts";
@@ -43,6 +45,8 @@ export type HttpOptions = {
   /** The names this may be asked for by. A request for another is refused: that is how a page elsewhere reaches a server on somebody's own machine. */
   readonly hosts?: readonly string[];
   readonly limits?: Partial<HttpLimits>;
+  /** Heartbeats, slow readers and `Prefer: wait` are timed on it, in milliseconds. Default: the system clock. */
+  readonly clock?: Clock;
   /** Says that the process is about to stop: streams end, and nothing new is taken. */
   readonly shutdown?: AbortSignal;
   /** Told of what went wrong here, and is nobody else's business. */
@@ -75,12 +79,13 @@ export type HttpOptions = {
  */
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
   const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false } = options;
+  const { clock = systemClock } = options;
   const report = reporter(options.onError);
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const authenticate = authenticator(auth);
   const requests = new Gate(limits.requests, "requests being worked on");
-  const door = doorOf(base, limits, shutdown ?? null);
+  const door = doorOf(base, limits, clock, shutdown ?? null);
   const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => report(error, null));
   const routes: readonly Route[] = [
     ...sessionRoutes,
@@ -164,13 +169,14 @@ function reporter(onError: HttpOptions["onError"]): NonNullable<HttpOptions["onE
 /** What a page may read of an answer. */
 const exposeHeaders = ["location", "everturn-session", "everturn-turn", "retry-after", "preference-applied"];
 
-function doorOf(base: string, limits: HttpLimits, shutdown: AbortSignal | null): Door {
+function doorOf(base: string, limits: HttpLimits, clock: Clock, shutdown: AbortSignal | null): Door {
   const all = new Gate(limits.streams, "streams open");
   const ofTenant = new Gate(limits.streamsPerTenant, "streams open");
   const turns = new Gate(limits.turnsPerTenant, "turns open");
   return {
     base,
     limits,
+    clock,
     stopping: shutdown,
     enterTurn: (caller) => turns.enter(nameOf(caller)),
     enterStream: ({ request, caller }) => {
@@ -185,7 +191,9 @@ function doorOf(base: string, limits: HttpLimits, shutdown: AbortSignal | null):
         answer: (source, headers = {}) => {
           const answerHeaders = { ...sseHeaders, ...headers };
           if (request.method !== "HEAD") {
-            return new Response(sseBody(source, { limits, shutdown, closed: leave }), { headers: answerHeaders });
+            return new Response(sseBody(source, { limits, clock, shutdown, closed: leave }), {
+              headers: answerHeaders,
+            });
           }
           // Nothing is begun that nobody will take.
           leave();

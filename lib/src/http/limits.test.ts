@@ -6,6 +6,7 @@ import { engine } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
@@ -17,17 +18,18 @@ function world(limits: NonNullable<HttpOptions["limits"]>) {
     host: memoryStorage(),
     engines: { default: engine({ adapter: model, model: "hand:m" }) },
   });
-  const handler = createHandler({ sessions, auth: "none", limits });
-  const post = (path: string, body: unknown, accept = "application/json") =>
+  const clock = handClock();
+  const handler = createHandler({ sessions, auth: "none", limits, clock });
+  const post = (path: string, body: unknown, accept = "application/json", prefer = "respond-async") =>
     handler(
       new Request(`http://localhost${path}`, {
         method: "POST",
-        headers: { "content-type": "application/json", accept },
+        headers: { "content-type": "application/json", accept, prefer },
         body: JSON.stringify(body),
       }),
     );
   const get = (path: string) => handler(new Request(`http://localhost${path}`));
-  return { model, sessions, post, get };
+  return { model, sessions, post, get, clock };
 }
 
 describe("a tenant", () => {
@@ -134,27 +136,52 @@ describe("a stream", () => {
   });
 
   test("says that it is still here when there is nothing else to say", async () => {
-    const { model, sessions, post } = world({ heartbeatMs: 5 });
+    const { model, sessions, post, clock } = world({});
     const response = await post("/sessions", { input: "one", id: "s1" }, "text/event-stream");
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
     let heard = "";
-    while (!heard.includes(": still here\n\n: still here\n\n")) heard += (await reader?.read())?.value ?? "";
-    (await model.call(1)).finish();
+    const reading = (async () => {
+      for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) heard += part.value;
+    })();
+    const call = await model.call(1);
+    await expect.poll(() => heard).toContain("turn_started");
+    await clock.advance(14_999);
+    expect(heard).not.toContain(": still here");
+    await clock.advance(30_001);
+    expect(heard.split(": still here\n\n")).toHaveLength(4);
+    call.finish();
     await sessions.attach("s1").result;
-    await reader?.cancel();
+    await reading;
+    expect(clock.sleepers).toBe(0);
   });
 
   test("lets a reader go that takes nothing, and the turn does not wait for it", async () => {
-    const { model, sessions, post } = world({ bufferBytes: 2000, slowReaderMs: 20 });
+    const { model, sessions, post, clock } = world({ bufferBytes: 2000 });
     const response = await post("/sessions", { input: "one", id: "s1" }, "text/event-stream");
     const reader = response.body?.getReader();
     const call = await model.call(1);
     for (let times = 0; times < 20; times += 1) await call.say("x".repeat(1000));
     call.finish();
-    await expect(reader?.closed).rejects.toThrow(/taken nothing for 20 ms/);
+    const closed = expect(reader?.closed).rejects.toThrow(/taken nothing for 30000 ms/);
+    await clock.advance(45_000);
+    await closed;
     const { text } = await sessions.attach("s1", response.headers.get("everturn-turn")).result;
     expect(text.length).toBe(20_000);
   });
+});
+
+test("a caller that prefers to wait gets 202 when that time is over on the handler's clock", async () => {
+  const { model, sessions, post, clock } = world({});
+  let isAnswered = false;
+  const answer = post("/sessions", { input: "one", id: "s1" }, "application/json", "wait=10");
+  void answer.then(() => (isAnswered = true));
+  const call = await model.call(1);
+  await clock.advance(9999);
+  expect(isAnswered).toBe(false);
+  await clock.advance(1);
+  expect((await answer).status).toBe(202);
+  call.finish();
+  await sessions.attach("s1").result;
 });
 
 describe("a gate", () => {

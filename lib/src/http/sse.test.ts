@@ -1,6 +1,7 @@
 // A stream as its reader sees it: nothing is read ahead, nothing is left open.
 
-import { describe, expect, test, vi } from "vitest";
+import { handClock } from "everturn/testing";
+import { describe, expect, test } from "vitest";
 
 import { frame, onAbort, sseBody } from "./sse.ts";
 
@@ -19,7 +20,7 @@ function counted(total: number, text: string) {
       seen.returned += 1;
     }
   }
-  const settings = { limits, shutdown: null, closed: () => (seen.closed += 1) };
+  const settings = { limits, clock: handClock(), shutdown: null, closed: () => (seen.closed += 1) };
   return { seen, source: { events: events(), render: (event: string) => event }, settings };
 }
 
@@ -82,35 +83,31 @@ describe("reading", () => {
 
 describe("a stream that is quiet", () => {
   test("says so when nothing was said for a while, and no sooner", async () => {
-    vi.useFakeTimers();
-    try {
-      let say: (text: string) => void = () => undefined;
-      async function* events(): AsyncGenerator<string> {
-        for (;;) yield await new Promise<string>((resolve) => (say = resolve));
-      }
-      const { source, settings } = counted(0, "");
-      const quick = { ...settings, limits: { ...limits, heartbeatMs: 100 } };
-      const reader = sseBody({ ...source, events: events() }, quick)
-        .pipeThrough(new TextDecoderStream())
-        .getReader();
-      let heard = "";
-      const reading = (async () => {
-        for (let part = await reader.read(); !part.done; part = await reader.read()) heard += part.value;
-      })();
-      for (let times = 0; times < 4; times += 1) {
-        await vi.advanceTimersByTimeAsync(80);
-        say("x");
-      }
-      await vi.advanceTimersByTimeAsync(60);
-      expect(heard).toBe("xxxx");
-      await vi.advanceTimersByTimeAsync(100);
-      expect(heard).toBe("xxxx: still here\n\n");
-      await reader.cancel();
-      await reading;
-      expect(vi.getTimerCount()).toBe(0);
-    } finally {
-      vi.useRealTimers();
+    let say: (text: string) => void = () => undefined;
+    async function* events(): AsyncGenerator<string> {
+      for (;;) yield await new Promise<string>((resolve) => (say = resolve));
     }
+    const { source, settings } = counted(0, "");
+    const { clock } = settings;
+    const quick = { ...settings, limits: { ...limits, heartbeatMs: 100 } };
+    const reader = sseBody({ ...source, events: events() }, quick)
+      .pipeThrough(new TextDecoderStream())
+      .getReader();
+    let heard = "";
+    const reading = (async () => {
+      for (let part = await reader.read(); !part.done; part = await reader.read()) heard += part.value;
+    })();
+    for (let times = 0; times < 4; times += 1) {
+      await clock.advance(80);
+      say("x");
+    }
+    await clock.advance(60);
+    expect(heard).toBe("xxxx");
+    await clock.advance(100);
+    expect(heard).toBe("xxxx: still here\n\n");
+    await reader.cancel();
+    await reading;
+    expect(clock.sleepers).toBe(0);
   });
 });
 

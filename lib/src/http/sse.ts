@@ -5,8 +5,10 @@
 //   2. A reader that goes away lets go of everything at once; one that takes nothing for too long is let go.
 //   3. Nothing that happens to a stream happens to the turn (H6).
 
+import type { Clock } from "../clock/clock.ts";
 import type { HttpLimits } from "./limits.ts";
 
+import { startInterval } from "../clock/timer.ts";
 import { failureOf } from "./failure.ts";
 
 /** What a stream shows. */
@@ -28,6 +30,8 @@ export type SseSource<T> = {
 
 export type SseSettings = {
   readonly limits: Pick<HttpLimits, "bufferBytes" | "slowReaderMs" | "heartbeatMs">;
+  /** Heartbeats and slow readers are timed on it. */
+  readonly clock: Clock;
   /** Ends the stream: the process is about to stop. */
   readonly shutdown: AbortSignal | null;
   /** Called once, when the stream is over, however it came to that. */
@@ -71,21 +75,23 @@ class SseStream<T> {
   readonly #settings: SseSettings;
   readonly #iterator: AsyncIterator<T>;
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
-  #timer: ReturnType<typeof setInterval> | null = null;
+  #stopTimer: (() => void) | null = null;
   #unwatch: (() => void) | null = null;
   #state: State = "open";
-  #lastWrite = Date.now();
+  #lastWrite: number;
 
   constructor(source: SseSource<T>, settings: SseSettings) {
     this.#source = source;
     this.#settings = settings;
+    this.#lastWrite = settings.clock.now();
     this.#iterator = source.events[Symbol.asyncIterator]();
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#controller = controller;
-    const { limits, shutdown } = this.#settings;
-    this.#timer = setInterval(this.#look, Math.max(1, Math.min(limits.heartbeatMs, limits.slowReaderMs) / 2));
+    const { clock, limits, shutdown } = this.#settings;
+    const lookEveryMs = Math.max(1, Math.min(limits.heartbeatMs, limits.slowReaderMs) / 2);
+    this.#stopTimer = startInterval(clock, lookEveryMs, this.#look);
     if (shutdown?.aborted === true) this.#leave();
     else if (shutdown !== null) this.#unwatch = onAbort(shutdown, this.#leave);
     this.#source.of?.catch(this.#fail);
@@ -116,7 +122,7 @@ class SseStream<T> {
   stop(): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
-    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#stopTimer?.();
     this.#unwatch?.();
     // A generator that waits for something returns when that has come: nobody waits here for it.
     this.#iterator.return?.().catch(() => undefined);
@@ -129,7 +135,7 @@ class SseStream<T> {
   }
 
   #write(text: string): void {
-    this.#lastWrite = Date.now();
+    this.#lastWrite = this.#settings.clock.now();
     this.#controller?.enqueue(encoder.encode(text));
   }
 
@@ -151,8 +157,9 @@ class SseStream<T> {
   };
 
   readonly #look = (): void => {
-    const { heartbeatMs, slowReaderMs } = this.#settings.limits;
-    const idle = Date.now() - this.#lastWrite;
+    const { clock, limits } = this.#settings;
+    const { heartbeatMs, slowReaderMs } = limits;
+    const idle = clock.now() - this.#lastWrite;
     const room = this.#controller?.desiredSize ?? 0;
     if (room > 0) {
       if (idle >= heartbeatMs) this.#write(heartbeat);

@@ -1,6 +1,6 @@
 // Image calls. Every gate comes before anything leaves the process, and there is one loop of attempts: an adapter tries once.
 
-import type { AdapterCall, Clock, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/internal.ts";
+import type { AdapterCall, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/internal.ts";
 import type {
   CallerContext,
   EverturnError,
@@ -106,11 +106,12 @@ async function callImages(
     options: { ...engine.adapterOptions, ...options.adapterOptions },
     apiKey: options.apiKey ?? null,
     rawChunks: false,
+    clock: engine.clock,
   };
   const span = startSpan("image", requestId, { operation, n }, null, engine.clock.now);
   try {
     const adapter = checkedAdapter(engine.imageAdapter, request);
-    const response = await retried(adapter, request, call, retry, engine.clock);
+    const response = await retried(adapter, request, call, retry);
     span.stop({ imageCount: response.images.length });
     return { ...response, requestId: response.requestId ?? requestId };
   } catch (error) {
@@ -182,9 +183,8 @@ async function retried(
   request: ImageRequest,
   call: Omit<AdapterCall, "attempt">,
   retry: RetryPolicy,
-  clock: Clock,
 ): Promise<ImageResponse> {
-  const { signal, requestId } = call;
+  const { signal, requestId, clock } = call;
   const { provider } = adapter;
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -5,6 +5,7 @@ import type { Adapter } from "../engine/internal.ts";
 import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
+import { nextTask, systemClock } from "../clock/clock.ts";
 import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../model/internal.ts";
 import { broken, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
 
@@ -153,7 +154,7 @@ function beginnings(make: Make): readonly ConformanceCase[] {
             open(adapter, new AbortController().signal)[Symbol.asyncIterator]();
           });
           holds(thrown === null, rules.lazy, "stream() not to throw", thrown?.error);
-          await new Promise<void>((resolve) => setTimeout(resolve, 0));
+          await nextTask();
           const made = adapter.calls?.length ?? 0;
           holds(made === 0, rules.lazy, "no request", `${made} requests`);
         }
@@ -434,6 +435,7 @@ function open(adapter: Adapter, signal: AbortSignal): AsyncIterable<readonly Mod
     options: {},
     apiKey,
     rawChunks: false,
+    clock: systemClock,
     attempt: 1,
   });
 }

@@ -1,6 +1,9 @@
 // What the suites of the test kit are made of: cases any test runner can run, and the few checks they need. No test framework is known here;
 // a rule that is broken is an `Error` that says what was expected, what came, and which rule it was.
 
+import { systemClock } from "../clock/clock.ts";
+import { startTimer } from "../clock/timer.ts";
+
 /** One thing an implementation has to keep. `run` rejects when it does not. */
 export type ConformanceCase = { readonly name: string; readonly run: () => Promise<void> };
 
@@ -23,17 +26,12 @@ export function same(came: unknown, wanted: unknown, rule: string, what: string)
   if (written(came) !== written(wanted)) throw broken(rule, `${what} to be ${written(wanted)}`, came);
 }
 
-/** The work has to be done in time. */
-export async function within<T>(ms: number, work: Promise<T>, rule: string, what: string): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(broken(rule, `${what} within ${ms} ms`, "nothing by then")), ms);
+/** The work has to be done in time: of the system clock, because the code under test may have no other. */
+export function within<T>(ms: number, work: Promise<T>, rule: string, what: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(broken(rule, `${what} within ${ms} ms`, "nothing by then"));
+    work.finally(startTimer(systemClock, ms, late)).then(resolve, reject);
   });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** What the work threw, or rejected with; `null` when it did neither. */

@@ -15,6 +15,7 @@ import { runtime } from "../runtime/internal.ts";
 import { patienceMs, within } from "./conformance.ts";
 import { brokenBy, firstDifference } from "./crash-expectations.ts";
 import { EffectLog } from "./effect-log.ts";
+import { settled } from "./hand-clock.ts";
 import { MortalLife } from "./mortal-life.ts";
 
 /** A conversation that can be cut anywhere and begun anew. */
@@ -205,7 +206,7 @@ async function lateChange(
   ended: Run["ended"],
 ): Promise<string | null> {
   for (const life of gone) life.comeBack();
-  for (let turn = 0; turn < 20; turn += 1) await new Promise<void>((resolve) => setTimeout(resolve, 0));
+  await settled();
   const after = await look(scenario, host);
   return firstDifference(plainJson(ended), plainJson(after), "what is there");
 }

@@ -4,6 +4,7 @@ import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } 
 import type { CellCall, Json, JsonObject, ToolOutcome } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
+import { systemClock } from "../clock/clock.ts";
 import { askUser, defaultCellLimits, engine, fail, halt, tool } from "../engine/internal.ts";
 import { toolCall, toolFailure, toolSpec } from "../model/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within } from "./conformance.ts";
@@ -288,7 +289,7 @@ function cellCalls(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
       name: "a cell finds neither a clock nor dice",
       run: async () => {
         const before = finished(await run(cells.looksAround), cellRules.again);
-        await new Promise<void>((resolve) => setTimeout(resolve, 20));
+        await systemClock.sleep(20);
         const after = finished(await run(cells.looksAround), cellRules.again);
         same(after, before, cellRules.again, "what a later run finds");
       },

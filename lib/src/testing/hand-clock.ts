@@ -1,6 +1,8 @@
 // A clock that a test turns by hand.
 
-import type { Clock } from "../engine/internal.ts";
+import type { Clock } from "../clock/clock.ts";
+
+import { nextTask } from "../clock/clock.ts";
 
 export type HandClock = Clock & {
   /** Lets time pass: whoever sleeps wakes in the order of their times, each when it is theirs. */
@@ -54,7 +56,7 @@ export function handClock(random: () => number = () => 0): HandClock {
   };
 }
 
-/** Lets everything that can happen without time passing happen. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await new Promise<void>((resolve) => setTimeout(resolve, 0));
+/** Yields to the event loop so often that what needs no time to pass has happened. */
+export async function settled(): Promise<void> {
+  for (let task = 0; task < 20; task += 1) await nextTask();
 }

@@ -4,6 +4,7 @@ import type { ImageAdapter } from "../engine/internal.ts";
 import type { ImageAdapterErrorReason, ImageOperation, ImageRequest, ImageResponse } from "../model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
+import { systemClock } from "../clock/clock.ts";
 import { engine } from "../engine/internal.ts";
 import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse } from "../model/internal.ts";
 import { generateImage } from "../run/internal.ts";
@@ -164,6 +165,14 @@ function firstRequest(make: Make): ImageRequest {
 
 async function ask(adapter: ImageAdapter, request: ImageRequest): Promise<ImageResponse> {
   const { signal } = new AbortController();
-  const call = { signal, requestId: "conformance", options: {}, apiKey, rawChunks: false, attempt: 1 };
+  const call = {
+    signal,
+    requestId: "conformance",
+    options: {},
+    apiKey,
+    rawChunks: false,
+    attempt: 1,
+    clock: systemClock,
+  };
   return within(patienceMs, adapter.generate(request, call), rules.images, "an answer");
 }

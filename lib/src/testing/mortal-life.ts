@@ -18,6 +18,7 @@ import type { CallerContext, ModelEvent, ModelRequest } from "../model/internal.
 import type { Batch, HostStorage } from "../runtime/rows/storage.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
+import { nextTask, systemClock } from "../clock/clock.ts";
 import { isPair } from "../run/plan/plan.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
 
@@ -177,7 +178,7 @@ export class MortalLife {
         signal?.removeEventListener("abort", stop);
         void this.#passage().then(() => (signal?.aborted === true ? reject(signal.reason) : resolve()));
       };
-      if (ms <= longestWaitMs) setTimeout(over, 0);
+      if (ms <= longestWaitMs) void nextTask().then(over);
       else if (this.#state.type !== "late") void this.#back.opened.then(over);
     });
   }
@@ -261,7 +262,8 @@ export class MortalLife {
     const name = `${real.provider} ${id} after ${messages.length} messages, try ${call.attempt}`;
     await this.#begin({ ...plain, kind: "model", name, inside, provider: real.provider });
     let heard = 0;
-    for await (const batch of real.stream(request, call)) {
+    // The provider is real, and the time of this life jumps: timeouts on it would fire at once or never.
+    for await (const batch of real.stream(request, { ...call, clock: systemClock })) {
       await this.#passage();
       yield batch;
       heard += 1;

@@ -546,7 +546,7 @@ describe("the executor", () => {
     const copy = await mkdtemp(join(tmpdir(), "everturn-quickjs-"));
     const sources = join(import.meta.dirname, "../..");
     await mkdir(join(copy, "adapters/quickjs"), { recursive: true });
-    await cp(join(sources, "model"), join(copy, "model"), { recursive: true });
+    for (const name of ["clock", "model"]) await cp(join(sources, name), join(copy, name), { recursive: true });
     await cp(join(sources, "adapters/quickjs/quickjs.ts"), join(copy, "adapters/quickjs/quickjs.ts"));
     await writeFile(join(copy, "package.json"), '{ "type": "module" }');
     await writeFile(

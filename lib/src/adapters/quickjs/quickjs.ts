@@ -13,6 +13,7 @@ import type { CellCall, Json, JsonObject, ToolOutcome } from "../../model/intern
 import type { Shape } from "../../model/parse/reading.ts";
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from "quickjs-emscripten-core";
 
+import { nextTask } from "../../clock/clock.ts";
 import { EngineError, toCause, truncateMiddle } from "../../model/internal.ts";
 import { json, jsonObject, read, string } from "../../model/parse/reading.ts";
 
@@ -251,7 +252,7 @@ class Sandbox {
 
   async #pause(): Promise<void> {
     this.#pausedAt = this.#instructions;
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await nextTask();
     if (this.#cell.signal.aborted) this.#stop(aborted);
   }
 

@@ -7,6 +7,7 @@
 //   3. What is wrong before a request could be made (a missing key, a request this provider cannot take) is thrown as an Everturn error
 //      before the first event. What a provider answers, also `401`, is an `error` event.
 
+import type { Clock } from "../../clock/clock.ts";
 import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
 
 export type Adapter = {
@@ -30,6 +31,8 @@ export type AdapterCall = {
   readonly rawChunks: boolean;
   /** Which try this is, from 1. */
   readonly attempt: number;
+  /** The clock of the engine: an adapter takes its timeouts and delays from it. */
+  readonly clock: Clock;
 };
 
 export type ImageAdapter = {

@@ -7,9 +7,12 @@
 //   3. What went wrong is a failure with its cause; a key is never in it.
 //   4. Redirects are not followed: a key goes to the host it was meant for.
 
+import type { Clock } from "../../clock/clock.ts";
 import type { Failure } from "../../model/internal.ts";
 import type { Frame } from "../../wire/internal.ts";
 
+import { parseDate } from "../../clock/clock.ts";
+import { Deadline } from "../../clock/timer.ts";
 import { adapterFailure, streamFailure, toCause } from "../../model/internal.ts";
 import { frameReader, FrameTooLong } from "../../wire/internal.ts";
 
@@ -59,6 +62,8 @@ export type HttpCall = {
   readonly fetch: FetchLike;
   readonly timeouts: Timeouts;
   readonly limits: TransportLimits;
+  /** The timeouts are measured on it. */
+  readonly clock: Clock;
 };
 
 /** What a server answered. */
@@ -239,12 +244,12 @@ function wordsOf(error: unknown): string {
 class Watch {
   readonly #call: HttpCall;
   readonly #controller = new AbortController();
-  readonly #began = Date.now();
+  readonly #began: number;
   readonly #onAbort: () => void;
+  readonly #deadline: Deadline;
   #waitsFor: "connect" | "first byte" | "between chunks" = "connect";
   #limit = 0;
-  #since = Date.now();
-  #timer: ReturnType<typeof setTimeout> | null = null;
+  #since: number;
   #lastMoment: number | null = null;
   #giveUp: ((reason: unknown) => void) | null = null;
   failure: Failure | null = null;
@@ -252,6 +257,9 @@ class Watch {
 
   constructor(call: HttpCall) {
     this.#call = call;
+    this.#began = call.clock.now();
+    this.#since = this.#began;
+    this.#deadline = new Deadline(call.clock, () => this.#look());
     this.#onAbort = () => this.#stop(call.signal.reason);
     call.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -263,7 +271,7 @@ class Watch {
   expect(what: "connect" | "first byte", limit: number): void {
     this.#waitsFor = what;
     this.#limit = limit;
-    this.#since = Date.now();
+    this.#since = this.#call.clock.now();
     this.#arm();
   }
 
@@ -278,12 +286,12 @@ class Watch {
 
   /** From now on there is a moment left, whatever is heard. */
   finish(): void {
-    this.#lastMoment = Date.now() + momentMs;
+    this.#lastMoment = this.#call.clock.now() + momentMs;
     this.#arm();
   }
 
   heard(): void {
-    this.#since = Date.now();
+    this.#since = this.#call.clock.now();
     if (this.#waitsFor === "between chunks") return;
     this.#waitsFor = "between chunks";
     this.#limit = this.#call.timeouts.betweenChunks;
@@ -292,24 +300,19 @@ class Watch {
 
   close(): void {
     this.isClosed = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#deadline.clear();
     this.#call.signal.removeEventListener("abort", this.#onAbort);
   }
 
   #arm(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
     const { total } = this.#call.timeouts;
-    const now = Date.now();
-    const own = this.#since + this.#limit - now;
-    const ends = [total === null ? Infinity : this.#began + total - now, (this.#lastMoment ?? Infinity) - now];
-    const left = Math.min(own, ...ends);
-    this.#timer = setTimeout(() => this.#look(), Math.min(Math.max(0, left), longestTimerMs));
+    const end = total === null ? Infinity : this.#began + total;
+    this.#deadline.set(Math.min(this.#since + this.#limit, end, this.#lastMoment ?? Infinity));
   }
 
   #look(): void {
-    const now = Date.now();
-    const { provider, timeouts } = this.#call;
+    const { clock, provider, timeouts } = this.#call;
+    const now = clock.now();
     const isTotal = timeouts.total !== null && now - this.#began >= timeouts.total;
     if (this.#lastMoment !== null && now >= this.#lastMoment)
       return this.#stop(new Error(`${provider} did not hang up`));
@@ -328,8 +331,6 @@ class Watch {
 
 /** What a server gets to hang up, once its reply is whole. */
 const momentMs = 1000;
-/** What a timer can hold; a later end is looked at again. */
-const longestTimerMs = 2 ** 31 - 1;
 
 const words = { connect: "an answer", "first byte": "a first byte", "between chunks": "the next piece" } as const;
 
@@ -342,15 +343,15 @@ export function retryAfter(headers: Headers, now: number): number | null {
   if (after !== null) {
     const seconds = Number(after);
     if (Number.isFinite(seconds) && after.trim() !== "") return Math.max(0, seconds * 1000);
-    const date = Date.parse(after);
-    if (Number.isFinite(date)) return Math.max(0, date - now);
+    const date = parseDate(after);
+    if (date !== null) return Math.max(0, date - now);
   }
   const resets = ["x-ratelimit-reset-requests", "x-ratelimit-reset-tokens"].flatMap((name) =>
     durationOf(headers.get(name)),
   );
   const dates = ["anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset"].flatMap((name) => {
-    const date = Date.parse(headers.get(name) ?? "");
-    return Number.isFinite(date) ? [Math.max(0, date - now)] : [];
+    const date = parseDate(headers.get(name) ?? "");
+    return date === null ? [] : [Math.max(0, date - now)];
   });
   const all = [...resets, ...dates];
   return all.length === 0 ? null : Math.max(...all);

@@ -16,7 +16,7 @@ import { pathToFileURL } from "node:url";
 
 import { memoryStorage } from "everturn/host/memory";
 import { sqliteStorage } from "everturn/host/sqlite";
-import { storageSuite } from "everturn/testing";
+import { handClock, storageSuite } from "everturn/testing";
 import * as fc from "fast-check";
 import Libsql from "libsql";
 import { afterEach, describe, expect, test } from "vitest";
@@ -305,6 +305,22 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         for (const child of children) expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\n" });
         const [rows] = await storage.read([{ table: "sessions", prefix: ["t", "sum"] }]);
         expect(rows).toEqual([{ key: ["t", "sum"], tag: 120, expires: null, value: "120" }]);
+      });
+
+      test("looks for the writes of other connections every pollMs of its clock, until nothing watches", async () => {
+        const path = newFile();
+        const clock = handClock();
+        const { storage } = open(path, { clock });
+        const other = open(path);
+        let calls = 0;
+        const end = storage.watch(() => (calls += 1));
+        await other.storage.write(batch(entry(1)));
+        await clock.advance(24);
+        expect(calls).toBe(0);
+        await clock.advance(1);
+        expect(calls).toBe(1);
+        end();
+        expect(clock.sleepers).toBe(0);
       });
 
       test("hears of what another storage on the same handle wrote", async () => {

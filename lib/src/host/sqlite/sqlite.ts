@@ -5,9 +5,11 @@
 // `synchronous=NORMAL`, which leaves it to the next lasting one to wait for the disk, for both. `OFF` would be wrong: a checkpoint under it
 // could lose what had lasted.
 
+import type { Clock } from "../../clock/clock.ts";
 import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/rows/storage.ts";
 import type { SqliteDatabase } from "./database.ts";
 
+import { systemClock } from "../../clock/clock.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { checkBatch, checkQuery, holds } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
@@ -23,6 +25,8 @@ export type SqliteOptions = {
   readonly tablePrefix?: string;
   /** How often to look for writes of other connections while somebody watches, in milliseconds; 25, if nothing else is said. */
   readonly pollMs?: number;
+  /** `pollMs` is measured on it. Default: the system clock. SQLite itself measures `busyMs`. */
+  readonly clock?: Clock;
   /** What errors call it; the path of the file, if nothing else is said. */
   readonly name?: string;
   /** How long to wait for a lock another connection holds, in milliseconds. The process does nothing else in that time. 15 seconds, if nothing else is said. */
@@ -40,7 +44,7 @@ const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
  * `synchronous` of the handle. Between operations the handle may be used for other things. Who opened it closes it.
  */
 export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions = {}): HostStorage {
-  const { tablePrefix, pollMs, busyMs, synchronous } = checked(options);
+  const { tablePrefix, pollMs, clock, busyMs, synchronous } = checked(options);
   const file = attempt(options.name ?? "sqlite", busyMs, () => fileOf(database));
   const name = options.name ?? (file === "" ? "sqlite in memory" : file);
   attempt(name, busyMs, () => {
@@ -57,7 +61,7 @@ export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions =
   const forget = () => statements.clear();
   const watchers = watchersOf.get(database) ?? new Watchers();
   watchersOf.set(database, watchers);
-  const others = new OtherWriters(database, pollMs, () => watchers.tell(null), forget);
+  const others = new OtherWriters(database, { pollMs, clock }, () => watchers.tell(null), forget);
 
   function answer(queries: readonly Query[]): readonly (readonly Row[])[] {
     for (const query of queries) checkQuery(query);
@@ -114,7 +118,8 @@ function attempt<T>(storage: string, busyMs: number, work: () => T, failed: () =
 }
 
 function checked(options: SqliteOptions): Required<Omit<SqliteOptions, "name">> {
-  const { tablePrefix = "everturn_", pollMs = 25, busyMs = 15_000, synchronous = "full" } = options;
+  const { tablePrefix = "everturn_", pollMs = 25, clock = systemClock } = options;
+  const { busyMs = 15_000, synchronous = "full" } = options;
   const refuse = (option: keyof SqliteOptions, has: string) => {
     throw new MisuseError("invalid_argument", `${option} ${has}`, { path: [option] });
   };
@@ -126,7 +131,7 @@ function checked(options: SqliteOptions): Required<Omit<SqliteOptions, "name">> 
   if (!Number.isSafeInteger(busyMs) || busyMs < 0)
     refuse("busyMs", "has to be a whole number of milliseconds, 0 or more");
   if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'has to be "full" or "normal"');
-  return { tablePrefix, pollMs, busyMs, synchronous };
+  return { tablePrefix, pollMs, clock, busyMs, synchronous };
 }
 
 /** The path of the database; empty for one that is gone when its handle is closed. */

@@ -1,5 +1,6 @@
 // What a route is: a method, a path, what it takes and answers, and what it does. The table of them is what is served and what is described.
 
+import type { Clock } from "../../clock/clock.ts";
 import type { JsonObject } from "../../model/internal.ts";
 import type { Runtime } from "../../runtime/internal.ts";
 import type { Caller } from "../auth.ts";
@@ -15,6 +16,7 @@ export type Door = {
   /** What stands before every path. */
   readonly base: string;
   readonly limits: HttpLimits;
+  readonly clock: Clock;
   /** Says that the process is about to stop: nobody is kept waiting then. */
   readonly stopping: AbortSignal | null;
   /** Takes a place among the streams that may be open. Whoever wants one takes it before anything is begun. */

@@ -4,6 +4,7 @@ import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../runtime/internal.t
 import type { SseSource } from "../sse.ts";
 import type { Call } from "./route.ts";
 
+import { startTimer } from "../../clock/timer.ts";
 import { HttpError, told } from "../failure.ts";
 import { frame, onAbort } from "../sse.ts";
 import { json, orLeave } from "./route.ts";
@@ -74,7 +75,7 @@ function endFrame(end: TurnEnd): string {
 
 /** What something came to, if that is known in time; `null`: it is not, or the process stops, or whoever asked has gone. Takes no place among the requests. */
 export async function within<T>(
-  { door: { stopping }, request, rest }: Call,
+  { door: { stopping, clock }, request, rest }: Call,
   result: Promise<T>,
   ms: number,
 ): Promise<T | null> {
@@ -82,17 +83,15 @@ export async function within<T>(
   result.catch(() => undefined);
   if (ms === 0 || stopping?.aborted === true || request.signal.aborted) return null;
   rest();
-  let timer: ReturnType<typeof setTimeout> | undefined;
   const unwatch: (() => void)[] = [];
   const late = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), ms);
+    unwatch.push(startTimer(clock, ms, () => resolve(null)));
     for (const signal of [stopping, request.signal])
       if (signal !== null) unwatch.push(onAbort(signal, () => resolve(null)));
   });
   try {
     return await Promise.race([result, late]);
   } finally {
-    clearTimeout(timer);
     for (const stop of unwatch) stop();
   }
 }

@@ -243,6 +243,7 @@ class ModelCalls {
         apiKey: plan.apiKey,
         rawChunks: plan.rawChunks,
         attempt: n,
+        clock: plan.clock,
       };
       const batches = adapter.stream(request, call)[Symbol.asyncIterator]();
       try {

@@ -120,6 +120,31 @@ describe.each(pureFolders)("[lash 1] %s", (folder) => {
   });
 });
 
+describe("time outside the pure folders comes from a clock that is passed in", () => {
+  test.each([
+    ["engine", "the time", "export const now = Date.now();", /'Date'/],
+    ["client", "a date", "export const today = new Date();", /'Date'/],
+    ["http", "the time by way of the global object", "export const now = globalThis.Date.now();", /globalThis\.Date/],
+    ["run", "a stopwatch", "export const now = performance.now();", /'performance'/],
+    ["client", "a timer", "export const timer = setTimeout(() => {}, 1);", /'setTimeout'/],
+    ["http", "an interval", "export const timer = setInterval(() => {}, 1);", /'setInterval'/],
+    [
+      "runtime",
+      "a timer of the global object",
+      "export const timer = globalThis.setTimeout(() => {}, 1);",
+      /'setTimeout'/,
+    ],
+    ["host/sqlite", "a signal with a timer", "export const signal = AbortSignal.timeout(1);", /AbortSignal\.timeout/],
+    ["adapters", "a timer of Node", 'export { setTimeout } from "node:timers/promises";', /timers\/promises/],
+    ["testing", "randomness", "export const dice = Math.random();", /Math\.random/],
+  ])("%s: %s does not pass the linter", async (folder, _, source, words) => {
+    const checked = await withIntruder(folder, source, lint);
+    expect(checked.ok).toBe(false);
+    expect(checked.output).toMatch(/intruder\.ts/);
+    expect(checked.output).toMatch(words);
+  });
+});
+
 test.each([
   ["client", "the runtime", 'export { runtime } from "../runtime/index.ts";'],
   ["client", "the handler", 'export { createHandler } from "../http/index.ts";'],

@@ -9,7 +9,7 @@ import type {
   Timeouts,
   TransportLimits,
 } from "../engine/internal.ts";
-import type { AdapterFailure, Failure, Json, ModelEvent, ModelRequest } from "../model/internal.ts";
+import type { AdapterFailure, Failure, ModelEvent, ModelRequest } from "../model/internal.ts";
 import type { Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
 
 import {
@@ -22,7 +22,7 @@ import {
   retryAfter,
   TransportFailure,
 } from "../engine/internal.ts";
-import { adapterFailure, assistant, EngineError, MisuseError } from "../model/internal.ts";
+import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { checkedBase } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
@@ -149,7 +149,7 @@ function* whole(
     return;
   }
   const { text } = answer;
-  const body = parsed(text);
+  const body = parseJson(text);
   const requestId = requestIdOf(answer.headers);
   if (answer.type === "refused") {
     const { status } = answer;
@@ -249,13 +249,4 @@ function withoutKeys(events: readonly ModelEvent[], key: string | null): readonl
 
 function isTerminal({ type }: ModelEvent): boolean {
   return type === "message_completed" || type === "error";
-}
-
-function parsed(text: string): { readonly value: Json } | null {
-  try {
-    const value: Json = JSON.parse(text);
-    return { value };
-  } catch {
-    return null;
-  }
 }

@@ -25,8 +25,8 @@ import {
   retryAfter,
   withoutKey,
 } from "../engine/internal.ts";
-import { EngineError, ImageAdapterError, imageAdapterFailure } from "../model/internal.ts";
-import { asObject, parseJson } from "../wire/fields.ts";
+import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray, parseJson } from "../model/internal.ts";
+import { asObject } from "../wire/fields.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { readDotenv } from "./dotenv.ts";
 import { checkedTimeouts, keyHeader, lowerCase } from "./http-adapter.ts";
@@ -246,13 +246,9 @@ function rewritten(object: JsonObject, text: (text: string, isBytes: boolean) =>
     if (typeof value === "string") return text(value, name === "b64_json" || name === "data");
     if (typeof value !== "object" || value === null) return value;
     if (depth > deepest) return null;
-    return isList(value) ? value.map((one) => inside(one, "", depth + 1)) : whole(value, depth + 1);
+    return isJsonArray(value) ? value.map((one) => inside(one, "", depth + 1)) : whole(value, depth + 1);
   };
   const whole = (value: JsonObject, depth: number): JsonObject =>
     Object.fromEntries(Object.entries(value).map(([name, one]) => [name, inside(one, name, depth)]));
   return whole(object, 0);
-}
-
-function isList(value: readonly Json[] | JsonObject): value is readonly Json[] {
-  return Array.isArray(value);
 }

@@ -71,7 +71,7 @@ export type {
   TurnSettings,
 } from "./machine/turn.ts";
 
-export { canonicalJson } from "./history/canonical-json.ts";
+export { canonicalJson } from "../model/internal.ts";
 export { chatProtocol } from "./protocol/chat-protocol.ts";
 export { codeProtocol } from "./protocol/code-protocol.ts";
 export { Collector } from "./collector.ts";

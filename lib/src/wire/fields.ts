@@ -2,22 +2,10 @@
 
 import type { Json, JsonObject } from "../model/internal.ts";
 
-/** The value of a text, or nothing when it is not JSON. */
-export function parseJson(text: string): { readonly value: Json } | null {
-  try {
-    const value: Json = JSON.parse(text);
-    return { value };
-  } catch {
-    return null;
-  }
-}
+import { isJsonArray } from "../model/internal.ts";
 
 export function asObject(value: Json | undefined): JsonObject | null {
-  return typeof value === "object" && value !== null && !isList(value) ? value : null;
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
+  return typeof value === "object" && value !== null && !isJsonArray(value) ? value : null;
 }
 
 /** The object under a key, or nothing. */
@@ -38,7 +26,7 @@ export function objectsAt(object: JsonObject | null, key: string): readonly Json
 
 export function listAt(object: JsonObject | null, key: string): readonly Json[] {
   const value = object?.[key];
-  return value !== undefined && isList(value) ? value : [];
+  return value !== undefined && isJsonArray(value) ? value : [];
 }
 
 export function textAt(object: JsonObject | null, key: string): string | null {

@@ -17,8 +17,8 @@ import type {
 } from "../model/internal.ts";
 import type { WireContext } from "./codec.ts";
 
-import { assistant, isEvent, reasoningPart, textPart, toolCall, toolCallPart } from "../model/internal.ts";
-import { asObject, parseJson } from "./fields.ts";
+import { assistant, isEvent, parseJson, reasoningPart, textPart, toolCall, toolCallPart } from "../model/internal.ts";
+import { asObject } from "./fields.ts";
 
 type TextBlock = {
   readonly type: "text";

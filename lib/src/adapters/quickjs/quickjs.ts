@@ -14,7 +14,7 @@ import type { Shape } from "../../model/parse/reading.ts";
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from "quickjs-emscripten-core";
 
 import { nextTask } from "../../clock/clock.ts";
-import { EngineError, toCause, truncateMiddle } from "../../model/internal.ts";
+import { canonicalJson, EngineError, toCause, truncateMiddle } from "../../model/internal.ts";
 import { json, jsonObject, read, string } from "../../model/parse/reading.ts";
 
 type QuickjsOptions = {
@@ -427,18 +427,6 @@ function callAnswer(outcome: ToolOutcome): CallAnswer {
     case "halt":
       return { ok: false, message: `the call stopped the run: ${outcome.reason}` };
   }
-}
-
-/** Equal values have the same text, whatever order their keys were set in. */
-function canonicalJson(value: Json): string {
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  if (isList(value)) return `[${value.map(canonicalJson).join(",")}]`;
-  const keys = Object.keys(value).sort();
-  return `{${keys.map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] ?? null)}`).join(",")}}`;
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }
 
 function parseJson(text: string): unknown {

@@ -4,7 +4,7 @@
 import type { Message } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
 
-import { canonicalJson } from "./canonical-json.ts";
+import { canonicalJson } from "../../model/internal.ts";
 import { append, emptyList, itemsOf } from "./shared-list.ts";
 
 export type TurnHistory = SharedList<Message> & { readonly digest: string };

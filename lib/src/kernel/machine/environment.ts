@@ -4,7 +4,7 @@ import type { Environment } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { Turn, TurnMachineConfig } from "./turn.ts";
 
-import { canonicalJson } from "../history/canonical-json.ts";
+import { canonicalJson } from "../../model/internal.ts";
 import { digestOf } from "../history/history.ts";
 
 /** The environment a turn starts with. */

@@ -4,8 +4,7 @@ import type { CellCall, Message, SuspendedCell, ToolCall, ToolMessage, ToolOutco
 import type { TurnHistory } from "../history/history.ts";
 import type { ApprovedCall, CallAnswer, TurnInput } from "../machine/turn.ts";
 
-import { MisuseError, toolFailure } from "../../model/internal.ts";
-import { canonicalJson } from "../history/canonical-json.ts";
+import { canonicalJson, MisuseError, toolFailure } from "../../model/internal.ts";
 import { settledAnswer } from "./tool-answer.ts";
 
 /** A call and its place: among the calls of its reply, or of its cell. */

@@ -29,6 +29,21 @@ export function isPlainObject(value: unknown): value is { readonly [key: string]
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
+/** Is this a JSON array? `Array.isArray` does not narrow a readonly one. */
+export function isJsonArray(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+/** The value of JSON text; `null` when the text is not JSON. */
+export function parseJson(text: string): { readonly value: Json } | null {
+  try {
+    const value: Json = JSON.parse(text);
+    return { value };
+  } catch {
+    return null;
+  }
+}
+
 /** Reads an own property; what an object merely inherits (`constructor`, `toString`) is not there. */
 export function ownValue(object: { readonly [key: string]: unknown }, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;

@@ -18,7 +18,7 @@ import { failed, ok } from "../failure/result.ts";
 import { contentSourceShape } from "../message/content-source.ts";
 import { image } from "../message/image.ts";
 import { filePart, imagePart, textPart } from "../message/part.ts";
-import { describe, isPlainObject } from "../parse/json.ts";
+import { describe, isJsonArray, isPlainObject } from "../parse/json.ts";
 import {
   construct,
   fallback,
@@ -224,7 +224,7 @@ export function decodeToolValue(value: ToolValue): Result<ProgramValue, ToolFail
 function decode(value: Json, path: Path): ProgramValue {
   if (value === null || typeof value !== "object") return value;
   if (path.length > maxToolValueDepth) throw malformed(path.slice(0, 8), "nested too deep");
-  if (isList(value)) return value.map((item, index) => decode(item, [...path, index]));
+  if (isJsonArray(value)) return value.map((item, index) => decode(item, [...path, index]));
   const mark = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
   if (mark === undefined) return decodeEntries(value, path);
   if (mark === "attachment") {
@@ -245,10 +245,6 @@ function decodeEntries(entries: { readonly [key: string]: Json }, path: Path): P
   return Object.fromEntries(
     Object.entries(entries).map(([key, item]): [string, ProgramValue] => [key, decode(item, [...path, key])]),
   );
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }
 
 function malformed(path: Path, why: string): ToolError {

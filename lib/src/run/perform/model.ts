@@ -39,6 +39,7 @@ import {
   modelReply,
   noUsage,
   parse,
+  parseJson,
   renderIssue,
   replyText,
   streamFailure,
@@ -359,7 +360,7 @@ class ModelCalls {
     if (record?.failure.type === "validation_error") return { ok: false, issues: record.failure.issues };
     const { output } = this.#plan;
     if (output === null || request.responseFormat === null || reply.finishReason !== "stop") return null;
-    const text = reply.output === null ? parsed(replyText(reply) ?? "") : { value: reply.output.value };
+    const text = reply.output === null ? parseJson(replyText(reply) ?? "") : { value: reply.output.value };
     if (text === null)
       return { ok: false, issues: [{ path: [], code: "malformed", message: "the answer is not JSON" }] };
     const checked = await checkValue(output.schema, text.value);
@@ -424,15 +425,6 @@ function reasonOf(failure: Failure): string {
 
 function modelId(model: ModelName | null): string | null {
   return typeof model === "string" ? model : (model?.id ?? null);
-}
-
-function parsed(text: string): { readonly value: Json } | null {
-  try {
-    const value: Json = JSON.parse(text);
-    return { value };
-  } catch {
-    return null;
-  }
 }
 
 function complaint(issues: readonly Issue[]): string {

@@ -11,7 +11,7 @@
 import type { Json, JsonObject, Message, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, LeftOut, Quirks, WireContext } from "../codec.ts";
 
-import { messageText } from "../../model/internal.ts";
+import { isJsonArray, messageText } from "../../model/internal.ts";
 import { asObject, flagAt, said } from "../fields.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
 import { encodeMessages } from "./encode.ts";
@@ -187,7 +187,7 @@ function closed(schema: JsonObject): JsonObject {
 }
 
 function closedAny(value: Json): Json {
-  if (isList(value)) return value.map(closedAny);
+  if (isJsonArray(value)) return value.map(closedAny);
   const object = asObject(value);
   return object === null ? value : closed(object);
 }
@@ -196,8 +196,4 @@ function mapValues(value: Json, change: (one: Json) => Json): Json {
   const object = asObject(value);
   if (object === null) return value;
   return Object.fromEntries(Object.entries(object).map(([key, one]): [string, Json] => [key, change(one)]));
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }

@@ -13,9 +13,9 @@
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, ErrorAnswer, Frame, WireContext } from "../codec.ts";
 
-import { MisuseError, opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
+import { MisuseError, opaquePart, parseJson, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, listAt, objectAt, objectsAt, parseJson, textAt } from "../fields.ts";
+import { asObject, countAt, listAt, objectAt, objectsAt, textAt } from "../fields.ts";
 import { argumentsOf, isStorable, rawChunk, ReplyBuilder } from "../reply-builder.ts";
 
 /** What became of an event, for the count. */

@@ -19,20 +19,9 @@ import type {
 } from "../../model/internal.ts";
 import type { Decoder, ErrorAnswer, Frame, WireContext } from "../codec.ts";
 
-import { adapterFailure, opaquePart, streamFailure, usage as usageFrom } from "../../model/internal.ts";
+import { adapterFailure, opaquePart, parseJson, streamFailure, usage as usageFrom } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import {
-  asObject,
-  countAt,
-  flagAt,
-  listAt,
-  numberAt,
-  objectAt,
-  objectsAt,
-  parseJson,
-  said,
-  textAt,
-} from "../fields.ts";
+import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { PartialArguments } from "./arguments.ts";
 

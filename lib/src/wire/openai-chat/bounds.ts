@@ -6,7 +6,7 @@
 
 import type { Json } from "../../model/internal.ts";
 
-import { maxToolValueDepth } from "../../model/internal.ts";
+import { isJsonArray, maxToolValueDepth } from "../../model/internal.ts";
 
 const protocolFields = new Set([
   "choices",
@@ -25,7 +25,7 @@ const protocolFields = new Set([
 export function held(value: Json, room: number = maxToolValueDepth): Json {
   if (fits(value, room)) return value;
   if (typeof value !== "object" || value === null || room === 0) return null;
-  if (isList(value)) return value.map((one) => held(one, room - 1));
+  if (isJsonArray(value)) return value.map((one) => held(one, room - 1));
   return Object.fromEntries(
     Object.entries(value).map(([key, one]): [string, Json] => {
       if (protocolFields.has(key)) return [key, held(one, room - 1)];
@@ -39,14 +39,10 @@ function fits(value: Json, room: number): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;
   if (room === 0) return false;
-  if (isList(value)) return value.every((one) => fits(one, room - 1));
+  if (isJsonArray(value)) return value.every((one) => fits(one, room - 1));
   for (const key in value) {
     const one = value[key];
     if (one !== undefined && !fits(one, room - 1)) return false;
   }
   return true;
-}
-
-export function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }

@@ -13,10 +13,9 @@
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
 
-import { maxToolValueDepth } from "../../model/internal.ts";
+import { isJsonArray, maxToolValueDepth } from "../../model/internal.ts";
 import { numberAt, objectAt, textAt } from "../fields.ts";
 import { argumentsOf } from "../reply-builder.ts";
-import { isList } from "./bounds.ts";
 
 type Heard = {
   /** What the builder knows it by. */
@@ -192,8 +191,8 @@ function isEqual(one: Json, other: Json, room: number): boolean {
   if (one === other) return true;
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null || room === 0)
     return false;
-  if (isList(one) || isList(other)) {
-    if (!isList(one) || !isList(other) || one.length !== other.length) return false;
+  if (isJsonArray(one) || isJsonArray(other)) {
+    if (!isJsonArray(one) || !isJsonArray(other) || one.length !== other.length) return false;
     return one.every((item, index) => isEqual(item, other[index] ?? null, room - 1));
   }
   const keys = Object.keys(one);

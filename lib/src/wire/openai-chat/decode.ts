@@ -10,8 +10,8 @@
 import type { Json, ModelEvent } from "../../model/internal.ts";
 import type { Decoder, Frame, WireContext } from "../codec.ts";
 
-import { adapterFailure, streamFailure } from "../../model/internal.ts";
-import { asObject, objectsAt, parseJson } from "../fields.ts";
+import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
+import { asObject, objectsAt } from "../fields.ts";
 import { held } from "./bounds.ts";
 import { ChatReader } from "./reader.ts";
 import { errorIn, failureOf, firstOf } from "./words.ts";

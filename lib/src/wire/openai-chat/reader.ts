@@ -12,10 +12,9 @@
 import type { Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, WireContext } from "../codec.ts";
 
-import { adapterFailure, opaquePart, toolResultPart } from "../../model/internal.ts";
+import { adapterFailure, isJsonArray, opaquePart, toolResultPart } from "../../model/internal.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
 import { ReplyBuilder } from "../reply-builder.ts";
-import { isList } from "./bounds.ts";
 import { CallReader } from "./calls.ts";
 import { finishOf, usageOf } from "./words.ts";
 
@@ -106,7 +105,7 @@ export class ChatReader {
   /** Nearly every chunk is one more piece of text and nothing else: it is read without looking for what else it might be. */
   #plainText(chunk: JsonObject): string | null {
     const choices = chunk["choices"];
-    if (choices === undefined || !isList(choices) || choices.length !== 1) return null;
+    if (choices === undefined || !isJsonArray(choices) || choices.length !== 1) return null;
     if ((chunk["usage"] ?? null) !== null || chunk["x_groq"] !== undefined) return null;
     const choice = asObject(choices[0]);
     if (choice === null || (choice["finish_reason"] ?? null) !== null || (choice["logprobs"] ?? null) !== null)
@@ -204,7 +203,7 @@ export class ChatReader {
 
   #readContent(value: Json): readonly ModelEvent[] {
     if (typeof value === "string") return this.#say(content, value);
-    if (!isList(value)) return [];
+    if (!isJsonArray(value)) return [];
     return value.flatMap((one): readonly ModelEvent[] => {
       const piece = asObject(one);
       switch (textAt(piece, "type")) {
@@ -388,7 +387,7 @@ type Kept =
 
 /** A field that arrives in pieces: texts and lists go on, objects are filled up, the last word counts for the rest. */
 function joined(before: Kept | undefined, more: Json): Kept {
-  if (isList(more)) {
+  if (isJsonArray(more)) {
     const kept: Kept = before?.type === "list" ? before : { type: "list", items: [] };
     for (const one of more) kept.items.push(one);
     return kept;

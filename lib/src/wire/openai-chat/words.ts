@@ -8,10 +8,10 @@
 import type { AdapterFailure, FinishReason, Json, JsonObject, Usage } from "../../model/internal.ts";
 import type { ErrorAnswer, WireContext } from "../codec.ts";
 
-import { usage } from "../../model/internal.ts";
+import { isJsonArray, parseJson, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, numberAt, objectAt, objectsAt, parseJson, said, textAt } from "../fields.ts";
-import { held, isList } from "./bounds.ts";
+import { asObject, countAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
+import { held } from "./bounds.ts";
 
 /** Every word a server is known to end a reply with. */
 const finishWords: ReadonlyMap<string, FinishReason> = new Map([
@@ -147,7 +147,7 @@ export function errorIn(body: Json): ServerError | null {
 
 /** A list with one thing in it, as some servers answer, is that thing. */
 export function firstOf(body: Json): Json {
-  return isList(body) ? (body[0] ?? null) : body;
+  return isJsonArray(body) ? (body[0] ?? null) : body;
 }
 
 function errorOf(error: JsonObject): ServerError {

@@ -25,8 +25,9 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { parseJson } from "../../model/internal.ts";
 import { noQuirks } from "../codec.ts";
-import { asObject, objectsAt, parseJson, textAt } from "../fields.ts";
+import { asObject, objectsAt, textAt } from "../fields.ts";
 import { frameReader } from "../sse.ts";
 import { openaiResponses } from "./codec.ts";
 

@@ -13,8 +13,8 @@ import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { Decoder, Frame, WireContext } from "../codec.ts";
 import type { Status } from "./items.ts";
 
-import { adapterFailure, streamFailure } from "../../model/internal.ts";
-import { asObject, countAt, numberAt, objectAt, objectsAt, parseJson, said, textAt } from "../fields.ts";
+import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
+import { asObject, countAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { ending, failureOf, isOpaque, isOurCall, paragraph, readItem, startItem, statusOf, wordAt } from "./items.ts";
 

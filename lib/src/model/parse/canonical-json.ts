@@ -1,4 +1,6 @@
-import type { Json } from "../../model/internal.ts";
+import type { Json } from "./json.ts";
+
+import { isJsonArray } from "./json.ts";
 
 /**
  * The one written form of a value: keys in the order of their UTF-16 units, no space, numbers and strings as JSON writes them
@@ -13,11 +15,7 @@ import type { Json } from "../../model/internal.ts";
  */
 export function canonicalJson(value: Json): string {
   if (value === null || typeof value !== "object") return JSON.stringify(value);
-  if (isList(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  if (isJsonArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   const keys = Object.keys(value).sort();
   return `{${keys.map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] ?? null)}`).join(",")}}`;
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }

@@ -22,20 +22,16 @@ import type {
   TurnOutcome,
 } from "../../model/internal.ts";
 import type { CompletedToolCall, StepEnd } from "../machine/turn.ts";
-import type {
-  DriverAction as Action,
-  DriverContextView,
-  ProtocolDriver,
-  TurnProtocol,
-  UnitTurnProtocol,
-} from "./protocol.ts";
+import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
+import type { Context, DriverAction } from "./shared-actions.ts";
 
 import { adapterFailure, engineFailure, normalizeContent, runtimeFailure } from "../../model/internal.ts";
 import { toolEffectId } from "../machine/turn.ts";
-import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
+import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { replyMessage } from "./reply-message.ts";
 import { joinParagraph } from "./reply-text.ts";
+import { complete, finish, messageId, nextIteration } from "./shared-actions.ts";
 import { answerOf, unrunAnswer } from "./tool-answer.ts";
 
 export type ChatProtocolOptions = {
@@ -48,10 +44,6 @@ export type ChatProtocolOptions = {
   /** Stop after one reply, or after one reply and its tools. */
   readonly stopAfter: "reply" | "step" | null;
 };
-
-// What the protocol wants done is the same whatever a protocol built on it keeps for itself.
-type Context = DriverContextView<TurnProtocol>;
-type DriverAction = Action<{ event: never; termination: never; driverState: never }>;
 
 /** The protocol of conversations. One that keeps more than it does can be built on it. */
 export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
@@ -70,13 +62,13 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
     handleToolResults: (context, completed) => onToolResults(chosen, context, completed),
     handleExecResult: () => {
       const failure = runtimeFailure("invalid_actions", { message: "the chat protocol runs no code" });
-      return [{ type: "finish", ending: ending({ type: "runtime_error", failure }) }];
+      return [finish({ type: "runtime_error", failure })];
     },
   };
 }
 
 function onReply(options: ChatProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
-  const said = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/reply`);
+  const said = replyMessage(reply, messageId(context, "reply"));
   const append: DriverAction = { type: "append_events", messages: [said] };
   if (reply.finishReason === "tool_calls" && said.toolCalls.length > 0) {
     return [append, ...onCalls(options, context, reply, said)];
@@ -90,20 +82,11 @@ function onReply(options: ChatProtocolOptions, context: Context, reply: ModelRep
   if (isEmpty && options.onEmptyReply === "error" && context.lastMessage?.role !== "tool") {
     const message = "Model returned no assistant text or tool calls.";
     const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
-    return [
-      { type: "emit", event: { type: "error", error: failure } },
-      step,
-      { type: "finish", ending: ending({ type: "provider_error", failure }) },
-    ];
+    const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
+    return [error, step, finish({ type: "provider_error", failure })];
   }
   const kept: DriverAction = { type: "append_events", messages: unrun };
-  if (options.stopAfter !== null) return [append, kept, step, { type: "finish", ending: ending(outcome) }];
-  return [
-    append,
-    kept,
-    step,
-    { type: "start_checkpoint", checkpoint: "before_completion", onEmpty: { type: "finish", ending: ending(outcome) } },
-  ];
+  return [append, kept, step, options.stopAfter === null ? complete(outcome) : finish(outcome)];
 }
 
 function onCalls(
@@ -155,7 +138,7 @@ function onUnknown(
     { type: "append_events", messages: answers },
     { type: "emit", event: { type: "error", error: failure } },
     stepEnd(options, reply, answers),
-    { type: "finish", ending: ending({ type: "runtime_error", failure }) },
+    finish({ type: "runtime_error", failure }),
   ];
 }
 
@@ -217,30 +200,17 @@ function afterTools(
             manual.map(({ call }) => call),
           ),
         ];
-  const finish = (outcome: TurnOutcome): DriverAction => ({
+  const finishPending = (outcome: TurnOutcome): DriverAction => ({
     type: "finish",
     ending: { ...ending(outcome), pendingToolCalls },
   });
   if (outcome !== null) {
-    const id = `${context.turnId}/${context.protocolIteration}/question`;
-    const messages = asks === null ? [] : [questionMessage(asks, id)];
-    return [...step, { type: "append_events", messages }, finish(outcome)];
+    const messages = asks === null ? [] : [questionMessage(asks, messageId(context, "question"))];
+    return [...step, { type: "append_events", messages }, finishPending(outcome)];
   }
-  if (options.stopAfter !== null && reply !== null) return [...step, finish({ type: "stop_after" })];
+  if (options.stopAfter !== null && reply !== null) return [...step, finishPending({ type: "stop_after" })];
   // Calls that were consented to come before the first model call of their turn and are not counted.
-  const free = reply === null;
-  return [
-    ...step,
-    { type: "advance_protocol_iteration", free },
-    {
-      type: "start_checkpoint",
-      checkpoint: "after_work",
-      onEmpty:
-        !free && context.isLastIteration
-          ? { type: "finish", ending: maxTurnsEnding(context.maxTurns) }
-          : { type: "prepare_iteration" },
-    },
-  ];
+  return [...step, ...nextIteration(context, reply === null)];
 }
 
 function stepEnd(
@@ -274,7 +244,7 @@ function callId(context: Context, slot: number): string {
 }
 
 function answerId(context: Context, slot: number): string {
-  return `${context.turnId}/${context.protocolIteration}/answer/${slot}`;
+  return messageId(context, `answer/${slot}`);
 }
 
 /** What a message says aloud: its texts as paragraphs. */

@@ -4,19 +4,15 @@
 
 import type { CellCall, ModelReply, SystemMessage, TextPart, TurnOutcome } from "../../model/internal.ts";
 import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
-import type {
-  DriverAction as Action,
-  DriverContextView,
-  ProtocolDriver,
-  TurnProtocol,
-  UnitTurnProtocol,
-} from "./protocol.ts";
+import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
+import type { Context, DriverAction } from "./shared-actions.ts";
 
 import { adapterFailure, messageText, renderIssue, textPart } from "../../model/internal.ts";
 import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
-import { ending, maxTurnsEnding, outcomeOfText } from "./ending.ts";
+import { outcomeOfText } from "./ending.ts";
 import { replyMessage, replyStepEnd } from "./reply-message.ts";
+import { complete, finish, messageId, nextIteration } from "./shared-actions.ts";
 import { unrunAnswer } from "./tool-answer.ts";
 
 export type CodeProtocolOptions = {
@@ -31,9 +27,6 @@ export type CodeProtocolOptions = {
   /** Stop after one reply, or after one reply and its cell. */
   readonly stopAfter: "reply" | "step" | null;
 };
-
-type Context = DriverContextView<TurnProtocol>;
-type DriverAction = Action<{ event: never; termination: never; driverState: never }>;
 
 /** The protocol of code. */
 export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
@@ -57,11 +50,11 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
 }
 
 function onReply(options: CodeProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
-  const said = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/reply`);
+  const said = replyMessage(reply, messageId(context, "reply"));
   const text = messageText(said);
   const why = "tools are called by the code of a cell here, not by themselves";
   const unrun = said.toolCalls.map((call, slot) =>
-    unrunAnswer(call, "not_run", why, `${context.turnId}/${context.protocolIteration}/answer/${slot}`),
+    unrunAnswer(call, "not_run", why, messageId(context, `answer/${slot}`)),
   );
   const append: DriverAction = { type: "append_events", messages: [said, ...unrun] };
   const outcome = outcomeOfText(reply, text);
@@ -132,38 +125,13 @@ function goOn(
   reply: ModelReply | null,
   seen: readonly TextPart[],
 ): readonly DriverAction[] {
-  const free = reply === null;
   const told: DriverAction = { type: "append_events", messages: [observation(context, seen)] };
   if (options.stopAfter !== null) return [told, ...stepEnd(reply), finish({ type: "stop_after" })];
-  return [
-    told,
-    ...stepEnd(reply),
-    { type: "advance_protocol_iteration", free },
-    {
-      type: "start_checkpoint",
-      checkpoint: "after_work",
-      onEmpty:
-        !free && context.isLastIteration
-          ? { type: "finish", ending: maxTurnsEnding(context.maxTurns) }
-          : { type: "prepare_iteration" },
-    },
-  ];
+  return [told, ...stepEnd(reply), ...nextIteration(context, reply === null)];
 }
 
 function observation(context: Context, seen: readonly TextPart[]): SystemMessage {
-  return cellNote(seen, `${context.turnId}/${context.protocolIteration}/observation`);
-}
-
-function complete(outcome: TurnOutcome): DriverAction {
-  return {
-    type: "start_checkpoint",
-    checkpoint: "before_completion",
-    onEmpty: { type: "finish", ending: ending(outcome) },
-  };
-}
-
-function finish(outcome: TurnOutcome): DriverAction {
-  return { type: "finish", ending: ending(outcome) };
+  return cellNote(seen, messageId(context, "observation"));
 }
 
 function stepEnd(reply: ModelReply | null): readonly DriverAction[] {

@@ -1,0 +1,44 @@
+// Actions and ids that the protocols for chat and for code have in common.
+
+import type { TurnOutcome } from "../../model/internal.ts";
+import type { DriverAction as Action, DriverContextView, TurnProtocol } from "./protocol.ts";
+
+import { ending, maxTurnsEnding } from "./ending.ts";
+
+/** What the built-in protocols see of a turn. They read nothing that a protocol built on them may add to it. */
+export type Context = DriverContextView<TurnProtocol>;
+/** What the built-in protocols do: they emit no events of their own and keep no driver state, so they fit every protocol built on them. */
+export type DriverAction = Action<{ event: never; termination: never; driverState: never }>;
+
+/** Ends the turn with nothing pending. */
+export function finish(outcome: TurnOutcome): Extract<DriverAction, { readonly type: "finish" }> {
+  return { type: "finish", ending: ending(outcome) };
+}
+
+/** Ends the turn, unless the host has input for it at the `before_completion` checkpoint. */
+export function complete(outcome: TurnOutcome): DriverAction {
+  return { type: "start_checkpoint", checkpoint: "before_completion", onEmpty: finish(outcome) };
+}
+
+/**
+ * Goes on with the next iteration after the `after_work` checkpoint, or ends the turn at its limit. `free`: the work came before the first
+ * model call of the turn and is not counted against the limit.
+ */
+export function nextIteration(context: Context, free: boolean): readonly DriverAction[] {
+  return [
+    { type: "advance_protocol_iteration", free },
+    {
+      type: "start_checkpoint",
+      checkpoint: "after_work",
+      onEmpty:
+        !free && context.isLastIteration
+          ? { type: "finish", ending: maxTurnsEnding(context.maxTurns) }
+          : { type: "prepare_iteration" },
+    },
+  ];
+}
+
+/** The id of a message of the current iteration, by what the message is. */
+export function messageId({ turnId, protocolIteration }: Context, name: string): string {
+  return `${turnId}/${protocolIteration}/${name}`;
+}

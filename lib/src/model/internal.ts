@@ -3,3 +3,4 @@
 export * from "./index.ts";
 export { canonicalJson } from "./parse/canonical-json.ts";
 export { isJsonArray, parseJson } from "./parse/json.ts";
+export { isStorableJson, withFiniteNumbers } from "./parse/storable-json.ts";

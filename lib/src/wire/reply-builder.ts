@@ -17,7 +17,16 @@ import type {
 } from "../model/internal.ts";
 import type { WireContext } from "./codec.ts";
 
-import { assistant, isEvent, parseJson, reasoningPart, textPart, toolCall, toolCallPart } from "../model/internal.ts";
+import {
+  assistant,
+  isEvent,
+  isStorableJson,
+  parseJson,
+  reasoningPart,
+  textPart,
+  toolCall,
+  toolCallPart,
+} from "../model/internal.ts";
 import { asObject } from "./fields.ts";
 
 type TextBlock = {
@@ -319,19 +328,14 @@ function isPlain({ kind, phase, provider, metadata }: Extract<AssistantPart, { r
   return kind === "text" && phase === null && provider === null && Object.keys(metadata).length === 0;
 }
 
-/** Can this stand in an event? Not when it is nested too deep, too large, or holds a number that is none. */
-export function isStorable(value: Json): boolean {
-  return isEvent({ type: "raw_chunk", chunk: value });
-}
-
 /** The provider's own event. One that cannot be stored is told all the same, without what it says. */
 export function rawChunk(chunk: Json): ModelEvent {
-  return { type: "raw_chunk", chunk: isStorable(chunk) ? chunk : null };
+  return { type: "raw_chunk", chunk: isStorableJson(chunk) ? chunk : null };
 }
 
 /** Replay data that cannot be stored whole is worth nothing: it goes back as it came or not at all. */
 function storableReplay(replay: ProviderReplay | null | undefined): ProviderReplay | null {
-  return replay === null || replay === undefined || !isStorable(replay.data) ? null : replay;
+  return replay === null || replay === undefined || !isStorableJson(replay.data) ? null : replay;
 }
 
 /** What can be stored of facts about a reply: one that cannot does not cost the reply. */
@@ -348,5 +352,5 @@ export function argumentsOf(raw: string): JsonObject | null {
   if (raw.trim() === "") return {};
   const parsed = parseJson(raw);
   const found = parsed === null ? null : asObject(parsed.value);
-  return found === null || !isStorable(found) ? null : found;
+  return found === null || !isStorableJson(found) ? null : found;
 }

@@ -13,10 +13,18 @@
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, ErrorAnswer, Frame, WireContext } from "../codec.ts";
 
-import { MisuseError, opaquePart, parseJson, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
+import {
+  isStorableJson,
+  MisuseError,
+  opaquePart,
+  parseJson,
+  streamFailure,
+  toolResultPart,
+  usage,
+} from "../../model/internal.ts";
 import { classify } from "../classify.ts";
 import { asObject, countAt, listAt, objectAt, objectsAt, textAt } from "../fields.ts";
-import { argumentsOf, isStorable, rawChunk, ReplyBuilder } from "../reply-builder.ts";
+import { argumentsOf, rawChunk, ReplyBuilder } from "../reply-builder.ts";
 
 /** What became of an event, for the count. */
 type Heard = "understood" | "opaque" | "unknown";
@@ -449,7 +457,7 @@ function usageOf(spent: JsonObject): Usage {
     reasoningTokens: countAt(objectAt(spent, "output_tokens_details"), "thinking_tokens"),
     toolUsage: Object.fromEntries(used),
     extra: Object.fromEntries(
-      Object.entries(except(spent, counted)).filter(([key, value]) => isStorable({ [key]: value })),
+      Object.entries(except(spent, counted)).filter(([key, value]) => isStorableJson({ [key]: value })),
     ),
   });
 }

@@ -19,7 +19,14 @@ import type {
 } from "../../model/internal.ts";
 import type { Decoder, ErrorAnswer, Frame, WireContext } from "../codec.ts";
 
-import { adapterFailure, opaquePart, parseJson, streamFailure, usage as usageFrom } from "../../model/internal.ts";
+import {
+  adapterFailure,
+  opaquePart,
+  parseJson,
+  streamFailure,
+  usage as usageFrom,
+  withFiniteNumbers,
+} from "../../model/internal.ts";
 import { classify } from "../classify.ts";
 import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
@@ -85,10 +92,9 @@ class Reading {
   }
 
   value(given: Json): readonly ModelEvent[] {
-    const isDeep = isTooDeep(given, maxDepth);
-    const value = isDeep ? null : finite(given);
-    const raw: readonly ModelEvent[] = this.#context.rawChunks ? [rawChunk(value)] : [];
-    if (isDeep) {
+    const value = withFiniteNumbers(given, maxDepth);
+    const raw: readonly ModelEvent[] = this.#context.rawChunks ? [rawChunk(value ?? null)] : [];
+    if (value === undefined) {
       this.heard.unknown += 1;
       const message = `nested more than ${maxDepth} levels deep`;
       const error = streamFailure("malformed_event", { provider: this.#context.route.provider, message });
@@ -302,24 +308,6 @@ function isKnown(chunk: JsonObject): boolean {
 
 function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
-}
-
-/** Deeper than a message may be; looks no further than that. */
-function isTooDeep(value: Json, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  for (const one of Object.values(value)) if (isTooDeep(one, levels - 1)) return true;
-  return false;
-}
-
-/** The same with `null` for numbers that JSON text can hold and JSON cannot: `1e999`. */
-function finite(value: Json): Json {
-  return isWritable(value) ? value : (parseJson(JSON.stringify(value))?.value ?? null);
-}
-
-function isWritable(value: Json): boolean {
-  if (typeof value === "number") return Number.isFinite(value);
-  return typeof value !== "object" || value === null || Object.values(value).every(isWritable);
 }
 
 function blockOf(feedback: JsonObject | null): string | null {

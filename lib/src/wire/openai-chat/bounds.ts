@@ -6,7 +6,7 @@
 
 import type { Json } from "../../model/internal.ts";
 
-import { isJsonArray, maxToolValueDepth } from "../../model/internal.ts";
+import { isJsonArray, isStorableJson, maxToolValueDepth } from "../../model/internal.ts";
 
 const protocolFields = new Set([
   "choices",
@@ -23,26 +23,13 @@ const protocolFields = new Set([
 
 /** The value without what the model has no room for; the same value when all of it fits. */
 export function held(value: Json, room: number = maxToolValueDepth): Json {
-  if (fits(value, room)) return value;
+  if (isStorableJson(value, room)) return value;
   if (typeof value !== "object" || value === null || room === 0) return null;
   if (isJsonArray(value)) return value.map((one) => held(one, room - 1));
   return Object.fromEntries(
     Object.entries(value).map(([key, one]): [string, Json] => {
       if (protocolFields.has(key)) return [key, held(one, room - 1)];
-      return [key, fits(one, room - 1) ? one : null];
+      return [key, isStorableJson(one, room - 1) ? one : null];
     }),
   );
-}
-
-/** Never follows deeper than there is room, whatever the value. */
-function fits(value: Json, room: number): boolean {
-  if (typeof value === "number") return Number.isFinite(value);
-  if (typeof value !== "object" || value === null) return true;
-  if (room === 0) return false;
-  if (isJsonArray(value)) return value.every((one) => fits(one, room - 1));
-  for (const key in value) {
-    const one = value[key];
-    if (one !== undefined && !fits(one, room - 1)) return false;
-  }
-  return true;
 }

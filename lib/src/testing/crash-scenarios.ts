@@ -68,6 +68,14 @@ const gated = (name: string, replay: ReplayPolicy): Tool =>
     handler: (input) => `${name} ${JSON.stringify(input)}`,
   });
 
+/** A tool that runs until the script of the scenario has said what it says to the turn. */
+const waitsUntilSaid = (life: MortalLife): Tool =>
+  made("wait", "safe", async () => {
+    life.reach("waiting");
+    await life.released("said");
+    return "waited";
+  });
+
 const of = (adapter: Adapter, fields: Omit<EngineFields, "context" | "adapter" | "model"> = {}): Engine =>
   engine({ adapter, model: "fake:m", ...fields });
 
@@ -305,14 +313,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     "something said while a turn runs",
     (life) =>
       of(inOrder(calls(0, "wait"), calls(1, "pay"), say("Noted.")), {
-        tools: [
-          ...all,
-          made("wait", "safe", async () => {
-            life.reach("waiting");
-            await life.released("said");
-            return "waited";
-          }),
-        ],
+        tools: [...all, waitsUntilSaid(life)],
       }),
     {
       script: async ({ runtime, life, rest }) => {
@@ -331,14 +332,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     "something said too late becomes the next turn",
     (life) =>
       of(inOrder(say("First."), calls(1, "wait"), say("Second.")), {
-        tools: [
-          ...all,
-          made("wait", "safe", async () => {
-            life.reach("waiting");
-            await life.released("said");
-            return "waited";
-          }),
-        ],
+        tools: [...all, waitsUntilSaid(life)],
       }),
     {
       script: async ({ runtime, life, rest }) => {

@@ -63,8 +63,8 @@ export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKi
  * that the tool runs; the tool is run again, and its turn goes on with it.
  */
 export type Decision =
-  | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
-  | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null }
+  | Approval
+  | Denial
   | {
       readonly type: "forward";
       /** What the tool ran with before it waited, where that is not what the model asked for. */
@@ -79,8 +79,23 @@ export type Decision =
 export type ForwardedAnswer =
   | { readonly type: "result"; readonly value: ToolValue }
   | { readonly type: "answer"; readonly text: string }
-  | { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null }
-  | { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
+  | Approval
+  | Denial;
+
+type Approval = { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null };
+type Denial = { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
+
+const approvalShape: Shape<Approval> = object<Approval>({
+  type: required(oneOf(["approve"])),
+  arguments: fallback(nullable(jsonObject), null),
+  by: fallback(nullable(string), null),
+});
+
+const denialShape: Shape<Denial> = object<Denial>({
+  type: required(oneOf(["deny"])),
+  reason: fallback(nullable(string), null),
+  by: fallback(nullable(string), null),
+});
 
 export const forwardedShape: Shape<ForwardedAnswer> = variant<ForwardedAnswer, "type">("type", {
   result: object<Extract<ForwardedAnswer, { type: "result" }>>({
@@ -91,29 +106,13 @@ export const forwardedShape: Shape<ForwardedAnswer> = variant<ForwardedAnswer, "
     type: required(oneOf(["answer"])),
     text: required(string),
   }),
-  approve: object<Extract<ForwardedAnswer, { type: "approve" }>>({
-    type: required(oneOf(["approve"])),
-    arguments: fallback(nullable(jsonObject), null),
-    by: fallback(nullable(string), null),
-  }),
-  deny: object<Extract<ForwardedAnswer, { type: "deny" }>>({
-    type: required(oneOf(["deny"])),
-    reason: fallback(nullable(string), null),
-    by: fallback(nullable(string), null),
-  }),
+  approve: approvalShape,
+  deny: denialShape,
 });
 
 export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
-  approve: object<Extract<Decision, { type: "approve" }>>({
-    type: required(oneOf(["approve"])),
-    arguments: fallback(nullable(jsonObject), null),
-    by: fallback(nullable(string), null),
-  }),
-  deny: object<Extract<Decision, { type: "deny" }>>({
-    type: required(oneOf(["deny"])),
-    reason: fallback(nullable(string), null),
-    by: fallback(nullable(string), null),
-  }),
+  approve: approvalShape,
+  deny: denialShape,
   forward: object<Extract<Decision, { type: "forward" }>>({
     type: required(oneOf(["forward"])),
     arguments: fallback(nullable(jsonObject), null),

@@ -9,7 +9,7 @@ import {
   imageFromBinary,
   imageToBinary,
   parse,
-  session,
+  newSession,
   textPart,
   toJson,
   toolCall,
@@ -30,7 +30,7 @@ function longSession(turns: number) {
     toolResult(`c${turn}`, { celsius: turn, wind: { speed: 3, direction: "NW" } }),
     assistant([textPart("It is "), textPart(`${turn} degrees.`)], { finishReason: "stop" }),
   ]).flat();
-  return session({ id: "bench", thread: fromMessages(messages) });
+  return newSession({ id: "bench", thread: fromMessages(messages) });
 }
 
 export function benchModel(): void {

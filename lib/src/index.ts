@@ -36,7 +36,7 @@ export {
   orThrow,
   parse,
   request,
-  session,
+  newSession,
   SessionError,
   StreamError,
   system,

@@ -88,9 +88,11 @@ describe("every name that is here", () => {
   });
 
   test("a name that is not there would be noticed", async () => {
-    const made = ["Session.mood", 'SessionStatus "asleep"', "isTired", "Dream"].map(checkOf);
+    const made = ["Session.mood", 'SessionStatus "asleep"', "isTired", "Dream", 'SessionFailure.reason "bored"'].map(
+      checkOf,
+    );
     await writeFile(join(workplace, "names.ts"), `${preamble}${made.join("\n")}\n`);
-    expect([...(await brokenLines(workplace))]).toEqual([0, 1, 2, 3].map((line) => line + preambleLength));
+    expect([...(await brokenLines(workplace))]).toEqual([0, 1, 2, 3, 4].map((line) => line + preambleLength));
   });
 });
 
@@ -107,11 +109,18 @@ const preamble = [
 ].join("\n");
 const preambleLength = preamble.split("\n").length;
 
-/** A line that compiles exactly when the name is there: `Type.field`, `Type "word"`, `Type`, or `value`, of the model or `door:`. */
+/**
+ * Builds a line that compiles exactly when the name exists. A name is `Type.field`, `Type "word"`, `Type.field "word"`, `Type` or `value`,
+ * with the prefix `door:` when the entry point is not `everturn/model`.
+ */
 function checkOf(named: string, index: number): string {
   const [door, target] = named.includes(":") ? [named.split(":")[0], named.split(":")[1] ?? ""] : ["model", named];
   const word = /^(\w+) "(\w+)"$/.exec(target);
   if (word !== null) return `export const n${index}: Words<${door}.${word[1]}> = "${word[2]}";`;
+  const fieldWord = /^(\w+)\.(\w+) "(\w+)"$/.exec(target);
+  if (fieldWord !== null) {
+    return `export const n${index}: Words<${door}.${fieldWord[1]}["${fieldWord[2]}"]> = "${fieldWord[3]}";`;
+  }
   const field = /^(\w+)\.(\w+)$/.exec(target);
   if (field !== null) return `export type n${index} = ${door}.${field[1]}["${field[2]}"];`;
   return /^[a-z]/.test(target)

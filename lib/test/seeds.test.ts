@@ -25,7 +25,7 @@ import {
   isHalted,
   messages,
   modelRef,
-  session,
+  newSession,
   sessionError,
   sessionStatuses,
   system,
@@ -115,7 +115,7 @@ describe("seed 001: session", () => {
   });
 
   test("step: an answer is a step that is done, and completes the session", async () => {
-    const idle = session({ thread: fromMessages([user("hi")]) });
+    const idle = newSession({ thread: fromMessages([user("hi")]) });
     const { session: stepped, result } = await sessions.step(engineOf([says("hi")]), idle);
     expect(result.done).toBe(true);
     expect(stepped.status).toBe("completed");
@@ -134,13 +134,13 @@ describe("seed 001: session", () => {
   });
 
   test("stream_step: step_completed comes once", async () => {
-    const idle = session({ thread: fromMessages([user("hi")]) });
+    const idle = newSession({ thread: fromMessages([user("hi")]) });
     const events = await eventsOf(sessions.streamStep(engineOf([says("hi")]), idle));
     expect(countOf(events, "step_completed")).toBe(1);
   });
 
   test("submit_tool_result: the last result makes the session idle, with nothing pending", () => {
-    const waiting = session({
+    const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [toolCall({ id: "c0", name: "echo", arguments: {} })],
       thread: fromMessages([user("hi")]),
@@ -151,7 +151,7 @@ describe("seed 001: session", () => {
   });
 
   test("submit_tool_results: the results of all calls make the session idle, with nothing pending", () => {
-    const waiting = session({
+    const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [
         toolCall({ id: "c0", name: "echo", arguments: {} }),
@@ -323,11 +323,11 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
   const asked = [...called, toolResult("c0", awaitingUserContent), assistant("Which city?")];
 
   const inStatus: { readonly [S in SessionStatus]: Session } = {
-    idle: session({ thread: fromMessages([user("hi")]) }),
-    completed: session({ status: "completed", thread: fromMessages([user("hi"), assistant("Hello.")]) }),
-    awaiting_user: session({ status: "awaiting_user", ...question, thread: fromMessages(asked) }),
-    awaiting_tools: session({ status: "awaiting_tools", pendingToolCalls: [call], thread: fromMessages(called) }),
-    error: session({
+    idle: newSession({ thread: fromMessages([user("hi")]) }),
+    completed: newSession({ status: "completed", thread: fromMessages([user("hi"), assistant("Hello.")]) }),
+    awaiting_user: newSession({ status: "awaiting_user", ...question, thread: fromMessages(asked) }),
+    awaiting_tools: newSession({ status: "awaiting_tools", pendingToolCalls: [call], thread: fromMessages(called) }),
+    error: newSession({
       status: "error",
       thread: fromMessages([user("hi")]),
       metadata: { error: { ...adapterFailure("timeout") } },
@@ -410,7 +410,7 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
   });
 
   test("awaiting_user with calls that wait, which the seed does not know: submitToolResults goes through, and the question stays", () => {
-    const both = session({
+    const both = newSession({
       ...inStatus.awaiting_user,
       pendingToolCalls: [toolCall({ id: "c1", name: "pay", arguments: {} })],
     });
@@ -423,12 +423,12 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
 
   test("awaiting_tools with no call that waits: continue(null) goes through", async () => {
     const thread = fromMessages([...called, toolResult("c0", "r0")]);
-    await expectVerdict(session({ status: "awaiting_tools", thread }), "continue(null)", yes);
+    await expectVerdict(newSession({ status: "awaiting_tools", thread }), "continue(null)", yes);
   });
 
   test("awaiting_tools with no call that waits: continue(message) throws MisuseError", async () => {
     const thread = fromMessages([...called, toolResult("c0", "r0")]);
-    await expectVerdict(session({ status: "awaiting_tools", thread }), "continue(message)", misuse);
+    await expectVerdict(newSession({ status: "awaiting_tools", thread }), "continue(message)", misuse);
   });
 
   test.each(sessionStatuses)("%s: submitToolResults of nothing gives the session itself", (status) => {
@@ -491,7 +491,7 @@ describe("[allm 76] seed 001: projection", () => {
   };
 
   // What was there before, and has to be kept or cleared.
-  const before = session({
+  const before = newSession({
     id: "s1",
     thread: fromMessages([user("hi")]),
     pendingQuestion: "an old question",

@@ -15,7 +15,7 @@ import type { ImageAnswer, ImageCall, ImageServer } from "./image-http.ts";
 
 import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/internal.ts";
 import { asObject, countAt, flagAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
-import { gemini } from "../wire/gemini/codec.ts";
+import { geminiGenerateContent } from "../wire/gemini/codec.ts";
 import { checkedBase } from "./base-url.ts";
 import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 
@@ -33,7 +33,7 @@ export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     options,
-    decodeError: gemini.decodeError,
+    decodeError: geminiGenerateContent.decodeError,
   };
   return { provider, operations, generate: (request, call) => generate(server, request, call) };
 }

@@ -2,14 +2,14 @@ import type { Adapter } from "../engine/internal.ts";
 import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
-import { gemini as geminiCodec } from "../wire/internal.ts";
+import { geminiGenerateContent } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
 /** Models of Google, by the Gemini API. The key is `GEMINI_API_KEY` or `GOOGLE_API_KEY`, unless one is given. */
 export function gemini(options: ProviderOptions = {}): Adapter {
   const profile = {
     provider: "gemini",
-    codec: geminiCodec,
+    codec: geminiGenerateContent,
     baseURL: "https://generativelanguage.googleapis.com/v1beta",
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],

@@ -28,7 +28,7 @@ import {
   pendingToolCalls,
   replyText,
   request,
-  session,
+  newSession,
   sessionError,
   SessionError,
   sessionStatuses,
@@ -164,7 +164,7 @@ describe("[allm 13] results", () => {
 describe("[allm 14] a session", () => {
   test("five statuses; everything has a default", () => {
     expect(sessionStatuses).toEqual(["idle", "awaiting_user", "awaiting_tools", "completed", "error"]);
-    expect(session()).toEqual({
+    expect(newSession()).toEqual({
       id: null,
       thread: thread(),
       status: "idle",
@@ -177,12 +177,12 @@ describe("[allm 14] a session", () => {
       lastRun: null,
       metadata: {},
     });
-    expect(() => session(untyped({ state: "idle" }))).toThrow(/state: unknown field/);
+    expect(() => newSession(untyped({ state: "idle" }))).toThrow(/state: unknown field/);
   });
 
   test("a pending call says why it waits; without a word it is the caller's to run", () => {
     const call = toolCall({ id: "c1", name: "weather", arguments: {} });
-    const waiting = session({ status: "awaiting_tools", pendingToolCalls: [call] });
+    const waiting = newSession({ status: "awaiting_tools", pendingToolCalls: [call] });
     expect(pendingToolCalls(waiting)).toEqual([
       {
         ...call,
@@ -196,26 +196,26 @@ describe("[allm 14] a session", () => {
         path: [],
       },
     ]);
-    expect(() => session({ pendingToolCalls: [{ ...call, reason: untyped("boredom") }] })).toThrow(
+    expect(() => newSession({ pendingToolCalls: [{ ...call, reason: untyped("boredom") }] })).toThrow(
       /reason: must be one of/,
     );
   });
 
   test("the caller's context is handed through untouched, whatever is in it", () => {
     const context = { db: new Map(), now: () => 1 };
-    expect(session({ context }).context).toBe(context);
+    expect(newSession({ context }).context).toBe(context);
   });
 
   test("why it is in error can be asked", () => {
     const failure = new SessionError("session_in_error_state").failure;
-    expect(sessionError(session({ status: "error", metadata: { error: failure } }))).toEqual(failure);
-    expect(sessionError(session())).toBeNull();
-    expect(sessionError(session({ metadata: { error: "what?" } }))).toBeNull();
+    expect(sessionError(newSession({ status: "error", metadata: { error: failure } }))).toEqual(failure);
+    expect(sessionError(newSession())).toBeNull();
+    expect(sessionError(newSession({ metadata: { error: "what?" } }))).toBeNull();
   });
 });
 
 test("[allm 83] appending touches the thread alone", () => {
-  const waiting = session({ status: "awaiting_user", pendingQuestion: "Sure?" });
+  const waiting = newSession({ status: "awaiting_user", pendingQuestion: "Sure?" });
   const answered = appendToolResult(appendUser(append(waiting, system("Be brief.")), "yes"), "c1", { ok: true });
   expect(messages(answered).map((message) => message.role)).toEqual(["system", "user", "tool"]);
   expect({ ...answered, thread: null }).toEqual({ ...waiting, thread: null });

@@ -299,7 +299,7 @@ export {
   appendUser,
   messages,
   pendingToolCalls,
-  session,
+  newSession,
   sessionError,
 } from "./session/session.ts";
 export {

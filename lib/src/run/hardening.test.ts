@@ -4,7 +4,7 @@ import type { ToolContext } from "everturn";
 
 import { askUser, chat, engine, fake, generate, halt, step, stream, tool, unwrap } from "everturn";
 import { describeEngine } from "everturn/engine";
-import { assistant, messageText, session, validateSession } from "everturn/model";
+import { assistant, messageText, newSession, validateSession } from "everturn/model";
 import * as sessions from "everturn/session";
 import { describe, expect, test } from "vitest";
 
@@ -58,7 +58,7 @@ describe("effects happen once", () => {
       calls: [],
     };
     const environment = { instructions: null, model: null, tools: [], providerTools: [], params: {} };
-    const waits = session({ suspendedCell: { ...cell, environment } });
+    const waits = newSession({ suspendedCell: { ...cell, environment } });
     await expect(sessions.step(playing([]).engine, waits)).rejects.toThrow(/continue drives it/);
   });
 });

@@ -3,7 +3,7 @@
 
 import type { Process } from "../../test/runtime/world.ts";
 
-import { askUser, MisuseError, session, user } from "everturn";
+import { askUser, MisuseError, newSession, user } from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { counting, gate, talk, worker, World, writes } from "../../test/runtime/world.ts";
@@ -351,7 +351,7 @@ describe("options", () => {
   test("what start is told wins over what the session it is given says", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
-    const given = session({ context: { who: "old" }, metadata: { a: 1 } });
+    const given = newSession({ context: { who: "old" }, metadata: { a: 1 } });
     const begun = { ...given, thread: { ...given.thread, messages: [user("hi")] } };
     await (
       await of.start(begun, { id: "s1", context: { who: "new" } })

@@ -20,7 +20,7 @@ import {
   assistant,
   haltedReasonOf,
   replyText,
-  session,
+  newSession,
   sessionStatusOf,
   toolFailure,
 } from "../model/internal.ts";
@@ -66,7 +66,7 @@ export function applyChatResult<Context extends CallerContext>(
 /** Calls the caller is to run are pending also in a result that only names them. */
 function pendingOf({ pendingToolCalls, outcome, metadata, finalResponse }: ChatResult): readonly PendingToolCall[] {
   if (outcome.type !== "manual_tool_calls" || pendingToolCalls.length > 0) return pendingToolCalls;
-  return session({ pendingToolCalls: metadata.manualToolCalls ?? finalResponse?.toolCalls ?? [] }).pendingToolCalls;
+  return newSession({ pendingToolCalls: metadata.manualToolCalls ?? finalResponse?.toolCalls ?? [] }).pendingToolCalls;
 }
 
 /** The session after a single step. One that was left before it had ended changes nothing. */

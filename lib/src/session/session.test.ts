@@ -5,7 +5,16 @@ import type { CodeExecutor } from "everturn/engine";
 import type { Session } from "everturn/model";
 
 import { askUser, engine, fake, tool } from "everturn";
-import { fromJson, fromMessages, messageText, orThrow, session, toJson, user, validateSession } from "everturn/model";
+import {
+  fromJson,
+  fromMessages,
+  messageText,
+  orThrow,
+  newSession,
+  toJson,
+  user,
+  validateSession,
+} from "everturn/model";
 import * as sessions from "everturn/session";
 import { describe, expect, test } from "vitest";
 
@@ -31,12 +40,12 @@ describe("[allm 73] [allm 74] talking", () => {
       "hi",
       [user("hi")],
       fromMessages([user("hi")]),
-      session({ thread: fromMessages([user("hi")]) }),
+      newSession({ thread: fromMessages([user("hi")]) }),
     ]) {
       const { session: after } = await sessions.start(playing([says("Hello.")]).engine, input);
       expect([after.status, ...texts(after)]).toEqual(["completed", "hi", "Hello."]);
     }
-    const before = session({ id: "s1" });
+    const before = newSession({ id: "s1" });
     const options = { requestId: "r" };
     const replied = await sessions.reply(playing([says("A")]).engine, before, "hi", options);
     expect(await sessions.continue(playing([says("A")]).engine, before, user("hi"), options)).toEqual(replied);
@@ -45,7 +54,7 @@ describe("[allm 73] [allm 74] talking", () => {
   test("a session keeps its id, its context and its metadata, and adds up what it cost", async () => {
     const adapter = fake({ scripts: [says("A"), says("B")], usage: { inputTokens: 5 } });
     const of = engine({ adapter });
-    const before = session({ id: "s1", context: { userId: 1 }, metadata: { topic: "x" } });
+    const before = newSession({ id: "s1", context: { userId: 1 }, metadata: { topic: "x" } });
     const first = await sessions.reply(engine({ adapter, context: { userId: 0 } }), before, "one");
     expect(first.session).toMatchObject({
       id: "s1",
@@ -53,7 +62,7 @@ describe("[allm 73] [allm 74] talking", () => {
       metadata: { topic: "x" },
       usage: { inputTokens: 5 },
     });
-    const plainSession = session({ thread: first.session.thread });
+    const plainSession = newSession({ thread: first.session.thread });
     expect((await sessions.reply(of, plainSession, "two")).session.lastRun).toMatchObject({
       haltedReason: "completed",
       steps: 1,
@@ -62,10 +71,13 @@ describe("[allm 73] [allm 74] talking", () => {
 
   test("[allm 81] what is wrong is thrown when the streaming verb is called, and nothing is asked", () => {
     const { engine: of, adapter } = playing([]);
-    const waiting = session({ status: "awaiting_tools", pendingToolCalls: [{ id: "c", name: "own", arguments: {} }] });
+    const waiting = newSession({
+      status: "awaiting_tools",
+      pendingToolCalls: [{ id: "c", name: "own", arguments: {} }],
+    });
     expect(() => sessions.streamReply(of, waiting, "hi")).toThrow(/awaiting_tools, with 1 calls that wait/);
     expect(() => sessions.streamStart(of, waiting)).toThrow(/submitToolResult or decide, then continue/);
-    const broken = session({
+    const broken = newSession({
       status: "error",
       metadata: { error: { type: "session_error", reason: "no_pending_tool_call" } },
     });
@@ -219,7 +231,7 @@ describe("[allm 80] what handlers get to know", () => {
       handler: (_, { context, sessionId }: ToolContext) => void seen.push([sessionId, context]),
     });
     const of = () => playing([calls("looks"), says("ok")], [looks]).engine;
-    const before = session({ id: "s1", context: { from: "session" }, thread: fromMessages([user("hi")]) });
+    const before = newSession({ id: "s1", context: { from: "session" }, thread: fromMessages([user("hi")]) });
     await sessions.start(of(), before);
     await sessions.start(of(), before, { context: { from: "call" }, sessionId: "other" });
     expect(seen).toEqual([
@@ -248,7 +260,7 @@ describe("[allm 80] what handlers get to know", () => {
 
 describe("[allm 82] StreamReducer", () => {
   test("folds a stream into the session it leaves, as often as it is asked", async () => {
-    const before = session({ id: "s1", thread: fromMessages([user("hi")]) });
+    const before = newSession({ id: "s1", thread: fromMessages([user("hi")]) });
     const reducer = new sessions.StreamReducer(before);
     for await (const event of sessions.streamStart(playing([says("Hello.")]).engine, before)) reducer.add(event);
     expect(reducer.finalize().session).toMatchObject({ status: "completed", id: "s1" });
@@ -256,7 +268,7 @@ describe("[allm 82] StreamReducer", () => {
   });
 
   test("of a stream that was left gives a cancelled run; of a step that never ended, the session as it was", () => {
-    const before = session({ thread: fromMessages([user("hi")]) });
+    const before = newSession({ thread: fromMessages([user("hi")]) });
     const left = new sessions.StreamReducer(before).finalize();
     expect(left).toMatchObject({ session: { status: "idle" }, result: { haltedReason: "cancelled" } });
     const single = new sessions.StreamReducer(before, { mode: "step" });
@@ -272,7 +284,7 @@ describe("[allm 82] StreamReducer", () => {
         { type: "text", text: "lo" },
       ],
     ]);
-    const events = sessions.streamReply(of, session(), "hi");
+    const events = sessions.streamReply(of, newSession(), "hi");
     for await (const event of events) if (event.type === "text_delta") break;
     const { session: after } = await events.result;
     expect([after.status, ...texts(after)]).toEqual(["idle", "hi", "Hel"]);
@@ -346,7 +358,7 @@ test("G21: what a run halted with is in lastRun, and does not pile up", async ()
 
 test("[allm 77] a single step leaves a session that knows what comes next", async () => {
   const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
-  const first = await sessions.step(of, session({ thread: fromMessages([user("hi")]) }));
+  const first = await sessions.step(of, newSession({ thread: fromMessages([user("hi")]) }));
   expect(first).toMatchObject({ session: { status: "idle" }, result: { done: false } });
   const second = await sessions.step(of, first.session);
   expect(second).toMatchObject({ session: { status: "completed" }, result: { done: true } });

@@ -18,7 +18,7 @@ import {
   chatResult,
   fromMessages,
   MisuseError,
-  session as newSession,
+  newSession,
   user,
   ValidationError,
 } from "../model/internal.ts";

@@ -18,7 +18,7 @@ import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";
 import { noQuirks } from "./codec.ts";
-import { gemini } from "./gemini/codec.ts";
+import { geminiGenerateContent } from "./gemini/codec.ts";
 import { sendableHistory } from "./history.ts";
 import { openaiChat } from "./openai-chat/codec.ts";
 import { openaiResponses } from "./openai-responses/codec.ts";
@@ -28,7 +28,7 @@ const anthropicIds = { maxLength: 64, pattern: "alphanumeric" } as const;
 
 const codecs = [
   { name: "anthropic", codec: anthropicMessages, field: "messages" },
-  { name: "gemini", codec: gemini, field: "contents" },
+  { name: "gemini", codec: geminiGenerateContent, field: "contents" },
   { name: "chat", codec: openaiChat, field: "messages" },
   { name: "responses", codec: openaiResponses, field: "input" },
 ] as const;

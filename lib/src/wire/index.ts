@@ -16,7 +16,7 @@ export type { FrameReader } from "./sse.ts";
 export { noQuirks } from "./codec.ts";
 export { frameReader, FrameTooLong, maxFrameLength } from "./sse.ts";
 export { anthropicMessages } from "./anthropic/codec.ts";
-export { gemini } from "./gemini/codec.ts";
+export { geminiGenerateContent } from "./gemini/codec.ts";
 export { openaiChat } from "./openai-chat/codec.ts";
 export { openaiResponses } from "./openai-responses/codec.ts";
 export { PartialJson } from "./partial-json.ts";

@@ -25,7 +25,7 @@ import {
   assistant,
   jsonSchema,
   noUsage,
-  session,
+  newSession,
   sessionStatusOf,
   system,
   toolCall,
@@ -359,7 +359,7 @@ describe("[lash 31] S2: every call is answered or pending", () => {
         const asked = outcome.type === "ask_user" ? { pendingQuestion: outcome.question } : {};
         const failure = "failure" in outcome ? outcome.failure : toolFailure("handler_failed");
         const metadata = status === "error" ? { error: failure } : {};
-        const left = session({ thread: { messages }, pendingToolCalls, suspendedCell, status, metadata, ...asked });
+        const left = newSession({ thread: { messages }, pendingToolCalls, suspendedCell, status, metadata, ...asked });
         const valid = validateSession(left);
         // That ids repeat is the provider's doing and no question of who answered.
         const issues = valid.ok ? [] : valid.failure.issues.filter(({ code }) => code !== "duplicate_tool_call_id");

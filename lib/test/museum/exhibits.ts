@@ -33,7 +33,7 @@ import {
   parse,
   reasoningPart,
   request,
-  session,
+  newSession,
   RuntimeError,
   SessionError,
   stepResult,
@@ -275,7 +275,7 @@ const cell: SuspendedCell = {
     { call: signs, answer: null },
   ],
 };
-const waiting = session({
+const waiting = newSession({
   id: "s1",
   thread: addMessage(thread, open),
   status: "awaiting_user",
@@ -296,7 +296,7 @@ const waiting = session({
     partial: null,
   },
 });
-const cancelledSession = session({
+const cancelledSession = newSession({
   thread: fromMessages([user("What is the weather?")]),
   lastRun: {
     turnId: null,
@@ -309,7 +309,7 @@ const cancelledSession = session({
     partial: assistant("It is"),
   },
 });
-const failedSession = session({ status: "error", metadata: { error: adapterFailure } });
+const failedSession = newSession({ status: "error", metadata: { error: adapterFailure } });
 
 const attempt = { effectId: "t1/1/model", attempt: { epoch: 4, n: 2 } } as const;
 const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { readonly type: Type }> } = {
@@ -474,7 +474,7 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
   step_result: [step, waitingStep],
   chat_result: [asking, ...Object.values(outcomes).map((outcome) => chatResult(outcome))],
   outcome: Object.values(outcomes),
-  session: [waiting, failedSession, cancelledSession, session()].map(stored),
+  session: [waiting, failedSession, cancelledSession, newSession()].map(stored),
   pending_tool_call: [
     ...waiting.pendingToolCalls,
     ...(

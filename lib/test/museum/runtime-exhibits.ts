@@ -33,7 +33,7 @@ import {
   modelReply,
   noUsage,
   runtimeFailure,
-  session,
+  newSession,
   storedVersion,
   toolCall,
   toolSpec,
@@ -341,7 +341,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       deleted: false,
     })),
     {
-      session: session({ id: "s1" }),
+      session: newSession({ id: "s1" }),
       length: 0,
       digest: startHistory([]).digest,
       turn: null,

@@ -9,7 +9,14 @@ import { basename, dirname, join } from "node:path";
 
 import { Collector } from "everturn/kernel";
 import { isEvent, messageText } from "everturn/model";
-import { anthropicMessages, frameReader, gemini, noQuirks, openaiChat, openaiResponses } from "everturn/wire";
+import {
+  anthropicMessages,
+  frameReader,
+  geminiGenerateContent,
+  noQuirks,
+  openaiChat,
+  openaiResponses,
+} from "everturn/wire";
 
 import { objectOf, said } from "./walk.ts";
 
@@ -25,7 +32,7 @@ const codecs: { readonly [A in WireApi]: Codec } = {
   "openai-chat": openaiChat,
   "openai-responses": openaiResponses,
   "anthropic-messages": anthropicMessages,
-  gemini,
+  gemini: geminiGenerateContent,
 };
 const total = { files: 0, replies: 0, understood: 0, opaque: 0, unknown: 0 };
 const complaints: string[] = [];

@@ -4,7 +4,7 @@
 import type { Process } from "./world.ts";
 import type { Json, JsonObject, Message, Session } from "everturn/model";
 
-import { askUser, assistant, isEverturnError, MisuseError, session, user } from "everturn";
+import { askUser, assistant, isEverturnError, MisuseError, newSession, user } from "everturn";
 import { fromMessages, system, toolCall } from "everturn/model";
 import * as sessions from "everturn/session";
 import { describe, expect, test } from "vitest";
@@ -130,19 +130,19 @@ describe("verbs refuse what layer D refuses, in the same way", () => {
     finishReason: "tool_calls",
   });
   const given: { readonly [status: string]: Session<JsonObject> } = {
-    idle: session({ thread: fromMessages([user("hi")]) }),
-    completed: session({ status: "completed", thread: fromMessages([user("hi"), assistant("Hello.")]) }),
-    awaiting_tools: session({
+    idle: newSession({ thread: fromMessages([user("hi")]) }),
+    completed: newSession({ status: "completed", thread: fromMessages([user("hi"), assistant("Hello.")]) }),
+    awaiting_tools: newSession({
       status: "awaiting_tools",
       thread: fromMessages([user("hi"), open]),
       pendingToolCalls: pending,
     }),
-    awaiting_user: session({
+    awaiting_user: newSession({
       status: "awaiting_user",
       thread: fromMessages([user("hi"), assistant("Which day?")]),
       pendingQuestion: "Which day?",
     }),
-    error: session({
+    error: newSession({
       status: "error",
       thread: fromMessages([user("hi")]),
       metadata: { error: { type: "engine_error", reason: "missing_adapter" } },
@@ -191,7 +191,7 @@ describe("verbs refuse what layer D refuses, in the same way", () => {
   }
 
   test.each(Object.keys(given))("%s", async (status) => {
-    const of = given[status] ?? session({});
+    const of = given[status] ?? newSession({});
     const verbs = Object.keys(plain(new World(), of));
     for (const verb of verbs) {
       const world = new World();

@@ -3,7 +3,7 @@
 import type { Json, JsonObject, ProviderTool } from "everturn/model";
 import type { Codec, WireContext } from "everturn/wire";
 
-import { anthropicMessages, gemini, openaiChat, openaiResponses } from "everturn/wire";
+import { anthropicMessages, geminiGenerateContent, openaiChat, openaiResponses } from "everturn/wire";
 
 export type Target = {
   readonly codec: Codec;
@@ -225,7 +225,7 @@ const messages: Target = {
 };
 
 const generateContent: Target = {
-  codec: gemini,
+  codec: geminiGenerateContent,
   context: contextOf("gemini", "gemini-3.1-pro-preview"),
   // The SDK has other names for whole requests than the API it calls; what they are made of is the same. Its enums are the API's words; levels of
   // thinking the API takes in small letters too, as its documentation writes them.

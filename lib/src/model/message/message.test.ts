@@ -18,7 +18,7 @@ import {
   replayFor,
   request,
   roles,
-  session,
+  newSession,
   system,
   textPart,
   toJson,
@@ -152,7 +152,7 @@ test("what is written by hand compiles and is filled in", () => {
   expect(user([{ type: "text", text: "Who is this?" }, cat]).content).toHaveLength(2);
   expect(assistant("", { toolCalls: [{ id: "c1", name: "weather", arguments: {} }] }).toolCalls).toHaveLength(1);
   expect(request([{ role: "user", content: [cat] }]).messages).toHaveLength(1);
-  const held = session({ thread: { messages: [{ role: "user", content: "hi" }] }, usage: { inputTokens: 5 } });
+  const held = newSession({ thread: { messages: [{ role: "user", content: "hi" }] }, usage: { inputTokens: 5 } });
   expect(held.usage.inputTokens).toBe(5);
 });
 

@@ -13,7 +13,7 @@ import {
   orThrow,
   parse,
   request,
-  session,
+  newSession,
   storedTypes,
   storedVersion,
   thread,
@@ -177,7 +177,7 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
   ];
 
   test.each(rows)("%s", (_, fields, path) => {
-    const value = { ...session(), ...JSON.parse("{}"), ...Object(fields) };
+    const value = { ...newSession(), ...JSON.parse("{}"), ...Object(fields) };
     let thrown: unknown = null;
     try {
       toJson("session", value);
@@ -202,7 +202,7 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
   });
 
   test("every refused place is in the message", () => {
-    const value = { ...session(), context: { a: () => 1, b: 2n } };
+    const value = { ...newSession(), context: { a: () => 1, b: 2n } };
     expect(() => toJson("session", value)).toThrow(
       "this session cannot be stored: context.a: a function cannot be stored as JSON; context.b: a bigint cannot be stored as JSON",
     );
@@ -233,9 +233,9 @@ describe("what is read is nobody else's", () => {
   });
 
   test("a default cannot be changed under those who share it", () => {
-    const shared: unknown[] = [session().thread.messages, request([]).tools, chatMessages()];
+    const shared: unknown[] = [newSession().thread.messages, request([]).tools, chatMessages()];
     for (const list of shared) expect(() => Array.isArray(list) && list.push("leak")).toThrow(TypeError);
-    expect(session().thread.messages).toEqual([]);
+    expect(newSession().thread.messages).toEqual([]);
   });
 });
 
@@ -249,7 +249,7 @@ describe("what is accepted can be stored", () => {
     let deep: unknown = 1;
     for (let level = 0; level < 127; level += 1) deep = [deep];
     const posted = orThrow(parse("message", { role: "user", content: "hi", metadata: { deep } }));
-    expect(() => toJson("session", append(session(), posted))).not.toThrow();
+    expect(() => toJson("session", append(newSession(), posted))).not.toThrow();
     expect(parse("message", { role: "user", content: "hi", metadata: { deep: [deep] } }).ok).toBe(false);
   });
 

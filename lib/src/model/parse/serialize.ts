@@ -70,9 +70,9 @@ export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K])
  *
  * @example
  * ```ts
- * import { fromJson, orThrow, session, toJson } from "everturn/model";
+ * import { fromJson, orThrow, newSession, toJson } from "everturn/model";
  *
- * const text = toJson("session", session({ id: "s1" }));
+ * const text = toJson("session", newSession({ id: "s1" }));
  * orThrow(fromJson(text, { as: "session" })).id; // => "s1"
  * ```
  */

@@ -10,7 +10,7 @@ import {
   imageRequest,
   jsonSchema,
   request,
-  session,
+  newSession,
   toolCall,
   toolCallPart,
   toolResult,
@@ -259,13 +259,13 @@ describe("[allm 86] validateSession", () => {
   ];
 
   test.each(rows)("%s", (_, fields, path, code) => {
-    const result = validateSession(untyped<Session>({ ...session(), ...untyped<object>(fields) }));
+    const result = validateSession(untyped<Session>({ ...newSession(), ...untyped<object>(fields) }));
     expect(issuesOf(result)).toEqual([[path, code]]);
     expect(!result.ok && result.failure.reason).toBe("invalid_session");
   });
 
   test("S2: a call of the thread may be pending instead of answered", () => {
-    const waiting = session({
+    const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [pending],
       thread: fromMessages([asked("c1")]),
@@ -279,13 +279,13 @@ describe("[allm 86] validateSession", () => {
       reason: "approval",
       decision: { type: "approve", arguments: null, by: "Ada" },
     } as const;
-    expect(validateSession(session({ pendingToolCalls: [decided], thread: fromMessages([asked("c1")]) })).ok).toBe(
+    expect(validateSession(newSession({ pendingToolCalls: [decided], thread: fromMessages([asked("c1")]) })).ok).toBe(
       true,
     );
   });
 
   test("one pending call excuses one call of its id, not all of them", () => {
-    const twice = session({
+    const twice = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [pending],
       thread: fromMessages([asked("c1"), asked("c1")]),
@@ -296,9 +296,10 @@ describe("[allm 86] validateSession", () => {
   });
 
   test("a status with what it needs is fine", () => {
-    expect(validateSession(session({ status: "awaiting_user", pendingQuestion: "Sure?" })).ok).toBe(true);
+    expect(validateSession(newSession({ status: "awaiting_user", pendingQuestion: "Sure?" })).ok).toBe(true);
     expect(
-      validateSession(session({ status: "error", metadata: { error: new EngineError("missing_model").failure } })).ok,
+      validateSession(newSession({ status: "error", metadata: { error: new EngineError("missing_model").failure } }))
+        .ok,
     ).toBe(true);
   });
 });

@@ -123,16 +123,16 @@ export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" 
  *
  * @example
  * ```ts
- * import { fromMessages, session } from "everturn/model";
+ * import { fromMessages, newSession } from "everturn/model";
  *
- * session({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
+ * newSession({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
  * ```
  */
-export function session<Context extends CallerContext>(
+export function newSession<Context extends CallerContext>(
   fields: SessionFields & { readonly context: Context },
 ): Session<Context>;
-export function session(fields?: SessionFields): Session<JsonObject>;
-export function session(fields: SessionFields & { readonly context?: CallerContext } = {}): Session {
+export function newSession(fields?: SessionFields): Session<JsonObject>;
+export function newSession(fields: SessionFields & { readonly context?: CallerContext } = {}): Session {
   const { context = emptyObject, ...rest } = fields;
   if (typeof context !== "object") throw new MisuseError("invalid_argument", "session: context must be an object");
   return { ...construct("session", liveFields, rest), context };

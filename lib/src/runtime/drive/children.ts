@@ -12,7 +12,7 @@ import type { Check, Key } from "../rows/storage.ts";
 import type { JournalRow } from "../rows/values.ts";
 import type { Holder } from "./claim-inputs.ts";
 
-import { noUsage, session as newSession, user } from "../../model/internal.ts";
+import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun } from "../../run/internal.ts";
 import { innerHints } from "../../run/perform/tool-job.ts";

@@ -7,7 +7,7 @@ import type { TurnProgress, TurnStart } from "./values.ts";
 import { describe, expect, test } from "vitest";
 
 import { startHistory } from "../../kernel/index.ts";
-import { noUsage, runtimeFailure, session as newSession, user } from "../../model/index.ts";
+import { noUsage, runtimeFailure, newSession, user } from "../../model/index.ts";
 import { keyOf } from "./session-key.ts";
 import { deleteRows, emptyHead, writeSession } from "./session-write.ts";
 import { tables, tablesOfSession } from "./tables.ts";

@@ -4,7 +4,7 @@ import type { VerbContext } from "../context.ts";
 import type { StoredSession } from "../rows/session-write.ts";
 import type { Removal, Row } from "../rows/storage.ts";
 
-import { session as newSession } from "../../model/internal.ts";
+import { newSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge } from "../rows/batch.ts";
 import { releasePut } from "../rows/lease.ts";

@@ -5,14 +5,7 @@ import type { Verb } from "../../session/preconditions.ts";
 import type { VerbContext } from "../context.ts";
 import type { DurableOptions, StartOptions, TurnHandle } from "../types.ts";
 
-import {
-  fromMessages,
-  message as checkedMessage,
-  MisuseError,
-  parse,
-  session as newSession,
-  user,
-} from "../../model/internal.ts";
+import { fromMessages, message as checkedMessage, MisuseError, parse, newSession, user } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { hear } from "../../session/answers.ts";
 import { checkStatus } from "../../session/preconditions.ts";

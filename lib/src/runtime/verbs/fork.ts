@@ -5,7 +5,7 @@ import type { VerbContext } from "../context.ts";
 import type { Found } from "./session-rows.ts";
 
 import { startHistory } from "../../kernel/internal.ts";
-import { MisuseError, parse, session as newSession, validateSession } from "../../model/internal.ts";
+import { MisuseError, parse, newSession, validateSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { loadHistory } from "../histories.ts";
 import { noChanges, putting } from "../rows/batch.ts";

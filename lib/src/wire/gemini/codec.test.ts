@@ -25,7 +25,7 @@ import { describe, expect, test } from "vitest";
 import { noQuirks } from "../codec.ts";
 import { frameReader } from "../sse.ts";
 import { PartialArguments } from "./arguments.ts";
-import { gemini } from "./codec.ts";
+import { geminiGenerateContent } from "./codec.ts";
 
 const context: WireContext = {
   route: {
@@ -79,7 +79,7 @@ const twice = cases.flatMap(({ name, stream, reply }) =>
 
 function decode(pieces: readonly string[], to: WireContext = context): readonly ModelEvent[] {
   const reader = frameReader();
-  const decoder = gemini.decoder(to);
+  const decoder = geminiGenerateContent.decoder(to);
   const events = pieces.flatMap((piece) => decoder.push(reader.push(piece)));
   return [...events, ...decoder.push(reader.end()), ...decoder.end()];
 }
@@ -112,16 +112,16 @@ function stored(events: readonly ModelEvent[]): AssistantMessage {
 
 describe("[allm 113] what is sent", () => {
   test.each(asked)("$name", ({ request, body }) => {
-    const { path, body: sent, left, headers } = gemini.encode(request, context);
+    const { path, body: sent, left, headers } = geminiGenerateContent.encode(request, context);
     expect({ body: sent, left }).toEqual(body);
     expect(path).toBe("/models/gemini-3-pro:streamGenerateContent?alt=sse");
     expect(headers).toEqual({});
   });
 
   test.each(asked)("$name, again, and for another route in between: the same", ({ request }) => {
-    const first = gemini.encode(request, context);
-    gemini.encode(request, { ...context, route: { ...context.route, model: "gemini-2.5-flash" } });
-    expect(gemini.encode(request, context)).toEqual(first);
+    const first = geminiGenerateContent.encode(request, context);
+    geminiGenerateContent.encode(request, { ...context, route: { ...context.route, model: "gemini-2.5-flash" } });
+    expect(geminiGenerateContent.encode(request, context)).toEqual(first);
   });
 
   test("messages that were sent before are not encoded again", () => {
@@ -130,11 +130,13 @@ describe("[allm 113] what is sent", () => {
       const { contents } = body;
       return Array.isArray(contents) ? contents[0].parts[0] : null;
     };
-    const first = gemini.encode(request(said), context);
-    const second = gemini.encode({ ...request(said), messages: [...request(said).messages] }, context);
+    const first = geminiGenerateContent.encode(request(said), context);
+    const second = geminiGenerateContent.encode({ ...request(said), messages: [...request(said).messages] }, context);
     expect(parts(second.body)).toEqual(parts(first.body));
     const kept = request(said);
-    expect(parts(gemini.encode(kept, context).body)).toBe(parts(gemini.encode({ ...kept, seed: 1 }, context).body));
+    expect(parts(geminiGenerateContent.encode(kept, context).body)).toBe(
+      parts(geminiGenerateContent.encode({ ...kept, seed: 1 }, context).body),
+    );
   });
 
   test("files on disk, data without a type and files of other providers are refused", () => {
@@ -144,7 +146,7 @@ describe("[allm 113] what is sent", () => {
       [filePart({ type: "provider_file", provider: "openai", id: "file-1" }), "unsupported_feature"],
     ] as const;
     for (const [part, reason] of sources) {
-      const send = () => gemini.encode(request([user([part])]), context);
+      const send = () => geminiGenerateContent.encode(request([user([part])]), context);
       expect(send).toThrow(AdapterError);
       expect(send).toThrow(expect.objectContaining({ reason }));
     }
@@ -154,7 +156,7 @@ describe("[allm 113] what is sent", () => {
     const old = { ...context, route: { ...context.route, model: "gemini-2.5-flash" } };
     const call = toolCall({ id: "x", name: "look", arguments: {} });
     const picture = imagePart({ source: { type: "base64", data: "AA==" }, mimeType: "image/png" });
-    const { body, left } = gemini.encode(
+    const { body, left } = geminiGenerateContent.encode(
       request([user("go"), assistant("", { toolCalls: [call] }), toolResult("x", [picture])], {
         reasoning: { effort: "high", budgetTokens: 512, summary: null },
       }),
@@ -183,14 +185,17 @@ describe("[allm 113] what is sent", () => {
       temperature: 1,
       responseFormat: { type: "json_schema", name: "n", schema: {}, strict: true },
     });
-    const { body, left } = gemini.encode(asked, { ...context, quirks: { jsonSchema: false, without: ["seed"] } });
+    const { body, left } = geminiGenerateContent.encode(asked, {
+      ...context,
+      quirks: { jsonSchema: false, without: ["seed"] },
+    });
     expect(body["generationConfig"]).toEqual({ temperature: 1, responseMimeType: "application/json" });
     expect(left).toEqual([{ path: "responseFormat.schema", reason: "unsupported" }]);
   });
 
   test("models of other collections keep their path", () => {
     const to = (model: string) =>
-      gemini.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
+      geminiGenerateContent.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
     expect(to("tunedModels/my model")).toBe("/tunedModels/my%20model:streamGenerateContent?alt=sse");
     expect(to("models/gemini-3-pro")).toBe("/models/gemini-3-pro:streamGenerateContent?alt=sse");
   });
@@ -214,7 +219,7 @@ describe("[allm 114] what is heard", () => {
   });
 
   test.each(twice)("W3 $name: streamed and whole are the same reply", ({ stream, reply }) => {
-    const whole = gemini.decodeReply(reply, context);
+    const whole = geminiGenerateContent.decodeReply(reply, context);
     expect(fold(whole)).toEqual(fold(decode([stream])));
     expect(whole.filter(({ type }) => type.endsWith("_delta"))).toEqual([]);
     expect(terminals(whole)).toBe(1);
@@ -286,7 +291,7 @@ describe("[allm 114] what is heard", () => {
       fc.property(fc.array(chunk), (chunks) => {
         const given: readonly Json[] = JSON.parse(JSON.stringify(chunks));
         expect(terminals(decode([sse(...given)]))).toBe(1);
-        expect(terminals(gemini.decodeReply(given, context))).toBe(1);
+        expect(terminals(geminiGenerateContent.decodeReply(given, context))).toBe(1);
       }),
       { numRuns: 300 },
     );
@@ -310,7 +315,7 @@ describe("[allm 114] what is heard", () => {
 
   test("ids that are missing are counted, and ids that repeat are told apart", () => {
     const call = (id: string | null) => ({ functionCall: id === null ? { name: "a" } : { name: "a", id } });
-    const events = gemini.decodeReply(
+    const events = geminiGenerateContent.decodeReply(
       says([call(null), call(null), call("call_0"), call("call_0")], { finishReason: "STOP" }),
       context,
     );
@@ -328,7 +333,7 @@ describe("[allm 114] what is heard", () => {
 
   test("a second signature begins a new text", () => {
     const { message } = fold(
-      gemini.decodeReply(
+      geminiGenerateContent.decodeReply(
         says([{ text: "a", thoughtSignature: "1" }, { text: "b" }, { text: "c", thoughtSignature: "2" }], {
           finishReason: "STOP",
         }),
@@ -342,10 +347,10 @@ describe("[allm 114] what is heard", () => {
   });
 
   test("a whole reply without candidates is malformed, one without an end is taken", () => {
-    expect(gemini.decodeReply({ usageMetadata: {} }, context)).toMatchObject([
+    expect(geminiGenerateContent.decodeReply({ usageMetadata: {} }, context)).toMatchObject([
       { type: "error", error: { type: "adapter_error", reason: "malformed_response" } },
     ]);
-    expect(fold(gemini.decodeReply(says([{ text: "a" }]), context))).toMatchObject({
+    expect(fold(geminiGenerateContent.decodeReply(says([{ text: "a" }]), context))).toMatchObject({
       outputText: "a",
       finishReason: null,
     });
@@ -362,12 +367,12 @@ describe("[allm 114] what is heard", () => {
     ["FINISH_REASON_UNSPECIFIED", "other"],
     ["SOMETHING_NEW", "other"],
   ])("%s is %s", (word, reason) => {
-    const reply = fold(gemini.decodeReply(says([{ text: "a" }], { finishReason: word }), context));
+    const reply = fold(geminiGenerateContent.decodeReply(says([{ text: "a" }], { finishReason: word }), context));
     expect(reply).toMatchObject({ finishReason: reason, rawFinishReason: word });
   });
 
   test("events are counted by whether they were understood", () => {
-    const decoder = gemini.decoder(context);
+    const decoder = geminiGenerateContent.decoder(context);
     const frame = (chunk: Json) => ({ event: null, data: JSON.stringify(chunk) });
     decoder.push([
       frame(says([{ text: "a" }])),
@@ -428,7 +433,9 @@ describe("arguments in pieces", () => {
 
   test.each(["a", "$", "$.a[9]", "$.s.t", `$${".a".repeat(65)}`])("%s has no place: no arguments", (path) => {
     const call = { name: "f", partialArgs: [piece("$.s", "x"), piece(path, "x")] };
-    const { toolCalls } = fold(gemini.decodeReply(says([{ functionCall: call }], { finishReason: "STOP" }), context));
+    const { toolCalls } = fold(
+      geminiGenerateContent.decodeReply(says([{ functionCall: call }], { finishReason: "STOP" }), context),
+    );
     expect(toolCalls).toMatchObject([{ arguments: null, rawArguments: JSON.stringify([piece(path, "x")]) }]);
   });
 });
@@ -456,7 +463,7 @@ describe("W4: what goes back", () => {
   }
 
   test("three steps through storage come back as they came", () => {
-    const { body, left } = gemini.encode(conversation(), context);
+    const { body, left } = geminiGenerateContent.encode(conversation(), context);
     expect(left).toEqual([]);
     expect(body["contents"]).toEqual([
       { role: "user", parts: [{ text: "go" }] },
@@ -478,7 +485,10 @@ describe("W4: what goes back", () => {
     ["endpoint", { endpoint: "https://aiplatform.googleapis.com/v1" }],
     ["provider", { provider: "vertex" }],
   ])("none of it to another %s", (_, change) => {
-    const { body, left } = gemini.encode(conversation(), { ...context, route: { ...context.route, ...change } });
+    const { body, left } = geminiGenerateContent.encode(conversation(), {
+      ...context,
+      route: { ...context.route, ...change },
+    });
     expect(JSON.stringify(body)).not.toMatch(/\+\/|Y29kZQ|fc-\d","name|"thought":/);
     expect(body["contents"]).toMatchObject([
       {},
@@ -503,7 +513,7 @@ describe("W4: what goes back", () => {
 
 describe("what goes wrong", () => {
   const fail = (status: number, error: JsonObject) =>
-    gemini.decodeError({ status, body: { error }, requestId: "r", retryAfterMs: null }, context);
+    geminiGenerateContent.decodeError({ status, body: { error }, requestId: "r", retryAfterMs: null }, context);
   const quota = (quotaId: string, retryDelay: string) => ({
     code: 429,
     message: "You exceeded your current quota, please check your plan and billing details.",
@@ -546,7 +556,8 @@ describe("what goes wrong", () => {
   });
 
   test("lists and plain text are read too", () => {
-    const read = (body: Json) => gemini.decodeError({ status: 500, body, requestId: null, retryAfterMs: 9 }, context);
+    const read = (body: Json) =>
+      geminiGenerateContent.decodeError({ status: 500, body, requestId: null, retryAfterMs: 9 }, context);
     expect(read([{ error: { message: "oops" } }])).toMatchObject({ message: "gemini: oops", retryAfterMs: 9 });
     expect(read("gateway")).toMatchObject({ message: "gemini: gateway", reason: "provider_unavailable" });
     expect(read(null)).toMatchObject({ reason: "provider_unavailable" });
@@ -565,7 +576,7 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
 
   test.each(files.filter((file) => file.endsWith(".chunks.txt")))("%s", (file) => {
     const chunks = lines(file);
-    const decoder = gemini.decoder(context);
+    const decoder = geminiGenerateContent.decoder(context);
     const events = [
       ...chunks.flatMap((chunk) => decoder.push([{ event: null, data: JSON.stringify(chunk) }])),
       ...decoder.end(),
@@ -585,14 +596,14 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
       const whole = reply.toolCalls.find((call) => call.id === id);
       if (text.join("") !== "") expect(JSON.parse(text.join(""))).toEqual(whole?.arguments);
     }
-    const { body, left } = gemini.encode(request([user("a"), stored(events)]), context);
+    const { body, left } = geminiGenerateContent.encode(request([user("a"), stored(events)]), context);
     expect(signatures(body)).toEqual(signatures([...chunks]));
     expect(left.every(({ reason }) => reason === "repaired")).toBe(true);
   });
 
   test.each(files.filter((file) => file.endsWith(".json")))("%s", (file) => {
     const body: Json = JSON.parse(readFileSync(join(recorded, file), "utf8"));
-    const events = gemini.decodeReply(body, context);
+    const events = geminiGenerateContent.decodeReply(body, context);
     expect(terminals(events)).toBe(1);
     const reply = fold(events);
     if (file.includes("429")) {
@@ -601,13 +612,15 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
     }
     expect(reply.error).toBeNull();
     expect(reply.usage.totalTokens).toBe((reply.usage.inputTokens ?? 0) + (reply.usage.outputTokens ?? 0));
-    expect(signatures(gemini.encode(request([user("a"), stored(events)]), context).body)).toEqual(signatures(body));
+    expect(signatures(geminiGenerateContent.encode(request([user("a"), stored(events)]), context).body)).toEqual(
+      signatures(body),
+    );
   });
 });
 
 describe("names of models in the path", () => {
   const pathOf = (model: string): string =>
-    gemini.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
+    geminiGenerateContent.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
 
   test.each([
     ["gemini-3-pro", "/models/gemini-3-pro"],
@@ -634,7 +647,11 @@ describe("names of models in the path", () => {
 describe("what no event can hold", () => {
   const both = (chunk: Json, rawChunks = true): readonly (readonly ModelEvent[])[] => {
     const to = { ...context, rawChunks };
-    return [decode([sse(chunk)], to), gemini.decodeReply(chunk, to), gemini.decodeReply([chunk], to)];
+    return [
+      decode([sse(chunk)], to),
+      geminiGenerateContent.decodeReply(chunk, to),
+      geminiGenerateContent.decodeReply([chunk], to),
+    ];
   };
   const nested = (levels: number): Json => JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
   const fits = (events: readonly ModelEvent[]): void => {
@@ -658,7 +675,7 @@ describe("what no event can hold", () => {
       expect(events.find(({ type }) => type === "error")).toMatchObject({ error: { status: null } });
     }
     const answer = { status: code, body: { error: { code } }, requestId: null, retryAfterMs: null };
-    expect(gemini.decodeError(answer, context).status).toBeNull();
+    expect(geminiGenerateContent.decodeError(answer, context).status).toBeNull();
   });
 
   test.each([90, 99, 100, 127, 128, 129, 200, 20_000])("nested %i deep", (levels) => {
@@ -677,9 +694,9 @@ describe("what no event can hold", () => {
     ];
     for (const chunk of chunks) {
       const to = { ...context, rawChunks: true };
-      fits(gemini.decodeReply(chunk, to));
-      fits(gemini.decodeReply([chunk], to));
-      const decoder = gemini.decoder(to);
+      fits(geminiGenerateContent.decodeReply(chunk, to));
+      fits(geminiGenerateContent.decodeReply([chunk], to));
+      const decoder = geminiGenerateContent.decoder(to);
       // Text that is nested this deep is read by `JSON.parse`, but not written by `JSON.stringify`.
       if (levels < 1000) fits(decode([sse(chunk)], to));
       else
@@ -694,7 +711,7 @@ describe("what no event can hold", () => {
       requestId: null,
       retryAfterMs: null,
     };
-    expect(gemini.decodeError(answer, context).status).toBe(400);
+    expect(geminiGenerateContent.decodeError(answer, context).status).toBe(400);
   });
 
   test("numbers too large to be one", () => {
@@ -705,7 +722,7 @@ describe("what no event can hold", () => {
     ];
     for (const text of texts) {
       fits(decode([`data: ${text}\n\n`], { ...context, rawChunks: true }));
-      fits(gemini.decodeReply(JSON.parse(text), { ...context, rawChunks: true }));
+      fits(geminiGenerateContent.decodeReply(JSON.parse(text), { ...context, rawChunks: true }));
     }
   });
 });

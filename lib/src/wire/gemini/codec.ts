@@ -5,4 +5,4 @@ import type { Codec } from "../codec.ts";
 import { decodeError, decoder, decodeReply } from "./decode.ts";
 import { encode } from "./encode.ts";
 
-export const gemini: Codec = { api: "gemini", encode, decoder, decodeReply, decodeError };
+export const geminiGenerateContent: Codec = { api: "gemini", encode, decoder, decodeReply, decodeError };

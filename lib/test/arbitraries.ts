@@ -2,65 +2,69 @@
 // generator, or a field a generator forgets, does not compile.
 
 import type {
-  AssistantMessage,
   CausalRef,
+  FailureCause,
+  ImageContent,
+  ImageUsage,
+  JsonSchemaFormat,
+  LastRun,
+  ContentSource,
+  OpaquePart,
+  ProviderRoute,
+  ProviderTool,
+  RetryDisposition,
+  StoredTypes,
+  SuspendedCell,
+  ToolControl,
+  ToolResultPart,
+  UserPart,
+} from "../src/model/internal.ts";
+import type {
+  AssistantMessage,
   ChatMetadata,
   ChatResult,
   Decision,
   Environment,
   EventMessage,
   Failure,
-  FailureCause,
   FilePart,
-  ImageContent,
   ImagePart,
   ImageRequest,
   ImageResponse,
-  ImageUsage,
   Json,
   JsonObject,
-  JsonSchemaFormat,
-  LastRun,
-  ContentSource,
   Message,
   MessageOrigin,
   ModelRef,
   ModelReply,
   ModelRequest,
-  OpaquePart,
   Part,
   PendingToolCall,
   ProviderReplay,
-  ProviderRoute,
-  ProviderTool,
   PruneState,
   ReasoningPart,
-  RetryDisposition,
   Session,
   StepMetadata,
   StepResult,
   StoredType,
-  StoredTypes,
-  SuspendedCell,
   SystemMessage,
   TextPart,
   Thread,
   ToolSpec,
   ToolCall,
   ToolCallPart,
-  ToolControl,
   ToolFailure,
   ToolMessage,
   ToolOutcome,
-  ToolResultPart,
   TurnEvent,
   TurnOutcome,
   Usage,
   UserMessage,
-  UserPart,
   ValidationFailure,
 } from "everturn/model";
 import type { Arbitrary } from "fast-check";
+
+import * as fc from "fast-check";
 
 import {
   adapterErrorReasons,
@@ -93,8 +97,7 @@ import {
   toolMessageStatuses,
   toolModes,
   validationErrorReasons,
-} from "everturn/model";
-import * as fc from "fast-check";
+} from "../src/model/internal.ts";
 
 const record = <T>(fields: { [K in keyof T]: Arbitrary<T[K]> }) => fc.record<T>(fields, { noNullPrototype: true });
 const sparse = <T>(fields: { [K in keyof T]-?: Arbitrary<Required<T>[K]> }) =>

@@ -146,9 +146,9 @@ describe("time outside the pure folders comes from a clock that is passed in", (
 });
 
 test.each([
-  ["client", "the runtime", 'export { runtime } from "../runtime/index.ts";'],
+  ["client", "the runtime", 'export { runtime } from "../runtime/internal.ts";'],
   ["client", "the handler", 'export { createHandler } from "../http/index.ts";'],
-  ["http", "an adapter", 'export { fake } from "../adapters/index.ts";'],
+  ["http", "an adapter", 'export { fake } from "../adapters/internal.ts";'],
   ["http", "a host", 'export { memoryStorage } from "../host/memory/index.ts";'],
   ["http", "a module of Node", 'export { createServer } from "node:http";'],
   ["runtime", "the handler", 'export { createHandler } from "../http/index.ts";'],

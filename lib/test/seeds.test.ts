@@ -19,7 +19,6 @@ import {
 import {
   adapterFailure,
   assistant,
-  awaitingUserContent,
   chatResult,
   fromMessages,
   isHalted,
@@ -27,7 +26,6 @@ import {
   modelRef,
   newSession,
   sessionError,
-  sessionStatuses,
   system,
   toolCall,
   toolResult,
@@ -35,6 +33,8 @@ import {
 } from "everturn/model";
 import * as sessions from "everturn/session";
 import { describe, expect, test } from "vitest";
+
+import { awaitingUserContent, sessionStatuses } from "../src/model/internal.ts";
 
 const callsEcho: FakeScript = [
   { type: "tool_call", id: "c0", name: "echo", arguments: { x: 1 } },

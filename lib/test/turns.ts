@@ -22,7 +22,9 @@ import {
   turnConfig,
   turnInput,
 } from "everturn/kernel";
-import { assistant, encodeToolValue, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
+import { assistant, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
+
+import { encodeToolValue } from "../src/model/internal.ts";
 
 const weather = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });
 const clock = toolSpec({ name: "clock", description: "Tells the time.", schema: { type: "object" } });

@@ -1,10 +1,10 @@
+import type { ImageAdapterErrorReason, ImageContent } from "../model/internal.ts";
 import type { AdapterCall, ImageAdapter } from "everturn/engine";
-import type { ImageAdapterErrorReason, ImageContent, ImageRequest } from "everturn/model";
+import type { ImageRequest } from "everturn/model";
 
 import { editImage, engine, generateImage } from "everturn";
 import { systemClock } from "everturn/engine";
 import {
-  image,
   ImageAdapterError,
   imageFromBase64,
   imageFromFile,
@@ -15,6 +15,7 @@ import {
 import { imageAdapterSuite } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
+import { image } from "../model/internal.ts";
 import { geminiImages } from "./gemini-images.ts";
 import { openaiImages } from "./openai-images.ts";
 

@@ -1,8 +1,9 @@
 // The adapters against a server that is really there: `node:http` on the loopback, which speaks each provider's wire format. Nothing between
 // `fetch` and the events is replaced.
 
+import type { AdapterErrorReason } from "../model/internal.ts";
 import type { Adapter } from "everturn/engine";
-import type { AdapterErrorReason, Json, JsonObject, ModelEvent, ModelRequest, Thread } from "everturn/model";
+import type { Json, JsonObject, ModelEvent, ModelRequest, Thread } from "everturn/model";
 import type { AdapterScenario, AdapterUnderTest } from "everturn/testing";
 import type { IncomingMessage, ServerResponse } from "node:http";
 

@@ -1,6 +1,6 @@
 // Whatever answers: refusals, proxies, servers that are newer, streams that are odd. Each answer is written out here.
 
-import type { RuntimeEvent } from "../model/index.ts";
+import type { RuntimeEvent } from "../model/internal.ts";
 import type { ClientOptions, EverturnClient } from "./index.ts";
 
 import { handClock } from "everturn/testing";

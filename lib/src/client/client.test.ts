@@ -1,19 +1,19 @@
 // The verbs, against the real handler in the same process.
 
-import type { Adapter, Clock } from "../engine/index.ts";
+import type { Adapter, Clock } from "../engine/internal.ts";
 import type { HttpLimits } from "../http/index.ts";
-import type { RuntimeEvent, TurnEnd } from "../model/index.ts";
+import type { RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { ClientOptions } from "./index.ts";
 
 import { expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
-import { fake } from "../adapters/index.ts";
-import { askUser, engine, systemClock, tool } from "../engine/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { askUser, engine, systemClock, tool } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { createHandler } from "../http/index.ts";
-import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "../model/index.ts";
-import { runtime } from "../runtime/index.ts";
+import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "../model/internal.ts";
+import { runtime } from "../runtime/internal.ts";
 import { handClock } from "../testing/index.ts";
 import { ClientError, createClient } from "./index.ts";
 

@@ -1,10 +1,10 @@
 // Connections that are cut, over real sockets: a proxy that cuts after so many bytes, a server that goes away and comes back.
 
 import type { RunningServer } from "../../../apps/server/src/serve.ts";
-import type { Adapter } from "../engine/index.ts";
+import type { Adapter } from "../engine/internal.ts";
 import type { HttpLimits } from "../http/index.ts";
-import type { RuntimeEvent, TurnEvent } from "../model/index.ts";
-import type { HostStorage, Runtime } from "../runtime/index.ts";
+import type { RuntimeEvent, TurnEvent } from "../model/internal.ts";
+import type { HostStorage, Runtime } from "../runtime/internal.ts";
 import type { ClientOptions } from "./index.ts";
 import type { Server, Socket } from "node:net";
 
@@ -15,11 +15,11 @@ import { afterEach, expect, test } from "vitest";
 
 import { startServer } from "../../../apps/server/src/serve.ts";
 import { handModel } from "../../test/hand-model.ts";
-import { fake } from "../adapters/index.ts";
-import { engine, tool } from "../engine/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { engine, tool } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
-import { messageText } from "../model/index.ts";
-import { runtime } from "../runtime/index.ts";
+import { messageText } from "../model/internal.ts";
+import { runtime } from "../runtime/internal.ts";
 import { createClient } from "./index.ts";
 
 const token = "a-token-nobody-guesses";

@@ -2,7 +2,6 @@
 
 import type { Issue, Path } from "../model/internal.ts";
 
-import { httpReasons } from "../model/failure/http-reason.ts";
 import {
   AdapterError,
   adapterErrorReasons,
@@ -22,6 +21,7 @@ import {
   toolErrorReasons,
   ValidationError,
   validationErrorReasons,
+  httpReasons,
 } from "../model/internal.ts";
 
 /**

@@ -2,16 +2,16 @@
 
 import type { createHandler } from "../http/index.ts";
 import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
-import type { DecisionInput } from "../session/index.ts";
+import type { DecisionInput } from "../session/internal.ts";
 import type { DecisionAnswer, EverturnClient, TurnOptions } from "./index.ts";
 
 import { expect, expectTypeOf, test } from "vitest";
 
-import { fake } from "../adapters/index.ts";
-import { engine } from "../engine/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { engine } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { createHandler as handlerOf } from "../http/index.ts";
-import { runtime } from "../runtime/index.ts";
+import { runtime } from "../runtime/internal.ts";
 import { createClient } from "./index.ts";
 
 /** Which verb asks for which route. */

@@ -11,7 +11,7 @@ import {
   StreamError,
   ToolError,
   ValidationError,
-} from "../model/index.ts";
+} from "../model/internal.ts";
 import { failed, HttpError, told } from "./failure.ts";
 
 const secret = "/var/lib/secret.db";

@@ -1,12 +1,9 @@
 // What goes wrong at this door, as an answer: a status, and the failure as data. Reasons are the library's own words; what only the operator may know,
 // causes and what a provider sent, stays here.
 
-import type { HttpReason } from "../model/failure/http-reason.ts";
-import type { Failure, Json, JsonObject } from "../model/internal.ts";
+import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts";
 
-import { failureTypes, httpStatusOf } from "../model/failure/failure.ts";
-import { httpStatuses } from "../model/failure/http-reason.ts";
-import { isEverturnError, MisuseError } from "../model/internal.ts";
+import { isEverturnError, MisuseError, failureTypes, httpStatusOf, httpStatuses } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 
 /** The error of an answer: ours, or one of the library's failures without what is only the operator's. */

@@ -1,12 +1,12 @@
 // The door of HTTP: a function from a request to an answer.
 
 export type { ApiKey, Auth, Caller } from "./auth.ts";
-export type { HttpReason } from "../model/failure/http-reason.ts";
+export type { HttpReason } from "../model/internal.ts";
+export { httpReasons } from "../model/internal.ts";
 export type { HttpFailure } from "./failure.ts";
 export type { HttpOptions } from "./handler.ts";
 export type { HttpLimits } from "./limits.ts";
 export type { AllowedOption } from "./routes/turn-options.ts";
 
-export { httpReasons } from "../model/failure/http-reason.ts";
 export { createHandler } from "./handler.ts";
 export { defaultHttpLimits } from "./limits.ts";

@@ -1,17 +1,10 @@
-import type {
-  AskUserRequested,
-  Json,
-  MessageCompleted,
-  StepCompleted,
-  ToolCallStarted,
-  TurnEvent,
-} from "everturn/model";
+import type { AskUserRequested, MessageCompleted, ToolCallStarted } from "../model/internal.ts";
+import type { Json, StepCompleted, TurnEvent } from "everturn/model";
 
 import { Collector } from "everturn/kernel";
 import {
   AdapterError,
   assistant,
-  awaitingUserContent,
   chatResult,
   fromMessages,
   MisuseError,
@@ -26,6 +19,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../test/arbitraries.ts";
+import { awaitingUserContent } from "../model/internal.ts";
 
 const start = fromMessages([user("What is the weather?")]);
 const failure = new AdapterError("rate_limited").failure;

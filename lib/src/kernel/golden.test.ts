@@ -16,23 +16,11 @@ import {
   toolReturned,
   TurnMachine,
 } from "everturn/kernel";
-import {
-  adapterFailure,
-  assistant,
-  messageText,
-  noUsage,
-  reasoningPart,
-  runtimeFailure,
-  system,
-  textPart,
-  toolCall,
-  toolCallPart,
-  usage,
-  user,
-} from "everturn/model";
+import { adapterFailure, assistant, messageText, system, textPart, toolCall, usage, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../test/turns.ts";
+import { noUsage, reasoningPart, runtimeFailure, toolCallPart } from "../model/internal.ts";
 
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 

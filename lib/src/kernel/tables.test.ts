@@ -25,11 +25,8 @@ import {
 import {
   adapterFailure,
   assistant,
-  haltedReasonOf,
   jsonSchema,
   messageText,
-  noUsage,
-  reasoningPart,
   textPart,
   toolCall,
   toolFailure,
@@ -51,6 +48,7 @@ import {
   says,
   transcript,
 } from "../../test/turns.ts";
+import { haltedReasonOf, noUsage, reasoningPart } from "../model/internal.ts";
 
 const failure = toolFailure("handler_failed");
 const question = asks("Sure?");

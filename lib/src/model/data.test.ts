@@ -14,33 +14,34 @@ import {
   fromMessages,
   imageRequest,
   imageResponse,
-  imageUsage,
   isHalted,
-  isTransient,
   jsonSchema,
-  knownHaltedReasons,
   lastMessage,
   messages,
   MisuseError,
   modelRef,
   modelReply,
-  noUsage,
   pendingToolCalls,
   replyText,
   request,
   newSession,
   sessionError,
   SessionError,
-  sessionStatuses,
   stepResult,
   system,
   textPart,
-  thread,
   toolCall,
   toolSpec,
   user,
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
+
+import { imageUsage } from "./call/image-request.ts";
+import { noUsage } from "./call/usage.ts";
+import { isTransient } from "./message/origin.ts";
+import { thread } from "./message/thread.ts";
+import { sessionStatuses } from "./session/session-status.ts";
+import { knownHaltedReasons } from "./turn/outcome.ts";
 
 const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));
 

@@ -1,6 +1,109 @@
-// What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
+// the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+export * from "./words.ts";
+
+// call
+export type { ImageOperation } from "./call/image-operation.ts";
+export type { ImageSize, ImageUsage } from "./call/image-request.ts";
+export { imageUsage } from "./call/image-request.ts";
+export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-ref.ts";
+export type { StructuredOutput } from "./call/reply.ts";
+export type { JsonSchemaFormat, PromptCacheSettings, ResponseFormat } from "./call/request.ts";
+export { noUsage } from "./call/usage.ts";
+
+// failure
+export { errorFromFailure } from "./failure/errors.ts";
+export type {
+  AdapterErrorReason,
+  EngineErrorReason,
+  FailureCause,
+  ImageAdapterErrorReason,
+  ImageAdapterFailure,
+  RetryDisposition,
+  RuntimeErrorReason,
+  StreamErrorReason,
+  ToolErrorReason,
+  ValidationErrorReason,
+} from "./failure/failure.ts";
+export { failureTypes, httpStatusOf } from "./failure/failure.ts";
+export type { FailureDetails } from "./failure/failures.ts";
+export {
+  engineFailure,
+  imageAdapterFailure,
+  runtimeFailure,
+  streamFailure,
+  toCause,
+  validationFailure,
+} from "./failure/failures.ts";
+export type { HttpReason } from "./failure/http-reason.ts";
+export { httpReasons, httpStatuses } from "./failure/http-reason.ts";
+export type { Path } from "./failure/issue.ts";
+export { renderPath } from "./failure/issue.ts";
+
+// message
+export type { ContentSource } from "./message/content-source.ts";
+export { truncateMiddle } from "./message/cut-text.ts";
+export type { ImageContent } from "./message/image.ts";
+export { image } from "./message/image.ts";
+export type { AssistantPart, UserPart } from "./message/message.ts";
+export { awaitingUserContent, message, normalizeContent } from "./message/message.ts";
+export type { CausalRef } from "./message/origin.ts";
+export { isTransient } from "./message/origin.ts";
+export type { OpaquePart, TextPhase, ToolResultPart } from "./message/part.ts";
+export { opaquePart, reasoningPart, toolCallPart, toolResultPart, visibleText } from "./message/part.ts";
+export type { ProviderRoute } from "./message/provider-replay.ts";
+export { replayFor } from "./message/provider-replay.ts";
+
+// parse
 export { canonicalJson } from "./parse/canonical-json.ts";
 export { isJsonArray, parseJson } from "./parse/json.ts";
+export type { StoredTypes } from "./parse/parse.ts";
+export { fromTagged, toTagged } from "./parse/serialize.ts";
 export { isStorableJson, withFiniteNumbers } from "./parse/storable-json.ts";
+export { validateImageRequest } from "./parse/validate-image-request.ts";
+
+// session
+export type {
+  Cancelled,
+  LedgerSum,
+  OpenTurnView,
+  Page,
+  Recovered,
+  RuntimeEvent,
+  SessionSummary,
+  SessionView,
+  TurnEnd,
+  TurnStatus,
+  Withdrawn,
+} from "./session/session-view.ts";
+export type { LastRun } from "./session/session.ts";
+
+// tool
+export type { AnswerForm, ForwardedAnswer, PendingReason } from "./tool/pending.ts";
+export { answersByReason } from "./tool/pending.ts";
+export type { ToolControl } from "./tool/tool-outcome.ts";
+export { toolOutcomeParts, toolOutcomeStatus } from "./tool/tool-outcome.ts";
+export type { ProgramValue, ToolValue } from "./tool/tool-value.ts";
+export {
+  decodeToolValue,
+  encodeToolValue,
+  isAttachment,
+  maxToolValueDepth,
+  toolValueParts,
+} from "./tool/tool-value.ts";
+export type { ProviderTool, ReplayPolicy, ToolCallInput } from "./tool/tool.ts";
+
+// turn
+export type { CellCall, SuspendedCell } from "./turn/environment.ts";
+export type {
+  AcceptedInput,
+  AskUserRequested,
+  Attempt,
+  MessageCompleted,
+  ToolCallStarted,
+  ToolHalt,
+} from "./turn/event.ts";
+export type { CancelEvidence } from "./turn/outcome.ts";
+export { haltedReasonOf, sessionStatusOf } from "./turn/outcome.ts";

@@ -1,6 +1,7 @@
 import type { FakeImagesStep } from "../adapters/fake-images.ts";
+import type { ImageContent, ImageOperation } from "../model/internal.ts";
 import type { Clock, ImageAdapter, TelemetryEvent } from "everturn/engine";
-import type { ImageContent, ImageOperation, ImageResponse } from "everturn/model";
+import type { ImageResponse } from "everturn/model";
 
 import { engine, MisuseError } from "everturn";
 import { subscribe, systemClock } from "everturn/engine";

@@ -1,14 +1,14 @@
 // What once broke the runtime, each case as it was found.
 
-import type { Engine } from "../engine/index.ts";
-import type { Json } from "../model/index.ts";
+import type { Engine } from "../engine/internal.ts";
+import type { Json } from "../model/internal.ts";
 import type { HostStorage, Query, Runtime, RuntimeOptions } from "./index.ts";
 
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
-import { fake } from "../adapters/index.ts";
-import { askUser, engine, tool } from "../engine/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { askUser, engine, tool } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { handClock } from "../testing/hand-clock.ts";
 import { runtime } from "./index.ts";

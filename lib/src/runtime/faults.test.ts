@@ -9,8 +9,8 @@ import { join } from "node:path";
 import Libsql from "libsql";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { fake } from "../adapters/index.ts";
-import { engine, tool } from "../engine/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { engine, tool } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { sqliteStorage } from "../host/sqlite/index.ts";
 import { handClock } from "../testing/hand-clock.ts";

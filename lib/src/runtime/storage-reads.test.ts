@@ -4,8 +4,8 @@ import type { HostStorage, Query, RuntimeEvent } from "./index.ts";
 
 import { expect, test } from "vitest";
 
-import { fake } from "../adapters/index.ts";
-import { engine } from "../engine/index.ts";
+import { fake } from "../adapters/internal.ts";
+import { engine } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { runtime } from "./index.ts";
 

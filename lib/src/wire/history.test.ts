@@ -1,21 +1,11 @@
 import type { Codec, LeftOut, Quirks, WireContext } from "./codec.ts";
 import type { Json, JsonObject, Message } from "everturn/model";
 
-import {
-  AdapterError,
-  assistant,
-  opaquePart,
-  request,
-  system,
-  textPart,
-  toolCall,
-  toolCallPart,
-  toolResult,
-  user,
-} from "everturn/model";
+import { AdapterError, assistant, request, system, textPart, toolCall, toolResult, user } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { opaquePart, toolCallPart } from "../model/internal.ts";
 import { anthropicMessages } from "./anthropic/codec.ts";
 import { noQuirks } from "./codec.ts";
 import { geminiGenerateContent } from "./gemini/codec.ts";

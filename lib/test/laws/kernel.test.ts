@@ -1,8 +1,8 @@
 // The laws of the turn machine, over turns that random hosts drive: a model that may say anything, tools that may come to anything, in
 // any order, with every kind of answer that nobody asked for in between.
 
+import type { SuspendedCell } from "../../src/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
-import type { SuspendedCell } from "everturn/model";
 
 import {
   advance,
@@ -24,9 +24,7 @@ import {
   adapterFailure,
   assistant,
   jsonSchema,
-  noUsage,
   newSession,
-  sessionStatusOf,
   system,
   toolCall,
   toolFailure,
@@ -37,6 +35,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { transitionFor } from "../../src/kernel/machine/transitions.ts";
+import { noUsage, sessionStatusOf } from "../../src/model/internal.ts";
 import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
 
 /** What a host does: which pending effect it answers next, and with what. */

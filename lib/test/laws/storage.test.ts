@@ -1,14 +1,16 @@
 // Laws of stored data, over generated values of every type: written and read back nothing changes, and whatever comes in at
 // the door is answered, never thrown at.
 
-import type { StoredType, StoredTypes } from "everturn/model";
+import type { StoredTypes } from "../../src/model/internal.ts";
+import type { StoredType } from "everturn/model";
 
 import { deepStrictEqual } from "node:assert";
 
-import { fromJson, fromTagged, parse, storedTypes, toJson, toTagged } from "everturn/model";
+import { fromJson, parse, toJson } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
 import { arbitraries, json } from "../arbitraries.ts";
 
 describe.each(storedTypes)("%s", (type) => {

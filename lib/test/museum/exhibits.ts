@@ -1,56 +1,12 @@
 // What is put into the museum: values of every stored type, in every variant, as a real conversation would leave them.
 // `npm run museum` writes them into the folder of the current version, once, before a release; what is there is never changed.
 
-import type { Failure, JsonObject, Session, StoredType, StoredTypes, SuspendedCell, TurnEvent, TurnOutcome } from "everturn/model";
+import type { Failure, JsonObject, Session, StoredType, TurnEvent, TurnOutcome } from "everturn/model";
+import type { StoredTypes, SuspendedCell } from "../../src/model/internal.ts";
+import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart } from "../../src/model/internal.ts";
 
-import {
-  AdapterError,
-  addMessage,
-  addUsage,
-  assistant,
-  chatResult,
-  encodeToolValue,
-  attachment,
-  EngineError,
-  eventMessage,
-  filePart,
-  fromMessages,
-  imageFromBase64,
-  imageFromFile,
-  imageFromUrl,
-  image,
-  ImageAdapterError,
-  imagePart,
-  imageRequest,
-  imageResponse,
-  imageUsage,
-  jsonSchema,
-  modelRef,
-  modelReply,
-  noUsage,
-  opaquePart,
-  orThrow,
-  parse,
-  reasoningPart,
-  request,
-  newSession,
-  RuntimeError,
-  SessionError,
-  stepResult,
-  StreamError,
-  system,
-  textPart,
-  toolCall,
-  toolCallPart,
-  ToolError,
-  toolResult,
-  toolResultPart,
-  toolSpec,
-  usage,
-  user,
-  ValidationError,
-} from "everturn/model";
-import * as model from "everturn/model";
+import { AdapterError, addMessage, addUsage, assistant, chatResult, attachment, EngineError, eventMessage, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, imageRequest, imageResponse, jsonSchema, modelRef, modelReply, orThrow, parse, request, newSession, RuntimeError, SessionError, stepResult, StreamError, system, textPart, toolCall, ToolError, toolResult, toolSpec, usage, user, ValidationError } from "everturn/model";
+import * as closedLists from "../../src/model/words.ts";
 
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "EqQBCkYIARgCKkA=" } };
 const call = toolCall({
@@ -522,7 +478,7 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
 
 /** Every closed list of words that stored values are made of, by the name it is exported under. */
 export const words: { readonly [name: string]: readonly string[] } = Object.fromEntries(
-  Object.entries(model).flatMap(([name, value]) => (Array.isArray(value) ? [[name, value]] : [])),
+  Object.entries(closedLists),
 );
 
 function stored(value: Session): Session<JsonObject> {

@@ -7,7 +7,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { pendingEffects, startTurn, TurnMachine, turnInput } from "everturn/kernel";
-import { fromTagged, storedTypes, storedVersion, toTagged, validateSession, validateThread } from "everturn/model";
+import { storedVersion, validateSession, validateThread } from "everturn/model";
+import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
 import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 

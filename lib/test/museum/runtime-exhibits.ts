@@ -3,7 +3,9 @@
 
 import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/values.ts";
 import type { Cancellation, EffectResponse, Turn, TurnInput } from "everturn/kernel";
-import type { JsonObject, Message, SuspendedCell } from "everturn/model";
+import type { JsonObject, Message } from "everturn/model";
+import type { SuspendedCell } from "../../src/model/internal.ts";
+import { noUsage, runtimeFailure } from "../../src/model/internal.ts";
 import type { JournalItem, Pinned } from "everturn/run";
 import type { TurnRecord } from "everturn/runtime";
 
@@ -26,20 +28,7 @@ import {
   toolWaits,
   turnInput,
 } from "everturn/kernel";
-import {
-  adapterFailure,
-  assistant,
-  jsonSchema,
-  modelReply,
-  noUsage,
-  runtimeFailure,
-  newSession,
-  storedVersion,
-  toolCall,
-  toolSpec,
-  usage,
-  user,
-} from "everturn/model";
+import { adapterFailure, assistant, jsonSchema, modelReply, newSession, storedVersion, toolCall, toolSpec, usage, user } from "everturn/model";
 
 import { configOf } from "../../src/run/plan/pinned.ts";
 import { sha256 } from "../../src/runtime/rows/digest.ts";

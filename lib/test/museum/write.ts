@@ -4,7 +4,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { storedTypes, storedVersion, toTagged } from "everturn/model";
+import { storedVersion } from "everturn/model";
+import { storedTypes, toTagged } from "../../src/model/internal.ts";
 
 import { exhibits, words } from "./exhibits.ts";
 import { records, rowTables, turnStates, writtenRows } from "./runtime-exhibits.ts";

@@ -1,7 +1,8 @@
 // Requests with everything in them that a request can have, for an API.
 
+import type { UserPart } from "../../src/model/internal.ts";
 import type { Target } from "./targets.ts";
-import type { Message, ModelRequest, UserPart } from "everturn/model";
+import type { Message, ModelRequest } from "everturn/model";
 
 import {
   assistant,
@@ -11,7 +12,6 @@ import {
   imageFromUrl,
   imagePart,
   jsonSchema,
-  reasoningPart,
   request,
   system,
   textPart,
@@ -19,6 +19,8 @@ import {
   toolSpec,
   user,
 } from "everturn/model";
+
+import { reasoningPart } from "../../src/model/internal.ts";
 
 export type Asked = { readonly title: string; readonly request: ModelRequest };
 

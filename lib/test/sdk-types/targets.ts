@@ -1,6 +1,7 @@
 // The four APIs, the types their makers' SDKs have for a request, and one reply of each that goes back with the history.
 
-import type { Json, JsonObject, ProviderTool } from "everturn/model";
+import type { ProviderTool } from "../../src/model/internal.ts";
+import type { Json, JsonObject } from "everturn/model";
 import type { Codec, WireContext } from "everturn/wire";
 
 import { anthropicMessages, geminiGenerateContent, openaiChat, openaiResponses } from "everturn/wire";

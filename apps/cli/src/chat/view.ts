@@ -4,7 +4,7 @@
 import type { Colours, Style } from "../terminal/style.ts";
 import type { RunningTool } from "./tool-lines.ts";
 import type { Failure, JsonObject } from "everturn";
-import type { AssistantMessage, StepReset, TurnEvent } from "everturn/model";
+import type { AssistantMessage, TurnEvent } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";
 
 import { messageText } from "everturn/model";
@@ -28,6 +28,8 @@ export type ViewOptions = {
 
 /** What was printed last: blocks of different kinds have an empty line between them. */
 type Block = "said" | "text" | "reasoning" | "tool" | "note";
+
+type StepReset = Extract<TurnEvent, { readonly type: "step_reset" }>;
 
 type OpenBlock = { readonly kind: "text" | "reasoning"; readonly part: string; readonly stream: MarkdownStream };
 

@@ -1,7 +1,7 @@
 // The server under test, in a process of its own. What it costs is told to whoever asks; SIGTERM stops it as a deploy would.
 
 import type { HttpLimits } from "everturn/http";
-import type { LeaseTimings } from "everturn/runtime";
+import type { RuntimeOptions } from "everturn/runtime";
 
 import { memoryStorage } from "everturn/host/memory";
 import { sqliteStorage } from "everturn/host/sqlite";
@@ -19,7 +19,7 @@ export type ServerPlan = {
   readonly port: number;
   /** Where the model writes down what it does. */
   readonly log: string | null;
-  readonly lease: Partial<LeaseTimings>;
+  readonly lease: NonNullable<RuntimeOptions["lease"]>;
   readonly limits: Partial<HttpLimits>;
   /** How long turns may go on after SIGTERM. */
   readonly graceMs: number;

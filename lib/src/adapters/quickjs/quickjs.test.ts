@@ -1,5 +1,6 @@
-import type { CellLimits, CellResult, CellRun } from "../../engine/index.ts";
-import type { CellCall, JsonObject, ToolOutcome } from "everturn/model";
+import type { CellLimits, CellResult, CellRun } from "../../engine/internal.ts";
+import type { CellCall } from "../../model/internal.ts";
+import type { JsonObject, ToolOutcome } from "everturn/model";
 
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -11,7 +12,7 @@ import { pathToFileURL } from "node:url";
 import { toolCall, toolFailure, toolSpec } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { defaultCellLimits } from "../../engine/index.ts";
+import { defaultCellLimits } from "../../engine/internal.ts";
 import { quickjs } from "./quickjs.ts";
 
 const executor = quickjs();

@@ -7,13 +7,14 @@ import type { RuntimeEvent } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { assistant, chatResult, noUsage, runtimeFailure, toolCall } from "everturn/model";
+import { assistant, chatResult, toolCall } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { readAll } from "../../../test/readings.ts";
 import { readChunks } from "../../../test/ui-client.ts";
+import { noUsage, runtimeFailure } from "../../model/internal.ts";
 import { UiTranslator } from "./translator.ts";
 
 const schema = { type: "object" };

@@ -13,18 +13,16 @@ import {
   imageFromUrl,
   imagePart,
   messageText,
-  reasoningPart,
   system,
   textPart,
-  toolCallPart,
   toolResult,
-  toolResultPart,
   user,
 } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../../test/arbitraries.ts";
+import { reasoningPart, toolCallPart, toolResultPart } from "../../model/internal.ts";
 
 const plugin = { type: "plugin", pluginId: "coach", transient: false } as const;
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "x" } };

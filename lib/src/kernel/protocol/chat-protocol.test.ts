@@ -22,8 +22,6 @@ import {
   assistant,
   jsonSchema,
   messageText,
-  noUsage,
-  runtimeFailure,
   system,
   toolCall,
   toolFailure,
@@ -46,6 +44,7 @@ import {
   says,
   transcript,
 } from "../../../test/turns.ts";
+import { noUsage, runtimeFailure } from "../../model/internal.ts";
 
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 const roles = (turn: ReturnType<typeof transcript>["turn"]) =>

@@ -21,10 +21,11 @@ import {
   TurnMachine,
   turnInput,
 } from "everturn/kernel";
-import { jsonSchema, messageText, noUsage, toolCall, user } from "everturn/model";
+import { jsonSchema, messageText, toolCall, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says, transcript } from "../../../test/turns.ts";
+import { noUsage } from "../../model/internal.ts";
 
 const coding = config({}, { protocolDriver: codeProtocol() });
 const cell = (code: string) => says(`Let me see.\n\`\`\`javascript\n${code}\n\`\`\``);

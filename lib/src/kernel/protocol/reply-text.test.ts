@@ -1,7 +1,9 @@
 import { isContextOverflow, joinParagraph, retryDelayMs, withoutCommentary } from "everturn/kernel";
-import { modelReply, reasoningPart, textPart, truncateMiddle, usage } from "everturn/model";
+import { modelReply, textPart, usage } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+
+import { reasoningPart, truncateMiddle } from "../../model/internal.ts";
 
 describe("[lash 19] a prompt that left no room to answer", () => {
   test.each([

@@ -68,14 +68,14 @@ export type ImageUsage = {
 /** In pixels. A string is a provider's own word, `"auto"` among them. */
 export type ImageSize = { readonly width: number; readonly height: number };
 
-export type ImageStyle = (typeof imageStyles)[number];
+type ImageStyle = (typeof imageStyles)[number];
 export const imageStyles = ["natural", "vivid"] as const;
 
-export type ImageBackground = (typeof imageBackgrounds)[number];
+type ImageBackground = (typeof imageBackgrounds)[number];
 export const imageBackgrounds = ["transparent", "opaque"] as const;
 
 /** How the caller wants the images: their bytes (kept as base64), base64 text, or a link. */
-export type ImageFormat = (typeof imageFormats)[number];
+type ImageFormat = (typeof imageFormats)[number];
 export const imageFormats = ["binary", "base64", "url"] as const;
 
 const sizeShape: Shape<ImageSize | string> = either(

@@ -75,12 +75,12 @@ export type ReasoningSettings = {
 
 export type PromptCacheSettings = { readonly key: string | null; readonly retention: CacheRetention };
 
-export type CacheRetention = (typeof cacheRetentions)[number];
+type CacheRetention = (typeof cacheRetentions)[number];
 export const cacheRetentions = ["short", "long"] as const;
 
 export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
-export type TextFormat = { readonly type: "text" };
-export type JsonObjectFormat = { readonly type: "json_object" };
+type TextFormat = { readonly type: "text" };
+type JsonObjectFormat = { readonly type: "json_object" };
 export type JsonSchemaFormat = {
   readonly type: "json_schema";
   readonly name: string;

@@ -1,8 +1,9 @@
-import { addUsage, noUsage, orThrow, totalTokens, uncachedInputTokens, usage } from "everturn/model";
+import { addUsage, orThrow, totalTokens, usage } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../../test/arbitraries.ts";
+import { noUsage, uncachedInputTokens } from "./usage.ts";
 
 test("[allm 11] the total is the provider's word, else the sum, else unknown", () => {
   expect(totalTokens(usage({ totalTokens: 7, inputTokens: 1, outputTokens: 2 }))).toBe(7);

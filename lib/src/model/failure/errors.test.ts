@@ -6,33 +6,36 @@ import { runInNewContext } from "node:vm";
 
 import {
   AdapterError,
-  adapterErrorReasons,
   EngineError,
-  engineErrorReasons,
-  errorFromFailure,
   fromJson,
   ImageAdapterError,
-  imageAdapterErrorReasons,
   isEverturnError,
   MisuseError,
   orThrow,
   parse,
   RuntimeError,
-  runtimeErrorReasons,
   SessionError,
-  sessionErrorReasons,
   StreamError,
-  streamErrorReasons,
-  toCause,
   toJson,
   ToolError,
+  ValidationError,
+} from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import { errorFromFailure } from "./errors.ts";
+import {
+  adapterErrorReasons,
+  engineErrorReasons,
+  imageAdapterErrorReasons,
+  runtimeErrorReasons,
+  sessionErrorReasons,
+  streamErrorReasons,
   toolErrorReasons,
   toolFailureClasses,
   toolFailureSources,
-  ValidationError,
   validationErrorReasons,
-} from "everturn/model";
-import { describe, expect, test } from "vitest";
+} from "./failure.ts";
+import { toCause } from "./failures.ts";
 
 const rows: readonly { name: string; type: Failure["type"]; message: string; make: () => EverturnError }[] = [
   ...engineErrorReasons.map((reason) => ({

@@ -54,7 +54,7 @@ export const toolFailureClasses = [
   "internal",
 ] as const;
 
-export type ToolFailureSource = (typeof toolFailureSources)[number];
+type ToolFailureSource = (typeof toolFailureSources)[number];
 export const toolFailureSources = ["runtime", "tool", "plugin", "policy", "cancellation"] as const;
 
 /** May the tool be tried again? */
@@ -292,7 +292,6 @@ export type AdapterErrorReason = ReasonOf<"adapter_error">;
 export type ImageAdapterErrorReason = ReasonOf<"image_adapter_error">;
 export type StreamErrorReason = ReasonOf<"stream_error">;
 export type ToolErrorReason = ReasonOf<"tool_error">;
-export type SessionErrorReason = ReasonOf<"session_error">;
 export type ValidationErrorReason = ReasonOf<"validation_error">;
 export type RuntimeErrorReason = ReasonOf<"runtime_error">;
 

@@ -8,13 +8,13 @@ import { object, oneOf, required, string, variant } from "../parse/shape.ts";
 export type ContentSource = Base64Source | UrlSource | FileSource | ProviderFileSource;
 
 /** The bytes themselves. */
-export type Base64Source = { readonly type: "base64"; readonly data: string };
+type Base64Source = { readonly type: "base64"; readonly data: string };
 /** Somewhere on the web; never fetched by us. */
-export type UrlSource = { readonly type: "url"; readonly url: string };
+type UrlSource = { readonly type: "url"; readonly url: string };
 /** On the disk of whoever sends the message. A door that is open to strangers has to refuse it. */
-export type FileSource = { readonly type: "file"; readonly path: string };
+type FileSource = { readonly type: "file"; readonly path: string };
 /** Uploaded to a provider before, known there by its id. */
-export type ProviderFileSource = { readonly type: "provider_file"; readonly provider: string; readonly id: string };
+type ProviderFileSource = { readonly type: "provider_file"; readonly provider: string; readonly id: string };
 
 export const contentSourceShape: Shape<ContentSource> = variant<ContentSource, "type">("type", {
   base64: object<Base64Source>({ type: required(oneOf(["base64"])), data: required(string) }),

@@ -6,14 +6,8 @@ export function textHead(text: string, length: number): string {
 }
 
 /**
- * Head and tail of a text that is too long, and how much was left out between them. A limit that is not above 0 is none.
- *
- * @example
- * ```ts
- * import { truncateMiddle } from "everturn/model";
- *
- * truncateMiddle("abcdefghij", 4); // => "ab\n\n... (6 characters omitted) ...\n\nij"
- * ```
+ * Shortens a text to about `maxLength` UTF-16 units: the head, a note with the number of omitted units, the tail. "abcdefghij" with a limit of 4 becomes
+ * "ab", "... (6 characters omitted) ..." and "ij". A limit of 0 or less means no limit.
  */
 export function truncateMiddle(text: string, maxLength: number, unit = "characters"): string {
   if (!(maxLength > 0) || text.length <= maxLength) return text;

@@ -1,17 +1,16 @@
 import {
-  image,
   imageFromBase64,
   imageFromBinary,
   imageFromFile,
   imageFromUrl,
   imageToBinary,
-  imageToDataUri,
   MisuseError,
 } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { fromBase64, toBase64 } from "./base64.ts";
+import { image, imageToDataUri } from "./image.ts";
 
 const bytes = new Uint8Array([104, 105]);
 const readFile = () => bytes;

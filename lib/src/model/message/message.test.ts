@@ -7,29 +7,24 @@ import {
   fromJson,
   imageFromUrl,
   imagePart,
-  message,
   messageText,
   MisuseError,
-  normalizeContent,
-  opaquePart,
   orThrow,
   parse,
-  reasoningPart,
-  replayFor,
   request,
-  roles,
   newSession,
   system,
   textPart,
   toJson,
   toolCall,
-  toolCallPart,
   toolResult,
-  toolResultPart,
   user,
-  visibleText,
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
+
+import { message, normalizeContent, roles } from "./message.ts";
+import { opaquePart, reasoningPart, toolCallPart, toolResultPart, visibleText } from "./part.ts";
+import { replayFor } from "./provider-replay.ts";
 
 /** What a caller without a compiler may pass. */
 const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));

@@ -189,17 +189,7 @@ export type MessageInput =
   | (LooseMessage<ToolMessage, UserPart> & { readonly toolCallId: string })
   | LooseMessage<EventMessage, TextPart>;
 
-/**
- * A message from its fields. What is left out gets its default; a missing or unknown field throws `MisuseError`.
- *
- * @example
- * ```ts
- * import { message } from "everturn/model";
- *
- * message({ role: "user", content: "hi" });
- * // => { role: "user", content: "hi", id: null, name: null, origin: null, metadata: {} }
- * ```
- */
+/** Builds a message of any role from its fields and fills in defaults. A missing or unknown field throws `MisuseError`. */
 export function message(fields: MessageInput): Message {
   return construct("message", messageShape, fields);
 }

@@ -24,7 +24,7 @@ export type ProcessOrigin = {
 };
 
 /** Input that arrived while a turn was running. */
-export type TurnInputOrigin = {
+type TurnInputOrigin = {
   readonly type: "turn_input";
   readonly turnId: string;
   readonly inputId: string | null;

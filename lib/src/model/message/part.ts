@@ -110,7 +110,7 @@ export const textKinds = ["text", "code", "output", "error", "refusal"] as const
 export type TextPhase = (typeof textPhases)[number];
 export const textPhases = ["commentary", "final_answer"] as const;
 
-export type ImageDetail = (typeof imageDetails)[number];
+type ImageDetail = (typeof imageDetails)[number];
 export const imageDetails = ["auto", "low", "high"] as const;
 
 /** What became of a part that was taken out of the model's sight; `null` on a part means it is intact. */

@@ -36,17 +36,8 @@ export type ReplayVerdict =
   | { readonly type: "foreign_route" };
 
 /**
- * Does the replay data of a part belong on this route?
- *
- * @example
- * ```ts
- * import { replayFor } from "everturn/model";
- *
- * const here = { provider: "anthropic", endpoint: "messages", model: "claude" };
- * const replay = { ...here, data: { signature: "EqQB" } };
- * replayFor(replay, here); // => { type: "replay", data: { signature: "EqQB" } }
- * replayFor(replay, { ...here, model: "another" }); // => { type: "foreign_route" }
- * ```
+ * Returns the replay data of a part if it belongs to this route. Data of another provider, endpoint or model is never sent: the verdict is
+ * `foreign_route`.
  */
 export function replayFor(replay: ProviderReplay | null, route: ProviderRoute): ReplayVerdict {
   if (replay === null) return { type: "none" };

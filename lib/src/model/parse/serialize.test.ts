@@ -1,29 +1,29 @@
-import type { Failure, IssueCode, Path, Result, StoredType } from "everturn/model";
+import type { Path } from "../failure/issue.ts";
+import type { Failure, IssueCode, Result, StoredType } from "everturn/model";
 
 import {
   append,
   fromJson,
   fromMessages,
-  fromTagged,
-  image,
   imageRequest,
-  maxTextLength,
-  message,
   MisuseError,
   orThrow,
   parse,
   request,
   newSession,
-  storedTypes,
   storedVersion,
-  thread,
   toJson,
   toolCall,
   toolSpec,
-  toTagged,
   user,
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
+
+import { image } from "../message/image.ts";
+import { message } from "../message/message.ts";
+import { thread } from "../message/thread.ts";
+import { storedTypes } from "./parse.ts";
+import { fromTagged, maxTextLength, toTagged } from "./serialize.ts";
 
 function issuesOf(result: Result<unknown>): readonly (readonly [Path, IssueCode])[] {
   const failure: Failure | null = result.ok ? null : result.failure;

@@ -36,14 +36,14 @@ export type Restored = AnyOf<StoredType> | Unrecognised;
 /** Tag and value belong together: looking at `type` tells what `value` is. */
 type AnyOf<Types extends StoredType> = { readonly [K in Types]: RestoredAs<K> }[Types];
 
-export type RestoredAs<K extends StoredType> = {
+type RestoredAs<K extends StoredType> = {
   readonly known: true;
   readonly type: K;
   readonly value: StoredTypes[K];
 };
 
 /** Written by a newer release, or by something else altogether. Kept as it is. */
-export type Unrecognised = {
+type Unrecognised = {
   readonly known: false;
   readonly type: string;
   readonly version: number;

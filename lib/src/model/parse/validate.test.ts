@@ -1,6 +1,7 @@
 // One test a row: the rules of allm's validator, then the rules we add.
 
-import type { ImageRequest, IssueCode, Message, ModelRequest, Path, Session, Thread, ToolSpec } from "everturn/model";
+import type { Path } from "../failure/issue.ts";
+import type { ImageRequest, IssueCode, Message, ModelRequest, Session, Thread, ToolSpec } from "everturn/model";
 
 import {
   assistant,
@@ -12,11 +13,9 @@ import {
   request,
   newSession,
   toolCall,
-  toolCallPart,
   toolResult,
   toolSpec,
   user,
-  validateImageRequest,
   validateMessage,
   validateRequest,
   validateSession,
@@ -24,6 +23,9 @@ import {
   validateTool,
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
+
+import { toolCallPart } from "../message/part.ts";
+import { validateImageRequest } from "./validate-image-request.ts";
 
 /** What a caller without a compiler may pass. */
 function untyped<T>(value: unknown): T;

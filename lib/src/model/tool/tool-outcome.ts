@@ -18,22 +18,22 @@ import { toolValueParts, toolValueShape } from "./tool-value.ts";
 
 export type ToolOutcome = ToolSucceeded | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
 
-export type ToolSucceeded = {
+type ToolSucceeded = {
   readonly type: "success";
   readonly value: ToolValue;
   /** What the tool wants done with the turn; `null`: go on. */
   readonly control: ToolControl | null;
 };
 
-export type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailure };
+type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailure };
 
-export type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
+type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
 
 /**
  * The tool needs an answer from a person before it can go on: as something they say next, or, if it is to be the result of the call
  * itself, with the call left open until then. `opts` are hints for whoever asks them.
  */
-export type ToolAsked = {
+type ToolAsked = {
   readonly type: "ask_user";
   readonly question: string;
   readonly answerAs: AnswerForm;
@@ -41,17 +41,17 @@ export type ToolAsked = {
 };
 
 /** The tool stopped the loop, for a reason of its own. */
-export type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
+type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
 
 /** What a successful tool may do with the turn it runs in. */
 export type ToolControl = FinishControl | FailControl | HandoffControl;
 
 /** Ends the turn with this value as its result. */
-export type FinishControl = { readonly type: "finish"; readonly value: Json };
+type FinishControl = { readonly type: "finish"; readonly value: Json };
 /** Ends the turn as failed. */
-export type FailControl = { readonly type: "fail"; readonly failure: ToolFailure };
+type FailControl = { readonly type: "fail"; readonly failure: ToolFailure };
 /** Ends the turn and names who goes on, with what. */
-export type HandoffControl = {
+type HandoffControl = {
   readonly type: "handoff";
   readonly target: string;
   readonly task: string | null;

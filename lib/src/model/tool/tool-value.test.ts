@@ -1,30 +1,17 @@
-import type { ProgramValue, ToolOutcome } from "everturn/model";
+import type { ProgramValue } from "./tool-value.ts";
+import type { ToolOutcome } from "everturn/model";
 
 import { deepStrictEqual } from "node:assert";
 
-import {
-  attachment,
-  awaitingUserContent,
-  decodeToolValue,
-  encodeToolValue,
-  filePart,
-  image,
-  imagePart,
-  isAttachment,
-  maxToolValueDepth,
-  orThrow,
-  parse,
-  textPart,
-  toJson,
-  ToolError,
-  toolOutcomeParts,
-  toolOutcomeStatus,
-  toolValueParts,
-} from "everturn/model";
+import { attachment, filePart, imagePart, orThrow, parse, textPart, toJson, ToolError } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { json } from "../../../test/arbitraries.ts";
+import { image } from "../message/image.ts";
+import { awaitingUserContent } from "../message/message.ts";
+import { toolOutcomeParts, toolOutcomeStatus } from "./tool-outcome.ts";
+import { decodeToolValue, encodeToolValue, isAttachment, maxToolValueDepth, toolValueParts } from "./tool-value.ts";
 
 const chart = attachment({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
 const report = attachment({ source: { type: "file", path: "report.pdf" }, mimeType: "application/pdf", name: "Q3" });

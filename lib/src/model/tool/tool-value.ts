@@ -255,16 +255,9 @@ function malformed(path: Path, why: string): ToolError {
 }
 
 /**
- * A tool's value as the model sees it: text stays text, anything else is compact JSON, and attachments stand where they
- * stood, the text around them cut in two. Always at least one part, and never an empty one.
- *
- * @example
- * ```ts
- * import { toolValueParts } from "everturn/model";
- *
- * toolValueParts("sunny").map((part) => part.type === "text" && part.text); // => ["sunny"]
- * toolValueParts({ celsius: 21 }).map((part) => part.type === "text" && part.text); // => ['{"celsius":21}']
- * ```
+ * Renders a tool's value as the parts that the model sees. Text stays text (`"sunny"`), any other value becomes compact JSON
+ * (`{"celsius":21}`), and an attachment keeps its position between the text before it and the text after it. The list has at
+ * least one part, and no part is empty.
  */
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
   if (typeof value === "string") return [textPart(value === "" ? noOutput : value)];

@@ -96,7 +96,7 @@ export const toolCallFields = {
 
 export const toolCallShape: Shape<ToolCall> = object<ToolCall>(toolCallFields);
 
-export type ToolSpecInput = Pick<ToolSpec, "name" | "description" | "schema"> & Partial<ToolSpec>;
+type ToolSpecInput = Pick<ToolSpec, "name" | "description" | "schema"> & Partial<ToolSpec>;
 export type ToolCallInput = Pick<ToolCall, "id" | "name" | "arguments"> & Partial<ToolCall>;
 
 /** A tool as data: what goes to the model. A tool with a function behind it is made by `tool()`. */

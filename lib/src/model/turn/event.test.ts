@@ -1,8 +1,9 @@
-import { eventTypes, isEvent, parse } from "everturn/model";
+import { isEvent, parse } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../../test/arbitraries.ts";
+import { eventTypes } from "./event-shape.ts";
 
 describe("[allm 18] the one event union", () => {
   test("is closed: the sixteen of the source system and nine of ours, each once", () => {

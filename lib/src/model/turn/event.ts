@@ -37,7 +37,7 @@ export type ModelEvent =
   | ErrorReported;
 
 /** What happens to the calls of a reply. */
-export type ToolEvent =
+type ToolEvent =
   | ToolExecutionStarted
   | ToolProgress
   | ToolExecutionCompleted
@@ -47,7 +47,7 @@ export type ToolEvent =
   | ToolHalt;
 
 /** What happens to the run as a whole. */
-export type RunEvent = TurnStarted | InputAccepted | RetryScheduled | StepReset | StepCompleted | ChatCompleted;
+type RunEvent = TurnStarted | InputAccepted | RetryScheduled | StepReset | StepCompleted | ChatCompleted;
 
 /** The model begins to answer. */
 export type MessageStarted = { readonly type: "message_started"; readonly message: AssistantMessage };
@@ -229,7 +229,7 @@ export type StepReset = {
   readonly withdrawn: readonly string[];
 } & OfAttempt;
 
-export type StepResetReason = (typeof stepResetReasons)[number];
+type StepResetReason = (typeof stepResetReasons)[number];
 export const stepResetReasons = ["retry", "fallback", "recovery", "restart"] as const;
 
 export type StepCompleted = {

@@ -2,8 +2,10 @@
 
 import type { HaltedReason, SessionStatus, TurnOutcome } from "everturn/model";
 
-import { AdapterError, haltedReasonOf, knownHaltedReasons, sessionStatusOf, ToolError } from "everturn/model";
+import { AdapterError, ToolError } from "everturn/model";
 import { expect, test } from "vitest";
+
+import { haltedReasonOf, knownHaltedReasons, sessionStatusOf } from "./outcome.ts";
 
 const failure = new AdapterError("unknown").failure;
 const toolFailure = new ToolError("timeout").failure;

@@ -1,12 +1,12 @@
 // Q10: turns inside tools.
 
-import type { FakeOptions } from "../../adapters/index.ts";
+import type { FakeOptions } from "../../adapters/internal.ts";
 import type { Runtime } from "../index.ts";
 
 import { describe, expect, test } from "vitest";
 
-import { fake } from "../../adapters/index.ts";
-import { agentTool, askUser, engine, tool } from "../../engine/index.ts";
+import { fake } from "../../adapters/internal.ts";
+import { agentTool, askUser, engine, tool } from "../../engine/internal.ts";
 import { memoryStorage } from "../../host/memory/index.ts";
 import { runtime } from "../index.ts";
 

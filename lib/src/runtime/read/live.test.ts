@@ -3,10 +3,11 @@
 import type { LiveItem } from "./live.ts";
 import type { AssistantMessage, TurnEvent } from "everturn/model";
 
-import { assistant, reasoningPart, textPart } from "everturn/model";
+import { assistant, textPart } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { reasoningPart } from "../../model/internal.ts";
 import { LiveTail, missingTexts, runTogether, textOf } from "./live.ts";
 
 const of = { effectId: "t/0/model", attempt: { epoch: 1, n: 1 } };

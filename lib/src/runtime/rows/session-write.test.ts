@@ -6,8 +6,8 @@ import type { TurnProgress, TurnStart } from "./values.ts";
 
 import { describe, expect, test } from "vitest";
 
-import { startHistory } from "../../kernel/index.ts";
-import { noUsage, runtimeFailure, newSession, user } from "../../model/index.ts";
+import { startHistory } from "../../kernel/internal.ts";
+import { noUsage, runtimeFailure, newSession, user } from "../../model/internal.ts";
 import { keyOf } from "./session-key.ts";
 import { deleteRows, emptyHead, writeSession } from "./session-write.ts";
 import { tables, tablesOfSession } from "./tables.ts";

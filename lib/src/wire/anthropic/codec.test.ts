@@ -1,5 +1,6 @@
+import type { ProviderRoute } from "../../model/internal.ts";
 import type { Frame, WireContext } from "../codec.ts";
-import type { Json, Message, ModelEvent, ModelRequest, ProviderRoute } from "everturn/model";
+import type { Json, Message, ModelEvent, ModelRequest } from "everturn/model";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

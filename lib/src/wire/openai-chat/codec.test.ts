@@ -10,12 +10,9 @@ import { Collector } from "everturn/kernel";
 import {
   AdapterError,
   assistant,
-  eventTypes,
   filePart,
   imagePart,
   isEvent,
-  opaquePart,
-  reasoningPart,
   request,
   textPart,
   toolResult,
@@ -24,6 +21,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { eventTypes, opaquePart, reasoningPart } from "../../model/internal.ts";
 import { noQuirks } from "../codec.ts";
 import { frameReader } from "../sse.ts";
 import { openaiChat } from "./codec.ts";

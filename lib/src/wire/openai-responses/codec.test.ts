@@ -11,13 +11,10 @@ import {
   filePart,
   imagePart,
   isEvent,
-  opaquePart,
   orThrow,
   parse,
-  reasoningPart,
   request,
   textPart,
-  toolCallPart,
   toolResult,
   toolSpec,
   user,
@@ -25,7 +22,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { parseJson } from "../../model/internal.ts";
+import { opaquePart, reasoningPart, toolCallPart, parseJson } from "../../model/internal.ts";
 import { noQuirks } from "../codec.ts";
 import { asObject, objectsAt, textAt } from "../fields.ts";
 import { frameReader } from "../sse.ts";

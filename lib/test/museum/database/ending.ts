@@ -1,6 +1,7 @@
 // What it takes to finish a stored session, and what has to come of it.
 
-import type { Session, TurnEnd } from "everturn/model";
+import type { Session } from "everturn/model";
+import type { TurnEnd } from "../../../src/model/internal.ts";
 import type { Runtime, TurnHandle } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 

@@ -4,7 +4,7 @@
 import type { Probe } from "./probe.ts";
 import type { Adapter, Engine, FakeScript, JsonObject, ModelRequest, Tool } from "everturn";
 import type { CellResult, CodeExecutor, EngineFields, ToolDefinition } from "everturn/engine";
-import type { ReplayPolicy } from "everturn/model";
+import type { ReplayPolicy } from "../../../src/model/internal.ts";
 
 import { agentTool, askUser, engine, fail, tool } from "everturn";
 import { steadyModel } from "everturn/testing";

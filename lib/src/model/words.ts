@@ -1,0 +1,31 @@
+// The closed lists of words that stored values are made of. Removing a word makes stored data unreadable, so the museum test compares every list
+// exported here with the lists of the newest stored version. Internal: internal.ts passes them on to sibling folders.
+
+export { finishReasons } from "./call/finish-reason.ts";
+export { imageOperations } from "./call/image-operation.ts";
+export { imageBackgrounds, imageFormats, imageStyles } from "./call/image-request.ts";
+export { cacheRetentions } from "./call/request.ts";
+export {
+  adapterErrorReasons,
+  engineErrorReasons,
+  imageAdapterErrorReasons,
+  providerFailureKinds,
+  runtimeErrorReasons,
+  sessionErrorReasons,
+  streamErrorReasons,
+  toolErrorReasons,
+  toolFailureClasses,
+  toolFailureSources,
+  validationErrorReasons,
+} from "./failure/failure.ts";
+export { issueCodes } from "./failure/issue.ts";
+export { misuseReasons } from "./failure/misuse.ts";
+export { roles, toolMessageStatuses } from "./message/message.ts";
+export { imageDetails, textKinds, textPhases } from "./message/part.ts";
+export { storedTypes } from "./parse/parse.ts";
+export { sessionStatuses } from "./session/session-status.ts";
+export { answerForms, pendingReasons } from "./tool/pending.ts";
+export { replayPolicies, reservedToolNames } from "./tool/tool.ts";
+export { eventTypes } from "./turn/event-shape.ts";
+export { checkpointKinds, stepResetReasons, toolModes } from "./turn/event.ts";
+export { budgets, knownHaltedReasons } from "./turn/outcome.ts";

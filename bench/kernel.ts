@@ -4,22 +4,17 @@
 import type { EffectResponse, Turn } from "everturn/kernel";
 import type { TurnEvent } from "everturn/model";
 
+import { checkpointDelivered, Collector, modelReplied, toolReturned, turnConfig, turnInput } from "everturn/kernel";
+import { assistant, modelReply, toolCall, toolSpec, user } from "everturn/model";
+
 import {
   advance,
   appendHistory,
   canonicalJson,
-  checkpointDelivered,
-  Collector,
-  modelReplied,
   pendingEffects,
   startHistory,
   startTurn,
-  toolReturned,
-  turnConfig,
-  turnInput,
-} from "everturn/kernel";
-import { assistant, modelReply, toolCall, toolSpec, user } from "everturn/model";
-
+} from "../lib/src/kernel/internal.ts";
 import { compare, print } from "./measure.ts";
 
 export function benchKernel(): void {

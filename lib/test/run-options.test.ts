@@ -1,10 +1,9 @@
 // Iterates over the table of run options and proves each row: an option has its effect wherever its row says it can be set, and is refused by
 // durable verbs and by HTTP otherwise.
 
-import type { DurableRefusal, RunOptionName } from "../src/engine/internal.ts";
+import type { DurableRefusal, RunOptionName, EngineFields, EngineOptions } from "../src/engine/internal.ts";
 import type { Logged, Trace } from "./option-proofs.ts";
 import type { Engine, FakeAdapter } from "everturn";
-import type { EngineFields, EngineOptions } from "everturn/engine";
 import type { AllowedOption } from "everturn/http";
 import type { CallerContext, Json, MisuseReason } from "everturn/model";
 import type { DurableOptions, Runtime, RuntimeOptions } from "everturn/runtime";

@@ -1,7 +1,7 @@
 // Small words for runs in tests.
 
+import type { EngineFields } from "../src/engine/internal.ts";
 import type { FakeScript, FakeStep, Tool } from "everturn";
-import type { EngineFields } from "everturn/engine";
 import type { CallerContext } from "everturn/model";
 
 import { engine, fake, tool } from "everturn";

@@ -1,29 +1,13 @@
 // Small words for turns in tests: a configuration, what a model or a tool may answer, and a turn as lines a person can read.
 
-import type {
-  ChatProtocolOptions,
-  EffectResponse,
-  Notice,
-  Transition,
-  Turn,
-  TurnInput,
-  TurnMachineConfig,
-} from "everturn/kernel";
+import type { ChatProtocolOptions, Transition } from "../src/kernel/internal.ts";
+import type { EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 import type { Message, ModelReply, ToolCall, ToolOutcome, TurnOutcome } from "everturn/model";
 
-import {
-  advance,
-  chatProtocol,
-  checkpointDelivered,
-  modelReplied,
-  pendingEffects,
-  startTurn,
-  toolReturned,
-  turnConfig,
-  turnInput,
-} from "everturn/kernel";
+import { chatProtocol, checkpointDelivered, modelReplied, toolReturned, turnConfig, turnInput } from "everturn/kernel";
 import { assistant, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
 
+import { advance, pendingEffects, startTurn } from "../src/kernel/internal.ts";
 import { encodeToolValue } from "../src/model/internal.ts";
 
 const weather = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });

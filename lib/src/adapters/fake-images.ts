@@ -31,7 +31,7 @@ export type FakeImagesOptions = {
   readonly provider?: string;
 };
 
-export type FakeImagesCall = { readonly request: ImageRequest; readonly call: AdapterCall };
+type FakeImagesCall = { readonly request: ImageRequest; readonly call: AdapterCall };
 
 export type FakeImagesAdapter = ImageAdapter & {
   /** What it was asked, in order. */

@@ -97,7 +97,7 @@ export type FakeAdapter = Adapter & {
   readonly assertUsedUp: () => void;
 };
 
-export type FakeCall = { readonly request: ModelRequest; readonly call: AdapterCall };
+type FakeCall = { readonly request: ModelRequest; readonly call: AdapterCall };
 
 /**
  * A scripted model.

@@ -14,8 +14,16 @@ import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageCall, ImageServer } from "./image-http.ts";
 
 import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/internal.ts";
-import { asObject, countAt, flagAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
-import { geminiGenerateContent } from "../wire/gemini/codec.ts";
+import {
+  asObject,
+  countAt,
+  flagAt,
+  objectAt,
+  objectsAt,
+  said,
+  textAt,
+  geminiGenerateContent,
+} from "../wire/internal.ts";
 import { checkedBase } from "./base-url.ts";
 import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 

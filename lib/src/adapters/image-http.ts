@@ -26,8 +26,7 @@ import {
   withoutKey,
 } from "../engine/internal.ts";
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray, parseJson } from "../model/internal.ts";
-import { asObject } from "../wire/fields.ts";
-import { noQuirks } from "../wire/internal.ts";
+import { noQuirks, asObject } from "../wire/internal.ts";
 import { readDotenv } from "./dotenv.ts";
 import { checkedTimeouts, keyHeader, lowerCase } from "./http-adapter.ts";
 

@@ -3,7 +3,6 @@ import type { AdapterCall, ImageAdapter } from "everturn/engine";
 import type { ImageRequest } from "everturn/model";
 
 import { editImage, engine, generateImage } from "everturn";
-import { systemClock } from "everturn/engine";
 import {
   ImageAdapterError,
   imageFromBase64,
@@ -15,6 +14,7 @@ import {
 import { imageAdapterSuite } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
+import { systemClock } from "../engine/internal.ts";
 import { image } from "../model/internal.ts";
 import { geminiImages } from "./gemini-images.ts";
 import { openaiImages } from "./openai-images.ts";

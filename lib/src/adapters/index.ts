@@ -1,11 +1,7 @@
-// The door of the adapters: providers, servers that speak like one of them, and scripted stand-ins.
+// The names of the adapters that the entry point `everturn` exports. This folder has no entry point of its own.
 
-export type { AnthropicOptions } from "./anthropic.ts";
-export type { CompatibleOptions, PresetName } from "./compatible.ts";
-export type { FakeImagesAdapter, FakeImagesCall, FakeImagesOptions, FakeImagesStep } from "./fake-images.ts";
-export type { FakeAdapter, FakeCall, FakeOptions, FakeScript, FakeStep } from "./fake.ts";
-export type { KeyHeader, ProviderOptions, ProviderProfile } from "./http-adapter.ts";
-export type { OpenAIOptions } from "./openai.ts";
+export type { FakeAdapter, FakeScript, FakeStep } from "./fake.ts";
+export type { ProviderOptions } from "./http-adapter.ts";
 
 export { anthropic } from "./anthropic.ts";
 export { azure, openaiCompatible, preset } from "./compatible.ts";
@@ -13,7 +9,6 @@ export { fakeImages } from "./fake-images.ts";
 export { fake } from "./fake.ts";
 export { geminiImages } from "./gemini-images.ts";
 export { gemini } from "./gemini.ts";
-export { httpAdapter } from "./http-adapter.ts";
 export { openaiImages } from "./openai-images.ts";
 export { openai } from "./openai.ts";
 export { providers } from "./providers.ts";

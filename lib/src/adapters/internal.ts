@@ -1,3 +1,5 @@
-// What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
+// the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+export type { FakeOptions } from "./fake.ts";

@@ -11,12 +11,13 @@ import { createServer } from "node:http";
 import { inspect } from "node:util";
 
 import { chat, engine, stream, subscribe, tool } from "everturn";
-import { describeEngine, systemClock } from "everturn/engine";
+import { describeEngine } from "everturn/engine";
 import { fromJson, imagePart, messageText, orThrow, request, toJson, user } from "everturn/model";
 import * as sessions from "everturn/session";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
+import { systemClock } from "../engine/internal.ts";
 import { anthropic } from "./anthropic.ts";
 import { openaiCompatible, preset } from "./compatible.ts";
 import { gemini } from "./gemini.ts";

@@ -12,11 +12,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { anthropic, azure, chat, engine, generate, openaiCompatible, providers, stream } from "everturn";
-import { retryAfter, systemClock } from "everturn/engine";
 import { modelRef, request as asked, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { retryAfter, systemClock } from "../engine/internal.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 

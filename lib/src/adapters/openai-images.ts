@@ -14,8 +14,7 @@ import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-http.ts";
 
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
-import { countAt, numberAt, objectAt, objectsAt, said, textAt } from "../wire/fields.ts";
-import { openaiResponses } from "../wire/openai-responses/codec.ts";
+import { countAt, numberAt, objectAt, objectsAt, said, textAt, openaiResponses } from "../wire/internal.ts";
 import { checkedBase } from "./base-url.ts";
 import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 

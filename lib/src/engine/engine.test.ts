@@ -1,10 +1,7 @@
 import { chat, engine, fake, generate, streamGenerate, tool } from "everturn";
 import {
   configure,
-  defaultRetryPolicy,
-  delayBefore,
   describeEngine,
-  isRetryable,
   mergeOpts,
   putContext,
   putParam,
@@ -14,13 +11,14 @@ import {
   resolveParams,
   resolveTools,
   restoreEngine,
-  retryPolicy,
-  withCosts,
   withModel,
 } from "everturn/engine";
 import { adapterFailure, imageFromUrl, imagePart, modelRef, textPart, usage, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
+
+import { withCosts } from "./model-call/pricing.ts";
+import { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
 
 const named = (name: string, description = name) => tool({ name, description, schema: { type: "object" } });
 

@@ -1,7 +1,51 @@
-// What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
+// the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
-export type { DurableRefusal, OptionsWith, RequestField, RunOptionName } from "./run-options.ts";
 
-export { checkedNumber, checkedRange } from "./options.ts";
+export type { CodeSettings, EngineFields, EngineProtocol, Fallback } from "./engine.ts";
+export type { Hooks, Sources } from "./options.ts";
+export { checkedNumber, checkedRange, defaultOf, pick } from "./options.ts";
+export type {
+  ChatSettings,
+  DurableRefusal,
+  EngineOptions,
+  GenerateSettings,
+  OptionsWith,
+  RequestField,
+  RequestOptions,
+  RunOptionName,
+  StepSettings,
+} from "./run-options.ts";
 export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTable } from "./run-options.ts";
+export { startSpan, tell } from "./telemetry.ts";
+
+// model-call
+export { missingCapabilities } from "./model-call/capability.ts";
+export { knownModel } from "./model-call/catalog.ts";
+export type { KeySource } from "./model-call/keys.ts";
+export { failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";
+export { priceOf, withCosts } from "./model-call/pricing.ts";
+export { delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
+export type { FetchLike, HttpAnswer, Timeouts, TransportLimits } from "./model-call/transport.ts";
+export {
+  TransportFailure,
+  defaultLimits,
+  defaultTimeouts,
+  post,
+  requestIdOf,
+  retryAfter,
+} from "./model-call/transport.ts";
+
+// The system clock and the parser of partial JSON, for layers that may import the engine and not the folders they come from.
+export { systemClock } from "../clock/clock.ts";
+export { PartialJson } from "../wire/internal.ts";
+
+// tool
+export { isDirective, isReservedReason } from "./tool/directive.ts";
+export type { CellLimits, CellResult, CellRun } from "./tool/executor.ts";
+export { defaultCellLimits } from "./tool/executor.ts";
+export type { AnySchema, Checked } from "./tool/schema.ts";
+export { checkValue, toJsonSchema } from "./tool/schema.ts";
+export type { PreparedCall, RunChild } from "./tool/tool.ts";
+export { specOf } from "./tool/tool.ts";

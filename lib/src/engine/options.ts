@@ -40,7 +40,7 @@ export type PrepareStep = (step: {
   readonly environment: Environment;
 }) => StepChanges | null | Promise<StepChanges | null>;
 
-export type StepChanges = {
+type StepChanges = {
   readonly model?: ModelName;
   readonly instructions?: string;
   /** Names of the engine's tools. */
@@ -86,7 +86,7 @@ export type Hooks<Context extends CallerContext = CallerContext> = {
   readonly afterStep?: (step: StepResult) => void | Promise<void>;
 };
 
-export type BeforeTool =
+type BeforeTool =
   | null
   | { readonly type: "replace_arguments"; readonly arguments: JsonObject }
   | { readonly type: "skip"; readonly value: Json }

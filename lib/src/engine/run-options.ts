@@ -296,9 +296,6 @@ export type ChatSettings<Context extends CallerContext = CallerContext> = Pick<
   Exclude<RunOptionName, "output">
 >;
 
-/** The schema of a structured answer. */
-export type OutputOption = Pick<ChatOptions, "output">;
-
 /** The options that an engine may set for all its runs. */
 export type EngineOptions<Context extends CallerContext = CallerContext> = Pick<
   ChatOptions<Context>,

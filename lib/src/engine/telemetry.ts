@@ -20,7 +20,7 @@ export type TelemetryEvent =
       readonly reason: string;
     };
 
-export type Span = {
+type Span = {
   readonly name: SpanName;
   readonly id: number;
   /** The span this one is part of. */
@@ -29,7 +29,7 @@ export type Span = {
   readonly metadata: JsonObject;
 };
 
-export type Listener = (event: TelemetryEvent) => void;
+type Listener = (event: TelemetryEvent) => void;
 
 const listeners = new Set<Listener>();
 let lastId = 0;

@@ -6,21 +6,15 @@
 //   - what goes to the model and comes back is not an event of the machine: text, usage and calls are streamed by whoever makes the call;
 //   - progress is told before the effects that depend on it are performed, so that history is written ahead of work.
 
-import {
-  checkpointDelivered,
-  isResumeSafe,
-  modelFailed,
-  pendingEffects,
-  projectRequest,
-  terminalReasonOf,
-  toolReturned,
-  TurnMachine,
-} from "everturn/kernel";
+import { checkpointDelivered, modelFailed, projectRequest, toolReturned, TurnMachine } from "everturn/kernel";
 import { adapterFailure, assistant, messageText, system, textPart, toolCall, usage, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../test/turns.ts";
 import { noUsage, reasoningPart, runtimeFailure, toolCallPart } from "../model/internal.ts";
+import { pendingEffects } from "./machine/turn.ts";
+import { isResumeSafe } from "./protocol/resume-safety.ts";
+import { terminalReasonOf } from "./protocol/terminal-reason.ts";
 
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 

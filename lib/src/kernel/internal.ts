@@ -1,4 +1,23 @@
-// What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
+// the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
-export { isSameBatch } from "./machine/turn.ts";
+
+export { retryDelayMs } from "./retry-delay.ts";
+
+// history
+export { appendHistory, startHistory } from "./history/history.ts";
+
+// machine
+export type { CodeCalls, ToolWaits, Verdict } from "./machine/effect.ts";
+export { readResponse, turnCauseShape } from "./machine/read-response.ts";
+export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
+export type { CallAnswer, Cancellation, EndedStep, Ending, SlottedCall, Transition } from "./machine/turn.ts";
+export { cellCalls, isSameBatch, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./machine/turn.ts";
+
+// From the model layer.
+export { canonicalJson } from "../model/internal.ts";
+
+// protocol
+export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
+export type { CodeProtocolOptions } from "./protocol/code-protocol.ts";

@@ -1,12 +1,6 @@
 // How long to wait before a tool is tried again. Deciding whether to is somebody else's business.
 
-/** How often, and how fast, a tool may be tried again when it says that it may. */
-export type ToolRetryPolicy =
-  | { readonly type: "never" }
-  | ({ readonly type: "safe" } & RetrySchedule)
-  /** As `safe`, for tools that also need the same idempotency key each time. */
-  | ({ readonly type: "idempotent" } & RetrySchedule);
-
+/** How often, and how fast, a tool may be tried again. */
 export type RetrySchedule = {
   readonly maxAttempts: number;
   readonly baseDelayMs: number;
@@ -15,16 +9,8 @@ export type RetrySchedule = {
 };
 
 /**
- * The wait before a retry, in whole milliseconds: what the tool asked for, or the base doubled with each retry, and never more than the
- * cap.
- *
- * @example
- * ```ts
- * import { retryDelayMs } from "everturn/kernel";
- *
- * const times = { maxAttempts: 5, baseDelayMs: 100, maxDelayMs: 1000 };
- * [0, 1, 2, 3, 4].map((retry) => retryDelayMs(times, retry)); // => [100, 200, 400, 800, 1000]
- * ```
+ * The wait before a retry, in whole milliseconds: the delay the tool asked for (`afterMs`), or `baseDelayMs` doubled with each retry, and never more than
+ * `maxDelayMs`. With a base of 100 and a cap of 1000 the waits are 100, 200, 400, 800, 1000.
  */
 export function retryDelayMs(times: RetrySchedule, retryIndex: number, afterMs: number | null = null): number {
   const wanted = afterMs ?? (times.baseDelayMs === 0 ? 0 : times.baseDelayMs * 2 ** retryIndex);

@@ -4,20 +4,13 @@ import type { EffectResponse, TurnMachineConfig } from "everturn/kernel";
 import type { ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
 
 import {
-  advance,
   callDecision,
   callResult,
-  cancelTurn,
   checkpointDelivered,
   historyMessages,
-  llmTerminalReasons,
   modelFailed,
   modelReplied,
-  pendingEffects,
   projectRequest,
-  readResponse,
-  startTurn,
-  terminalReasonOf,
   toolReturned,
   toolWaits,
   turnInput,
@@ -49,6 +42,10 @@ import {
   transcript,
 } from "../../test/turns.ts";
 import { haltedReasonOf, noUsage, reasoningPart } from "../model/internal.ts";
+import { readResponse } from "./machine/read-response.ts";
+import { advance, cancelTurn, startTurn } from "./machine/reducer.ts";
+import { pendingEffects } from "./machine/turn.ts";
+import { llmTerminalReasons, terminalReasonOf } from "./protocol/terminal-reason.ts";
 
 const failure = toolFailure("handler_failed");
 const question = asks("Sure?");

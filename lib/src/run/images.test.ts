@@ -4,7 +4,7 @@ import type { Clock, ImageAdapter, TelemetryEvent } from "everturn/engine";
 import type { ImageResponse } from "everturn/model";
 
 import { engine, MisuseError } from "everturn";
-import { subscribe, systemClock } from "everturn/engine";
+import { subscribe } from "everturn/engine";
 import {
   EngineError,
   ImageAdapterError,
@@ -17,6 +17,7 @@ import {
 import { describe, expect, test } from "vitest";
 
 import { fakeImages } from "../adapters/fake-images.ts";
+import { systemClock } from "../engine/internal.ts";
 import { editImage, generateImage, imageVariations } from "./images.ts";
 
 const cat = imageFromBase64("Y2F0", "image/png");

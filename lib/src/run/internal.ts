@@ -1,3 +1,26 @@
-// What sibling folders of `lib/src` import: everything public, and names that are not part of the package's API.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
+// the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+
+export { newRequestId } from "./request-id.ts";
+export type { PlanChild, Started } from "./run.ts";
+export { startRun } from "./run.ts";
+export { replayPlan, streamPlan, streamStepPlan } from "./verbs.ts";
+
+// perform
+export { encodeAsJson } from "./perform/encode-result.ts";
+export { startMark } from "./perform/start-mark.ts";
+export type { InnerWait } from "./perform/tool-job.ts";
+export { innerHints } from "./perform/tool-job.ts";
+
+// plan
+export type { Pinned } from "./plan/pinned.ts";
+export { readPinned } from "./plan/pinned.ts";
+export type { Plan, PlanDetails, RunPlan } from "./plan/plan.ts";
+export { isPair, planRun } from "./plan/plan.ts";
+
+// ports
+export { callerInbox } from "./ports/memory-ports.ts";
+export type { CancellableJournal, Committed, Inbox, JournalItem, LiveOrigin, Ports, Scope } from "./ports/ports.ts";
+export { memoryScope } from "./ports/ports.ts";

@@ -1,6 +1,7 @@
 // What steers a run: limits, budgets, retries, other models, schemas, input on the way, code.
 
-import type { CellResult, ChatOptions, CodeExecutor, TelemetryEvent } from "everturn/engine";
+import type { CellResult } from "../engine/internal.ts";
+import type { ChatOptions, CodeExecutor, TelemetryEvent } from "everturn/engine";
 
 import { chat, engine, fake, generate, step, stream, streamGenerate, subscribe, tool } from "everturn";
 import { configure } from "everturn/engine";

@@ -5,11 +5,11 @@ import type { ToolMessage } from "everturn/model";
 
 import { askUser, chat, engine, fail, failTurn, fake, finish, halt, handoff, step, stream, tool } from "everturn";
 import { attachment, messageText, toolFailure } from "everturn/model";
-import { encodeAsJson } from "everturn/run";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../test/runs.ts";
+import { encodeAsJson } from "./perform/encode-result.ts";
 
 /** The answer to the one call of a run with this tool. */
 async function answerOf(of: Tool, options: Parameters<typeof chat>[2] = {}): Promise<ToolMessage | undefined> {

@@ -38,10 +38,10 @@ import { TurnStream } from "./turn-stream.ts";
 const everything = { emitTextDeltas: true, emitToolDeltas: true } as const;
 
 /** With the answer as its schema types it; `null` when there is none. */
-export type WithOutput<Result, Output> = Result & { readonly output: Output | null };
+type WithOutput<Result, Output> = Result & { readonly output: Output | null };
 
 /** A request, or what is said to the model. */
-export type GenerateInput = RunInput | ModelRequest;
+type GenerateInput = RunInput | ModelRequest;
 
 /** One model call, streamed. */
 export function streamGenerate<Context extends CallerContext>(

@@ -1,6 +1,7 @@
 // The suites of the kit, run against what the library brings along, and against implementations that break one rule each.
 
 import type { FakeStep } from "../adapters/fake.ts";
+import type { CellResult, CellRun } from "../engine/internal.ts";
 import type {
   AdapterScenario,
   AdapterUnderTest,
@@ -8,16 +9,16 @@ import type {
   ImageAdapterScenario,
   ImageAdapterUnderTest,
 } from "./index.ts";
-import type { CellResult, CellRun, CodeExecutor, ToolExecutor, ToolResultEncoder } from "everturn/engine";
+import type { CodeExecutor, ToolExecutor, ToolResultEncoder } from "everturn/engine";
 import type { ImageResponse, ModelEvent } from "everturn/model";
 
 import { imageFromBase64 } from "everturn/model";
-import { encodeAsJson } from "everturn/run";
 import { describe, expect, test } from "vitest";
 
 import { fakeImages } from "../adapters/fake-images.ts";
 import { fake } from "../adapters/fake.ts";
 import { quickjs } from "../adapters/quickjs/quickjs.ts";
+import { encodeAsJson } from "../run/internal.ts";
 import { adapterSuite, codeExecutorSuite, encoderSuite, executorSuite, imageAdapterSuite } from "./index.ts";
 
 function rows(suite: readonly ConformanceCase[]): readonly [string, ConformanceCase["run"]][] {

@@ -19,7 +19,7 @@ import type { Batch, HostStorage } from "../runtime/rows/storage.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
 import { nextTask, systemClock } from "../clock/clock.ts";
-import { isPair } from "../run/plan/plan.ts";
+import { isPair } from "../run/internal.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
 
 /** Where a life can end. Of a write: before it, and when it is done and nobody has heard of it. Of an effect: before it, in it, and behind it. */

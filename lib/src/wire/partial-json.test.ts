@@ -1,8 +1,9 @@
 import type { Json } from "everturn/model";
 
-import { PartialJson } from "everturn/wire";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+
+import { PartialJson } from "./partial-json.ts";
 
 const read = (...pieces: readonly string[]): Json | undefined => {
   const json = new PartialJson();

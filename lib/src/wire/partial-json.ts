@@ -7,19 +7,9 @@ type Growing =
   | { type: "object"; fields: { [key: string]: Json }; key: string | null };
 
 /**
- * Reads JSON in pieces. The value so far is one that grows: whoever wants to keep how it was copies it. Texts are there as far as they were written;
- * numbers and words when they are whole; what comes after the end, or cannot be JSON, stops the reading.
- *
- * @example
- * ```ts
- * import { PartialJson } from "everturn/wire";
- *
- * const json = new PartialJson();
- * json.push('{"city": "Ro');
- * json.value; // => { city: "Ro" }
- * json.push('me", "days": [1, 2');
- * json.value; // => { city: "Rome", days: [1] }
- * ```
+ * An incremental JSON parser: after `push('{"city": "Ro')` the value is `{ city: "Ro" }`. The value is mutated as text arrives, so a caller that keeps an
+ * earlier state copies it. Strings appear as far as they were received, numbers and literals when they are complete; input after the end of the
+ * value, or input that cannot be JSON, ends the parsing.
  */
 export class PartialJson {
   #root: Json | undefined;

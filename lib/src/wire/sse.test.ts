@@ -1,6 +1,8 @@
-import { frameReader, FrameTooLong } from "everturn/wire";
+import { frameReader } from "everturn/wire";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+
+import { FrameTooLong } from "./sse.ts";
 
 const whole = (text: string) => {
   const reader = frameReader();

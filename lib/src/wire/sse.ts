@@ -15,7 +15,7 @@ export type FrameReader = {
 };
 
 /** How much of one line, or one event, is kept before it counts as broken. */
-export const maxFrameLength: number = 16 * 1024 * 1024;
+const maxFrameLength: number = 16 * 1024 * 1024;
 
 /** A line or an event that is longer than anybody should send. */
 export class FrameTooLong extends Error {

@@ -5,19 +5,14 @@ import type { SuspendedCell } from "../../src/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 
 import {
-  advance,
   callDecision,
   callResult,
-  cancelTurn,
   codeCalls,
   codeFailed,
   codeFinished,
   codeProtocol,
   historyMessages,
   modelFailed,
-  pendingEffects,
-  startTurn,
-  storableTurn,
   toolWaits,
 } from "everturn/kernel";
 import {
@@ -34,6 +29,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { advance, cancelTurn, pendingEffects, startTurn, storableTurn } from "../../src/kernel/internal.ts";
 import { transitionFor } from "../../src/kernel/machine/transitions.ts";
 import { noUsage, sessionStatusOf } from "../../src/model/internal.ts";
 import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";

@@ -23,10 +23,11 @@ import {
   tool,
 } from "everturn";
 import { addUser, validateSession, validateThread } from "everturn/model";
-import { planRun, replayPlan } from "everturn/run";
 import * as sessions from "everturn/session";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+
+import { planRun, replayPlan } from "../../src/run/internal.ts";
 
 const object = { type: "object" };
 const named = (name: string) => ({ name, description: name, schema: object });

@@ -6,7 +6,8 @@ import type { TurnRecord } from "everturn/runtime";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { pendingEffects, startTurn, TurnMachine, turnInput } from "everturn/kernel";
+import { TurnMachine, turnInput } from "everturn/kernel";
+import { pendingEffects, startTurn } from "../../src/kernel/internal.ts";
 import { storedVersion, validateSession, validateThread } from "everturn/model";
 import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
 import { replayTurn } from "everturn/runtime";

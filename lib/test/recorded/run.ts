@@ -1,8 +1,9 @@
 // `npm run test:recorded -- DIR`: every recorded file below DIR through the codecs, by the name of its folder. A stream (`.chunks.txt`, a JSON event a
 // line; `.sse`, as it came) or a whole body (`.json`) has to give exactly one end, and the text, calls and usage the recording itself shows.
 
+import type { WireApi } from "../../src/wire/internal.ts";
 import type { Json, JsonObject, ModelEvent } from "everturn/model";
-import type { Codec, Frame, WireApi, WireContext } from "everturn/wire";
+import type { Codec, Frame, WireContext } from "everturn/wire";
 
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";

@@ -1,8 +1,8 @@
 // What a recorded reply says, read in the plainest way there is: text, calls and usage, straight out of the provider's own fields and past the
 // codecs. What a codec makes of the same recording has to agree with it.
 
+import type { WireApi } from "../../src/wire/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
-import type { WireApi } from "everturn/wire";
 
 export type Said = {
   readonly text: string;

@@ -7,10 +7,10 @@ import type { Query, Row, RuntimeEvent } from "everturn/runtime";
 
 import { askUser, engine, MisuseError, user } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { canonicalJson } from "everturn/kernel";
 import { divergentPaths, runtime, tables } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { canonicalJson } from "../../src/kernel/internal.ts";
 import { countingRows, DurableJournal } from "../../src/runtime/drive/journal.ts";
 import { sha256 } from "../../src/runtime/rows/digest.ts";
 import { claimable } from "../../src/runtime/rows/inbox.ts";

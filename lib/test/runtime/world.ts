@@ -18,11 +18,11 @@ import type {
 
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { startHistory } from "everturn/kernel";
 import { messageText, modelRef } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 
+import { startHistory } from "../../src/kernel/internal.ts";
 import { sha256 } from "../../src/runtime/rows/digest.ts";
 import { readValue, writeValue } from "../../src/runtime/rows/stored.ts";
 

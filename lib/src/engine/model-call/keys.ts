@@ -44,7 +44,7 @@ function isKey(value: string | null | undefined): value is string {
 }
 
 /** A variable of the environment, where there is one to ask. */
-export function variable(name: string): string | null {
+function variable(name: string): string | null {
   const program: unknown = Reflect.get(globalThis, "process");
   if (typeof program !== "object" || program === null) return null;
   const environment: unknown = Reflect.get(program, "env");

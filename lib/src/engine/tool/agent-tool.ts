@@ -9,7 +9,7 @@ import { replyText } from "../../model/internal.ts";
 import { fail } from "./directive.ts";
 import { tool } from "./tool.ts";
 
-export type AgentToolDefinition<Inner extends CallerContext = CallerContext> = {
+type AgentToolDefinition<Inner extends CallerContext = CallerContext> = {
   readonly name: string;
   readonly description: string;
   readonly engine: Engine<Inner>;

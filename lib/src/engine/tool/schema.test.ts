@@ -5,10 +5,11 @@ import type { Json } from "everturn/model";
 import { toStandardJsonSchema } from "@valibot/to-json-schema";
 import { type } from "arktype";
 import { chat, engine, fake, tool } from "everturn";
-import { checkValue } from "everturn/engine";
 import * as valibot from "valibot";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
+
+import { checkValue } from "./schema.ts";
 
 const described = { name: "weather", description: "Tells the weather." };
 

@@ -1,11 +1,13 @@
 import type { Json } from "everturn/model";
 
-import { appendHistory, canonicalJson, historyMessages, startHistory } from "everturn/kernel";
+import { historyMessages } from "everturn/kernel";
 import { assistant, user } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries, json } from "../../../test/arbitraries.ts";
+import { canonicalJson } from "../internal.ts";
+import { appendHistory, startHistory } from "./history.ts";
 
 const message = arbitraries.message;
 

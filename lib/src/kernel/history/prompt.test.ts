@@ -1,12 +1,6 @@
 import type { Message } from "everturn/model";
 
-import {
-  isResumeSafe,
-  renderMessageOrigin,
-  renderPrompt,
-  renderTurnCausesPrompt,
-  toEventMessage,
-} from "everturn/kernel";
+import { renderMessageOrigin, renderPrompt, renderTurnCausesPrompt, toEventMessage } from "everturn/kernel";
 import {
   assistant,
   eventMessage,
@@ -23,6 +17,7 @@ import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../../test/arbitraries.ts";
 import { reasoningPart, toolCallPart, toolResultPart } from "../../model/internal.ts";
+import { isResumeSafe } from "../protocol/resume-safety.ts";
 
 const plugin = { type: "plugin", pluginId: "coach", transient: false } as const;
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "x" } };

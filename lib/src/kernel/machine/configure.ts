@@ -35,7 +35,7 @@ const defaults = {
 };
 
 /** What has to be said about a turn of a protocol that is not one of ours. */
-export type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocolDriver" | "termination"> &
+type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocolDriver" | "termination"> &
   Partial<TurnMachineConfig<P>>;
 
 /** What a turn begins with; only its name has to be said. */

@@ -220,5 +220,3 @@ export type ResponsesByEffect = {
   readonly run_code: CodeFinished | CodeCalls | CodeFailed;
   readonly checkpoint: CheckpointDelivered;
 };
-
-export type ResponseTo<E extends Effect> = ResponsesByEffect[E["type"]];

@@ -10,14 +10,14 @@ import { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
 /** Something for the host: to be told, or to be done and answered. A model call comes with its request, a cell with its calls. */
-export type Polled<P extends TurnProtocol = UnitTurnProtocol> =
+type Polled<P extends TurnProtocol = UnitTurnProtocol> =
   | Notice<P>
   | Exclude<Effect, CallModel | RunCode>
   | (CallModel & { readonly request: ModelRequest })
   | (RunCode & { readonly calls: readonly CellCall[] });
 
 /** Where a machine can go on from: the turn, and what the host has not been told yet. Plain JSON. */
-export type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
+type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];
 };

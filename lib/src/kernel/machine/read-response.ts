@@ -41,17 +41,7 @@ import {
 } from "../../model/parse/reading.ts";
 import { llmTerminalReasons } from "../protocol/terminal-reason.ts";
 
-/**
- * Reads a response that was recorded as JSON.
- *
- * @example
- * ```ts
- * import { readResponse } from "everturn/kernel";
- *
- * const old = { type: "environment_synced", id: "t/0/environment" };
- * readResponse(old); // => { ok: true, value: { type: "environment_synced", id: "t/0/environment", environment: null } }
- * ```
- */
+/** Reads a recorded effect response from JSON. Fields that older releases did not write get their defaults. */
 export function readResponse(input: unknown): Result<EffectResponse, ValidationFailure> {
   const found = read(responseShape, input);
   if ("value" in found) return ok(found.value);

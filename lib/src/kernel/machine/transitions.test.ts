@@ -3,22 +3,15 @@
 
 import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/kernel";
 
-import {
-  advance,
-  codeCalls,
-  codeFailed,
-  codeFinished,
-  modelFailed,
-  pendingEffects,
-  startTurn,
-  toolWaits,
-} from "everturn/kernel";
+import { codeCalls, codeFailed, codeFinished, modelFailed, toolWaits } from "everturn/kernel";
 import { adapterFailure } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says } from "../../../test/turns.ts";
 import { keysOf } from "../../model/parse/json.ts";
+import { advance, startTurn } from "./reducer.ts";
 import { transitionFor, transitions } from "./transitions.ts";
+import { pendingEffects } from "./turn.ts";
 
 type PhaseType = Phase["type"];
 type ResponseType = EffectResponse["type"];

@@ -4,16 +4,11 @@ import type { TurnMachineConfig } from "everturn/kernel";
 import type { Json } from "everturn/model";
 
 import {
-  advance,
   callDecision,
   callResult,
-  cancelTurn,
-  failTurn,
   historyMessages,
   modelFailed,
-  pendingEffects,
   projectRequest,
-  startTurn,
   toolWaits,
   TurnMachine,
 } from "everturn/kernel";
@@ -45,6 +40,8 @@ import {
   transcript,
 } from "../../../test/turns.ts";
 import { noUsage, runtimeFailure } from "../../model/internal.ts";
+import { advance, cancelTurn, failTurn, startTurn } from "../machine/reducer.ts";
+import { pendingEffects } from "../machine/turn.ts";
 
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 const roles = (turn: ReturnType<typeof transcript>["turn"]) =>

@@ -1,22 +1,18 @@
 // The code protocol as stories.
 
-import type { CallAnswer, Turn } from "everturn/kernel";
+import type { CallAnswer } from "../machine/turn.ts";
+import type { Turn } from "everturn/kernel";
 
 import {
-  advance,
   callDecision,
   callResult,
-  cancelTurn,
-  cellCalls,
   codeCalls,
   codeFailed,
   codeFinished,
   codeProtocol,
   historyMessages,
-  pendingEffects,
   projectRequest,
   toolWaits,
-  startTurn,
   toolReturned,
   TurnMachine,
   turnInput,
@@ -26,6 +22,8 @@ import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says, transcript } from "../../../test/turns.ts";
 import { noUsage } from "../../model/internal.ts";
+import { advance, cancelTurn, startTurn } from "../machine/reducer.ts";
+import { cellCalls, pendingEffects } from "../machine/turn.ts";
 
 const coding = config({}, { protocolDriver: codeProtocol() });
 const cell = (code: string) => says(`Let me see.\n\`\`\`javascript\n${code}\n\`\`\``);

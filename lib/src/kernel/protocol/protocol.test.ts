@@ -1,25 +1,15 @@
 // A protocol of somebody else's, with records, a policy and a state of its own: what the machine promises to all of them.
 
-import type {
-  DriverAction,
-  DriverContextView,
-  Notice,
-  ProtocolDriver,
-  Transition,
-  TurnMachineConfig,
-} from "everturn/kernel";
+import type { Transition } from "../machine/turn.ts";
+import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachineConfig } from "everturn/kernel";
 
 import {
-  advance,
   chatProtocol,
   checkpointDelivered,
   codeFinished,
   modelReplied,
-  pendingEffects,
   projectRequest,
   protocolConfig,
-  startTurn,
-  storableTurn,
   TurnMachine,
   turnInput,
 } from "everturn/kernel";
@@ -27,6 +17,8 @@ import { messageText, request, system, user } from "everturn/model";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 import { says } from "../../../test/turns.ts";
+import { advance, startTurn } from "../machine/reducer.ts";
+import { pendingEffects, storableTurn } from "../machine/turn.ts";
 
 type Guessing = {
   readonly event: { readonly guess: string };

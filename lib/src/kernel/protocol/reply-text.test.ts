@@ -1,9 +1,10 @@
-import { isContextOverflow, joinParagraph, retryDelayMs, withoutCommentary } from "everturn/kernel";
 import { modelReply, textPart, usage } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart, truncateMiddle } from "../../model/internal.ts";
+import { retryDelayMs } from "../retry-delay.ts";
+import { isContextOverflow, joinParagraph, withoutCommentary } from "./reply-text.ts";
 
 describe("[lash 19] a prompt that left no room to answer", () => {
   test.each([

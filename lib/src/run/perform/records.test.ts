@@ -1,19 +1,22 @@
 // What performers write down inside an effect, and how another process goes on from it.
 
+import type { PlanDetails } from "../plan/plan.ts";
+import type { JournalItem, LiveOrigin, Scope } from "../ports/ports.ts";
 import type { ChatOptions, Engine, FakeScript, Tool, ToolContext } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
 import type { Json, JsonObject, MessageInput, ToolCall, TurnEvent } from "everturn/model";
-import type { JournalItem, LiveOrigin, PlanDetails, Scope } from "everturn/run";
 
 import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError } from "everturn";
 import { callDecision } from "everturn/kernel";
 import { assistant, messageText, toolCall, user } from "everturn/model";
-import { MemoryJournal, planRun, startRun } from "everturn/run";
 import { handClock, line } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 
 import { plain, playing, says } from "../../../test/runs.ts";
+import { planRun } from "../plan/plan.ts";
+import { MemoryJournal } from "../ports/memory-journal.ts";
+import { startRun } from "../run.ts";
 import { startMark } from "./start-mark.ts";
 
 /** What outlives a process: records by effect and name, and what the turn accepted. */

@@ -4,8 +4,17 @@
 import type { ChatOptions, Engine } from "../../engine/internal.ts";
 import type { CallTool } from "../../kernel/internal.ts";
 import type { CallerContext, ChatResult, ForwardedAnswer, Json, Session, Usage } from "../../model/internal.ts";
-import type { Committed, Inbox, JournalItem, Plan, PlanChild, Ports, RunInput, Scope } from "../../run/internal.ts";
-import type { InnerWait } from "../../run/perform/tool-job.ts";
+import type {
+  Committed,
+  Inbox,
+  JournalItem,
+  Plan,
+  PlanChild,
+  Ports,
+  RunInput,
+  Scope,
+  InnerWait,
+} from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Check, Key } from "../rows/storage.ts";
@@ -14,12 +23,8 @@ import type { Holder } from "./claim-inputs.ts";
 
 import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
-import { planRun, readPinned, startRun } from "../../run/internal.ts";
-import { innerHints } from "../../run/perform/tool-job.ts";
-import { callerInbox } from "../../run/ports/memory-ports.ts";
-import { decisionsOf, hear } from "../../session/answers.ts";
-import { applyChatResult, decide, submitToolResults } from "../../session/internal.ts";
-import { isOpen } from "../../session/preconditions.ts";
+import { planRun, readPinned, startRun, innerHints, callerInbox } from "../../run/internal.ts";
+import { applyChatResult, decide, submitToolResults, decisionsOf, hear, isOpen } from "../../session/internal.ts";
 import { sha256 } from "../rows/digest.ts";
 import { journalPut, recordPut } from "../rows/journal-rows.ts";
 import { usageOfRows } from "../rows/ledger.ts";

@@ -10,7 +10,7 @@ import type { Key, Put } from "../rows/storage.ts";
 import type { TurnStart } from "../rows/values.ts";
 
 import { pendingEffects } from "../../kernel/internal.ts";
-import { startMark } from "../../run/perform/start-mark.ts";
+import { startMark } from "../../run/internal.ts";
 import { engineOf } from "../context.ts";
 import { putting } from "../rows/batch.ts";
 import { recordName, recordPut } from "../rows/journal-rows.ts";

@@ -13,7 +13,7 @@ import type { InboxEntry, TurnStart } from "../rows/values.ts";
 
 import { canonicalJson, kernelRevision } from "../../kernel/internal.ts";
 import { planRun } from "../../run/internal.ts";
-import { isOpen } from "../../session/preconditions.ts";
+import { isOpen } from "../../session/internal.ts";
 import { engineOf } from "../context.ts";
 import { frozen } from "../histories.ts";
 import { merge, noChanges } from "../rows/batch.ts";

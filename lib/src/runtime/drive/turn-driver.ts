@@ -1,16 +1,14 @@
 // Drives one turn of one session: puts the durable ports under the one loop (`run/driver.ts`), renews the lease while the loop runs, and stops when the
 // turn has ended, another process holds the session, or this process is about to stop.
 
-import type { Plan, Ports, Started } from "../../run/internal.ts";
-import type { RunPlan } from "../../run/plan/plan.ts";
+import type { Plan, Ports, Started, RunPlan } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { NextTurn } from "./turn-committer.ts";
 
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
-import { startRun } from "../../run/internal.ts";
-import { callerInbox } from "../../run/ports/memory-ports.ts";
+import { startRun, callerInbox } from "../../run/internal.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf } from "./children.ts";

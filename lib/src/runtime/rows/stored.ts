@@ -28,8 +28,7 @@ import type {
   TurnSummary,
 } from "./values.ts";
 
-import { kernelRevision, readResponse } from "../../kernel/internal.ts";
-import { turnCauseShape } from "../../kernel/machine/read-response.ts";
+import { kernelRevision, readResponse, turnCauseShape } from "../../kernel/internal.ts";
 import {
   MisuseError,
   noUsage,

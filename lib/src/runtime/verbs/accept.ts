@@ -14,8 +14,7 @@ import type { AcceptedKey } from "./idempotency.ts";
 import type { Found } from "./session-rows.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { decisionsOf } from "../../session/answers.ts";
-import { isOpen } from "../../session/preconditions.ts";
+import { decisionsOf, isOpen } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
 import { acceptedTurn } from "../drive/driven-turn.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";

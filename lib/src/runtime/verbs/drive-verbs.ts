@@ -1,14 +1,13 @@
 // The verbs that add to a session and drive it: start, reply, continue, step. What they do to the session is decided by `session/`.
 
 import type { JsonObject, Message, Session, UserMessage } from "../../model/internal.ts";
-import type { Verb } from "../../session/preconditions.ts";
+import type { Verb } from "../../session/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { DurableOptions, StartOptions, TurnHandle } from "../types.ts";
 
 import { fromMessages, message as checkedMessage, MisuseError, parse, newSession, user } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
-import { hear } from "../../session/answers.ts";
-import { checkStatus } from "../../session/preconditions.ts";
+import { hear, checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { accept, checkFree } from "./accept.ts";
 import { storedOptions, storedStartOptions } from "./durable-options.ts";

@@ -7,8 +7,7 @@ import type { Row } from "../rows/storage.ts";
 import type { Deadline } from "../rows/values.ts";
 
 import { RuntimeError, runtimeFailure, user } from "../../model/internal.ts";
-import { hear } from "../../session/answers.ts";
-import { submitToolResults } from "../../session/internal.ts";
+import { submitToolResults, hear } from "../../session/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
 import { answer, decided } from "./answers.ts";

@@ -5,11 +5,10 @@ import type { VerbContext } from "../context.ts";
 import type { InboxEntry, InboxInput } from "../rows/values.ts";
 import type { SteerInput } from "../types.ts";
 
-import { canonicalJson } from "../../kernel/internal.ts";
-import { turnCauseShape } from "../../kernel/machine/read-response.ts";
+import { canonicalJson, turnCauseShape } from "../../kernel/internal.ts";
 import { message as checkedMessage, MisuseError, renderIssue, RuntimeError, user } from "../../model/internal.ts";
 import { isPlainObject, read } from "../../model/parse/reading.ts";
-import { checkStatus } from "../../session/preconditions.ts";
+import { checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
 import { keyOf } from "../rows/session-key.ts";

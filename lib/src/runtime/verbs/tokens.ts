@@ -8,8 +8,7 @@ import type { Answer } from "./answers.ts";
 
 import { answersByReason, MisuseError, RuntimeError, user } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
-import { hear, wholeDecision } from "../../session/answers.ts";
-import { submitToolResults as submitResults } from "../../session/internal.ts";
+import { submitToolResults as submitResults, hear, wholeDecision } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
 import { putting } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";

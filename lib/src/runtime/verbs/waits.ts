@@ -7,7 +7,7 @@ import type { Deadline, SessionHead } from "../rows/values.ts";
 
 import { canonicalJson } from "../../kernel/internal.ts";
 import { MisuseError, pendingReasons } from "../../model/internal.ts";
-import { isOpen } from "../../session/preconditions.ts";
+import { isOpen } from "../../session/internal.ts";
 import { sha256 } from "../rows/digest.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { writeValue } from "../rows/stored.ts";

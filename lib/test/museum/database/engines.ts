@@ -3,7 +3,8 @@
 
 import type { Probe } from "./probe.ts";
 import type { Adapter, Engine, FakeScript, JsonObject, ModelRequest, Tool } from "everturn";
-import type { CellResult, CodeExecutor, EngineFields, ToolDefinition } from "everturn/engine";
+import type { CodeExecutor, ToolDefinition } from "everturn/engine";
+import type { CellResult, EngineFields } from "../../../src/engine/internal.ts";
 import type { ReplayPolicy } from "../../../src/model/internal.ts";
 
 import { agentTool, askUser, engine, fail, tool } from "everturn";

@@ -2,7 +2,7 @@
 // before, so that nothing is counted that happens once in a process.
 
 import type { CalledFunction, CallCounter } from "./call-counter.ts";
-import type { HostStorage, Query } from "everturn/runtime";
+import type { HostStorage, StorageQuery as Query } from "everturn/runtime";
 
 /** A part of the path: what is called until the next read, write or request begins. */
 export type Phase = {

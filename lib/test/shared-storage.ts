@@ -1,8 +1,8 @@
 // One storage as several workers see it, for tests of what happens between them.
 
-import type { Batch, HostStorage } from "everturn/runtime";
+import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
 
-import { tables } from "everturn/runtime";
+import { storageTables as tables } from "everturn/runtime";
 
 /** A storage whose writes a test can hold back, as a process that is paused holds them back. */
 export type GatedStorage = HostStorage & {

@@ -29,7 +29,7 @@ import {
  * something answered that is not this API. The others are the server's words; a newer one may have more.
  */
 export type ClientErrorReason = (typeof clientErrorReasons)[number];
-export const clientErrorReasons = ["unreachable", "connection_lost", "unexpected_answer", ...httpReasons] as const;
+const clientErrorReasons = ["unreachable", "connection_lost", "unexpected_answer", ...httpReasons] as const;
 
 type ClientErrorDetails = {
   readonly status?: number;

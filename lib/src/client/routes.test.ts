@@ -3,7 +3,8 @@
 import type { createHandler } from "../http/index.ts";
 import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
 import type { DecisionInput } from "../session/internal.ts";
-import type { DecisionAnswer, EverturnClient, TurnOptions } from "./index.ts";
+import type { EverturnClient, TurnOptions } from "./index.ts";
+import type { DecisionAnswer } from "./types.ts";
 
 import { expect, expectTypeOf, test } from "vitest";
 

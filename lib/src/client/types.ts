@@ -96,20 +96,20 @@ export type DriveOptions = TurnOptions &
     readonly key?: string;
   };
 
-export type BeginOptions = DriveOptions & {
+type BeginOptions = DriveOptions & {
   /** The session's name; one nobody can guess where it is not said. */
   readonly id?: string;
   /** Of the session. */
   readonly metadata?: JsonObject;
 };
 
-export type AnswerOptions = DriveOptions & {
+type AnswerOptions = DriveOptions & {
   /** `false`: only record it. The session goes on with `continue`. */
   readonly continue?: boolean;
 };
 
 /** A message of the user's, as `user()` makes one or written by hand: `{ role: "user", content: "hi" }`. */
-export type UserInput = Extract<MessageInput, { readonly role: "user" }>;
+type UserInput = Extract<MessageInput, { readonly role: "user" }>;
 
 /** Consent, perhaps with other arguments, or refusal, with a reason the model gets to read. */
 export type DecisionAnswer =
@@ -117,7 +117,7 @@ export type DecisionAnswer =
   | { readonly type: "deny"; readonly reason?: string; readonly by?: string };
 
 /** What somebody who holds a token says to the call it is for. */
-export type TokenAnswer =
+type TokenAnswer =
   | { readonly type: "result"; readonly value: Json }
   | { readonly type: "answer"; readonly text: string }
   | { readonly type: "approve"; readonly by?: string }
@@ -136,7 +136,7 @@ export type WatchOptions = CallOptions & {
   readonly follow?: boolean;
 };
 
-export type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
+type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
 
 /** A turn as one JSON value, for a file; `replayTurn` of `everturn/testing` runs it again. */
 export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };

@@ -1,7 +1,7 @@
 // What somebody may try: requests that are wrong in every way one can think of, from those without a key, with a key of another tenant, and with the
 // right one. Nothing is ever answered with 500, nothing changes without a 2xx, and nobody sees what is not theirs.
 
-import type { Batch, HostStorage } from "everturn/runtime";
+import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";

@@ -2,7 +2,6 @@
 
 export type { ApiKey, Auth, Caller } from "./auth.ts";
 export type { HttpReason } from "../model/internal.ts";
-export { httpReasons } from "../model/internal.ts";
 export type { HttpFailure } from "./failure.ts";
 export type { HttpOptions } from "./handler.ts";
 export type { HttpLimits } from "./limits.ts";

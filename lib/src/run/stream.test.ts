@@ -15,10 +15,11 @@ import {
   UnknownToolError,
 } from "everturn";
 import { assistant, fromMessages, messageText, request, toolResult, toolSpec, user } from "everturn/model";
-import { line, transcript } from "everturn/testing";
+import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../test/runs.ts";
+import { line } from "../testing/transcript.ts";
 
 const ok = plain("ok", () => "fine");
 

@@ -2,7 +2,8 @@
 
 import type { Engine } from "../engine/internal.ts";
 import type { Json } from "../model/internal.ts";
-import type { HostStorage, Query, Runtime, RuntimeOptions } from "./index.ts";
+import type { HostStorage, Runtime, RuntimeOptions } from "./index.ts";
+import type { Query } from "./rows/storage.ts";
 
 import { describe, expect, test } from "vitest";
 

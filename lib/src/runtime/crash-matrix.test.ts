@@ -2,7 +2,8 @@
 // that rows are read back as they were written: a quarter of the points shows that. The number of points is printed at the end. `npm run test:long`
 // kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
 
-import type { CrashHost, CrashOptions, CrashReport } from "everturn/testing";
+import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";
+import type { CrashHost } from "everturn/testing";
 
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 // How often the runtime reads the storage. A process that accepts a turn and drives it does not read back what it wrote.
 
-import type { HostStorage, Query, RuntimeEvent } from "./index.ts";
+import type { HostStorage, RuntimeEvent } from "./index.ts";
+import type { Query } from "./rows/storage.ts";
 
 import { expect, test } from "vitest";
 

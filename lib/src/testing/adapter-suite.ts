@@ -41,10 +41,10 @@ export type AdapterScenario =
   /** Says these pieces, then nothing more, with the connection open. */
   | { readonly type: "stalled"; readonly texts: readonly string[] };
 
-export type ScenarioCall = { readonly id: string; readonly name: string; readonly arguments: JsonObject };
+type ScenarioCall = { readonly id: string; readonly name: string; readonly arguments: JsonObject };
 
 /** What can be wrong before a request is made. A missing key may also be called `authentication_failed`. */
-export type PreflightReason = (typeof preflightReasons)[number];
+type PreflightReason = (typeof preflightReasons)[number];
 const preflightReasons = ["missing_key", "invalid_request", "unsupported_feature"] as const;
 
 /** An adapter, and what can be seen of the provider behind it. Without these two the cases about them see less. */

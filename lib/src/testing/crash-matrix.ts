@@ -4,9 +4,7 @@
 
 import type { Engine } from "../engine/internal.ts";
 import type { Json } from "../model/internal.ts";
-import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle } from "../runtime/internal.ts";
-import type { HostStorage } from "../runtime/rows/storage.ts";
-import type { TableName } from "../runtime/rows/tables.ts";
+import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle, HostStorage, TableName } from "../runtime/internal.ts";
 import type { Ended, Run } from "./crash-expectations.ts";
 import type { CrashPoint } from "./mortal-life.ts";
 
@@ -38,7 +36,7 @@ export type CrashScenario = {
 };
 
 /** The user's side of a scenario, in one life. */
-export type CrashUser = {
+type CrashUser = {
   readonly runtime: Runtime;
   readonly life: MortalLife;
   /** Waits until the session rests. Calls whose outcome nobody knows are answered as the scenario says. */
@@ -75,7 +73,7 @@ export type CrashReport = {
   readonly broken: readonly BrokenPoint[];
 };
 
-export type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: string };
+type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: string };
 
 /**
  * Runs a scenario through the matrix, and says what came of it.

@@ -3,12 +3,11 @@
 
 import type { Effect } from "../kernel/internal.ts";
 import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/internal.ts";
-import type { Batch, Put, Row } from "../runtime/rows/storage.ts";
-import type { JournalRow } from "../runtime/rows/values.ts";
+import type { Batch, Put, Row, JournalRow } from "../runtime/internal.ts";
 
 import { canonicalJson } from "../kernel/internal.ts";
 import { totalTokens } from "../model/internal.ts";
-import { readValue } from "../runtime/rows/stored.ts";
+import { readValue } from "../runtime/internal.ts";
 
 /** What can be performed: a model call, a tool, a cell of code, and what is asked before a tool runs. */
 export type EffectKind = "model" | "tool" | "code" | "hook";

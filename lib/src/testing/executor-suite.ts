@@ -166,7 +166,7 @@ export type CodeCells = {
 };
 
 /** The cells in JavaScript, where tools are functions, and there are `console.log`, `finish` and `giveUp`. */
-export const javascriptCells: CodeCells = {
+const javascriptCells: CodeCells = {
   prints: 'console.log("one");\nconsole.log("two");',
   finishes: "finish({ answer: 42 });",
   givesUp: 'giveUp("no way");',

@@ -15,7 +15,7 @@ import type {
   ToolContext,
 } from "../engine/internal.ts";
 import type { CallerContext, ModelEvent, ModelRequest } from "../model/internal.ts";
-import type { Batch, HostStorage } from "../runtime/rows/storage.ts";
+import type { Batch, HostStorage } from "../runtime/internal.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
 import { nextTask, systemClock } from "../clock/clock.ts";

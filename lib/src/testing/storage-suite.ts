@@ -1,6 +1,6 @@
 // What every storage has to keep. Rows of the suite stand in the tables of the runtime, whose keys have all the kinds of parts there are.
 
-import type { Batch, Check, Key, Put, Query, Row, HostStorage, Written } from "../runtime/rows/storage.ts";
+import type { Batch, Check, Key, Put, Query, Row, HostStorage, Written } from "../runtime/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
 import { broken, holds, patienceMs, same, within } from "./conformance.ts";

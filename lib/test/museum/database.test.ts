@@ -1,7 +1,8 @@
 // S1, H1: the current sources open the databases that releases wrote, whatever state their sessions were left in, and finish every session. What is
 // recorded is not performed again.
 
-import type { Page, Runtime, RuntimeEvent, SessionSummary, TurnHandle } from "everturn/runtime";
+import type { Runtime, RuntimeEvent, SessionSummary, TurnHandle } from "everturn/runtime";
+import type { Page } from "../../src/model/internal.ts";
 
 import { createHash, randomUUID } from "node:crypto";
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";

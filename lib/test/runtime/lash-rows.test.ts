@@ -3,15 +3,16 @@
 
 import type { Write } from "./world.ts";
 import type { ModelRequest } from "everturn/model";
-import type { Query, Row, RuntimeEvent } from "everturn/runtime";
+import type { StorageQuery as Query, StorageRow as Row, RuntimeEvent } from "everturn/runtime";
 
 import { askUser, engine, MisuseError, user } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { divergentPaths, runtime, tables } from "everturn/runtime";
+import { runtime, storageTables as tables } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { canonicalJson } from "../../src/kernel/internal.ts";
 import { countingRows, DurableJournal } from "../../src/runtime/drive/journal.ts";
+import { divergentPaths } from "../../src/runtime/internal.ts";
 import { sha256 } from "../../src/runtime/rows/digest.ts";
 import { claimable } from "../../src/runtime/rows/inbox.ts";
 import {

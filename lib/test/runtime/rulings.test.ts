@@ -10,10 +10,10 @@ import type { RuntimeEvent } from "everturn/runtime";
 import { askUser, fail, MisuseError, tool } from "everturn";
 import { validateThread } from "everturn/model";
 import { quickjs } from "everturn/quickjs";
-import { line } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { kernelRevision } from "../../src/kernel/internal.ts";
+import { line } from "../../src/testing/transcript.ts";
 import { handModel } from "../hand-model.ts";
 import { hasHeard, reading, readUntil } from "../readings.ts";
 import {

@@ -1,19 +1,19 @@
 // What outlives processes in a test: storages, time, and what was done outside. Processes come and die. One that died reads and writes nothing any
 // more, as if somebody had pulled the plug: no `finally` of its own changes anything.
 
+import type { TableName } from "../../src/runtime/internal.ts";
 import type { JournalRow } from "../../src/runtime/rows/values.ts";
 import type { Adapter, Engine, FakeScript } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
 import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
 import type {
-  Batch,
+  StorageBatch as Batch,
   HostStorage,
-  Query,
-  Row,
+  StorageQuery as Query,
+  StorageRow as Row,
   Runtime,
   RuntimeEvent,
   RuntimeOptions,
-  TableName,
 } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";

@@ -3,8 +3,7 @@
 // Reads and writes do their work before they return a promise, so nothing comes between a check and what relies on it. Rows are frozen, so what
 // was read cannot change what is kept.
 
-import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/rows/storage.ts";
-import type { TableName } from "../../runtime/rows/tables.ts";
+import type { Batch, Query, Row, HostStorage, Written, TableName } from "../../runtime/host-contract.ts";
 
 import { checkBatch, checkQuery, holds } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";

@@ -1,7 +1,7 @@
 // Rows in the order of their keys. They lie in blocks of limited size, found by halving: adding a row moves no more than the rest of a block,
 // however many rows there are, and reading touches only what it answers with.
 
-import type { Key, KeyPart, Query, Row } from "../../runtime/rows/storage.ts";
+import type { Key, KeyPart, Query, Row } from "../../runtime/host-contract.ts";
 
 const blockSize = 256;
 

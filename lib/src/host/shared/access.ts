@@ -1,11 +1,10 @@
 // What hosts have in common when rows are asked for: whether a query or a batch fits the tables, and whether a check holds. A key that does not
 // fit is a bug of whoever asks. It is told at once and by every host alike, or it would be rows that nobody finds.
 
-import type { Batch, Check, Key, Query, Row } from "../../runtime/rows/storage.ts";
-import type { Column, TableName } from "../../runtime/rows/tables.ts";
+import type { Batch, Check, Key, Query, Row, Column, TableName } from "../../runtime/host-contract.ts";
 
 import { MisuseError } from "../../model/internal.ts";
-import { tables } from "../../runtime/rows/tables.ts";
+import { tables } from "../../runtime/host-contract.ts";
 
 /** Throws `MisuseError` when the query does not fit its table. */
 export function checkQuery(query: Query): void {

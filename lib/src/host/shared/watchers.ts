@@ -2,11 +2,9 @@
 // are told in one go: a write is not to cost a task for each. With it they are told which sessions were written to, so that those who wait for others
 // need not look.
 
-import type { Batch } from "../../runtime/rows/storage.ts";
-import type { TableName } from "../../runtime/rows/tables.ts";
+import type { Batch, TableName } from "../../runtime/host-contract.ts";
 
-import { sessionName } from "../../runtime/rows/storage.ts";
-import { tables } from "../../runtime/rows/tables.ts";
+import { sessionName, tables } from "../../runtime/host-contract.ts";
 
 export class Watchers {
   readonly #all = new Set<Watcher>();

@@ -1,6 +1,6 @@
 // The door of the storage in SQLite.
 
-export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts";
+export type { SqliteDatabase, SqliteStatement } from "./database.ts";
 export type { SqliteOptions } from "./sqlite.ts";
 
 export { sqliteStorage } from "./sqlite.ts";

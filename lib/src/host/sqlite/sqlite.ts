@@ -6,7 +6,7 @@
 // could lose what had lasted.
 
 import type { Clock } from "../../clock/clock.ts";
-import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/rows/storage.ts";
+import type { Batch, Query, Row, HostStorage, Written } from "../../runtime/host-contract.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 import { systemClock } from "../../clock/clock.ts";

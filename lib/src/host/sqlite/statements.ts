@@ -1,11 +1,10 @@
 // The statements behind queries and batches. There are few shapes of them, so each is prepared once.
 
-import type { Check, Key, KeyPart, Put, Query, Removal, Row } from "../../runtime/rows/storage.ts";
-import type { Column, TableName } from "../../runtime/rows/tables.ts";
+import type { Check, Key, KeyPart, Put, Query, Removal, Row, Column, TableName } from "../../runtime/host-contract.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { tables } from "../../runtime/rows/tables.ts";
+import { tables } from "../../runtime/host-contract.ts";
 import { field, integer } from "./database.ts";
 import { fromKept, toKept } from "./text.ts";
 

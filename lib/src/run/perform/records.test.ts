@@ -9,11 +9,12 @@ import type { Json, JsonObject, MessageInput, ToolCall, TurnEvent } from "evertu
 import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError } from "everturn";
 import { callDecision } from "everturn/kernel";
 import { assistant, messageText, toolCall, user } from "everturn/model";
-import { handClock, line } from "everturn/testing";
+import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 
 import { plain, playing, says } from "../../../test/runs.ts";
+import { line } from "../../testing/transcript.ts";
 import { planRun } from "../plan/plan.ts";
 import { MemoryJournal } from "../ports/memory-journal.ts";
 import { startRun } from "../run.ts";

@@ -7,16 +7,7 @@ import { RuntimeError } from "../../model/internal.ts";
 /** How many paths an error lists. */
 const shown = 8;
 
-/**
- * The places where two values differ, in the order of their keys.
- *
- * @example
- * ```ts
- * import { divergentPaths } from "everturn/runtime";
- *
- * divergentPaths({ call: { name: "a", list: [1, 2] } }, { call: { name: "b", list: [1] } }); // => ["call.list[1]", "call.name"]
- * ```
- */
+/** The paths at which two values differ, in key order, for example `["call.list[1]", "call.name"]`. */
 export function divergentPaths(recorded: Json, asked: Json): readonly string[] {
   const paths: string[] = [];
   walk(recorded, asked, "", paths);

@@ -1,9 +1,10 @@
 // Cursors are handed out and come back as they were, whatever they say; anything else is refused.
 
 import { MisuseError } from "everturn/model";
-import { parseCursor, renderCursor } from "everturn/runtime";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
+
+import { parseCursor, renderCursor } from "./cursor.ts";
 
 const count = fc.integer({ min: 0, max: 999_999_999_999_999 });
 const part = fc

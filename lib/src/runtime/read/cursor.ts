@@ -18,17 +18,8 @@ export type Position = {
 };
 
 /**
- * One line of plain characters, fit for a header.
- *
- * @example
- * ```ts
- * import { parseCursor, renderCursor } from "everturn/runtime";
- *
- * const position = { effectId: "t1/0/model", epoch: 2, n: 1, offsets: new Map([["text/0", 12]]) };
- * const line = renderCursor({ sequence: 7, position });
- * line; // => "7;2.1;text/0=12;t1/0/model"
- * parseCursor(line).position?.offsets.get("text/0"); // => 12
- * ```
+ * Renders a cursor as one line of ASCII characters that fits into an HTTP header: `7;2.1;text/0=12;t1/0/model` is sequence 7, then epoch and number of the
+ * attempt, the characters read of each part, and the effect id.
  */
 export function renderCursor({ sequence, position }: Cursor): string {
   if (position === null) return `${sequence}`;

@@ -1,7 +1,7 @@
 // What is written for readers elsewhere while it is said: together, not too often, and less often where very many turns speak.
 
 import type { LiveItem } from "./live.ts";
-import type { Batch } from "everturn/runtime";
+import type { StorageBatch as Batch } from "everturn/runtime";
 
 import { memoryStorage } from "everturn/host/memory";
 import { handClock } from "everturn/testing";

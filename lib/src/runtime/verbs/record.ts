@@ -85,7 +85,7 @@ export type ReplayedTurn = {
   readonly events: readonly TurnEvent[];
 };
 
-export type ReplayOptions = {
+type ReplayOptions = {
   /**
    * The engine as it is now: what it would begin the turn with is compared with what the turn was pinned to. Without one, the turn is replayed as
    * it was pinned.

@@ -2,7 +2,7 @@
 // `finally` blocks changes a row. What it had written stays.
 
 import type { Clock } from "everturn/engine";
-import type { Batch, HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
+import type { StorageBatch as Batch, HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 
 import { runtime } from "everturn/runtime";

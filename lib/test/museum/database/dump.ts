@@ -3,7 +3,8 @@
 
 import type { EngineName } from "./engines.ts";
 import type { Performed } from "./probe.ts";
-import type { SqliteDatabase, SqliteValue } from "everturn/host/sqlite";
+import type { SqliteValue } from "../../../src/host/sqlite/database.ts";
+import type { SqliteDatabase } from "everturn/host/sqlite";
 import type { Json } from "everturn/model";
 
 /** What the first line says. */

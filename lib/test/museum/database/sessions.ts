@@ -2,7 +2,8 @@
 
 import type { EngineName } from "./engines.ts";
 import type { Museum } from "./museum.ts";
-import type { Batch, Put, StartOptions, TableName } from "everturn/runtime";
+import type { StorageBatch as Batch, StartOptions } from "everturn/runtime";
+import type { Put, TableName } from "../../../src/runtime/internal.ts";
 
 import { assistant, imagePart, textPart, user } from "everturn";
 

@@ -1,0 +1,75 @@
+// The public surface: how many names each entry point exports, that each has one meaning, and that each is documented.
+
+import { readFileSync } from "node:fs";
+
+import { describe, expect, test } from "vitest";
+
+import { entryPoints, exportedNames, importedFiles, sourceFiles } from "./public-names.ts";
+
+const sources = entryPoints();
+const surface = new Map([...sources].map(([path, file]) => [path, exportedNames(file)]));
+const names = new Set([...surface.values()].flatMap((exported) => [...exported.keys()]));
+
+/**
+ * Verbs of `everturn/session` that `everturn` has too. That entry point is imported as a namespace (`session.step(...)`), and ALLM gives both verbs the
+ * same name (`ALLM.step`, `Session.step`).
+ */
+const verbsOfBoth: ReadonlySet<string> = new Set(["step", "streamStep"]);
+
+describe("public names", () => {
+  test("each entry point exports the recorded number of names", () => {
+    expect(Object.fromEntries([...surface].map(([path, exported]) => [path, exported.size]))).toEqual({
+      ".": 96,
+      "./model": 139,
+      "./kernel": 62,
+      "./engine": 50,
+      "./run": 17,
+      "./session": 19,
+      "./runtime": 20,
+      "./testing": 23,
+      "./quickjs": 1,
+      "./host/memory": 2,
+      "./host/sqlite": 4,
+      "./wire": 10,
+      "./http": 10,
+      "./client": 7,
+    });
+    expect(names.size).toBe(374);
+  });
+
+  test("entry points list their names one by one", () => {
+    const wholesale = [...sources.values()].filter((file) => /^export \*/m.test(readFileSync(file, "utf8")));
+    expect(wholesale).toEqual([]);
+  });
+
+  test("a name that two entry points export is the same declaration", () => {
+    const meanings = new Map<string, Set<string>>();
+    for (const exported of surface.values()) {
+      for (const [name, declared] of exported) {
+        const places = meanings.get(name) ?? new Set();
+        meanings.set(name, places.add(`${declared.file}: ${declared.name}`));
+      }
+    }
+    const ambiguous = [...meanings].filter(([name, places]) => places.size > 1 && !verbsOfBoth.has(name));
+    expect(ambiguous.map(([name, places]) => [name, ...places])).toEqual([]);
+  });
+});
+
+describe("imports between the folders of lib/src", () => {
+  /** Small internal files beside internal.ts, whose headers say why they are separate, and the folder `clock`, which has no internal.ts. */
+  const alsoInternal = ["model/parse/reading.ts", "runtime/host-contract.ts", "clock/clock.ts", "clock/timer.ts"];
+
+  test("go through the other folder's internal.ts", () => {
+    const around = sourceFiles()
+      .filter((file) => file.includes("/") && !file.endsWith(".test.ts"))
+      .flatMap((file) => importedFiles(file).map((imported) => ({ file, imported })))
+      .filter(({ file, imported }) => layerOf(file) !== layerOf(imported))
+      .filter(({ imported }) => !imported.endsWith("/internal.ts") && !alsoInternal.includes(imported));
+    expect(around.map(({ file, imported }) => `${file} imports ${imported}`)).toEqual([]);
+  });
+});
+
+/** The first folder below lib/src. */
+function layerOf(file: string): string {
+  return file.split("/")[0] ?? "";
+}

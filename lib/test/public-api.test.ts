@@ -73,3 +73,9 @@ describe("imports between the folders of lib/src", () => {
 function layerOf(file: string): string {
   return file.split("/")[0] ?? "";
 }
+describe.each([...surface])("everturn at %s", (_, exported) => {
+  test("documents every name it exports", () => {
+    const undocumented = [...exported].filter(([, { doc }]) => doc === null || doc.length < 20);
+    expect(undocumented.map(([name, { file }]) => `${name} (${file})`)).toEqual([]);
+  });
+});

@@ -9,7 +9,7 @@ export type AnthropicOptions = ProviderOptions & {
   readonly betas?: readonly string[];
 };
 
-/** Models of Anthropic. The key is `ANTHROPIC_API_KEY`, unless one is given. */
+/** Models of Anthropic, by the Messages API. The default API key is the environment variable `ANTHROPIC_API_KEY`. */
 export function anthropic({ betas = [], ...options }: AnthropicOptions = {}): Adapter {
   const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...options.headers };
   const profile = {

@@ -14,7 +14,10 @@ export type CompatibleOptions = ProviderOptions & {
   readonly quirks?: Quirks;
 };
 
-/** Any server that speaks Chat Completions. The key, if it wants one, is `<NAME>_API_KEY`, unless one is given. */
+/**
+ * Any server that implements OpenAI's Chat Completions API. `baseURL` is required. The default API key is the
+ * environment variable `<NAME>_API_KEY`; none is needed.
+ */
 export function openaiCompatible({
   name = "compatible",
   quirks = {},
@@ -101,7 +104,7 @@ const presets = {
 
 export type PresetName = keyof typeof presets;
 
-/** A server we know how to talk to, by name. */
+/** A known server that implements OpenAI's Chat Completions API, by name. Throws `MisuseError` for an unknown name. */
 export function preset(name: PresetName, options: ProviderOptions = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
     throw new MisuseError(
@@ -125,7 +128,7 @@ export function preset(name: PresetName, options: ProviderOptions = {}): Adapter
   );
 }
 
-/** A deployment on Azure: its own address, an `api-key` header and a version. */
+/** A deployment on Azure OpenAI: its own address, an `api-key` header and an API version. */
 export function azure({
   resource,
   deployment,

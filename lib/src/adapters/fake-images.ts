@@ -42,7 +42,7 @@ export type FakeImagesAdapter = ImageAdapter & {
   readonly assertUsedUp: () => void;
 };
 
-/** A scripted image model. */
+/** An image adapter that plays a script. A call without a scripted step throws `ImageAdapterError`. */
 export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
   const { provider = "fake", operations = imageOperations } = options;
   const script = checkedScript(options.script ?? []);

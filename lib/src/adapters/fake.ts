@@ -30,7 +30,7 @@ import {
   usage,
 } from "../model/internal.ts";
 
-/** One thing a scripted model does. */
+/** One step of a script for {@link fake}: an output, a failure or a delay. */
 export type FakeStep =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "reasoning"; readonly text: string }
@@ -70,6 +70,7 @@ type FakeDetails = {
   readonly retryable?: boolean;
 };
 
+/** What a {@link fake} adapter does in one call, in order. */
 export type FakeScript = readonly FakeStep[];
 
 export type FakeOptions = {
@@ -86,6 +87,7 @@ export type FakeOptions = {
   readonly provider?: string;
 };
 
+/** A scripted adapter that records its calls. */
 export type FakeAdapter = Adapter & {
   /** What it was asked, in order. */
   readonly calls: readonly FakeCall[];
@@ -100,7 +102,8 @@ export type FakeAdapter = Adapter & {
 type FakeCall = { readonly request: ModelRequest; readonly call: AdapterCall };
 
 /**
- * A scripted model.
+ * An adapter that plays a script for every call, for tests. A call without a script throws `AdapterError` with the
+ * reason `no_scripted_response`.
  *
  * @example
  * ```ts

@@ -31,8 +31,9 @@ const provider = "gemini";
 const operations: readonly ImageOperation[] = ["generate", "edit"];
 
 /**
- * Images of Google, by the Gemini API. The key is `GEMINI_API_KEY` or `GOOGLE_API_KEY`, unless one is given. `options` of a request are fields of
- * its body, and the last word: `{ generationConfig: { imageConfig: { imageSize: "2K" } } }`.
+ * Images of Google, by the Gemini API. The default API key is the environment variable `GEMINI_API_KEY` or
+ * `GOOGLE_API_KEY`. `options` of a request are merged into the body last: `{ generationConfig: { imageConfig: {
+ * imageSize: "2K" } } }`.
  */
 export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
   const server: ImageServer = {

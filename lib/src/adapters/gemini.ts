@@ -5,7 +5,10 @@ import type { ProviderOptions } from "./http-adapter.ts";
 import { geminiGenerateContent } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
-/** Models of Google, by the Gemini API. The key is `GEMINI_API_KEY` or `GOOGLE_API_KEY`, unless one is given. */
+/**
+ * Models of Google, by the Gemini API. The default API key is the environment variable `GEMINI_API_KEY` or
+ * `GOOGLE_API_KEY`.
+ */
 export function gemini(options: ProviderOptions = {}): Adapter {
   const profile = {
     provider: "gemini",

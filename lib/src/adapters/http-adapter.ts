@@ -27,7 +27,7 @@ import { noQuirks } from "../wire/internal.ts";
 import { checkedBase } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 
-/** What users may say about any provider. */
+/** Options of every provider adapter. */
 export type ProviderOptions = {
   /** The key, or what gives one when a call is made; otherwise the environment is asked. Never stored. */
   readonly apiKey?: KeySource;

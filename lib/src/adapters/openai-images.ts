@@ -26,7 +26,10 @@ export type OpenAIImagesOptions = ProviderOptions & {
 const provider = "openai";
 const operations: readonly ImageOperation[] = ["generate", "edit"];
 
-/** Images of OpenAI. The key is `OPENAI_API_KEY`, unless one is given. `options` of a request are fields of its body, and the last word. */
+/**
+ * Images of OpenAI. The default API key is the environment variable `OPENAI_API_KEY`. `options` of a request are
+ * merged into the body last.
+ */
 export function openaiImages({ organization, project, ...options }: OpenAIImagesOptions = {}): ImageAdapter {
   const headers = {
     ...(organization === undefined ? {} : { "openai-organization": organization }),

@@ -12,7 +12,10 @@ export type OpenAIOptions = ProviderOptions & {
   readonly project?: string;
 };
 
-/** Models of OpenAI. The key is `OPENAI_API_KEY`, unless one is given. */
+/**
+ * Models of OpenAI, by the Responses API (default) or Chat Completions. The default API key is the environment
+ * variable `OPENAI_API_KEY`.
+ */
 export function openai({ api = "responses", organization, project, ...options }: OpenAIOptions = {}): Adapter {
   const headers = {
     ...(organization === undefined ? {} : { "openai-organization": organization }),

@@ -4,8 +4,8 @@ import type { ModelName, ModelRequest } from "../model/internal.ts";
 import { EngineError } from "../model/internal.ts";
 
 /**
- * Several providers as one adapter: a model is named `"provider:model"`, or by a reference that says its provider. A name without one goes to the
- * only provider there is, and to none if there are several.
+ * Combines several adapters: a model is named `"provider:model"` or by a reference with a provider. A name without
+ * a provider goes to the only adapter, and fails if there are several.
  */
 export function providers(known: { readonly [name: string]: Adapter }): Adapter {
   const names = Object.keys(known);

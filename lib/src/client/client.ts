@@ -31,7 +31,8 @@ import { turnAt } from "./turn.ts";
 import { openAt, readFrames, watching } from "./watch.ts";
 
 /**
- * Sessions on a server that serves `everturn/http`, from a browser, a worker or another process.
+ * A client for a server that uses `everturn/http`, for browsers, workers and Node. Requests that start a turn
+ * carry an idempotency key and are retried.
  *
  * @example
  * ```ts

@@ -25,8 +25,9 @@ import {
 } from "../model/internal.ts";
 
 /**
- * Why the client could not do what it was asked. `unreachable`: no answer came. `connection_lost`: a stream was cut, and did not come back. `unexpected_answer`:
- * something answered that is not this API. The others are the server's words; a newer one may have more.
+ * Why a request failed in the client. `unreachable`: no response. `connection_lost`: a stream was cut and could
+ * not be resumed. `unexpected_answer`: the response is not of this API. The other reasons come from the server; a
+ * newer server may send more.
  */
 export type ClientErrorReason = (typeof clientErrorReasons)[number];
 const clientErrorReasons = ["unreachable", "connection_lost", "unexpected_answer", ...httpReasons] as const;
@@ -39,7 +40,10 @@ type ClientErrorDetails = {
   readonly cause?: unknown;
 };
 
-/** The API was not reached, or refused the request before the library behind it was asked. */
+/**
+ * The server could not be reached, or its HTTP layer rejected the request. Failures of the library are thrown as
+ * their own error classes.
+ */
 export class ClientError extends Error {
   override readonly name: string = "ClientError";
   /** One of `clientErrorReasons`, or a word of a newer server's. */

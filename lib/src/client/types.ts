@@ -22,6 +22,7 @@ import type {
   Withdrawn,
 } from "../model/internal.ts";
 
+/** Options of {@link createClient}. `url` is required. */
 export type ClientOptions = {
   /** Where the API is, with the path it is mounted at: `https://example.com/api/everturn`. In a browser a path is enough. */
   readonly url: string;
@@ -53,7 +54,10 @@ export type CallOptions = {
   readonly signal?: AbortSignal;
 };
 
-/** What a turn may be told. `engine`, `version` and `waits` always; the rest where the operator of the server allows it. */
+/**
+ * Options of a turn. `engine`, `version` and `waits` are always accepted, the others if the operator of the server
+ * allows them.
+ */
 export type TurnOptions = {
   /** The name of an engine of the server's. */
   readonly engine?: string;
@@ -141,7 +145,7 @@ type PageOptions = CallOptions & { readonly limit?: number; readonly after?: str
 /** A turn as one JSON value, for a file; `replayTurn` of `everturn/testing` runs it again. */
 export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
 
-/** A turn that was accepted. */
+/** An accepted turn on the server: its events and its result. */
 export type ClientTurn = {
   readonly sessionId: string;
   /** `null`: nothing was begun, because somebody still has to say something. */
@@ -155,7 +159,7 @@ export type ClientTurn = {
   readonly result: Promise<TurnEnd>;
 };
 
-/** Sessions on a server: the verbs of the durable runtime, over HTTP. */
+/** The verbs of the durable runtime over HTTP. */
 export type EverturnClient = {
   // Verbs that drive. Each is sent under a key, so that it happens once however often it had to be sent, and gives back the turn.
 

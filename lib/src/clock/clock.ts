@@ -2,6 +2,7 @@
 // as an option, so a test can advance time by hand (`handClock` of `everturn/testing`). `.oxlintrc.json` rejects `Date`, `performance`,
 // `setTimeout` and their relatives everywhere else in `lib/src`.
 
+/** Time and randomness, so that tests can control both. */
 export type Clock = {
   /** Milliseconds since 1970-01-01T00:00:00Z. A test clock may count from any moment. */
   readonly now: () => number;

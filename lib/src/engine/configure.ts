@@ -11,7 +11,7 @@ const library: Configuration = {
 
 let current: Configuration = library;
 
-/** Changes defaults of the program; returns those that were in force before, so that a test can put them back. */
+/** Changes defaults of the whole process. Returns the previous defaults, so that a test can restore them. */
 export function configure(changes: Partial<Configuration>): Configuration {
   const before = current;
   current = { ...current, ...changes };

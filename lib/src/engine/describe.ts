@@ -11,7 +11,7 @@ import { EngineError, MisuseError, parse } from "../model/internal.ts";
 import { json, jsonObject, read, settings } from "../model/parse/reading.ts";
 import { engine as newEngine } from "./engine.ts";
 
-/** Where names lead. */
+/** Adapters, tools and executors that {@link restoreEngine} finds by name. */
 export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   readonly adapters?: readonly Adapter[];
   readonly imageAdapters?: readonly ImageAdapter[];
@@ -30,7 +30,10 @@ const plainFields = [
   "context",
 ] as const;
 
-/** What an engine is, as JSON. A function among its options cannot be written down, and is refused with its path. */
+/**
+ * Describes an engine as JSON: data is copied, adapters, tools and executors are named. Throws `MisuseError` with
+ * the path of a function among the options.
+ */
 export function describeEngine<Context extends CallerContext>(engine: Engine<Context>): JsonObject {
   const plain = Object.fromEntries(plainFields.map((field) => [field, plainOf(field, engine[field])]));
   const { protocol, adapter, imageAdapter, tools, fallback } = engine;
@@ -69,7 +72,10 @@ function describeFallback(fallback: Fallback): Json {
   return plainOf("fallback", fallback);
 }
 
-/** An engine from its description. A name the registry does not know is an `EngineError`. */
+/**
+ * Builds an engine from the description of {@link describeEngine}. Throws `EngineError` for a name that the
+ * registry does not have.
+ */
 export function restoreEngine(described: JsonObject, registry: EngineRegistry): Engine {
   const { adapter, imageAdapter, tools = [], fallback = [], protocol, ...rest } = described;
   const { adapters = [], imageAdapters = [], tools: known = [], executors = [] } = registry;

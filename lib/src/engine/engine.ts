@@ -16,6 +16,10 @@ import { MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, read, settings } from "../model/parse/reading.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 
+/**
+ * What a run works with, as one immutable value: adapter, model, tools, instructions, defaults. It never contains
+ * an API key.
+ */
 export type Engine<Context extends CallerContext = CallerContext> = {
   readonly adapter: Adapter | null;
   readonly imageAdapter: ImageAdapter | null;
@@ -86,7 +90,8 @@ const defaults: Engine = {
 };
 
 /**
- * An engine from its fields; a word it does not know is refused, and so is a key.
+ * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field and for an API key among
+ * the settings.
  *
  * @example
  * ```ts
@@ -119,11 +124,12 @@ export function engine(fields: EngineFields<CallerContext> = {}): Engine {
   return { ...defaults, ...fields };
 }
 
-/** The engine with one more tool. A tool of the same name is not replaced: calls that bring tools of their own do that. */
+/** Returns the engine with one more tool. A tool of the same name is not replaced. */
 export function putTool<Context extends CallerContext>(engine: Engine<Context>, tool: Tool<Context>): Engine<Context> {
   return putTools(engine, [tool]);
 }
 
+/** Returns the engine with more tools. Tools of the same name are not replaced. */
 export function putTools<Context extends CallerContext>(
   engine: Engine<Context>,
   tools: readonly Tool<Context>[],
@@ -131,6 +137,7 @@ export function putTools<Context extends CallerContext>(
   return { ...engine, tools: [...engine.tools, ...tools] };
 }
 
+/** Returns the engine with one setting of model calls changed. */
 export function putParam<Context extends CallerContext>(
   engine: Engine<Context>,
   name: string,
@@ -139,6 +146,7 @@ export function putParam<Context extends CallerContext>(
   return { ...engine, params: { ...engine.params, [name]: value } };
 }
 
+/** Returns the engine with one entry of its context changed. Tool handlers receive the context. */
 export function putContext<Context extends CallerContext, Key extends string, Value>(
   engine: Engine<Context>,
   name: Key,
@@ -148,11 +156,12 @@ export function putContext<Context extends CallerContext, Key extends string, Va
   return { ...engine, context: { ...engine.context, ...added } };
 }
 
+/** Returns the engine with another model. */
 export function withModel<Context extends CallerContext>(engine: Engine<Context>, model: ModelName): Engine<Context> {
   return { ...engine, model };
 }
 
-/** What {@link mergeOpts} and the resolvers look at; anything else is for the verbs. */
+/** The options of a call that {@link mergeOpts} and the `resolve…` functions read. */
 export type Overrides<Context extends CallerContext = CallerContext> = {
   readonly model?: ModelName | null;
   readonly tools?: readonly Tool<Context>[];
@@ -160,7 +169,7 @@ export type Overrides<Context extends CallerContext = CallerContext> = {
   readonly context?: Partial<Context>;
 };
 
-/** The engine as these overrides make it: one value that says what a call would use. Whatever is not an override is left out. */
+/** Returns the engine that a call with these overrides would use. Options that are not overrides are ignored. */
 export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
@@ -179,6 +188,7 @@ function isMap(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Returns the model of a call: that of the overrides, else that of the engine, else `null`. */
 export function resolveModel<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
@@ -186,7 +196,10 @@ export function resolveModel<Context extends CallerContext>(
   return opts.model ?? engine.model;
 }
 
-/** The engine's tools in their order, those of the call in place of their namesakes, and the rest of them behind. */
+/**
+ * Returns the tools of a call: those of the engine in their order, replaced by those of the overrides with the
+ * same name, then the other overrides.
+ */
 export function resolveTools<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
@@ -214,7 +227,10 @@ const notParams = new Set([
   "apiKey",
 ]);
 
-/** The engine's settings, with those of the call over them. Every word but an engine's own passes, also one nobody knows. */
+/**
+ * Returns the settings of a call: those of the engine, replaced by those in `opts`. Names of engine fields are
+ * left out; unknown names are kept.
+ */
 export function resolveParams(engine: { readonly params: JsonObject }, opts: JsonObject): JsonObject {
   const given = Object.entries(opts).filter(([name]) => !notParams.has(name));
   return { ...engine.params, ...Object.fromEntries(given) };

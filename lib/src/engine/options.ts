@@ -22,7 +22,7 @@ import { MisuseError } from "../model/internal.ts";
 import { configuration } from "./configure.ts";
 import { runOptionTable } from "./run-options.ts";
 
-/** How far a run may go. Off unless set. */
+/** Limits of a run. A run that reaches one ends with the halted reason `budget`. No limit is set by default. */
 export type Budgets = {
   readonly steps?: number;
   /** Of input and output together. */
@@ -55,19 +55,25 @@ export type Delivered = {
   readonly transientMessages?: readonly Message[];
 };
 
-/** What happens at a tool's failure: go on, stop, or what a function says. */
+/**
+ * What a run does when a tool fails: `continue` shows the failure to the model (the default), `halt` ends the run,
+ * a function decides per call.
+ */
 export type OnToolError =
   | "continue"
   | "halt"
   | ((call: ToolCall, failure: ToolFailure) => OnToolErrorAnswer | Promise<OnToolErrorAnswer>);
 
-/** Stop; or go on with something else in place of the failure. */
+/** The decision of an `onToolError` function: end the run, or continue with a value in place of the failure. */
 export type OnToolErrorAnswer = "halt" | { readonly continue: unknown };
 
-/** Runs a call in its own way. Returns what a handler may return. */
+/**
+ * Runs tool calls instead of calling their handlers directly. `run` calls the handler. Returns what a handler may
+ * return.
+ */
 export type ToolExecutor = (tool: ToolSpec, args: JsonObject, context: ToolContext, run: () => unknown) => unknown;
 
-/** What the model gets to see of a result. */
+/** Converts the result of a tool to the content that the model sees. The default is JSON. */
 export type ToolResultEncoder = (
   result: { readonly type: "ok"; readonly value: unknown } | { readonly type: "error"; readonly failure: ToolFailure },
 ) => ToolMessage["content"];

@@ -42,7 +42,7 @@ import type {
 import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
-/** The options of `chat`, which takes all options of a run. */
+/** Options of `chat` and `stream`: those of `step`, and when the run ends. */
 export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** Whether the model must, may or must not call a tool. Default: `"auto"`. */
   readonly toolChoice?: ToolChoice | null;
@@ -282,7 +282,9 @@ export type RequestOptions = Pick<ChatOptions, RequestField | "options" | "provi
 type GenerateOption = OptionsWith<{ readonly level: "generate" }>;
 type StepOption = OptionsWith<{ readonly level: "generate" | "step" }>;
 
+/** Options of `generate` and `streamGenerate`. `output` is a schema that the answer is validated against. */
 export type GenerateOptions = Pick<ChatOptions, GenerateOption>;
+/** Options of `step` and `streamStep`: those of `generate`, and how tools are run. */
 export type StepOptions<Context extends CallerContext = CallerContext> = Pick<ChatOptions<Context>, StepOption>;
 
 // The options without `output`. The verbs intersect them with a specific schema type; intersecting that with `AnySchema` is slow to check.
@@ -302,7 +304,7 @@ export type EngineOptions<Context extends CallerContext = CallerContext> = Pick<
   OptionsWith<{ readonly engine: "options" | "both" }>
 >;
 
-/** The options that have a default for the whole program. */
+/** Defaults of the whole process, used where neither the call nor the engine has a value. */
 export type Configuration = Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>>;
 
 export function isRunOption(name: string): name is RunOptionName {

@@ -7,6 +7,7 @@ import { toCause } from "../model/internal.ts";
 
 export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image";
 
+/** A telemetry event: start, end or exception of a span, or a retry of a model call. Durations are in milliseconds. */
 export type TelemetryEvent =
   | ({ readonly type: "start" } & Span)
   | ({ readonly type: "stop"; readonly durationMs: number; readonly result: JsonObject } & Span)
@@ -34,7 +35,10 @@ type Listener = (event: TelemetryEvent) => void;
 const listeners = new Set<Listener>();
 let lastId = 0;
 
-/** Hears of everything from now on; the function that comes back ends that. A listener that throws is not heard of again. */
+/**
+ * Subscribes to the telemetry of the whole process. Returns a function that unsubscribes. A listener that throws
+ * is unsubscribed.
+ */
 export function subscribe(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);

@@ -6,7 +6,7 @@ import { MisuseError } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 import { HttpError } from "./failure.ts";
 
-/** Whoever is asking, as far as sessions are concerned. */
+/** The authenticated caller of a request. */
 export type Caller = {
   /** Whose sessions these are; those of nobody in particular where it is not said. */
   readonly tenant?: string;
@@ -16,12 +16,13 @@ export type Caller = {
   readonly context?: JsonObject;
 };
 
-/** A bearer token, and whom it stands for. */
+/** A bearer token and the caller it authenticates. */
 export type ApiKey = Caller & { readonly token: string };
 
 /**
- * Who may come in. `none`: everybody, which is for a process that only its own machine can reach, or one behind something that has looked already. A function
- * decides by itself, from a cookie, a signature, a certificate; `null` turns the request away.
+ * How requests are authenticated: a list of bearer tokens, or a function that returns the caller (`null` rejects
+ * the request). `none` accepts every request; use it only for a process that no other machine can reach, or behind
+ * a proxy that authenticates.
  */
 export type Auth = "none" | readonly ApiKey[] | ((request: Request) => Caller | null | Promise<Caller | null>);
 

@@ -6,7 +6,10 @@ import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts
 import { isEverturnError, MisuseError, failureTypes, httpStatusOf, httpStatuses } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 
-/** The error of an answer: ours, or one of the library's failures without what is only the operator's. */
+/**
+ * The `error` of an error response: a failure of the handler or of the library, without details that only the
+ * operator may see.
+ */
 export type HttpFailure = {
   readonly type: "http_error" | "misuse" | Failure["type"];
   readonly reason: string;

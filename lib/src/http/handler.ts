@@ -27,6 +27,7 @@ import { turnOptions } from "./routes/turn-options.ts";
 import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
 import { sseBody, sseHeaders } from "./sse.ts";
 
+/** Options of {@link createHandler}. `sessions` and `auth` are required. */
 export type HttpOptions = {
   /** The runtime that is served. */
   readonly sessions: Runtime;
@@ -54,7 +55,8 @@ export type HttpOptions = {
 };
 
 /**
- * Sessions over HTTP: a function that mounts wherever requests are answered. Needs the `hono` package.
+ * Serves the sessions of a runtime over HTTP: a function from `Request` to `Response` that can be mounted in any
+ * server. Needs the `hono` package. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts

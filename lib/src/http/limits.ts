@@ -3,6 +3,7 @@
 import { MisuseError } from "../model/internal.ts";
 import { HttpError } from "./failure.ts";
 
+/** Limits on what clients can consume. {@link defaultHttpLimits} holds the defaults. */
 export type HttpLimits = {
   /** Bytes of a body. */
   readonly bodyBytes: number;
@@ -29,6 +30,7 @@ export type HttpLimits = {
   readonly waitSeconds: number;
 };
 
+/** The default limits of the HTTP handler. */
 export const defaultHttpLimits: HttpLimits = {
   bodyBytes: 1_048_576,
   requests: 512,

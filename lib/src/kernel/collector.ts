@@ -72,7 +72,10 @@ class Draft {
   metadata: JsonObject = {};
 }
 
-/** Folds the events of a run, one at a time, into what they add up to. Ask it at any point; asking changes nothing. */
+/**
+ * Folds the events of a run into a reply, a step result or a chat result. It can be read at any point; reading
+ * does not change it.
+ */
 export class Collector {
   #draft = new Draft();
   // The block that is being added to. Its text grows here, where appending is cheapest, and is written to the block when another

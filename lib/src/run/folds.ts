@@ -6,14 +6,14 @@ import { PartialJson } from "../engine/internal.ts";
 import { Collector } from "../kernel/internal.ts";
 import { EngineError, errorFromFailure, fromMessages, MisuseError, replyText } from "../model/internal.ts";
 
-/** The reply of a stream of one model call. */
+/** Reads the events of one model call to the end and returns the reply. */
 export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<ModelReply> {
   const collector = new Collector();
   for await (const event of events) collector.add(event);
   return collector.reply();
 }
 
-/** A model asked for a tool nobody knows, and that ends the step: what it came to is in `result`. */
+/** A step in which the model called a tool that does not exist. `result` holds the step. */
 export class UnknownToolError extends EngineError {
   override readonly name: string = "UnknownToolError";
   readonly result: StepResult;
@@ -24,7 +24,10 @@ export class UnknownToolError extends EngineError {
   }
 }
 
-/** The step of a stream of one. A call of a tool nobody knows throws `UnknownToolError`. */
+/**
+ * Reads the events of one step to the end and returns its result. Throws `UnknownToolError` for a call of a tool
+ * that does not exist.
+ */
 export async function collectStep(
   events: AsyncIterable<TurnEvent>,
   thread: Thread = fromMessages([]),
@@ -37,7 +40,7 @@ export async function collectStep(
   return result;
 }
 
-/** The run of a stream of steps. */
+/** Reads the events of a run to the end and returns its result. */
 export async function collectChat(
   events: AsyncIterable<TurnEvent>,
   thread: Thread = fromMessages([]),
@@ -48,7 +51,8 @@ export async function collectChat(
 }
 
 /**
- * An answer in a schema while it is being written: after each piece, the value as far as it goes. A new attempt begins anew.
+ * Yields the structured answer while it is being received: after each delta, the value so far. The yielded value
+ * is mutated by the next delta, and a new attempt starts over.
  *
  * @example
  * ```ts
@@ -72,7 +76,8 @@ export async function* partialOutput(events: AsyncIterable<TurnEvent>): AsyncGen
 }
 
 /**
- * The text of an answer; anything else throws what kept it from being one.
+ * Returns the text of a result. Throws the error of a failed run, and `MisuseError` for a run that halted without
+ * an answer.
  *
  * @example
  * ```ts

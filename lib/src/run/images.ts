@@ -54,7 +54,10 @@ const optionNames: { readonly [Name in keyof ImageOptions]-?: true } = {
   signal: true,
 };
 
-/** Images from words, or whatever a request asks for. */
+/**
+ * Generates images from a prompt, or runs an image request. Throws `ImageAdapterError` if the call fails,
+ * `EngineError` without an image adapter.
+ */
 export async function generateImage<Context extends CallerContext>(
   engine: Engine<Context>,
   input: string | ImageRequest,
@@ -64,7 +67,10 @@ export async function generateImage<Context extends CallerContext>(
   return callImages("generateImage", engine, { ...blank, ...said }, options);
 }
 
-/** An image changed as the prompt says. Two images are two inputs; what may be painted over is the option `mask`. */
+/**
+ * Edits one or more images as the prompt describes. The option `mask` marks the region that may change. Throws
+ * `ImageAdapterError` if the call fails.
+ */
 export async function editImage<Context extends CallerContext>(
   engine: Engine<Context>,
   images: ImageContent | readonly ImageContent[],
@@ -75,7 +81,7 @@ export async function editImage<Context extends CallerContext>(
   return callImages("editImage", engine, { ...blank, operation: "edit", prompt, inputImages }, options);
 }
 
-/** Other images like this one. */
+/** Generates variations of an image. Throws `ImageAdapterError` if the call fails. */
 export async function imageVariations<Context extends CallerContext>(
   engine: Engine<Context>,
   image: ImageContent,

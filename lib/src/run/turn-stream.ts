@@ -18,6 +18,10 @@ const highWater = 256;
 
 const done: IteratorResult<TurnEvent, undefined> = { done: true, value: undefined };
 
+/**
+ * The events of a run and its result. The run starts when the first event or the result is requested. A slow
+ * reader slows the run down (backpressure); leaving the iteration early cancels it.
+ */
 export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   readonly #begin: (outlet: Outlet) => Running<Result>;
   readonly #textOf: (result: Result) => string;

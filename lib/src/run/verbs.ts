@@ -43,7 +43,7 @@ type WithOutput<Result, Output> = Result & { readonly output: Output | null };
 /** A request, or what is said to the model. */
 type GenerateInput = RunInput | ModelRequest;
 
-/** One model call, streamed. */
+/** Makes one model call and streams its events. */
 export function streamGenerate<Context extends CallerContext>(
   engine: Engine<Context>,
   input: GenerateInput,
@@ -59,7 +59,10 @@ export function streamGenerate<Context extends CallerContext>(
   );
 }
 
-/** One model call. What goes wrong on the way is in the reply; what was wrong before is thrown. */
+/**
+ * Makes one model call. A failure during the call is in `error` of the reply; misuse and missing configuration are
+ * thrown.
+ */
 export function generate<Context extends CallerContext, Output>(
   engine: Engine<Context>,
   input: GenerateInput,
@@ -84,7 +87,7 @@ export async function generate<Context extends CallerContext>(
   return withOutput(reply, reply, options.output ?? engine.options.output);
 }
 
-/** One model reply and the tools it asks for, streamed. */
+/** Runs one step, a model reply and its tool calls, and streams its events. */
 export function streamStep<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
@@ -93,7 +96,10 @@ export function streamStep<Context extends CallerContext>(
   return streamStepPlan(planRun(engine, input, options, { verb: "step" }));
 }
 
-/** One model reply and the tools it asks for. */
+/**
+ * Runs one step: a model reply and its tool calls. Throws `UnknownToolError` for a call of a tool that does not
+ * exist, unless `onUnknownTool` is `"answer"`.
+ */
 export function step<Context extends CallerContext, Output>(
   engine: Engine<Context>,
   input: RunInput,
@@ -118,7 +124,7 @@ export async function step<Context extends CallerContext>(
   return withOutput(result, result.response, options.output ?? engine.options.output);
 }
 
-/** Steps until something ends the run, streamed. */
+/** Runs steps until the run ends and streams its events. */
 export function stream<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
@@ -128,7 +134,8 @@ export function stream<Context extends CallerContext>(
 }
 
 /**
- * Steps until something ends the run: an answer, a question, a limit.
+ * Runs steps until the run ends: with an answer, a question to the user, or a limit. Failures during the run are
+ * in the result; misuse and missing configuration are thrown.
  *
  * @example
  * ```ts

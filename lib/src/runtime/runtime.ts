@@ -45,7 +45,10 @@ import { steer, withdraw } from "./verbs/steer.ts";
 import { complete, token } from "./verbs/tokens.ts";
 import { work } from "./verbs/work.ts";
 
-/** Sessions over a host: every verb of layer D, durable. */
+/**
+ * Durable sessions over a storage. Verbs that start a turn are accepted by one atomic write; any process that
+ * shares the storage can drive the turn.
+ */
 export type Runtime = {
   // Verbs that drive. Each is accepted durably, runs at once, and gives back the turn.
 
@@ -151,7 +154,8 @@ export type Runtime = {
 };
 
 /**
- * A runtime over a host.
+ * Builds a runtime over a storage. Throws `MisuseError` without an engine, `RuntimeError` (`volatile_storage`) if
+ * `durability: "durable"` is required and the storage is volatile.
  *
  * @example
  * ```ts

@@ -7,6 +7,7 @@ import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage } from "./rows/storage.ts";
 import type { Waits } from "./verbs/waits.ts";
 
+/** Options of {@link runtime}. `host` and `engines` are required. */
 export type RuntimeOptions = {
   /** The storage that holds every row: sessions, journals, events, inboxes and leases. */
   readonly host: HostStorage;
@@ -53,6 +54,10 @@ export type VerbOptions = {
   readonly waits?: Waits;
 };
 
+/**
+ * Options of the durable verbs. They are stored with the turn, so they are JSON only; functions come from the
+ * named engine, which every driving process must have.
+ */
 export type DurableOptions = StoredRunOptions & VerbOptions;
 
 /** Options of `start` only. */
@@ -65,9 +70,10 @@ export type SessionFields = {
   readonly metadata?: JsonObject;
 };
 
+/** Options of `start`: those of the other durable verbs, and id, context and metadata of the new session. */
 export type StartOptions = Omit<DurableOptions, "metadata"> & SessionFields;
 
-/** A turn that has been accepted. */
+/** An accepted turn: its events and its result, whichever process drives it. */
 export type TurnHandle = {
   readonly sessionId: string;
   /** `null`: nothing was begun, because somebody still has to say something. */
@@ -78,7 +84,10 @@ export type TurnHandle = {
   readonly result: Promise<TurnEnd>;
 };
 
-/** What is said while a turn runs: words, a message, one that history does not keep, or something that happened elsewhere. */
+/**
+ * Input for a turn that is running: text, a message, a transient message that the history does not keep, or an
+ * event from outside.
+ */
 export type SteerInput =
   | string
   | { readonly type: "message"; readonly message: Message }

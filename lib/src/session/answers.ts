@@ -43,7 +43,10 @@ import {
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { asking, nextQuestion } from "./project.ts";
 
-/** Gives the result of a call that waits. */
+/**
+ * Records the result of a pending call and returns the session. Throws `SessionError` if the call is not pending.
+ * `continue` runs the session on.
+ */
 export function submitToolResult<Context extends CallerContext>(
   session: Session<Context>,
   toolCallId: string,
@@ -52,7 +55,10 @@ export function submitToolResult<Context extends CallerContext>(
   return submitToolResults(session, [[toolCallId, content]]);
 }
 
-/** Gives the results of several, or, if one of them cannot be taken, of none. */
+/**
+ * Records the results of several pending calls, or of none if one of them cannot be accepted. Throws
+ * `SessionError` if a call is not pending.
+ */
 export function submitToolResults<Context extends CallerContext>(
   session: Session<Context>,
   results: readonly (readonly [toolCallId: string, content: unknown])[],
@@ -72,8 +78,8 @@ export function submitToolResults<Context extends CallerContext>(
 }
 
 /**
- * Consents to a call that waits for it, perhaps with other arguments, or refuses it. Arguments are checked here: what does not fit throws, and
- * the call waits on.
+ * Approves or denies a pending call and returns the session. Replaced arguments are validated: invalid ones throw
+ * `MisuseError`, and the call stays pending.
  */
 export async function decide<Context extends CallerContext>(
   engine: Engine<Context>,
@@ -164,6 +170,10 @@ function forwarded<Context extends CallerContext>(
   return decidedAs(session, call, { type: "forward", arguments: ran, by: null, wait, answer });
 }
 
+/**
+ * A decision for {@link decide}: approve with other arguments if given, or deny with a reason that the model
+ * reads.
+ */
 export type DecisionInput =
   | ({ readonly type: "approve" } & Partial<Omit<Extract<Decision, { readonly type: "approve" }>, "type">>)
   | ({ readonly type: "deny" } & Partial<Omit<Extract<Decision, { readonly type: "deny" }>, "type">>);

@@ -26,7 +26,7 @@ import {
 } from "../model/internal.ts";
 import { isOpen } from "./preconditions.ts";
 
-/** The session after a run. */
+/** Returns the session after a run with this result. */
 export function applyChatResult<Context extends CallerContext>(
   session: Session<Context>,
   result: ChatResult,
@@ -69,7 +69,7 @@ function pendingOf({ pendingToolCalls, outcome, metadata, finalResponse }: ChatR
   return newSession({ pendingToolCalls: metadata.manualToolCalls ?? finalResponse?.toolCalls ?? [] }).pendingToolCalls;
 }
 
-/** The session after a single step. One that was left before it had ended changes nothing. */
+/** Returns the session after a single step with this result. A step that did not end changes nothing. */
 export function applyStepResult<Context extends CallerContext>(
   session: Session<Context>,
   result: StepResult,

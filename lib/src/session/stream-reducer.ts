@@ -7,8 +7,9 @@ import { MisuseError } from "../model/internal.ts";
 import { applyChatResult, applyStepResult } from "./project.ts";
 
 /**
- * What a session becomes by the events of a stream. The session itself changes only when it is finalized; a stream that was left before its end
- * gives a cancelled run. Begin with the session as it was before the verb, or, to keep what was said with it, as the verb made it.
+ * Computes the session from the events of a stream. `finalize` returns it; for a stream that was left before its
+ * end that is a cancelled run. Start with the session before the verb, or, to keep the new message, with the
+ * session that the verb built.
  */
 export class StreamReducer<Context extends CallerContext = CallerContext> {
   readonly #session: Session<Context>;

@@ -28,20 +28,22 @@ import { checkStatus, isOpen } from "./preconditions.ts";
 import { applyChatResult, applyStepResult, asking, nextQuestion } from "./project.ts";
 import { StreamReducer } from "./stream-reducer.ts";
 
-/** A session, or what one begins with. */
+/** The input of {@link start}: a session, or the text, messages or thread that a new one starts with. */
 export type SessionInput<Context extends CallerContext = CallerContext> = Session<Context> | RunInput;
 
+/** The session after a verb, and the result of its run. */
 export type SessionResult<Context extends CallerContext = CallerContext> = {
   readonly session: Session<Context>;
   readonly result: ChatResult;
 };
 
+/** The session after a single step, and the result of the step. */
 export type SessionStepResult<Context extends CallerContext = CallerContext> = {
   readonly session: Session<Context>;
   readonly result: StepResult;
 };
 
-/** Begins: drives a session, a thread or messages that nothing waits in, streamed. */
+/** Starts a session and streams the events of its first run. Throws like {@link start}. */
 export function streamStart<Context extends CallerContext>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
@@ -52,6 +54,10 @@ export function streamStart<Context extends CallerContext>(
   return driven(engine, session, options);
 }
 
+/**
+ * Starts a session from text, messages or a thread, or runs a session that waits for nothing. Throws `MisuseError`
+ * if the session waits for something, `SessionError` if its status is `error`.
+ */
 export async function start<Context extends CallerContext>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
@@ -61,7 +67,7 @@ export async function start<Context extends CallerContext>(
   return collected(session, streamStart(engine, session, options));
 }
 
-/** Says something to a session and lets it answer, streamed. */
+/** Adds a user message, runs the session and streams the events. Throws like {@link reply}. */
 export function streamReply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -72,7 +78,10 @@ export function streamReply<Context extends CallerContext>(
   return driven(engine, hear(session, user(text)), options);
 }
 
-/** Says something to a session and lets it answer: its question, if it has one, or whatever comes next. */
+/**
+ * Adds a user message and runs the session. If the session asked a question, the message is the answer. Throws
+ * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
+ */
 export async function reply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -82,7 +91,7 @@ export async function reply<Context extends CallerContext>(
   return collected(session, streamReply(engine, session, text, options));
 }
 
-/** Goes on, with a message or without one, streamed. */
+/** Continues the session and streams the events. Throws like `continue`. */
 export function streamContinue<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -95,7 +104,10 @@ export function streamContinue<Context extends CallerContext>(
   return driven(engine, { ...session, thread }, options);
 }
 
-/** Goes on, with a message or without one: after calls have been answered, for one. */
+/**
+ * Runs the session on, with a message or without one, for example after pending calls were answered. Throws
+ * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
+ */
 export async function continueSession<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -105,7 +117,7 @@ export async function continueSession<Context extends CallerContext>(
   return collected(session, streamContinue(engine, session, message, options));
 }
 
-/** One reply and its tools, streamed. */
+/** Runs one step of the session and streams its events. Throws like {@link step}. */
 export function streamStep<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -121,7 +133,10 @@ export function streamStep<Context extends CallerContext>(
   return streamStepPlan(plan).map((result) => ({ session: applyStepResult(session, result), result }));
 }
 
-/** One reply and its tools. */
+/**
+ * Runs one step of the session: a model reply and its tool calls. Throws `MisuseError` if the session waits for
+ * something, `SessionError` if its status is `error`.
+ */
 export async function step<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -132,7 +147,10 @@ export async function step<Context extends CallerContext>(
   return reducer.finalizeStep();
 }
 
-/** A session that has failed, made usable again: what waits waits on, and what went wrong is in `lastRun`. */
+/**
+ * Makes a session with the status `error` usable again. Pending calls stay pending, and the failure stays in
+ * `lastRun`. Other sessions are returned unchanged.
+ */
 export function recover<Context extends CallerContext>(session: Session<Context>): Session<Context> {
   if (session.status !== "error") return session;
   const { error: _, ...metadata }: JsonObject = session.metadata;

@@ -9,7 +9,7 @@ import { nextTask, systemClock } from "../clock/clock.ts";
 import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../model/internal.ts";
 import { broken, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
 
-/** What the provider behind an adapter does with the one request it gets. */
+/** What the provider of the adapter under test does with its one request. */
 export type AdapterScenario =
   /** Says these pieces, and that it is done. */
   | {
@@ -47,7 +47,10 @@ type ScenarioCall = { readonly id: string; readonly name: string; readonly argum
 type PreflightReason = (typeof preflightReasons)[number];
 const preflightReasons = ["missing_key", "invalid_request", "unsupported_feature"] as const;
 
-/** An adapter, and what can be seen of the provider behind it. Without these two the cases about them see less. */
+/**
+ * An adapter and, optionally, the requests its provider received and the number of closed streams. Without those
+ * fields some cases check less.
+ */
 export type AdapterUnderTest = Adapter & {
   /** The requests that were made. */
   readonly calls?: readonly unknown[];
@@ -58,10 +61,8 @@ export type AdapterUnderTest = Adapter & {
 type Make = (scenario: AdapterScenario) => AdapterUnderTest;
 
 /**
- * The cases of an adapter. `make` is called once or more a case and has to give a fresh adapter each time.
- *
- * That nothing happens before the first batch is asked for shows only if the adapter has `calls`; without them the case sees no more than
- * that `stream` does not throw.
+ * The conformance cases of an adapter. `make` must return a fresh adapter for each scenario; a case calls it once
+ * or more. That no request is sent before the first batch is read can only be checked if the adapter has `calls`.
  */
 export function adapterSuite(make: Make): readonly ConformanceCase[] {
   return [

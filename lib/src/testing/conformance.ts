@@ -4,7 +4,7 @@
 import { systemClock } from "../clock/clock.ts";
 import { startTimer } from "../clock/timer.ts";
 
-/** One thing an implementation has to keep. `run` rejects when it does not. */
+/** One conformance case. `run` rejects if the implementation violates it. Any test runner can run it. */
 export type ConformanceCase = { readonly name: string; readonly run: () => Promise<void> };
 
 /** The longest a case waits for something that has to happen, and for something that has to happen at once. */

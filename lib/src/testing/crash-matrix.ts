@@ -16,7 +16,7 @@ import { EffectLog } from "./effect-log.ts";
 import { settled } from "./hand-clock.ts";
 import { MortalLife } from "./mortal-life.ts";
 
-/** A conversation that can be cut anywhere and begun anew. */
+/** A conversation for the crash matrix. It is cut at every crash point and started again in a new process life. */
 export type CrashScenario = {
   readonly name: string;
   /** The session it is about. */
@@ -43,7 +43,7 @@ type CrashUser = {
   readonly rest: (turn: Promise<TurnHandle>) => Promise<TurnEnd>;
 };
 
-/** Where the matrix is run, with nothing in it. */
+/** An empty storage on which the crash matrix runs a scenario. */
 export type CrashHost = {
   readonly host: HostStorage;
   /** Opens what was written once more, for the next life; `null`: the same is used again. */
@@ -76,7 +76,8 @@ export type CrashReport = {
 type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: string };
 
 /**
- * Runs a scenario through the matrix, and says what came of it.
+ * Runs a scenario once without a crash and then once per crash point, killing the process life there, and reports
+ * every difference from the first run.
  *
  * @example
  * ```ts

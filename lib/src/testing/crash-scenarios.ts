@@ -20,7 +20,10 @@ type Asked = {
   readonly attempt: number;
 };
 
-/** A model that answers by what it is asked, and not by how often: so it says the same in every life. */
+/**
+ * An adapter that answers by the content of the request and not by the number of calls, so that it answers the
+ * same in every process life.
+ */
 export function steadyModel(answer: (asked: Asked) => FakeScript, provider = "fake"): Adapter {
   return {
     provider,
@@ -129,7 +132,7 @@ const asksChild = (replay: ReplayPolicy): Tool =>
     return finalResponse?.outputText ?? "nothing";
   });
 
-/** The scenarios every host has to survive. */
+/** The scenarios of the crash matrix that every host must pass. */
 export const crashScenarios: readonly CrashScenario[] = [
   scenario("a reply and no more", () => of(inOrder(say("Hello there.")))),
 

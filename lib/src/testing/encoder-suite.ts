@@ -22,7 +22,7 @@ const failure: ToolFailure = toolFailure("handler_failed", {
   cause: new Error("cause-4f9a"),
 });
 
-/** The cases of an encoder. */
+/** The conformance cases of a tool result encoder. */
 export function encoderSuite(encode: ToolResultEncoder): readonly ConformanceCase[] {
   const reads = (...values: readonly Json[]): void => {
     for (const value of values) same(parsed(shown(encode, value)), value, rules.json, "what it shows, read as JSON,");

@@ -17,7 +17,10 @@ const rules = {
   once: "a call runs once",
 };
 
-/** The cases of an executor of tools that lets the handler run. One that runs calls elsewhere cannot keep all of them. */
+/**
+ * The conformance cases of a tool executor that calls the handler. An executor that runs calls elsewhere cannot
+ * pass all of them.
+ */
 export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[] {
   const passes = (name: string, returned: unknown): ConformanceCase => ({
     name,
@@ -198,7 +201,10 @@ const cellRules = {
   limits: "limits count instructions, memory, calls and output, never time",
 };
 
-/** The cases of an executor of code. `make` is called once a run; `cells` say the same in another language. */
+/**
+ * The conformance cases of a code executor. `make` is called once per run; `cells` holds the cells of the suite in
+ * the executor's language (default: JavaScript).
+ */
 export function codeExecutorSuite(
   make: () => CodeExecutor,
   cells: CodeCells = javascriptCells,

@@ -4,6 +4,7 @@ import type { Clock } from "../clock/clock.ts";
 
 import { nextTask } from "../clock/clock.ts";
 
+/** A {@link handClock}: time advances only when a test advances it. */
 export type HandClock = Clock & {
   /** Lets time pass: whoever sleeps wakes in the order of their times, each when it is theirs. */
   readonly advance: (ms: number) => Promise<void>;
@@ -13,7 +14,7 @@ export type HandClock = Clock & {
 
 type Sleeper = { readonly at: number; readonly wake: () => void };
 
-/** Starts at 0, and stands still until it is turned. Chance always says 0, unless told otherwise. */
+/** A clock for tests. It starts at 0 and stands still until `advance` is called. `random` returns 0 by default. */
 export function handClock(random: () => number = () => 0): HandClock {
   let now = 0;
   let sleepers: Sleeper[] = [];

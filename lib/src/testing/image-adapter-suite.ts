@@ -10,7 +10,7 @@ import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse 
 import { generateImage } from "../run/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within, written } from "./conformance.ts";
 
-/** What the provider behind an adapter for images does with the one request it gets. */
+/** What the provider of the image adapter under test does with its one request. */
 export type ImageAdapterScenario =
   /** Makes as many. */
   | { readonly type: "images"; readonly count: number }
@@ -23,7 +23,7 @@ export type ImageAdapterScenario =
       readonly requestId: string | null;
     };
 
-/** An adapter for images, and what can be seen of the provider behind it. */
+/** An image adapter and, optionally, the requests its provider received. */
 export type ImageAdapterUnderTest = ImageAdapter & {
   /** The requests that were made. */
   readonly calls?: readonly unknown[];
@@ -54,7 +54,10 @@ const requests: { readonly [Operation in ImageOperation]: ImageRequest } = {
   variation: imageRequest(null, { operation: "variation", model: "conformance", inputImages: [dot] }),
 };
 
-/** The cases of an adapter for images. `make` is called once or more a case and has to give a fresh adapter each time. */
+/**
+ * The conformance cases of an image adapter. `make` must return a fresh adapter for each scenario; a case calls it
+ * once or more.
+ */
 export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
   return [
     {

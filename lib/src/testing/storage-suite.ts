@@ -5,7 +5,7 @@ import type { ConformanceCase } from "./conformance.ts";
 
 import { broken, holds, patienceMs, same, within } from "./conformance.ts";
 
-/** A storage with nothing in it. */
+/** An empty storage for {@link storageSuite}, and how to open it again. */
 export type StorageUnderTest = {
   readonly storage: HostStorage;
   /** Opens what was written once more, as after a restart; `null` when it is gone with the process. */
@@ -29,7 +29,7 @@ const rules = {
   lasts: "what was written is there when it is opened again",
 };
 
-/** The cases of a storage. `make` is called once a case, for one with nothing in it. */
+/** The conformance cases of a storage. `make` is called once per case and must return an empty storage. */
 export function storageSuite(make: () => Promise<StorageUnderTest>): readonly ConformanceCase[] {
   const testing = (name: string, work: (storage: HostStorage, made: StorageUnderTest) => Promise<void>) => ({
     name,

@@ -50,7 +50,7 @@ export function line(event: TurnEvent): string {
   }
 }
 
-/** All events of a stream, a line each. */
+/** Reads the events of a stream to the end and returns one line of text per event. */
 export async function transcript(events: AsyncIterable<TurnEvent>): Promise<readonly string[]> {
   const lines: string[] = [];
   for await (const event of events) lines.push(line(event));

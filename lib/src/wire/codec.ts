@@ -18,6 +18,10 @@ import type { AdapterFailure, Json, JsonObject, ModelEvent, ModelRequest, Provid
 
 export type WireApi = "openai-responses" | "openai-chat" | "anthropic-messages" | "gemini";
 
+/**
+ * Translates between the library's data and one provider API. Pure: it performs no I/O. Decoding never throws on
+ * unknown input (W1).
+ */
 export type Codec = {
   readonly api: WireApi;
   readonly encode: (request: ModelRequest, context: WireContext) => EncodedRequest;
@@ -29,7 +33,7 @@ export type Codec = {
   readonly decodeError: (answer: ErrorAnswer, context: WireContext) => AdapterFailure;
 };
 
-/** What a codec has to know about the call besides the request. */
+/** What a codec needs besides the request: the route, and the differences of the server. */
 export type WireContext = {
   /** Whom we talk to, and which model was asked for: what replay data is stamped with and compared to. */
   readonly route: ProviderRoute;
@@ -39,7 +43,7 @@ export type WireContext = {
   readonly quirks: Quirks;
 };
 
-/** Ways in which servers that speak an API differ from the one that made it. Data, so that a preset is a list of these. */
+/** How a server deviates from the API it implements. Plain data, so that a preset is a list of these. */
 export type Quirks = {
   /** The field for the output limit; `null`: whatever the API has. */
   readonly maxTokensField?: "max_tokens" | "max_completion_tokens";
@@ -66,6 +70,7 @@ export type Quirks = {
   };
 };
 
+/** No deviations: the server of the provider itself. */
 export const noQuirks: Quirks = {};
 
 export type EncodedRequest = {
@@ -80,7 +85,7 @@ export type EncodedRequest = {
 
 export type LeftOut = { readonly path: string; readonly reason: "foreign_replay" | "unsupported" | "repaired" };
 
-/** One event of a server-sent stream. */
+/** One event of a server-sent event stream. */
 export type Frame = { readonly event: string | null; readonly data: string };
 
 export type Decoder = {

@@ -22,6 +22,10 @@ export class FrameTooLong extends Error {
   override readonly name = "FrameTooLong";
 }
 
+/**
+ * An incremental parser of server-sent events: text in, complete frames out. `maxLength` limits one line or event
+ * (default 16 Mi characters); a longer one throws `FrameTooLong`.
+ */
 export function frameReader(maxLength: number = maxFrameLength): FrameReader {
   if (maxLength < 1) throw new MisuseError("invalid_argument", "frameReader: the longest frame has to have a length");
   let out: Frame[] = [];

@@ -92,15 +92,17 @@ const stackOverflow: CellResult = {
 };
 
 /**
- * A sandbox for cells of JavaScript. Needs the packages `quickjs-emscripten-core` and `@jitl/quickjs-singlefile-mjs-release-sync`.
+ * A sandboxed executor for cells of JavaScript. Needs the packages `quickjs-emscripten-core` and
+ * `@jitl/quickjs-singlefile-mjs-release-sync`.
  *
- * A cell is the body of an async function. It has a function for each tool whose name is free, called with one object; `tools`, which has all of
- * them by name; `print` and `console.log`; `finish(value)` and `giveUp(value)`, which end it at once. It has no clock, no dice, no timers and no modules.
+ * A cell is the body of an async function. Its globals are one function per tool (called with one object), `tools`
+ * (all of them by name), `print` and `console.log`, and `finish(value)` and `giveUp(value)`, which end the cell.
+ * There is no clock, no randomness, no timers and no modules.
  *
- * What limits count: `instructions`, the jumps and calls of functions the interpreter makes, in steps of 10 000, and 100 for each job of a
- * promise; `memoryBytes`, all memory of the interpreter, which starts with 16 MB and grows by a fifth at a time. A built-in function counts
- * as one instruction however much it goes through, and a signal is looked at between jobs. That is enough for mistakes; code that means harm
- * also needs a process that can be killed.
+ * Limits: `instructions` counts jumps and function calls of the interpreter in steps of 10 000, and 100 per
+ * promise job; `memoryBytes` counts all memory of the interpreter, which starts at 16 MB and grows by a fifth at a
+ * time. A built-in function counts as one instruction whatever its work, and the signal is checked between jobs.
+ * This contains mistakes; hostile code also needs a process that can be killed.
  */
 export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
   return {

@@ -10,6 +10,11 @@
 import type { Clock } from "../../clock/clock.ts";
 import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
 
+/**
+ * Makes model calls. A stream has exactly one terminal event, `message_completed` or `error`; only `usage` and
+ * `raw_chunk` may follow it (E1). What is wrong before a request can be made, such as a missing key, is thrown
+ * before the first event.
+ */
 export type Adapter = {
   /** Who it talks to: the name in routes, failures, registries. */
   readonly provider: string;
@@ -18,7 +23,7 @@ export type Adapter = {
   readonly needsFinalize?: (request: ModelRequest) => boolean;
 };
 
-/** What comes with a request and is not part of it. */
+/** What an adapter receives with a request: signal, request id, settings, key. */
 export type AdapterCall = {
   readonly signal: AbortSignal;
   /** Names the call in logs and failures. */
@@ -35,6 +40,7 @@ export type AdapterCall = {
   readonly clock: Clock;
 };
 
+/** Makes image calls. Failures are thrown as `ImageAdapterError`. */
 export type ImageAdapter = {
   readonly provider: string;
   readonly operations: readonly ImageRequest["operation"][];

@@ -19,7 +19,10 @@ const builtIn: readonly Entry[] = catalogModels.map((entry) => ({
   names: [entry.id, ...entry.aliases],
 }));
 
-/** The models known here, and these: an extra one is all that is known of its model, in place of the entry here. */
+/**
+ * Returns the built-in catalog of models (limits, prices, capabilities) with these entries added. An entry
+ * replaces the built-in one of the same model entirely.
+ */
 export function catalog(extra: readonly ModelRef[] = []): Catalog {
   const added = extra.map((ref): Entry => ({ ref, names: ref.id === null ? [] : [ref.id] }));
   const entries = [...added, ...builtIn.filter(({ ref }) => !extra.some((other) => replaces(other, ref)))];

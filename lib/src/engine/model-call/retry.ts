@@ -4,9 +4,16 @@ import type { Failure } from "../../model/internal.ts";
 
 import { MisuseError } from "../../model/internal.ts";
 
-/** `default` is the policy below; `false` tries once; anything else changes the default. */
+/**
+ * How failed model calls are retried: `default` is the default policy, `false` disables retries, an object changes
+ * parts of the default policy.
+ */
 export type RetrySetting = "default" | false | Partial<RetryPolicy>;
 
+/**
+ * Retry with exponential backoff. Defaults: 3 attempts, delays from 500 ms to 30 s with up to 250 ms of jitter,
+ * `Retry-After` is respected, no retry after output was emitted.
+ */
 export type RetryPolicy = {
   /** Attempts in all; 0 and 1 both mean: try once. */
   readonly maxAttempts: number;

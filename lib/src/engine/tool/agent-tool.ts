@@ -21,8 +21,8 @@ type AgentToolDefinition<Inner extends CallerContext = CallerContext> = {
 };
 
 /**
- * A tool that hands a task to an agent and returns what it says. It may be run again after a crash (`replay: "safe"`): in the durable runtime its
- * turn is then replayed, and the policies of the agent's own tools hold (Q10).
+ * A tool that runs another engine on a task and returns its answer. Its replay policy is `safe`: after a crash the
+ * durable runtime replays its turn, and the policies of the agent's own tools apply (Q10).
  *
  * @example
  * ```ts

@@ -7,6 +7,10 @@ import { knownHaltedReasons, MisuseError, toolFailure } from "../../model/intern
 // The same in every copy of the library a program may have loaded.
 const mark = Symbol.for("everturn.directive");
 
+/**
+ * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`,
+ * `halt`, `fail`, `finish`, `failTurn` and `handoff`.
+ */
 export type Directive = { readonly [mark]: true } & (
   | { readonly type: "ask_user"; readonly question: string; readonly answerAs: AnswerForm; readonly opts: JsonObject }
   | { readonly type: "halt"; readonly reason: string; readonly value: unknown }
@@ -19,8 +23,8 @@ export function isDirective(value: unknown): value is Directive {
 }
 
 /**
- * Ends the turn with a question. What the person says next is the answer; with `answerAs: "tool_result"` it becomes the result of this
- * call instead. Everything else in `opts` are hints for whoever shows the question.
+ * Ends the turn with a question to the user. The next user message is the answer; with `answerAs: "tool_result"`
+ * it becomes the result of this call. The other entries of `opts` are hints for the user interface.
  */
 export function askUser(
   question: string,
@@ -30,12 +34,12 @@ export function askUser(
   return { [mark]: true, type: "ask_user", question, answerAs, opts };
 }
 
-/** Ends the turn for a reason of the tool's own, with a value. The library's own reasons are taken. */
+/** Ends the turn with a halted reason of the tool's own and a value. The reasons of the library are reserved. */
 export function halt(reason: string, value: unknown = null): Directive {
   return { [mark]: true, type: "halt", reason, value };
 }
 
-/** The call failed. The model gets to read why, and the turn goes on unless `onToolError` says otherwise. */
+/** Fails the call with a message for the model. The turn continues unless `onToolError` ends it. */
 export function fail(
   message: string,
   details: Partial<Omit<ToolFailure, "type" | "reason" | "message" | "cause">> = {},
@@ -47,18 +51,21 @@ export function fail(
   };
 }
 
-/** Ends the turn with a value as its result. */
+/** Ends the turn successfully with a value as its result. */
 export function finish(value: Json): Directive {
   return { [mark]: true, type: "control", value, control: { type: "finish", value } };
 }
 
-/** Ends the turn as failed. */
+/** Ends the turn as failed, with a message. */
 export function failTurn(message: string): Directive {
   const failure = toolFailure("handler_failed", { message, source: "tool" });
   return { [mark]: true, type: "control", value: message, control: { type: "fail", failure } };
 }
 
-/** Ends the turn and names who goes on, with what. */
+/**
+ * Ends the turn and names the agent that continues, its task and its first messages. Throws `MisuseError` for an
+ * empty target or task.
+ */
 export function handoff(target: string, task: string, initialMessages: readonly Message[] = []): Directive {
   if (target.trim() === "" || task.trim() === "") {
     throw new MisuseError("invalid_argument", "handoff: whoever takes over has to be named, and told what to do");

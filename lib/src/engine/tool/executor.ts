@@ -8,6 +8,7 @@
 
 import type { CellCall, Json, JsonObject, ToolSpec } from "../../model/internal.ts";
 
+/** Runs cells of code for the code protocol. Running a cell again with the same answers must make the same calls. */
 export type CodeExecutor = {
   readonly name: string;
   readonly version: string;

@@ -7,7 +7,7 @@ import { MisuseError } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
 import { checkSchema } from "./schema-check.ts";
 
-/** What schema libraries agreed on: a value is checked by one function, and what comes out is typed. */
+/** A schema of any library that implements Standard Schema, such as Zod, Valibot or ArkType. */
 export type StandardSchema<Output = unknown> = {
   readonly "~standard": {
     readonly version: 1;
@@ -33,7 +33,10 @@ type StandardJsonSchema = {
   readonly output: (options: { readonly target: "draft-2020-12" }) => { readonly [key: string]: unknown };
 };
 
-/** Plain JSON Schema, as people write it. Checked to be JSON where it comes in: comparing it with a recursive type would cost users seconds. */
+/**
+ * A plain JSON Schema. It is checked to be JSON where it is passed in; a recursive type here would cost users
+ * seconds of compile time.
+ */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
 /** A schema in either form. */

@@ -10,7 +10,7 @@ import type { AnySchema, JsonSchema, StandardSchema } from "./schema.ts";
 import { MisuseError, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
 import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
 
-/** A tool. `Context` is what its handler wants of the caller's context. */
+/** A tool with its handler. `Context` is the part of the caller's context that the handler needs. */
 export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   /** Nobody can run it here: the call is answered as not found, unless it is `manual`. */
   readonly hasHandler: boolean;
@@ -31,7 +31,7 @@ export type PreparedCall<Context extends CallerContext = CallerContext> =
     }
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
-/** What a handler knows besides its arguments. */
+/** What a handler receives besides its arguments. */
 export type ToolContext<Context extends CallerContext = CallerContext> = {
   /** The caller's own, untouched. */
   readonly context: Context;
@@ -56,7 +56,7 @@ export type RunChild = <C extends CallerContext>(
   options?: ChatOptions<C>,
 ) => Promise<ChatResult>;
 
-/** How often, and how fast, a handler may be run again when its failure says that it may: `fail("busy", { retry: { type: "safe", … } })`. */
+/** How often a handler is run again when its failure allows it: `fail("busy", { retry: { type: "safe", … } })`. */
 export type ToolRetryPolicy =
   | { readonly type: "never" }
   /** `idempotent`: as `safe`, for work that is known by the idempotency key, which is the same each time. */
@@ -69,7 +69,10 @@ export type ToolRetryPolicy =
       readonly maxDelayMs: number;
     });
 
-/** How a tool is described. `Result` is whatever its handler returns: a value, a directive, a promise, or a generator of progress. */
+/**
+ * The argument of {@link tool}, without the schema. `Result` is what the handler returns: a value, a directive, a
+ * promise of either, or a generator that yields progress.
+ */
 export type ToolDefinition<Input = unknown, Context extends CallerContext = CallerContext, Result = unknown> = {
   readonly name: string;
   readonly description: string;
@@ -92,8 +95,8 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
 };
 
 /**
- * A tool, with the type of its arguments taken from the schema: any Standard Schema that can say itself as JSON Schema, or plain JSON
- * Schema.
+ * Builds a tool. The arguments of the handler have the type of the schema: a Standard Schema that can be converted
+ * to JSON Schema, or a plain JSON Schema. Throws `MisuseError` or `ValidationError` for an invalid definition.
  *
  * @example
  * ```ts

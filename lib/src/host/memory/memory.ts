@@ -9,6 +9,7 @@ import { checkBatch, checkQuery, holds } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { SortedRows } from "./sorted-rows.ts";
 
+/** Options of {@link memoryStorage}. */
 export type MemoryOptions = {
   /** What errors call it; `memory`, if nothing else is said. */
   readonly name?: string;
@@ -18,7 +19,7 @@ export type MemoryOptions = {
   readonly durability?: "volatile" | "durable";
 };
 
-/** A storage in the memory of this process. It is gone with the process, or with the last reference to it. */
+/** A storage in the memory of this process. Its rows are lost with the process. */
 export function memoryStorage(options: MemoryOptions = {}): HostStorage {
   const kept = new Map<TableName, SortedRows>();
   const watchers = new Watchers();

@@ -7,11 +7,16 @@
 //   - Rows are objects that may have more fields than columns (libsql adds one to what `get` returns). Integers are numbers or bigints.
 //   - Statements of libsql keep a handle open that was closed, and go on working.
 
+/**
+ * A SQLite handle: what `DatabaseSync` of `node:sqlite`, `libsql` and `better-sqlite3` have in common. The caller
+ * opens and closes it.
+ */
 export type SqliteDatabase = {
   exec(sql: string): unknown;
   prepare(sql: string): SqliteStatement;
 };
 
+/** A prepared statement of a {@link SqliteDatabase}. */
 export type SqliteStatement = {
   run(...parameters: SqliteValue[]): unknown;
   get(...parameters: SqliteValue[]): unknown;

@@ -20,6 +20,7 @@ import { migrate, versionOf } from "./schema.ts";
 import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
 
+/** Options of {@link sqliteStorage}. */
 export type SqliteOptions = {
   /** What the names of its tables begin with: letters, digits and underscores. `everturn_`, if nothing else is said. */
   readonly tablePrefix?: string;
@@ -39,9 +40,9 @@ export type SqliteOptions = {
 const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
 
 /**
- * A storage in a SQLite database: a `DatabaseSync` of `node:sqlite`, or a `Database` of `libsql`. Makes its tables, or brings older ones up to
- * date, before it returns; throws `RuntimeError` if that cannot be done. It puts the database into WAL mode, and sets `busy_timeout` and
- * `synchronous` of the handle. Between operations the handle may be used for other things. Who opened it closes it.
+ * A storage in a SQLite database: a `DatabaseSync` of `node:sqlite`, or a `Database` of `libsql`. Creates or
+ * migrates its tables before it returns; throws `RuntimeError` if that fails. Sets WAL mode, `busy_timeout` and
+ * `synchronous` of the handle. The handle may be used for other work between operations. The caller closes it.
  */
 export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions = {}): HostStorage {
   const { tablePrefix, pollMs, clock, busyMs, synchronous } = checked(options);

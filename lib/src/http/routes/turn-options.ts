@@ -15,7 +15,7 @@ import { about, data, fieldsOf, flag, many, maybe, needed, real, text, whole, wo
 /** Options that need no permission. */
 type FreeOption = VerbOptionsWith<{ readonly http: "always" }>;
 
-/** Options that the operator may allow. */
+/** A turn option that callers may use only if the operator allows it. */
 export type AllowedOption = OptionsWith<{ readonly http: "if_allowed" }>;
 
 /** The options of a turn that an HTTP caller can set. */

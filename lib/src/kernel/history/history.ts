@@ -7,6 +7,7 @@ import type { SharedList } from "./shared-list.ts";
 import { canonicalJson } from "../../model/internal.ts";
 import { append, emptyList, itemsOf } from "./shared-list.ts";
 
+/** The messages of a turn as an append-only list with a rolling digest. Appending costs constant time (Q6). */
 export type TurnHistory = SharedList<Message> & { readonly digest: string };
 
 const beginning = "0000000000000000";
@@ -28,7 +29,7 @@ export function appendHistory(history: TurnHistory, added: readonly Message[]): 
   return { ...append(history, added), digest };
 }
 
-/** The messages of a history, as a list of their own. */
+/** Returns the messages of a history as an array. */
 export function historyMessages(history: TurnHistory): readonly Message[] {
   return itemsOf(history);
 }

@@ -52,7 +52,10 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
   },
 };
 
-/** The request of the model call a turn is waiting for. */
+/**
+ * Returns the request of the model call that a turn waits for. Throws `MisuseError` if the turn is not waiting for
+ * a model.
+ */
 export function projectRequest<P extends TurnProtocol>(config: TurnMachineConfig<P>, turn: Turn<P>): ModelRequest {
   if (turn.phase.type !== "awaiting_model") {
     throw new MisuseError(

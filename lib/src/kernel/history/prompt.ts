@@ -20,7 +20,10 @@ import type { SharedList } from "./shared-list.ts";
 
 import { system, textPart, toolResultPart, user, visibleText } from "../../model/internal.ts";
 
-/** The messages of a request, from the messages of a history. */
+/**
+ * Returns the messages of a request from the messages of a history: late tool results are moved to their calls,
+ * and pruned parts are rendered as their replacement.
+ */
 export function renderPrompt(history: readonly Message[]): readonly Message[] {
   const shown: Message[] = [];
   for (const message of isInPlace(history) ? history : placeResults(history)) {

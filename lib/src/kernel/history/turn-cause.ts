@@ -5,6 +5,7 @@ import type { EventMessage, MessageOrigin } from "../../model/internal.ts";
 
 import { eventMessage } from "../../model/internal.ts";
 
+/** An event outside the conversation that starts or joins a turn. */
 export type TurnCause = {
   /** Names the cause; one that is delivered twice counts once. */
   readonly id: string;
@@ -13,13 +14,13 @@ export type TurnCause = {
   readonly text: string;
 };
 
-/** The cause as history keeps it. */
+/** Returns the event message that the history keeps for a cause. */
 export function toEventMessage(cause: TurnCause): EventMessage {
   return eventMessage(cause.text, { id: cause.id, origin: cause.origin });
 }
 
 /**
- * The block that tells a model why it is being asked; `null` when there is nothing to tell.
+ * Renders the prompt block that tells the model which events caused the turn. Returns `null` for an empty list.
  *
  * @example
  * ```ts
@@ -39,7 +40,7 @@ export function renderTurnCausesPrompt(causes: readonly TurnCause[]): string | n
   return ["=== TURN EVENTS ===", ...blocks].join("\n\n");
 }
 
-/** Where a message came from, in words a model can use. */
+/** Renders the origin of a message as text for a model. */
 export function renderMessageOrigin(origin: MessageOrigin): string {
   switch (origin.type) {
     case "plugin":

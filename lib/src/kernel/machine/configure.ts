@@ -6,12 +6,12 @@ import type { TurnInput, TurnMachineConfig } from "./turn.ts";
 import { ChatContextProjector } from "../history/projector.ts";
 import { chatProtocol } from "../protocol/chat-protocol.ts";
 
-/** A configuration; what is left out is the simplest there is: the chat protocol, no tools, no limits. */
+/** Builds the configuration of a machine. Defaults: the chat protocol, no tools, no limits. */
 export function turnConfig(fields: Partial<TurnMachineConfig> = {}): TurnMachineConfig {
   return protocolConfig({ protocolDriver: chatProtocol(), termination: null, ...fields });
 }
 
-/** A configuration for a protocol that keeps something of its own. */
+/** Builds the configuration of a machine with a protocol that has state types of its own. */
 export function protocolConfig<P extends TurnProtocol>(fields: ConfigFields<P>): TurnMachineConfig<P> {
   return { ...defaults, ...fields };
 }
@@ -38,7 +38,7 @@ const defaults = {
 type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocolDriver" | "termination"> &
   Partial<TurnMachineConfig<P>>;
 
-/** What a turn begins with; only its name has to be said. */
+/** Builds the input of a turn. Only the id is required; history, messages and answers are empty by default. */
 export function turnInput(turnId: string, fields: Partial<Omit<TurnInput, "turnId">> = {}): TurnInput {
   return { turnId, history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0, ...fields };
 }

@@ -22,16 +22,20 @@ import type {
 import type { TurnCause } from "../history/turn-cause.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
 
+/** Something the host must do and answer with an {@link EffectResponse} of the same id. */
 export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheckpoint;
 
-/** Refresh what the turn works with. The first sync of a turn is for the host alone; a later one may replace the environment. */
+/**
+ * An effect: refresh the environment. The first one of a turn informs the host only; a later one may replace the
+ * environment.
+ */
 export type SyncEnvironment = {
   readonly type: "sync_environment";
   readonly id: string;
   readonly updateMachineConfig: boolean;
 };
 
-/** Ask the model. The request is worked out from the turn when the call is made: `projectRequest`. */
+/** An effect: call the model. `projectRequest` computes the request from the turn. */
 export type CallModel = {
   readonly type: "call_model";
   readonly id: string;
@@ -44,7 +48,7 @@ export type CallModel = {
   readonly overrides: JsonObject;
 };
 
-/** Run one call. Several may be pending at once; each is answered by itself. */
+/** An effect: run one tool call. Several can be pending at once; each has a response of its own. */
 export type CallTool = {
   readonly type: "call_tool";
   readonly id: string;
@@ -59,8 +63,8 @@ export type CallTool = {
 export type Approval = Extract<Decision, { readonly type: "approve" | "forward" }>;
 
 /**
- * Run a cell of code. It has made so many calls so far; the answers are in the turn (`cellCalls`). Whoever runs it may have the cell
- * at hand, paused, or begin anew and give it the same answers to the same calls.
+ * An effect: run a cell of code. The answers to the calls it has made so far are in the turn. The executor may
+ * resume a paused cell, or run it again from the start with the same answers.
  */
 export type RunCode = {
   readonly type: "run_code";
@@ -73,7 +77,7 @@ export type RunCode = {
   readonly executor: SuspendedCell["executor"] | null;
 };
 
-/** A safe boundary: the host may stop the turn here, or add input. */
+/** An effect: a checkpoint, at which the host may stop the turn or add input. */
 export type AskCheckpoint = {
   readonly type: "checkpoint";
   readonly id: string;
@@ -82,16 +86,23 @@ export type AskCheckpoint = {
   readonly last: boolean;
 };
 
+/**
+ * The response to an effect. `id` names the effect; a response that the turn does not wait for changes nothing
+ * (K4).
+ */
 export type EffectResponse = ResponsesByEffect[Effect["type"]];
 
+/** A response: the environment was refreshed. */
 export type EnvironmentSynced = {
   readonly type: "environment_synced";
   readonly id: string;
   /** `null`: no change. */
   readonly environment: Environment | null;
 };
+/** A response: the environment could not be refreshed. It ends the turn. */
 export type EnvironmentFailed = { readonly type: "environment_failed"; readonly id: string; readonly message: string };
 
+/** A response: the model replied. */
 export type ModelReplied = {
   readonly type: "model_replied";
   readonly id: string;
@@ -104,6 +115,7 @@ export type ModelReplied = {
   readonly spent: Usage;
   readonly durationMs: number;
 };
+/** A response: the model call failed, or its reply broke off. */
 export type ModelFailed = {
   readonly type: "model_failed";
   readonly id: string;
@@ -113,7 +125,7 @@ export type ModelFailed = {
   readonly durationMs: number;
 };
 
-/** Why a model call came to nothing. */
+/** Why a model call failed. The terminal reason `cancelled` is not an error: the call was stopped on purpose. */
 export type LlmCallError = {
   readonly failure: Failure;
   /** `cancelled`: the call was given up on purpose, which is no error. */
@@ -124,6 +136,7 @@ export type LlmCallError = {
   readonly partial: ModelReply | null;
 };
 
+/** A response: the tool call ended. */
 export type ToolReturned = {
   readonly type: "tool_returned";
   readonly id: string;
@@ -153,7 +166,7 @@ export type ToolWaits = {
   readonly spent: Usage;
 };
 
-/** The cell has come to its end. */
+/** A response: the cell ran to its end. */
 export type CodeFinished = {
   readonly type: "code_finished";
   readonly id: string;
@@ -180,7 +193,10 @@ export type CodeCalls = {
   readonly durationMs: number;
 };
 
-/** The cell could not be run, or not to its end. `diverged`: run again with the same answers, it made other calls. */
+/**
+ * A response: the cell could not be run to its end. `diverged` means that it made other calls than in its first
+ * run.
+ */
 export type CodeFailed = {
   readonly type: "code_failed";
   readonly id: string;
@@ -189,6 +205,7 @@ export type CodeFailed = {
   readonly durationMs: number;
 };
 
+/** A response: what the host adds at a checkpoint, and whether the turn continues. */
 export type CheckpointDelivered = {
   readonly type: "checkpoint_delivered";
   readonly id: string;
@@ -196,7 +213,7 @@ export type CheckpointDelivered = {
   readonly verdict: Verdict;
 };
 
-/** What a host adds to a turn at a checkpoint. */
+/** Input that a host adds to a turn at a checkpoint. */
 export type CheckpointDelivery = {
   readonly messages: readonly Message[];
   /** Shown to the model in this turn, not kept as history. */

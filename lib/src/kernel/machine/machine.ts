@@ -22,6 +22,10 @@ type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly notices: readonly Notice<P>[];
 };
 
+/**
+ * The turn machine: poll it for effects and notices, and hand in responses. It is pure: it performs no I/O and
+ * reads no clock (K1). A checkpoint is plain JSON; `restore` continues from it with the same behaviour (K3).
+ */
 export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
   readonly #config: TurnMachineConfig<P>;
   #turn: Turn<P>;

@@ -21,12 +21,12 @@ type Rest<R extends { readonly type: string; readonly id: string }, Given extend
   Omit<R, "type" | "id" | Given>
 >;
 
-/** The model answered. */
+/** Builds the response of a model call that succeeded. */
 export function modelReplied(id: string, reply: ModelReply, rest: Rest<ModelReplied, "reply"> = {}): ModelReplied {
   return { type: "model_replied", id, reply, model: null, requestBody: null, spent: noUsage, durationMs: 0, ...rest };
 }
 
-/** The model could not be asked, or its answer broke off. */
+/** Builds the response of a model call that failed. The terminal reason is `provider_error` by default. */
 export function modelFailed(
   id: string,
   failure: Failure,
@@ -47,7 +47,7 @@ export function modelFailed(
 }
 
 /**
- * The tool came to this. The model sees what the outcome says, unless an encoder made something else of it.
+ * Builds the response of a tool call. The content for the model follows from the outcome by default.
  *
  * @example
  * ```ts
@@ -73,17 +73,17 @@ export function toolReturned(id: string, outcome: ToolOutcome, rest: Rest<ToolRe
   };
 }
 
-/** Somebody has to say something before the call can have a result. */
+/** Builds the response of a tool call that needs an answer, an approval or a result from outside before it can end. */
 export function toolWaits(id: string, reason: PendingReason, rest: Rest<ToolWaits, "reason"> = {}): ToolWaits {
   return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], spent: noUsage, ...rest };
 }
 
-/** The cell has come to its end. */
+/** Builds the response of a cell that ran to its end. */
 export function codeFinished(id: string, rest: Rest<CodeFinished, never> = {}): CodeFinished {
   return { type: "code_finished", id, observations: [], error: null, finish: null, durationMs: 0, ...rest };
 }
 
-/** The cell wants these calls made. */
+/** Builds the response of a cell that made tool calls and waits for their results. */
 export function codeCalls(
   id: string,
   calls: readonly ToolCall[],
@@ -93,12 +93,12 @@ export function codeCalls(
   return { type: "code_calls", id, calls, executor, durationMs: 0, ...rest };
 }
 
-/** The cell could not be run to its end. */
+/** Builds the response of a cell that could not be run to its end. The reason is `failed` by default. */
 export function codeFailed(id: string, message: string, rest: Rest<CodeFailed, "message"> = {}): CodeFailed {
   return { type: "code_failed", id, reason: "failed", message, durationMs: 0, ...rest };
 }
 
-/** The host has had its word. */
+/** Builds the response to a checkpoint. By default nothing is added and the turn continues. */
 export function checkpointDelivered(
   id: string,
   {
@@ -110,7 +110,7 @@ export function checkpointDelivered(
   return { type: "checkpoint_delivered", id, delivery: whole, verdict };
 }
 
-/** What somebody gave as the result of a call that waited. */
+/** Builds an answer for `TurnInput.answers`: the result of a call that was pending. */
 export function callResult(
   call: ToolCall,
   outcome: ToolOutcome,
@@ -119,7 +119,7 @@ export function callResult(
   return { type: "result", call, outcome, content };
 }
 
-/** What somebody decided about a call that waited. */
+/** Builds an answer for `TurnInput.answers`: the decision about a call that was pending. */
 export function callDecision(
   call: ToolCall,
   decision: Extract<CallAnswer, { readonly type: "decision" }>["decision"],

@@ -39,8 +39,8 @@ import { trimmed } from "../history/shared-list.ts";
 export const kernelRevision = 1;
 
 /**
- * What a turn is run with and is not part of its state: it is supplied again when a turn is restored. What could change an open turn is
- * pinned when the turn starts: model, instructions, tools and settings in its environment, limits and policy in {@link TurnPolicy}.
+ * What a turn runs with and does not store: it must be supplied again to restore a turn. Model, instructions,
+ * tools, settings and limits are fixed when the turn starts and are part of its state.
  */
 export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnSettings<P> & {
   readonly protocolDriver: ProtocolDriver<P>;
@@ -62,7 +62,10 @@ export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy
   readonly emitLlmTrace: boolean;
 };
 
-/** How far a turn may go, and how it is to end. Pinned when it starts: a deploy changes the next turn, never an open one. */
+/**
+ * Limits and end conditions of a turn. They are fixed when the turn starts: a deployment changes the next turn,
+ * never an open one.
+ */
 export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
   /** Ask for the environment at the start and before every further step. */
   readonly syncEnvironment: boolean;
@@ -80,7 +83,7 @@ export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly termination: P["termination"];
 };
 
-/** What a turn begins with. */
+/** The input of a turn: history, new messages, and answers to calls that were pending. */
 export type TurnInput = {
   readonly turnId: string;
   /** What was said before this turn: messages, or a history that a turn before left, which costs nothing to go on from. */
@@ -120,6 +123,7 @@ export type ApprovedCall = {
   readonly idempotencyKey: string | null;
 };
 
+/** The state of a turn: plain data from which the pending effects follow (K2). */
 export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly revision: number;
   readonly turnId: string;
@@ -154,7 +158,7 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly phase: Phase<P>;
 };
 
-/** What a turn is doing. Each waiting phase holds what it takes to work out its effects again. */
+/** What a turn waits for. Each waiting phase holds the data from which its effects are computed. */
 export type Phase<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "awaiting_environment"; readonly update: boolean }
   | {
@@ -208,7 +212,7 @@ export type BegunCell<P extends TurnProtocol = UnitTurnProtocol> = Cell<P> & {
   readonly executor: SuspendedCell["executor"];
 };
 
-/** A call and what became of it. */
+/** A tool call and its response. */
 export type CompletedToolCall = {
   readonly call: ToolCall;
   readonly slot: number;
@@ -216,6 +220,7 @@ export type CompletedToolCall = {
   readonly result: ToolReturned | ToolWaits;
 };
 
+/** What a turn does after a checkpoint: begin the next step, or end. */
 export type CheckpointResumeAction =
   | { readonly type: "prepare_iteration" }
   | { readonly type: "finish"; readonly ending: Ending };
@@ -232,14 +237,14 @@ export type Ending = {
   readonly pass2Error: Failure | null;
 };
 
-/** Told to the host; no answer is expected. */
+/** A notification to the host. It needs no response. */
 export type Notice<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "emit"; readonly event: TurnEvent }
   | { readonly type: "log"; readonly event: LogEvent }
   | ({ readonly type: "progress"; readonly stepEnded: EndedStep | null } & Progress<P>)
   | ({ readonly type: "done"; readonly ending: Ending; readonly usage: Usage } & Progress<P>);
 
-/** What is new since the host was told last. It is told before the effects that depend on it are to be performed. */
+/** What is new since the last notice. It is reported before the effects that depend on it. */
 export type Progress<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly messages: readonly Message[];
   readonly events: readonly P["event"][];
@@ -260,9 +265,10 @@ export type StepEnd = {
 /** The same with the number of the step that ended, and what it has cost: all attempts at its reply, and turns its tools ran. */
 export type EndedStep = StepEnd & { readonly step: number; readonly usage: Usage };
 
-/** For whoever watches what goes to models. Only told where `emitLlmTrace` is set. */
+/** A trace of a model call. Emitted only if `emitLlmTrace` is set. */
 export type LogEvent = LlmDebug | LlmError;
 
+/** The trace of a model call that succeeded. */
 export type LlmDebug = {
   readonly type: "llm_debug";
   readonly sessionId: string;
@@ -275,6 +281,7 @@ export type LlmDebug = {
   readonly responseParts: Json;
 };
 
+/** The trace of a model call that failed. */
 export type LlmError = {
   readonly type: "llm_error";
   readonly sessionId: string;

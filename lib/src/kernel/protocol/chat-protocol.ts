@@ -45,7 +45,10 @@ export type ChatProtocolOptions = {
   readonly stopAfter: "reply" | "step" | null;
 };
 
-/** The protocol of conversations. One that keeps more than it does can be built on it. */
+/**
+ * The protocol of conversations with tool calls. Other protocols can wrap the driver it returns. Default mode:
+ * `auto`.
+ */
 export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   options: Partial<ChatProtocolOptions> = {},
 ): ProtocolDriver<P> {

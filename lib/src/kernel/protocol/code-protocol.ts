@@ -28,7 +28,7 @@ export type CodeProtocolOptions = {
   readonly stopAfter: "reply" | "step" | null;
 };
 
-/** The protocol of code. */
+/** The protocol in which the model writes cells of code that call tools. Default language: `javascript`. */
 export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   options: Partial<CodeProtocolOptions> = {},
 ): ProtocolDriver<P> {

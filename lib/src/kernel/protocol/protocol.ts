@@ -27,16 +27,15 @@ import type {
 
 import { itemsOf } from "../history/shared-list.ts";
 
-/** What a protocol keeps, as types: records of its own, its policy for the end of a turn, what it wants back with an answer. */
+/** The types of a protocol's own data: records, end condition, driver state. */
 export type TurnProtocol = { readonly event: Json; readonly termination: Json; readonly driverState: Json };
 
-/** A protocol that keeps no records and has no policy: both of ours. */
+/** A protocol without records and without an end condition of its own, such as the chat and code protocols. */
 export type UnitTurnProtocol = { readonly event: null; readonly termination: null; readonly driverState: Json };
 
 /**
- * What replies mean, as four functions of the turn and what happened. They have to be pure: a turn is replayed through them.
- *
- * A protocol that keeps a record of each reply, and lets the model try until it has the word:
+ * Defines what a model reply means, as four functions of the turn and what happened. They must be pure, because a
+ * turn is replayed through them.
  *
  * @example
  * ```ts
@@ -84,6 +83,7 @@ export type ProtocolDriver<P extends TurnProtocol = UnitTurnProtocol> = {
   ) => readonly DriverAction<P>[];
 };
 
+/** What a protocol makes the machine do. Actions are applied in order. */
 export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "emit"; readonly event: TurnEvent }
   /** Adds to history, and to the protocol's own records. */
@@ -110,7 +110,7 @@ export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "schedule_turn_limit_final"; readonly message: Message }
   | { readonly type: "finish"; readonly ending: Ending };
 
-/** What a protocol may look at: the turn as it is before the protocol's own actions apply. */
+/** What a protocol can read: the turn before the protocol's own actions are applied. */
 export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
   readonly #project: (useTools: boolean) => ModelRequest;
   readonly #turn: Turn<P>;
@@ -200,11 +200,12 @@ export function isTurnLimitDue({ policy, graceTurn, step, runOffset }: Turn<Turn
   return !graceTurn && policy.maxTurns !== null && step >= runOffset + policy.maxTurns;
 }
 
-/** Makes the request a model is asked with. Pure: it is called again wherever the request is needed again. */
+/** Computes the request of a model call. It must be pure: it is called again whenever the request is needed again. */
 export type ContextProjector<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly project: (context: ProjectorContext<P>) => ModelRequest;
 };
 
+/** The input of a {@link ContextProjector}. */
 export type ProjectorContext<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly config: TurnSettings<P>;
   readonly turn: Turn<P>;

@@ -11,6 +11,7 @@ import type { FinishReason, ModelReply } from "../../model/internal.ts";
 
 import { isContextOverflow } from "./reply-text.ts";
 
+/** Why a model call ended, as the kernel distinguishes it. */
 export type LlmTerminalReason = (typeof llmTerminalReasons)[number];
 
 export const llmTerminalReasons = [

@@ -26,6 +26,7 @@ import {
 import { imageOperations } from "./image-operation.ts";
 import { modelNameShape } from "./model-ref.ts";
 
+/** A request to an image adapter. Fields that are `null` are left to the provider's default. */
 export type ImageRequest = {
   readonly operation: ImageOperation;
   readonly model: ModelName | null;
@@ -43,6 +44,7 @@ export type ImageRequest = {
   readonly metadata: JsonObject;
 };
 
+/** The result of an image call: the images, what they cost, and the provider's body in `raw`. */
 export type ImageResponse = {
   readonly id: string | null;
   readonly requestId: string | null;
@@ -125,10 +127,18 @@ export const imageResponseShape: Shape<ImageResponse> = object<ImageResponse>({
   metadata: fallback(settings, emptyObject),
 });
 
+/**
+ * Builds an image request and fills in defaults: the operation `generate`, one image. Throws `MisuseError` for an
+ * unknown field or a wrong type.
+ */
 export function imageRequest(prompt: string | null, rest: Partial<Omit<ImageRequest, "prompt">> = {}): ImageRequest {
   return construct("imageRequest", imageRequestShape, { ...rest, prompt });
 }
 
+/**
+ * Builds an image response and fills in defaults. For image adapters. Throws `MisuseError` for an unknown field or
+ * a wrong type.
+ */
 export function imageResponse(fields: Partial<ImageResponse> = {}): ImageResponse {
   return construct("imageResponse", imageResponseShape, fields);
 }

@@ -21,6 +21,7 @@ import {
 } from "../parse/shape.ts";
 import { imageOperations } from "./image-operation.ts";
 
+/** A model with what is known about it: provider, id, capabilities, limits, prices. `null` means unknown. */
 export type ModelRef = {
   readonly provider: string | null;
   readonly id: string | null;
@@ -53,7 +54,7 @@ export type ModelPricing = {
   readonly cacheWrite: number | null;
 };
 
-/** A model as people name it: an id passed on verbatim, or a reference with what is known about it. */
+/** A model: an id that is sent to the provider verbatim, or a {@link ModelRef}. */
 export type ModelName = string | ModelRef;
 
 export const modelRefShape: Shape<ModelRef> = object<ModelRef>({
@@ -96,6 +97,10 @@ export const modelRefShape: Shape<ModelRef> = object<ModelRef>({
 
 export const modelNameShape: Shape<ModelName> = either((input) => typeof input === "string", string, modelRefShape);
 
+/**
+ * Builds a model reference; fields that are left out are `null`. Throws `MisuseError` for an unknown field or a
+ * wrong type.
+ */
 export function modelRef(fields: Partial<ModelRef>): ModelRef {
   return construct("modelRef", modelRefShape, fields);
 }

@@ -29,6 +29,10 @@ import { toolCallShape } from "../tool/tool.ts";
 import { finishReasons } from "./finish-reason.ts";
 import { noUsage, usageShape } from "./usage.ts";
 
+/**
+ * The result of one model call. When the call failed after it started, `error` holds the failure and the other
+ * fields hold what was received before.
+ */
 export type ModelReply = {
   /** The provider's id of this reply. */
   readonly id: string | null;
@@ -75,11 +79,15 @@ export const replyShape: Shape<ModelReply> = object<ModelReply>({
   metadata: fallback(settings, emptyObject),
 });
 
+/**
+ * Builds a model reply and fills in defaults. For adapters and tests. Throws `MisuseError` for an unknown field or
+ * a wrong type.
+ */
 export function modelReply(fields: Partial<ModelReply> = {}): ModelReply {
   return construct("modelReply", replyShape, fields);
 }
 
-/** The text of a reply: `outputText` if there is one, else the text of its message, else `null`. */
+/** Returns the text of a reply: `outputText` if it is set, else the text of the message, else `null`. */
 export function replyText(reply: ModelReply): string | null {
   if (reply.outputText !== null) return reply.outputText;
   return reply.message === null ? null : messageText(reply.message);

@@ -28,6 +28,10 @@ import {
 import { providerToolShape, toolShape } from "../tool/tool.ts";
 import { modelNameShape } from "./model-ref.ts";
 
+/**
+ * The input of one model call, independent of any provider. Fields that are `null` are not sent, so the provider's
+ * default applies.
+ */
 export type ModelRequest = {
   readonly messages: readonly Message[];
   readonly model: ModelName | null;
@@ -56,6 +60,7 @@ export type ModelRequest = {
   readonly metadata: JsonObject;
 };
 
+/** Identifies a model call for providers that cache or trace by session. */
 export type RequestScope = {
   readonly sessionId: string;
   /** Which part of the session, where one session holds several lines of work. */
@@ -64,7 +69,10 @@ export type RequestScope = {
   readonly requestId: string;
 };
 
-/** How hard to think. A provider that counts in tokens takes `budgetTokens`, one that has levels takes `effort`. */
+/**
+ * Reasoning settings. Providers that count tokens use `budgetTokens`; providers that have levels use `effort`.
+ * `null` leaves a setting to the provider.
+ */
 export type ReasoningSettings = {
   /** A provider's own level, verbatim: `"low"`, `"high"`; `"none"` turns reasoning off. */
   readonly effort: string | null;
@@ -159,7 +167,7 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
 });
 
 /**
- * A request for one model call.
+ * Builds a model request and fills in defaults. Throws `MisuseError` for an unknown field or a wrong type.
  *
  * @example
  * ```ts
@@ -177,7 +185,7 @@ export function request(
   return construct("request", requestShape, { ...rest, messages });
 }
 
-/** Asks for an answer in a JSON Schema; strict unless said otherwise. */
+/** Builds a response format that asks for an answer in a JSON Schema. `strict` is true by default. */
 export function jsonSchema(
   name: string,
   schema: JsonObject,

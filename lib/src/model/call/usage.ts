@@ -11,6 +11,10 @@ import { failed, ok } from "../failure/result.ts";
 import { emptyObject } from "../parse/json.ts";
 import { construct, count, fallback, jsonObject, nullable, number, object } from "../parse/shape.ts";
 
+/**
+ * Token counts and costs of one or more model calls. Token counts are inclusive: `inputTokens` contains cached
+ * tokens. Costs are in US dollars. `null` means unknown.
+ */
 export type Usage = {
   /** All tokens of the prompt, those read from and written to a cache included. */
   readonly inputTokens: number | null;
@@ -48,6 +52,10 @@ export const usageShape: Shape<Usage> = object<Usage>({
   extra: fallback(jsonObject, emptyObject),
 });
 
+/**
+ * Builds a usage value; fields that are left out are unknown (`null`) or empty. Throws `MisuseError` for an
+ * unknown field or a wrong type.
+ */
 export function usage(fields: Partial<Usage> = {}): Usage {
   return construct("usage", usageShape, fields);
 }
@@ -56,7 +64,7 @@ export function usage(fields: Partial<Usage> = {}): Usage {
 export const noUsage: Usage = Object.freeze(usage());
 
 /**
- * The total: the provider's word if it gave one, else input plus output, else `null`.
+ * Returns the total number of tokens: the provider's total if it gave one, else input plus output, else `null`.
  *
  * @example
  * ```ts
@@ -78,8 +86,8 @@ export function uncachedInputTokens(usage: Usage): number | null {
 }
 
 /**
- * The sum of two usages. Where one side does not know a number the other side's stands, so a sum is what is known to have
- * been spent. A sum that leaves the range of exact integers, or of numbers, is a failure (`overflow`) and not a rounded one.
+ * Adds two usage values. A number that only one side knows is kept as it is. A sum beyond the range of exact
+ * integers is a failure (`overflow`), never a rounded number.
  *
  * @example
  * ```ts

@@ -22,7 +22,10 @@ import {
 // Registered globally, so that all copies of the package in a process share it.
 const brand = Symbol.for("everturn.error");
 
-/** The base class of every failure this library throws. */
+/**
+ * The base class of the errors that carry a {@link Failure}. `failure` is plain data that can be stored and
+ * logged.
+ */
 export abstract class EverturnError<F extends Failure = Failure> extends Error {
   /** Everything that is known, as data: safe to store, log and send. */
   readonly failure: F;
@@ -50,28 +53,31 @@ function errorClass<F extends Failure>(make: FailureConstructor<F>): ErrorClass<
   };
 }
 
-/** The engine lacks something the call needs. Trying again without changing the engine does not help. */
+/** The engine lacks something the call needs, such as an adapter or a key. Retrying does not help. */
 export class EngineError extends errorClass(engineFailure) {}
 
-/** A model call failed. `failure.retryable` says whether the same request could succeed later. */
+/** A model call failed. `failure.retryable` states whether the same request may succeed later. */
 export class AdapterError extends errorClass(adapterFailure) {}
 
-/** An image call failed. */
+/** An image call failed. `failure.retryable` states whether the same request may succeed later. */
 export class ImageAdapterError extends errorClass(imageAdapterFailure) {}
 
-/** A stream broke after it had begun. */
+/** A stream ended abnormally after its first event. */
 export class StreamError extends errorClass(streamFailure) {}
 
-/** A tool call failed. */
+/** A tool call failed. A handler that throws it chooses reason, code and message of the failure. */
 export class ToolError extends errorClass(toolFailure) {}
 
-/** The session does not accept what was asked of it: its status is `error`, or it does not wait for that call. */
+/** A session cannot accept the operation: its status is `error`, or the named call is not pending. */
 export class SessionError extends errorClass(sessionFailure) {}
 
-/** A value breaks the rules; `failure.issues` lists every broken rule with its path. */
+/** A value violates the rules. `failure.issues` lists every violation with its path. */
 export class ValidationError extends errorClass(validationFailure) {}
 
-/** The runtime, or the host, could not continue a turn. */
+/**
+ * The runtime or its storage could not do what was asked: a conflict, a lost lease, a storage error, a turn that
+ * diverged from its record.
+ */
 export class RuntimeError extends errorClass(runtimeFailure) {}
 
 type FailureOf<T extends Failure["type"]> = Extract<Failure, { readonly type: T }>;
@@ -87,7 +93,10 @@ const errorClasses: { readonly [T in Failure["type"]]: new (failure: FailureOf<T
   runtime_error: RuntimeError,
 };
 
-/** Is this one of the classes above, of this copy of the package or of another? A `MisuseError` is none of them. */
+/**
+ * Returns whether a value is an {@link EverturnError}, also one of another copy of the package. A `MisuseError` is
+ * not.
+ */
 export function isEverturnError(value: unknown): value is EverturnError {
   return typeof value === "object" && value !== null && Reflect.get(value, brand) === true;
 }
@@ -101,7 +110,7 @@ function errorOf<T extends Failure["type"]>(type: T, failure: FailureOf<T>): Eve
   return new errorClasses[type](failure);
 }
 
-/** The value of a result; a failure is thrown as its error. */
+/** Returns the value of a result, or throws the error class of its failure. */
 export function orThrow<T>(result: Result<T>): T {
   if (result.ok) return result.value;
   throw errorFromFailure(result.failure);

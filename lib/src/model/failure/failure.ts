@@ -328,6 +328,10 @@ export type ValidationFailure = {
  */
 export type RuntimeFailure = { readonly [K in keyof FieldsOf<"runtime_error">]: Value<FieldsOf<"runtime_error">[K]> };
 
+/**
+ * Anything that can go wrong for a reason outside the program, as plain data. `type` names the kind, `reason` is a
+ * closed list per kind.
+ */
 export type Failure =
   | EngineFailure
   | AdapterFailure

@@ -38,6 +38,10 @@ export const engineFailure: FailureConstructor<EngineFailure> = (reason, details
   ...common(`engine error: ${reason}`, details),
 });
 
+/**
+ * Builds the failure of a model call. For adapters. The message and `retryable` follow from the reason by default.
+ * Throws `MisuseError` for an unknown reason.
+ */
 export const adapterFailure: FailureConstructor<AdapterFailure> = (reason, details = {}) => ({
   ...tagged("adapter_error", reason),
   ...ofProvider("adapter error", reason, failureKinds.adapter_error.reasons[reason], details),
@@ -54,6 +58,10 @@ export const streamFailure: FailureConstructor<StreamFailure> = (reason, details
   eventIndex: wholeOrNull(details.eventIndex),
 });
 
+/**
+ * Builds the failure of a tool call. For tool executors. `class` and `code` follow from the reason by default.
+ * Throws `MisuseError` for an unknown reason.
+ */
 export const toolFailure: FailureConstructor<ToolFailure> = (reason, details = {}) => ({
   ...tagged("tool_error", reason),
   class: details.class ?? failureKinds.tool_error.reasons[reason].class,

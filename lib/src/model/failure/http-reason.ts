@@ -18,6 +18,6 @@ export const httpStatuses = {
   internal: 500,
 };
 
-/** Why a request is refused before it reaches the library. */
+/** Why the HTTP handler rejected a request before it reached the library. */
 export type HttpReason = keyof typeof httpStatuses;
 export const httpReasons = keysOf(httpStatuses);

@@ -3,14 +3,17 @@
 /** Where in a value: `["messages", 0, "content"]`. The empty path is the value itself. */
 export type Path = readonly (string | number)[];
 
-/** One thing wrong with a value. `code` is for programs, `message` says what to do about it. */
+/**
+ * One violation in a value: where (`path`), which rule (`code`, for programs) and what to do about it (`message`,
+ * for people).
+ */
 export type Issue = {
   readonly path: Path;
   readonly code: IssueCode;
   readonly message: string;
 };
 
-/** Everything that can be wrong with a value. Closed: a switch over it is checked by the compiler. */
+/** The rule that a value violates. A closed list: the compiler checks a switch over it. */
 export type IssueCode = (typeof issueCodes)[number];
 
 export const issueCodes = [
@@ -81,7 +84,7 @@ export function renderPath(path: Path): string {
   return text === "" ? "(value)" : text;
 }
 
-/** An issue as one sentence: `messages[0].toolCallId: a tool message names the call it answers`. */
+/** Formats an issue as one line: `messages[0].toolCallId: a tool message names the call it answers`. */
 export function renderIssue(issue: Issue): string {
   return `${renderPath(issue.path)}: ${issue.message}`;
 }

@@ -2,7 +2,7 @@
 
 import type { Path } from "./issue.ts";
 
-/** Why a call was refused. */
+/** The kind of programming error that a {@link MisuseError} reports. */
 export type MisuseReason = (typeof misuseReasons)[number];
 
 export const misuseReasons = [
@@ -15,8 +15,9 @@ export const misuseReasons = [
 ] as const;
 
 /**
- * The library was called in a way that cannot work: an unknown option, a missing field, a function where only data can be
- * stored. Nothing was done. What goes wrong for reasons outside the program is never one of these: it is a `Failure`.
+ * A programming error in the call itself: an unknown option, a missing field, a function where only data can be
+ * stored. It is thrown before anything is done. Failures for reasons outside the program are never thrown as this
+ * class: they are a `Failure`.
  */
 export class MisuseError extends Error {
   override readonly name: string = "MisuseError";

@@ -1,6 +1,9 @@
 import type { Failure } from "./failure.ts";
 
-/** A value, or why there is none. What can fail for reasons outside the program returns this and does not throw. */
+/**
+ * A value, or the failure that prevented it. Functions that can fail for reasons outside the program return this
+ * instead of throwing.
+ */
 export type Result<T, F = Failure> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly failure: F };

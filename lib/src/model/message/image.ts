@@ -40,7 +40,8 @@ export function image(fields: ImageInput): ImageContent {
 }
 
 /**
- * An image on disk. Reads nothing: the MIME type comes from the extension and is `null` for one we do not know.
+ * An image by file path. The file is not read here. The MIME type follows from the extension and is `null` for an
+ * unknown one.
  *
  * @example
  * ```ts
@@ -63,14 +64,20 @@ const mimeTypes: ReadonlyMap<string, string> = new Map([
   ["gif", "image/gif"],
 ]);
 
-/** An image from its bytes, which are kept as base64: stored data is JSON. */
+/**
+ * An image from its bytes. They are kept as base64, because stored data is JSON. Throws `MisuseError` if `bytes`
+ * is not a `Uint8Array`.
+ */
 export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageContent {
   if (!(bytes instanceof Uint8Array))
     throw new MisuseError("invalid_argument", "imageFromBinary: bytes must be a Uint8Array");
   return imageFromBase64(toBase64(bytes), mimeType);
 }
 
-/** An image from base64 text. The text is not looked at here: {@link imageToBinary} says if it is no base64. */
+/**
+ * An image from base64 text. The text is not checked here; {@link imageToBinary} reports invalid base64. Throws
+ * `MisuseError` without a MIME type.
+ */
 export function imageFromBase64(data: string, mimeType: string): ImageContent {
   if (typeof mimeType !== "string") {
     throw new MisuseError("invalid_argument", 'imageFromBase64: a MIME type is required, for example "image/png"');
@@ -78,7 +85,7 @@ export function imageFromBase64(data: string, mimeType: string): ImageContent {
   return image({ source: { type: "base64", data }, mimeType });
 }
 
-/** An image on the web. Never fetched by us, so its type is known only if you say it. */
+/** An image by URL. The library never fetches it, so its MIME type is `null` unless given. */
 export function imageFromUrl(url: string, mimeType: string | null = null): ImageContent {
   return image({ source: { type: "url", url }, mimeType });
 }
@@ -93,7 +100,10 @@ export type ImageProblem = {
 /** How to read a file; the model itself reads none. On Node: `readFileSync` of `node:fs`. */
 export type ReadFile = (path: string) => Uint8Array;
 
-/** The bytes of an image, where they can be had without the network. */
+/**
+ * Returns the bytes of an image. For an image by file path, `readFile` reads the file. An image by URL or by
+ * provider file id is a failure, because reading it needs the network.
+ */
 export function imageToBinary(image: ImageContent, readFile?: ReadFile): Result<Uint8Array, ImageProblem> {
   const { source } = image;
   switch (source.type) {

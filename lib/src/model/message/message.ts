@@ -28,6 +28,7 @@ import { toolCallShape } from "../tool/tool.ts";
 import { originShape } from "./origin.ts";
 import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
 
+/** One message of a conversation. `role` tells the five kinds apart. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
 
 /** What every message has. */
@@ -39,17 +40,19 @@ type MessageFields = {
   readonly metadata: JsonObject;
 };
 
-/** Instructions, and notices of the runtime in the middle of a conversation. */
+/** Instructions for the model, or a notice of the runtime in the middle of a conversation. */
 export type SystemMessage = MessageFields & {
   readonly role: "system";
   readonly content: string | readonly TextPart[];
 };
 
+/** Input of the user: text, images and files. */
 export type UserMessage = MessageFields & {
   readonly role: "user";
   readonly content: string | readonly UserPart[];
 };
 
+/** A reply of the model: text, reasoning and the tool calls it made. */
 export type AssistantMessage = MessageFields & {
   readonly role: "assistant";
   readonly content: string | readonly AssistantPart[];
@@ -59,7 +62,7 @@ export type AssistantMessage = MessageFields & {
   readonly finishReason: FinishReason | null;
 };
 
-/** The answer to one call, as the model sees it. */
+/** The answer to one tool call, as the model sees it. */
 export type ToolMessage = MessageFields & {
   readonly role: "tool";
   readonly toolCallId: string;
@@ -71,7 +74,7 @@ export type ToolMessage = MessageFields & {
   readonly ranArguments: JsonObject | null;
 };
 
-/** Something that happened outside the conversation and became part of it. Models read it as if a user had said it. */
+/** An event outside the conversation that became part of it. Providers receive it as a user message. */
 export type EventMessage = MessageFields & {
   readonly role: "event";
   readonly content: string | readonly TextPart[];
@@ -80,6 +83,7 @@ export type EventMessage = MessageFields & {
 export type UserPart = TextPart | ImagePart | FilePart;
 export type AssistantPart = Part;
 
+/** The role of a message. */
 export type Role = (typeof roles)[number];
 export const roles = ["system", "user", "assistant", "tool", "event"] as const;
 
@@ -181,7 +185,7 @@ type LooseMessage<M extends Message, P extends Part> = Partial<
   Omit<M, "role" | "content" | "toolCallId" | "toolCalls">
 > & { readonly role: M["role"]; readonly content: LooseContent<P> };
 
-/** A message as people write one by hand: `{ role: "user", content: "hi" }`. {@link message} fills in the rest. */
+/** A message written by hand: `{ role: "user", content: "hi" }`. Fields that are left out get their defaults. */
 export type MessageInput =
   | LooseMessage<SystemMessage, TextPart>
   | LooseMessage<UserMessage, UserPart>
@@ -196,17 +200,20 @@ export function message(fields: MessageInput): Message {
 
 type Rest<M extends Message> = Partial<Omit<M, "role" | "content" | "toolCalls">>;
 
-/** Something the user says. */
+/** Builds a user message from text or parts. Throws `MisuseError` for an unknown field or a wrong type. */
 export function user(content: LooseContent<UserPart>, rest: Rest<UserMessage> = {}): UserMessage {
   return construct("user", userMessageShape, { ...rest, role: "user", content });
 }
 
-/** Instructions for the model. */
+/** Builds a system message from text or text parts. Throws `MisuseError` for an unknown field or a wrong type. */
 export function system(content: LooseContent<TextPart>, rest: Rest<SystemMessage> = {}): SystemMessage {
   return construct("system", systemMessageShape, { ...rest, role: "system", content });
 }
 
-/** Something the model said. */
+/**
+ * Builds an assistant message from text or parts, with tool calls if given. Throws `MisuseError` for an unknown
+ * field or a wrong type.
+ */
 export function assistant(
   content: LooseContent<AssistantPart>,
   rest: Rest<AssistantMessage> & { readonly toolCalls?: readonly ToolCallInput[] } = {},
@@ -214,7 +221,7 @@ export function assistant(
   return construct("assistant", assistantMessageShape, { ...rest, role: "assistant", content });
 }
 
-/** Something that happened outside the conversation. */
+/** Builds an event message from text or text parts. Throws `MisuseError` for an unknown field or a wrong type. */
 export function eventMessage(content: LooseContent<TextPart>, rest: Rest<EventMessage> = {}): EventMessage {
   return construct("eventMessage", eventMessageShape, { ...rest, role: "event", content });
 }
@@ -224,7 +231,7 @@ export function normalizeContent<P extends Part>(content: string | readonly P[])
   return typeof content === "string" ? [textPart(content)] : content;
 }
 
-/** The text of a message, without its reasoning, images and calls. Parts follow each other as they are, unseparated. */
+/** Returns the text of a message: its text parts joined without a separator, without reasoning, images and calls. */
 export function messageText(message: Message): string {
   if (typeof message.content === "string") return message.content;
   const parts: readonly Part[] = message.content;

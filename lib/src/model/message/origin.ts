@@ -4,16 +4,20 @@ import type { Shape } from "../parse/shape.ts";
 
 import { boolean, count, fallback, nullable, object, oneOf, required, string, variant } from "../parse/shape.ts";
 
+/** Where a message came from, if neither the user nor the model wrote it. */
 export type MessageOrigin = PluginOrigin | ProcessOrigin | TurnInputOrigin;
 
-/** Added by a host or a plugin. Transient: the model sees it in this turn, history does not keep it. */
+/**
+ * A message added by a host or a plugin. A transient one is shown to the model in this turn and not kept in the
+ * history.
+ */
 export type PluginOrigin = {
   readonly type: "plugin";
   readonly pluginId: string;
   readonly transient: boolean;
 };
 
-/** Something that happened in a process outside the conversation and woke it. */
+/** A message about an event in a process outside the conversation. */
 export type ProcessOrigin = {
   readonly type: "process";
   readonly processId: string;

@@ -27,8 +27,10 @@ import { contentSourceShape } from "./content-source.ts";
 import { imageShape } from "./image.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 
+/** One part of a message's content. `type` tells the kinds apart. */
 export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart | OpaquePart;
 
+/** Text in the content of a message. */
 export type TextPart = {
   readonly type: "text";
   readonly text: string;
@@ -41,6 +43,7 @@ export type TextPart = {
   readonly metadata: JsonObject;
 };
 
+/** An image in the content of a message. */
 export type ImagePart = {
   readonly type: "image";
   readonly image: ImageContent;
@@ -50,7 +53,7 @@ export type ImagePart = {
   readonly metadata: JsonObject;
 };
 
-/** A file of any other type: a PDF, a recording, a table. */
+/** A file of any other type in the content of a message: a PDF, a recording, a table. */
 export type FilePart = {
   readonly type: "file";
   readonly source: ContentSource;
@@ -62,8 +65,8 @@ export type FilePart = {
 };
 
 /**
- * What the model thought. Shown to people, sent back only through `provider`, and never rendered to a model as text.
- * `redacted`: the provider keeps the text to itself.
+ * Reasoning of the model. It is shown to people and returned to the provider through `provider` only; it is never
+ * sent as text. `redacted` means that the provider withholds the text.
  */
 export type ReasoningPart = {
   readonly type: "reasoning";
@@ -74,8 +77,8 @@ export type ReasoningPart = {
 };
 
 /**
- * Where a call stands among the other parts of a reply. The call itself is in the message's `toolCalls`; only a call that
- * the provider ran by itself (a web search, say) is kept here, since nobody has to answer it.
+ * The position of a tool call among the parts of a reply. The call itself is in `toolCalls` of the message; a call
+ * that the provider ran by itself, such as a web search, is kept here, because it needs no answer.
  */
 export type ToolCallPart = {
   readonly type: "tool_call";
@@ -104,6 +107,7 @@ export type OpaquePart = {
   readonly metadata: JsonObject;
 };
 
+/** What a text part contains. Notices of the runtime mark output and errors; `refusal` is a refusal of the model. */
 export type TextKind = (typeof textKinds)[number];
 export const textKinds = ["text", "code", "output", "error", "refusal"] as const;
 
@@ -113,7 +117,7 @@ export const textPhases = ["commentary", "final_answer"] as const;
 type ImageDetail = (typeof imageDetails)[number];
 export const imageDetails = ["auto", "low", "high"] as const;
 
-/** What became of a part that was taken out of the model's sight; `null` on a part means it is intact. */
+/** How a part was removed from what the model sees. `null` on a part means that it is intact. */
 export type PruneState =
   | { readonly type: "cleared" }
   | { readonly type: "deleted"; readonly breadcrumb: string; readonly archiveHash: string }
@@ -204,7 +208,8 @@ export const partShape: Shape<Part> = variant<Part, "type">("type", {
 type Rest<T, Given extends keyof T> = Partial<Omit<T, "type" | Given>>;
 
 /**
- * A piece of text in a message that has more than text in it.
+ * Builds a text part, for content that is more than text. Throws `MisuseError` for an unknown field or a wrong
+ * type.
  *
  * @example
  * ```ts
@@ -217,10 +222,15 @@ export function textPart(text: string, rest: Rest<TextPart, "text"> = {}): TextP
   return construct("textPart", textPartShape, { ...rest, type: "text", text });
 }
 
+/** Builds an image part; `detail` is `auto` by default. Throws `MisuseError` for an unknown field or a wrong type. */
 export function imagePart(image: ImageInput, rest: Rest<ImagePart, "image"> = {}): ImagePart {
   return construct("imagePart", imagePartShape, { ...rest, type: "image", image });
 }
 
+/**
+ * Builds a file part from base64 data, a URL, a file path or a provider's file id. Throws `MisuseError` for an
+ * unknown field or a wrong type.
+ */
 export function filePart(source: ContentSource, rest: Rest<FilePart, "source"> = {}): FilePart {
   return construct("filePart", filePartShape, { ...rest, type: "file", source });
 }

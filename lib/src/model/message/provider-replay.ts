@@ -6,9 +6,9 @@ import type { Shape } from "../parse/shape.ts";
 import { json, object, required, string } from "../parse/shape.ts";
 
 /**
- * Data of one provider about one part of a message, stamped with the route it came by. It goes back byte for byte to the
- * same provider, endpoint and model, and to no other (W4). The model is the one that was asked for, not the dated name the
- * provider answers with.
+ * Opaque data of a provider about one part of a message, such as a signature. It is returned byte for byte to the
+ * same provider, endpoint and model, and to no other (W4). `model` is the model that was requested, not the dated
+ * name in the provider's response.
  */
 export type ProviderReplay = {
   readonly provider: string;

@@ -8,6 +8,7 @@ import { emptyObject } from "../parse/json.ts";
 import { array, construct, fallback, object, settings } from "../parse/shape.ts";
 import { assistant, message, messageShape, system, user } from "./message.ts";
 
+/** A conversation: its messages in order. */
 export type Thread = {
   readonly messages: readonly Message[];
   readonly metadata: JsonObject;
@@ -26,7 +27,8 @@ export function thread(fields: ThreadInput = {}): Thread {
 }
 
 /**
- * A thread from messages, which may be written by hand.
+ * Builds a thread from messages, which may be written by hand. Throws `MisuseError` for an unknown field or a
+ * wrong type.
  *
  * @example
  * ```ts
@@ -42,29 +44,38 @@ export function fromMessages(messages: readonly MessageInput[]): Thread {
   return thread({ messages });
 }
 
-/** The thread with one more message. The given thread is unchanged. */
+/**
+ * Returns the thread with one more message. The given thread is unchanged. Throws `MisuseError` for an unknown
+ * field or a wrong type.
+ */
 export function addMessage(thread: Thread, added: MessageInput): Thread {
   return addMessages(thread, [added]);
 }
 
-/** The thread with more messages. Adding many at once costs one copy of the list, adding them one by one a copy each. */
+/**
+ * Returns the thread with more messages. Adding many at once copies the list once; adding them one by one copies
+ * it each time.
+ */
 export function addMessages(thread: Thread, added: readonly MessageInput[]): Thread {
   return { ...thread, messages: [...thread.messages, ...added.map(message)] };
 }
 
+/** Returns the thread with a system message added. The given thread is unchanged. */
 export function addSystem(thread: Thread, text: string): Thread {
   return addMessage(thread, system(text));
 }
 
+/** Returns the thread with a user message added. The given thread is unchanged. */
 export function addUser(thread: Thread, text: string): Thread {
   return addMessage(thread, user(text));
 }
 
+/** Returns the thread with an assistant message added. The given thread is unchanged. */
 export function addAssistant(thread: Thread, text: string): Thread {
   return addMessage(thread, assistant(text));
 }
 
-/** The newest message; `null` when there is none. */
+/** Returns the last message of a thread, or `null` if it has none. */
 export function lastMessage(thread: Thread): Message | null {
   return thread.messages.at(-1) ?? null;
 }

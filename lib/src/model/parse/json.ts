@@ -3,10 +3,10 @@
 // Stored types are declared as type aliases, never as interfaces: an alias made of JSON is assignable to `Json`, an
 // interface never is, so the compiler itself proves that a session or an event can be written down (stored.types.ts).
 
-/** A value that survives JSON unchanged. */
+/** A value that JSON preserves unchanged. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
-/** An open map of JSON: metadata, options, arguments, schemas. */
+/** An object of JSON values: metadata, options, arguments, schemas. */
 export type JsonObject = { readonly [key: string]: Json };
 
 /** The empty map that absent metadata and options become. */

@@ -71,6 +71,7 @@ export type StoredTypes = {
   readonly image_usage: ImageUsage;
 };
 
+/** The name of a type that {@link parse} and the serializer understand, for example `session`. */
 export type StoredType = keyof StoredTypes;
 
 const shapes: { readonly [K in StoredType]: Shape<StoredTypes[K]> } = {
@@ -108,8 +109,8 @@ export function isStoredType(name: unknown): name is StoredType {
 export const storedTypes: readonly StoredType[] = Object.keys(shapes).filter(isStoredType);
 
 /**
- * Reads unknown JSON as a value of one of our types, filling in what it leaves out. Never throws on JSON: what does not fit
- * is a failure that lists every place and what is wrong there.
+ * Reads an unknown value as one of the library's types and fills in defaults. Invalid data is a failure that lists
+ * every issue with its path; nothing is thrown.
  *
  * @example
  * ```ts

@@ -21,7 +21,7 @@ import { isPlainObject, ownValue } from "./json.ts";
 import { isStoredType, parse } from "./parse.ts";
 import { json, maxNodes, read } from "./shape.ts";
 
-/** The version this release writes. */
+/** The version of stored data that this release writes. It reads this version and all earlier ones. */
 export const storedVersion = 4;
 
 /** The longest text that is read or written, in UTF-16 units. */
@@ -66,7 +66,9 @@ export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K])
 }
 
 /**
- * Writes a value as tagged JSON text. Negative zero, which JSON does not have, is written as 0.
+ * Serializes a value as JSON text with a type tag and a version. Throws `MisuseError` (`not_serializable`) for
+ * values that JSON would lose, such as functions and dates, and for text that is too long to be read back.
+ * Negative zero is written as 0.
  *
  * @example
  * ```ts
@@ -93,7 +95,10 @@ function stringify(tagged: Tagged): string | null {
   }
 }
 
-/** Reads tagged JSON text. With `as`, anything but that type is a failure, and untagged JSON is read as that type. */
+/**
+ * Reads JSON text that {@link toJson} of this or an earlier release wrote. With `as`, any other type is a failure,
+ * and JSON without a tag is read as that type. Invalid text is a failure; nothing is thrown.
+ */
 export function fromJson(text: string): Result<Restored, ValidationFailure>;
 export function fromJson<K extends StoredType>(
   text: string,

@@ -22,30 +22,43 @@ import { describe, isPlainObject, ownValue } from "./json.ts";
 import { isPositiveInteger, issue, notAnObject } from "./rule.ts";
 import { maxIssues, read } from "./shape.ts";
 
-/** A request can be sent: it has messages, its tools have names of their own, its numbers are in range. */
+/**
+ * Checks that a request can be sent: it has messages, tool names are unique, numbers are in range. A violation is
+ * a failure (`invalid_request`).
+ */
 export function validateRequest(request: ModelRequest): Result<ModelRequest, ValidationFailure> {
   return judge("invalid_request", request, requestIssues(request));
 }
 
-/** Role, content and calls agree: only parts its role may contain, and an id of its own for every call. */
+/**
+ * Checks that role, content and calls of a message fit together and that call ids are unique. A violation is a
+ * failure (`invalid_message`).
+ */
 export function validateMessage(message: Message): Result<Message, ValidationFailure> {
   return judge("invalid_message", message, messageIssues(message, []));
 }
 
-/** A usable name, a description, a schema that is an object. */
+/**
+ * Checks a tool specification: a usable name, a description, a schema that is an object. A violation is a failure
+ * (`invalid_tool`).
+ */
 export function validateTool(tool: ToolSpec): Result<ToolSpec, ValidationFailure> {
   return judge("invalid_tool", tool, toolIssues(tool, []));
 }
 
 /**
- * Every message keeps the rules, every call is answered and every answer has its call (S2). An answer may stand anywhere
- * behind its call: late results are put in their place when the thread is shown to a model. An empty thread is valid.
+ * Checks that every message is valid, every call is answered and every answer has its call (S2). An answer may
+ * stand anywhere after its call: rendering for a model moves late results to their calls. An empty thread is
+ * valid. A violation is a failure (`invalid_thread`).
  */
 export function validateThread(thread: Thread): Result<Thread, ValidationFailure> {
   return judge("invalid_thread", thread, threadIssues(thread, [], []));
 }
 
-/** The status agrees with what is pending, and every call of the thread is answered or pending (S2). */
+/**
+ * Checks that the status fits the pending calls and that every call of the thread is answered or pending (S2). A
+ * violation is a failure (`invalid_session`).
+ */
 export function validateSession(session: Session): Result<Session, ValidationFailure> {
   return judge("invalid_session", session, sessionIssues(session));
 }

@@ -1,6 +1,6 @@
 /**
- * What a session is waiting for. `idle` and `completed`: the next message. `awaiting_user`: an answer to a question.
- * `awaiting_tools`: results or decisions for pending calls. `error`: somebody to recover it.
+ * What a session waits for. `idle` and `completed`: the next message. `awaiting_user`: an answer to a question.
+ * `awaiting_tools`: results or decisions for pending calls. `error`: a call of `recover`.
  */
 export type SessionStatus = (typeof sessionStatuses)[number];
 

@@ -10,7 +10,7 @@ import type { Attempt, TurnEvent } from "../turn/event.ts";
 import type { HaltedReason, TurnOutcome } from "../turn/outcome.ts";
 import type { Session } from "./session.ts";
 
-/** Something that happened in a session. */
+/** An event of a session, as readers of the runtime receive it. `cursor` resumes reading after this event. */
 export type RuntimeEvent = {
   /** Hand it to `events` to go on behind this. */
   readonly cursor: string;
@@ -22,7 +22,10 @@ export type RuntimeEvent = {
   readonly event: TurnEvent;
 };
 
-/** What a turn came to. */
+/**
+ * The result of a turn. The status `parked` means that its replay diverged from its record; `waiting` means that
+ * pending calls need an answer first.
+ */
 export type TurnEnd = {
   readonly turnId: string | null;
   /** `parked`: its replay went another way than its record; `failure` says where. */
@@ -39,6 +42,7 @@ export type TurnEnd = {
   readonly session: SessionSummary;
 };
 
+/** A session in a list: its status and what it waits for, without messages. */
 export type SessionSummary = {
   readonly id: string;
   readonly status: Session["status"];
@@ -55,7 +59,7 @@ export type SessionSummary = {
   readonly changedAt: number;
 };
 
-/** A session at its last boundary, and the turn that is open. */
+/** A session as of its last committed turn, and its open turn if there is one. */
 export type SessionView = {
   readonly session: Session<JsonObject>;
   readonly version: number;

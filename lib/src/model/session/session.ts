@@ -39,7 +39,10 @@ import { budgets, outcomeShape } from "../turn/outcome.ts";
 import { chatMetadataShape } from "../turn/run-results.ts";
 import { sessionStatuses } from "./session-status.ts";
 
-/** The type parameter is what is known about the context: anything while in memory, JSON once it has been stored. */
+/**
+ * A conversation with a status, pending calls and accumulated usage. Plain data: the verbs of `everturn/session`
+ * return a new one. `Context` is the type of the caller's context: any object in memory, JSON once it was stored.
+ */
 export type Session<Context extends CallerContext = CallerContext> = {
   readonly id: string | null;
   readonly thread: Thread;
@@ -61,7 +64,10 @@ export type Session<Context extends CallerContext = CallerContext> = {
   readonly metadata: JsonObject;
 };
 
-/** Whatever the caller wants its tool handlers to have: a user id, a database handle. Never looked into. */
+/**
+ * What the caller passes to tool handlers, such as a user id or a database handle. The library does not inspect
+ * it.
+ */
 export type CallerContext = object;
 
 /** The newest run in short. */
@@ -111,7 +117,7 @@ export const sessionShape: Shape<Session<JsonObject>> = object<Session<JsonObjec
 
 const liveFields = object<Omit<Session, "context">>(sharedFields);
 
-/** The fields of a session as people write them by hand. */
+/** The fields of a session that {@link newSession} accepts. */
 export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage" | "context">> & {
   readonly thread?: ThreadInput;
   readonly usage?: Partial<Usage>;
@@ -119,7 +125,8 @@ export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" 
 };
 
 /**
- * A session from its fields; everything has a default. A pending call without a reason waits as `manual`.
+ * Builds a session and fills in defaults: no messages, the status `idle`. A pending call without a reason is
+ * `manual`. Throws `MisuseError` for an unknown field or a wrong type.
  *
  * @example
  * ```ts
@@ -141,8 +148,8 @@ export function newSession(fields: SessionFields & { readonly context?: CallerCo
 // Helpers. They touch the thread alone: status and pending calls belong to the verbs that drive a session.
 
 /**
- * Adds a message to the thread and touches nothing else: status and pending calls are not updated, so after a message with calls the
- * session is not valid until each of them is answered.
+ * Returns the session with a message added to its thread. Status and pending calls are unchanged: after a message
+ * with tool calls the session is invalid until every call is answered.
  */
 export function append<Context extends CallerContext>(
   session: Session<Context>,
@@ -151,12 +158,15 @@ export function append<Context extends CallerContext>(
   return { ...session, thread: addMessage(session.thread, added) };
 }
 
-/** Adds something the user says to the thread, and touches nothing else. */
+/** Returns the session with a user message added to its thread. Status and pending calls are unchanged. */
 export function appendUser<Context extends CallerContext>(session: Session<Context>, text: string): Session<Context> {
   return append(session, user(text));
 }
 
-/** Adds the answer to a call to the thread, and touches nothing else. Whether there is such a call, `validateSession` says. */
+/**
+ * Returns the session with the answer to a call added to its thread. Status and pending calls are unchanged;
+ * `validateSession` checks that the call exists.
+ */
 export function appendToolResult<Context extends CallerContext>(
   session: Session<Context>,
   toolCallId: string,
@@ -165,15 +175,17 @@ export function appendToolResult<Context extends CallerContext>(
   return append(session, toolResult(toolCallId, content));
 }
 
+/** Returns the messages of a session. */
 export function messages(session: Session): readonly Message[] {
   return session.thread.messages;
 }
 
+/** Returns the calls of a session that wait for a result, an answer or a decision. */
 export function pendingToolCalls(session: Session): readonly PendingToolCall[] {
   return session.pendingToolCalls;
 }
 
-/** Why the session is in `error`, or `null`. */
+/** Returns the failure that put a session into the status `error`, or `null`. */
 export function sessionError(session: Session): Failure | null {
   const found = read(failureShape, ownValue(session.metadata, "error"));
   return "value" in found ? found.value : null;

@@ -21,7 +21,7 @@ import {
 import { toolValueShape } from "./tool-value.ts";
 import { toolCallFields } from "./tool.ts";
 
-/** A call that waits, and for what. It is a {@link ToolCall}; what may be answered follows from the reason. */
+/** A tool call that waits for a result, an answer or a decision. `reason` determines which of them is accepted. */
 export type PendingToolCall = ToolCall & {
   readonly reason: PendingReason;
   /** What a tool asked, when the reason is `question`. */
@@ -59,8 +59,8 @@ export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKi
 };
 
 /**
- * Consent, with other arguments if wanted, or refusal, with a reason the model gets to read. `forward`: what was said is for a call inside, of a turn
- * that the tool runs; the tool is run again, and its turn goes on with it.
+ * A decision about a pending call: approve it (with other arguments if given), deny it (the model reads the
+ * reason), or forward an answer to a call of a turn inside the tool, which is then run again.
  */
 export type Decision =
   | Approval

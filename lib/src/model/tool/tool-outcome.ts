@@ -16,6 +16,10 @@ import { array, fallback, json, nullable, object, oneOf, required, settings, str
 import { answerForms } from "./pending.ts";
 import { toolValueParts, toolValueShape } from "./tool-value.ts";
 
+/**
+ * The result of a tool call, for the program: success, failure, cancellation, a question to the user, or the end
+ * of the turn.
+ */
 export type ToolOutcome = ToolSucceeded | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
 
 type ToolSucceeded = {

@@ -9,8 +9,8 @@ import { construct } from "../parse/shape.ts";
 import { encodeToolValue, toolValueParts } from "./tool-value.ts";
 
 /**
- * The answer to a call. Text and lists of parts go to the model as they are; any other value goes as JSON, with its attachments as
- * what they are. A value that cannot be written as JSON throws `MisuseError`.
+ * Builds the message that answers a tool call. Text and lists of parts are sent as they are; any other value is
+ * sent as JSON, with its attachments as parts. Throws `MisuseError` for a value that JSON cannot represent.
  *
  * @example
  * ```ts

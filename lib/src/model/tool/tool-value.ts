@@ -82,7 +82,8 @@ const storedAttachmentShape: Shape<StoredAttachment> = object<StoredAttachment>(
 });
 
 /**
- * A file or image to return from a tool, alone or anywhere inside an object. The model gets it as what it is.
+ * Builds a file or image that a tool handler returns, alone or anywhere inside an object. The model receives it as
+ * a file or an image.
  *
  * @example
  * ```ts

@@ -19,7 +19,7 @@ import {
   string,
 } from "../parse/shape.ts";
 
-/** What a model is told about a tool. */
+/** A tool as data: what the model is told about it, and how the loop treats its calls. */
 export type ToolSpec = {
   readonly name: string;
   readonly description: string;
@@ -48,7 +48,7 @@ export type ProviderTool = {
   readonly options: JsonObject;
 };
 
-/** A call the model made. */
+/** A tool call made by the model. */
 export type ToolCall = {
   /** The provider's id. Unique within a reply, not beyond: some providers count from zero each time. */
   readonly id: string;
@@ -61,7 +61,10 @@ export type ToolCall = {
   readonly metadata: JsonObject;
 };
 
-/** Which tools the model may or must use. */
+/**
+ * Which tools the model may call. `auto`: it decides; `required`: it must call one; an object names the one it
+ * must call.
+ */
 export type ToolChoice = "auto" | "none" | "required" | { readonly type: "tool"; readonly name: string };
 
 /** Names that mean something else where a tool's name can stand. */
@@ -99,11 +102,15 @@ export const toolCallShape: Shape<ToolCall> = object<ToolCall>(toolCallFields);
 type ToolSpecInput = Pick<ToolSpec, "name" | "description" | "schema"> & Partial<ToolSpec>;
 export type ToolCallInput = Pick<ToolCall, "id" | "name" | "arguments"> & Partial<ToolCall>;
 
-/** A tool as data: what goes to the model. A tool with a function behind it is made by `tool()`. */
+/**
+ * Builds a tool specification and fills in defaults. `tool()` builds a tool with a handler. Throws `MisuseError`
+ * for an unknown field or a wrong type.
+ */
 export function toolSpec(fields: ToolSpecInput): ToolSpec {
   return construct("toolSpec", toolShape, fields);
 }
 
+/** Builds a tool call and fills in defaults. Throws `MisuseError` for an unknown field or a wrong type. */
 export function toolCall(fields: ToolCallInput): ToolCall {
   return construct("toolCall", toolCallShape, fields);
 }

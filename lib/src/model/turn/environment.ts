@@ -13,6 +13,10 @@ import { array, fallback, nullable, object, required, settings, string } from ".
 import { toolOutcomeShape } from "../tool/tool-outcome.ts";
 import { providerToolShape, toolCallShape, toolShape } from "../tool/tool.ts";
 
+/**
+ * What a turn works with: instructions, model, tools and settings. It is fixed when the turn starts and changes
+ * only through a recorded response.
+ */
 export type Environment = {
   readonly instructions: string | null;
   readonly model: ModelName | null;

@@ -225,8 +225,8 @@ function isEventType(name: string): name is TurnEvent["type"] {
 }
 
 /**
- * Could this be read as an event? Not a type guard: fields may still lack their defaults. `parse("event", value)` fills them in, or says
- * what is wrong.
+ * Returns whether a value can be read as an event. This is not a type guard: defaults may be missing.
+ * `parse("event", value)` fills them in.
  */
 export function isEvent(value: unknown): boolean {
   return "value" in read(eventShape, value);

@@ -18,10 +18,10 @@ import type { ToolCall } from "../tool/tool.ts";
 import type { SuspendedCell } from "./environment.ts";
 import type { ChatResult } from "./run-results.ts";
 
-/** Anything a run can say. */
+/** An event of a run. `type` tells the kinds apart. */
 export type TurnEvent = ModelEvent | ToolEvent | RunEvent;
 
-/** What a model says while it is talking: all that an adapter may emit. */
+/** The events of one model call: all that an adapter may emit. */
 export type ModelEvent =
   | MessageStarted
   | TextDelta
@@ -207,7 +207,7 @@ export type InputAccepted = {
   readonly inputs: readonly AcceptedInput[];
 };
 
-/** A safe boundary where input may be added: after tools ran, or before a turn ends. */
+/** The kind of checkpoint at which input can be added to a turn: after tools ran, or before the turn ends. */
 export type CheckpointKind = (typeof checkpointKinds)[number];
 export const checkpointKinds = ["after_work", "before_completion"] as const;
 
@@ -232,6 +232,7 @@ export type StepReset = {
 type StepResetReason = (typeof stepResetReasons)[number];
 export const stepResetReasons = ["retry", "fallback", "recovery", "restart"] as const;
 
+/** A step ended: one model reply and its tool calls. Emitted once per step. */
 export type StepCompleted = {
   readonly type: "step_completed";
   readonly response: ModelReply;
@@ -244,8 +245,9 @@ export type StepCompleted = {
   readonly usage: Usage;
 };
 
-/** Who runs the tools: the loop, or the caller. */
+/** Who runs the tools: the loop (`auto`) or the caller (`manual`). */
 export type ToolMode = (typeof toolModes)[number];
 export const toolModes = ["auto", "manual"] as const;
 
+/** A run ended. The last event of a stream of `stream`, and emitted once. */
 export type ChatCompleted = { readonly type: "chat_completed"; readonly result: ChatResult };

@@ -14,6 +14,7 @@ import { messageShape } from "../message/message.ts";
 import { array, count, fallback, json, nullable, object, oneOf, required, string, variant } from "../parse/shape.ts";
 import { toolValueShape } from "../tool/tool-value.ts";
 
+/** How a turn ended, in detail. `haltedReason` of a result and the status of a session follow from it. */
 export type TurnOutcome =
   /** The model answered. */
   | { readonly type: "assistant_message"; readonly text: string }
@@ -79,8 +80,10 @@ export const budgets = ["steps", "tokens", "cost", "time", "no_progress"] as con
 
 /** Why a run stopped: one of ours, or the word of a tool that stopped it. */
 // The intersection keeps the known words in an editor's completions.
+/** Why a run ended: a reason of the library, or the reason of a tool that called `halt`. */
 export type HaltedReason = KnownHaltedReason | (string & NonNullable<unknown>);
 
+/** The reasons for the end of a run that the library uses. A tool cannot halt with one of them. */
 export type KnownHaltedReason = (typeof knownHaltedReasons)[number];
 
 /** The words that are ours: a tool cannot stop the loop with one of them. */

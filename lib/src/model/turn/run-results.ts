@@ -38,7 +38,7 @@ import { toolCallShape } from "../tool/tool.ts";
 import { suspendedCellShape } from "./environment.ts";
 import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./outcome.ts";
 
-/** One model reply and the tools it asked for. */
+/** The result of one step: a model reply and the tool calls it asked for. */
 export type StepResult = {
   /** The thread after the step. A question a tool asked is not in it, only in the thread of the run. */
   readonly thread: Thread;
@@ -56,13 +56,14 @@ export type StepResult = {
   readonly metadata: StepMetadata;
 };
 
+/** Details of a step: why it halted, and the pending question if a tool asked one. */
 export type StepMetadata = HaltDetails & {
   readonly haltedReason?: HaltedReason;
   /** Set when no handler ran because the caller runs the tools. */
   readonly mode?: "manual";
 };
 
-/** A run of steps, until something ended it. */
+/** The result of a run: the thread after it, its steps, usage, and why it ended. */
 export type ChatResult = {
   readonly thread: Thread;
   /** `null` when the run ended before any reply. */
@@ -82,6 +83,7 @@ export type ChatResult = {
   readonly metadata: ChatMetadata;
 };
 
+/** Details about the end of a run. Which fields are set depends on `haltedReason`. */
 export type ChatMetadata = HaltDetails & {
   /** Which step left calls to the caller. */
   readonly manualTurnIndex?: number;
@@ -106,6 +108,7 @@ type HaltDetails = {
   readonly error?: Failure;
 };
 
+/** How a run with `structuredFinalize` ended: its loop, and the structured call after it. */
 export type StructuredFinalizeDetails = {
   /** How the loop ended before the structured call. */
   readonly pass1Halted: HaltedReason;
@@ -168,11 +171,18 @@ export const chatResultShape: Shape<ChatResult> = object<ChatResult>({
   metadata: fallback(chatMetadataShape, {}),
 });
 
+/**
+ * Builds a step result and fills in defaults. For tests. Throws `MisuseError` for an unknown field or a wrong
+ * type.
+ */
 export function stepResult(fields: Partial<StepResult> = {}): StepResult {
   return construct("stepResult", stepResultShape, fields);
 }
 
-/** The result of a run from its outcome, which also says what `haltedReason` is. */
+/**
+ * Builds the result of a run from its outcome; `haltedReason` follows from the outcome. For tests. Throws
+ * `MisuseError` for an unknown field or a wrong type.
+ */
 export function chatResult(
   outcome: TurnOutcome,
   rest: Partial<Omit<ChatResult, "outcome" | "haltedReason">> = {},
@@ -181,7 +191,7 @@ export function chatResult(
 }
 
 /**
- * Did the run stop for any reason but being done?
+ * Returns whether a run ended for any reason other than `completed`.
  *
  * @example
  * ```ts

@@ -70,7 +70,7 @@ import { newRequestId } from "../request-id.ts";
 import { configOf, pinnedProtocol } from "./pinned.ts";
 import { checkCall, checkedBudgets, checkedOnToolError, maxTurnsOf, requestParams } from "./plan-options.ts";
 
-/** What is said to a model: words, messages, a whole thread. */
+/** The input of a run: text, messages, or a thread. */
 export type RunInput = string | Thread | readonly MessageInput[];
 
 /** A run with nothing left open. */

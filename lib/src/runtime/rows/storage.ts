@@ -11,7 +11,10 @@ import type { TableName } from "./tables.ts";
 export type KeyPart = string | number;
 export type Key = readonly KeyPart[];
 
-/** A row: where it is, a number that changes when it means something else, and what it says, which no host looks into. */
+/**
+ * A stored row: its key, a tag that checks compare, an expiry and a value that hosts do not interpret. Exported as
+ * `StorageRow`.
+ */
 export type Row = {
   readonly key: Key;
   /** What checks compare. Whoever writes the row chooses it. */
@@ -21,7 +24,7 @@ export type Row = {
   readonly value: string;
 };
 
-/** Which rows to read, in the order of their keys. */
+/** Selects rows by key prefix, in key order. Exported as `StorageQuery`. */
 export type Query = {
   readonly table: TableName;
   /** The first parts of the key; a whole key asks for one row. */
@@ -55,7 +58,10 @@ export type Put = {
 /** All rows whose key begins like this. */
 export type Removal = { readonly table: TableName; readonly prefix: Key };
 
-/** Written as a whole, or not at all: checks first, then removals, then puts, which replace what is there. */
+/**
+ * An atomic write: checks first, then removals, then puts. If a check fails, nothing is written. Exported as
+ * `StorageBatch`.
+ */
 export type Batch = {
   readonly checks: readonly Check[];
   readonly removals: readonly Removal[];
@@ -67,14 +73,14 @@ export type Batch = {
 /** Written; or nothing was, because this check, by its place in the batch, did not hold. */
 export type Written = { readonly ok: true } | { readonly ok: false; readonly check: number };
 
-/** The name of a session among those that were written to. */
+/** Returns the name of a session in the set that `watch` passes to its callback. */
 export function sessionName(tenant: string, session: string): string {
   return JSON.stringify([tenant, session]);
 }
 
 /**
- * Where rows are kept. What goes wrong rejects with a `RuntimeError`: `storage_full`, `storage_busy`, `corrupt_row`, `newer_schema` or
- * `storage_failed`; nothing of the batch has then been written.
+ * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError` (`storage_full`,
+ * `storage_busy`, `corrupt_row`, `newer_schema` or `storage_failed`); nothing of the batch has been written then.
  */
 export type HostStorage = {
   /** For people: what is named in errors. */

@@ -11,7 +11,10 @@ const integer = (name: string): Column => ({ name, type: "integer" });
 const session = [text("tenant"), text("session")] as const;
 const turn = [...session, text("turn")] as const;
 
-/** What each table is found by. Its rows have a tag, an expiry and a value besides. */
+/**
+ * The tables that a host stores, and the columns of their keys. Each row also has a tag, an expiry and a value.
+ * Exported as `storageTables`.
+ */
 export const tables = {
   /** The head of a session: all of it but its messages. The tag is its version. */
   sessions: session,

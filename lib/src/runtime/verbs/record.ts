@@ -22,7 +22,7 @@ import { summaryOf } from "../rows/summary.ts";
 import { runOptions } from "./durable-options.ts";
 import { find } from "./session-rows.ts";
 
-/** A turn that was written out. Plain JSON: keep it in a file. */
+/** The record of a turn as one JSON value, for a file: history, start options, pinned environment and journal. */
 export type TurnRecord = {
   readonly everturn: "turn_record";
   readonly version: number;
@@ -78,7 +78,7 @@ export async function exportTurn(context: VerbContext, id: string, turnId?: stri
   };
 }
 
-/** What a replay came to. */
+/** The result of replaying a recorded turn. */
 export type ReplayedTurn = {
   readonly result: ChatResult;
   /** Everything that was told for the record. */
@@ -94,8 +94,8 @@ type ReplayOptions = {
 };
 
 /**
- * Runs a turn again from its record, offline: no model is called and no tool is run. Rejects with a `RuntimeError`: `diverged`, with the paths of the
- * first difference, or `replay_missing`, where the record is of a turn that had not ended.
+ * Runs a recorded turn again offline: no model is called and no tool is run. Rejects with a `RuntimeError`:
+ * `diverged` with the paths of the first difference, or `replay_missing` if the turn had not ended.
  *
  * @example
  * ```ts

@@ -16,6 +16,7 @@ import { asObject, flagAt, said } from "../fields.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
 import { encodeMessages } from "./encode.ts";
 
+/** The codec of Anthropic's Messages API. */
 export const anthropicMessages: Codec = {
   api: "anthropic-messages",
   encode,

@@ -6,4 +6,5 @@ import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { failureOf } from "./words.ts";
 
+/** The codec of OpenAI's Chat Completions API. */
 export const openaiChat: Codec = { api: "openai-chat", encode, decoder, decodeReply, decodeError: failureOf };

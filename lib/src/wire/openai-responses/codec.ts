@@ -7,6 +7,7 @@ import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { complaintOf } from "./items.ts";
 
+/** The codec of OpenAI's Responses API. */
 export const openaiResponses: Codec = {
   api: "openai-responses",
   encode,

@@ -1,4 +1,4 @@
-// The front door: what most programs need, by name. Everything else of a layer is behind that layer's own subpath.
+// Entry point `everturn`: what most programs need. The entry points of the layers have the rest.
 
 export type {
   ChatResult,

@@ -29,16 +29,28 @@ import { readDotenv } from "./dotenv.ts";
 
 /** Options of every provider adapter. */
 export type ProviderOptions = {
-  /** The key, or what gives one when a call is made; otherwise the environment is asked. Never stored. */
+  /**
+   * The API key, or a function that returns it for each call. Default: an environment variable of the provider.
+   * Never stored.
+   */
   readonly apiKey?: KeySource;
+  /** The base URL of the API. Default: that of the provider. */
   readonly baseURL?: string;
-  /** Sent with every request, beside what the API asks for. */
+  /** Additional headers of every request. */
   readonly headers?: { readonly [name: string]: string };
-  /** In place of the global `fetch`. */
+  /** The fetch implementation. Default: the global `fetch`. */
   readonly fetch?: FetchLike;
+  /**
+   * In milliseconds. Defaults: `connect` 60,000, `firstByte` 120,000, `betweenChunks` 60,000, `total` without a
+   * limit.
+   */
   readonly timeouts?: Partial<Timeouts>;
+  /** Limits on the size of responses and streams. */
   readonly limits?: Partial<TransportLimits>;
-  /** Also look for the key in this `.env` file; `true`: the one in the working directory. */
+  /**
+   * Reads the key from this `.env` file if it is in no environment variable; `true`: from the one in the working
+   * directory. Off by default.
+   */
   readonly dotenv?: boolean | string;
 };
 

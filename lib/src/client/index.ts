@@ -1,4 +1,4 @@
-// The door of the client: sessions on a server, over HTTP. Runs wherever there is `fetch`.
+// Entry point `everturn/client`: a client for `everturn/http`. Runs wherever `fetch` exists.
 
 export type { ClientErrorReason } from "./errors.ts";
 export type { ClientOptions, ClientTurn, EverturnClient, TurnOptions } from "./types.ts";

@@ -24,16 +24,23 @@ import type {
 
 /** Options of {@link createClient}. `url` is required. */
 export type ClientOptions = {
-  /** Where the API is, with the path it is mounted at: `https://example.com/api/everturn`. In a browser a path is enough. */
+  /**
+   * The base URL of the API with its mount path: `https://example.com/api/everturn`. In a browser a path is
+   * enough.
+   */
   readonly url: string;
-  /** The bearer token, or what gives one; asked before every request. In no error and no address. */
+  /**
+   * The bearer token, or a function that returns one, called before every request. It appears in no error and no
+   * URL.
+   */
   readonly token?: string | (() => string | Promise<string>);
-  /** What makes requests; the platform's `fetch` where it is not said. */
+  /** The fetch implementation. Default: the global `fetch`. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
-  /** Sent with every request. */
+  /** Headers sent with every request. */
   readonly headers?: { readonly [name: string]: string };
+  /** Retry counts and delays. Delays double from `baseMs` to `maxMs` with jitter; `Retry-After` is respected. */
   readonly retry?: Partial<ClientRetry>;
-  /** A stream on which nothing came for this long, not even that it is still there, counts as cut. 60,000 where it is not said. */
+  /** A stream without data or heartbeat for this many milliseconds counts as cut. Default: 60,000. */
   readonly silenceMs?: number;
   /** Waits, timeouts and the randomness of backoff come from it; its times are in milliseconds. Default: the system clock. */
   readonly clock?: Clock;
@@ -59,15 +66,15 @@ export type CallOptions = {
  * allows them.
  */
 export type TurnOptions = {
-  /** The name of an engine of the server's. */
+  /** The name of an engine on the server. */
   readonly engine?: string;
-  /** What the session's version has to be. */
+  /** The request is rejected with a conflict unless the session has this version. */
   readonly version?: number;
-  /** How long calls may wait for somebody, by the reason they do. */
+  /** How long calls may stay pending, by reason. */
   readonly waits?: { readonly [R in PendingReason]?: WaitPolicy };
   readonly model?: ModelName;
   readonly instructions?: string;
-  /** A JSON Schema that the answer has to fit. */
+  /** A JSON Schema that the answer must conform to. */
   readonly output?: { readonly [keyword: string]: unknown };
   readonly responseFormat?: ResponseFormat;
   readonly repair?: number;
@@ -147,15 +154,20 @@ export type ExportedTurn = { readonly everturn: "turn_record"; readonly version:
 
 /** An accepted turn on the server: its events and its result. */
 export type ClientTurn = {
+  /** The id of the session. */
   readonly sessionId: string;
-  /** `null`: nothing was begun, because somebody still has to say something. */
+  /** The id of the turn; `null` if none was started because calls are still pending. */
   readonly turnId: string | null;
   /**
-   * What happens in it, from its beginning, taken at the reader's pace. A connection that is cut is made again, and goes on where it was: nothing is lost and
-   * nothing comes twice. Leaving only detaches; it can be read as often as one likes.
+   * The events of the turn from its start, with backpressure. A cut connection is resumed without losing or
+   * repeating an event. Leaving the iteration detaches the reader and does not affect the turn. It can be iterated
+   * several times.
    */
   readonly events: AsyncIterable<RuntimeEvent>;
-  /** What it comes to, whether or not anybody reads the events. Rejects when the server says no, cannot be reached any more, or the signal says stop. */
+  /**
+   * The result of the turn, whether or not the events are read. Rejects if the server rejects the request or
+   * cannot be reached, or if the signal aborts.
+   */
   readonly result: Promise<TurnEnd>;
 };
 
@@ -163,23 +175,29 @@ export type ClientTurn = {
 export type EverturnClient = {
   // Verbs that drive. Each is sent under a key, so that it happens once however often it had to be sent, and gives back the turn.
 
-  /** Begins a session with words or messages of the user's. */
+  /** Starts a session from text or user messages and runs its first turn. */
   readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
-  /** Says something to a session and lets it answer: its question, if it has one, or whatever comes next. */
+  /** Adds a user message and runs a turn. If the session asked a question, the message is the answer. */
   readonly reply: (id: string, text: string, options?: DriveOptions) => Promise<ClientTurn>;
-  /** Says something: `reply`, or, while a turn runs, `steer`. */
+  /** Sends a user message: `steer` while a turn is running, `reply` otherwise. */
   readonly send: (id: string, text: string, options?: DriveOptions) => Promise<ClientTurn>;
-  /** Goes on, with a message or without one. */
+  /** Runs the next turn, with a message or without one. */
   readonly continue: (id: string, message?: UserInput | null, options?: DriveOptions) => Promise<ClientTurn>;
-  /** One reply and its tools. */
+  /** Runs a turn of one step: a model reply and its tool calls. */
   readonly step: (id: string, options?: DriveOptions) => Promise<ClientTurn>;
-  /** Gives results of calls that wait. The one that answers the last of them lets the session go on, unless `continue` is `false`. */
+  /**
+   * Records the results of pending calls. The answer to the last pending call starts a turn, unless `continue` is
+   * `false`.
+   */
   readonly submitToolResults: (
     id: string,
     results: readonly (readonly [toolCallId: string, content: Json])[],
     options?: AnswerOptions,
   ) => Promise<ClientTurn>;
-  /** Consents to a call that waits for it, perhaps with other arguments, or refuses it. The last answer lets the session go on. */
+  /**
+   * Approves or denies a pending call, with other arguments if given. The answer to the last pending call starts a
+   * turn.
+   */
   readonly decide: (
     id: string,
     toolCallId: string,
@@ -189,15 +207,21 @@ export type EverturnClient = {
 
   // What is said to a turn that runs.
 
-  /** Says something to the turn that runs, at its next checkpoint, or else to the next one. `transient`: history does not keep it. */
+  /**
+   * Adds input to the running turn at its next checkpoint, or to the next turn if there is none. `transient` input
+   * is not kept in the history.
+   */
   readonly steer: (
     id: string,
     input: string | UserInput,
     options?: CallOptions & { readonly transient?: boolean; readonly id?: string },
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
-  /** Takes back what was said to a turn, if nobody has taken it in. */
+  /** Withdraws input that was steered and not yet accepted by a turn. */
   readonly withdraw: (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>;
-  /** Ends the turn that runs, for good, and says who won; `stored`: nobody drives it at the moment, and whoever does next will end it. Without a `turnId` it is whichever is open, and is not sent twice. */
+  /**
+   * Cancels the running turn. `stored` means that no process drives the turn at the moment; the next one ends it.
+   * Without a `turnId` the open turn is cancelled, and the request is not retried.
+   */
   readonly cancel: (
     id: string,
     options?: CallOptions & { readonly turnId?: string; readonly reason?: string },
@@ -205,43 +229,61 @@ export type EverturnClient = {
 
   // Looking at sessions.
 
-  /** The session at its last boundary with its newest messages, and the turn that is open; `null` when there is none of that name. */
+  /**
+   * Returns the session as of its last committed turn with its newest messages, and its open turn; `null` if there
+   * is no such session.
+   */
   readonly get: (id: string, options?: CallOptions & { readonly messages?: number }) => Promise<SessionView | null>;
-  /** Messages of a session, oldest first: from behind the one of that number, counted from 0, or from where the last page's `next` said. */
+  /**
+   * Returns a page of messages, oldest first. `after` is the index of a message, from 0, or `next` of the last
+   * page.
+   */
   readonly messages: (
     id: string,
     options?: CallOptions & { readonly after?: number | string; readonly limit?: number },
   ) => Promise<Page<Message>>;
-  /** Sessions, those that changed last first. */
+  /** Returns a page of sessions, most recently changed first. */
   readonly list: (options?: PageOptions) => Promise<Page<SessionSummary>>;
-  /** Ends a session and forgets it. */
+  /** Deletes a session. */
   readonly delete: (id: string, options?: CallOptions) => Promise<void>;
-  /** A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. */
+  /** Creates a session with the messages of this one, or with the first `at` messages, and returns its id. */
   readonly fork: (
     id: string,
     options?: CallOptions & { readonly id?: string; readonly at?: number },
   ) => Promise<string>;
-  /** Drives the open turn again, makes a failed session usable, or ends a parked turn; `from: "step"` starts its open step again. */
+  /**
+   * Drives the open turn again, makes a failed session usable, or ends a parked turn. `from: "step"` restarts its
+   * open step.
+   */
   readonly recover: (id: string, options?: CallOptions & { readonly from?: "step" }) => Promise<Recovered>;
-  /** What a session has cost, by what it was paid for and by model. */
+  /** Returns what a session has cost, by kind and by model. */
   readonly usage: (id: string, options?: CallOptions) => Promise<LedgerSum>;
 
   // Watching.
 
-  /** What happens in a session, or in one turn, from its first event or from behind a cursor. Comes back by itself when it is cut. */
+  /**
+   * Reads the events of a session or of one turn, from the first one or after a cursor. A cut connection is
+   * resumed.
+   */
   readonly events: (id: string, options?: WatchOptions) => AsyncIterable<RuntimeEvent>;
-  /** A turn that was begun elsewhere, or before a reload. Nothing is asked before somebody reads. */
+  /**
+   * Returns a handle on a turn that was started elsewhere or before a page reload. No request is sent before it is
+   * read.
+   */
   readonly attach: (id: string, turnId: string, options?: CallOptions) => ClientTurn;
-  /** A turn as one JSON value. Only where the server gives them out (`records: true`). */
+  /** Returns a turn as one JSON value. Only if the server allows it (`records: true`). */
   readonly export: (id: string, turnId: string, options?: CallOptions) => Promise<ExportedTurn>;
 
   // Completion from outside.
 
-  /** A token that completes this one call, or answers this one question, once, and only while it waits as it does now. */
+  /** Returns a token that completes this pending call once, while it waits with its current arguments. */
   readonly token: (id: string, toolCallId: string, options?: CallOptions) => Promise<string>;
-  /** Completes the call a token is for. Whoever is first has answered; later ones are told so, and nothing changes. */
+  /**
+   * Completes the call of a token. The first answer counts; for later ones nothing changes, and the result says
+   * so.
+   */
   readonly complete: (token: string, answer: TokenAnswer, options?: CallOptions) => Promise<Completed>;
 
-  /** Is the process there, and does its storage answer? */
+  /** Checks that the process responds and its storage answers. */
   readonly health: (options?: CallOptions) => Promise<{ readonly status: "ok" }>;
 };

@@ -6,9 +6,9 @@
 export type Clock = {
   /** Milliseconds since 1970-01-01T00:00:00Z. A test clock may count from any moment. */
   readonly now: () => number;
-  /** Resolves after `ms` milliseconds; rejects with the reason of the signal when it is aborted first. */
+  /** Resolves after the given milliseconds. Rejects with the reason of the signal if it aborts first. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** A number from 0 up to, not including, 1. */
+  /** A number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
 };
 

@@ -21,27 +21,34 @@ import { retryPolicy } from "./model-call/retry.ts";
  * an API key.
  */
 export type Engine<Context extends CallerContext = CallerContext> = {
+  /** Makes model calls. Required by every run. */
   readonly adapter: Adapter | null;
+  /** Makes image calls. */
   readonly imageAdapter: ImageAdapter | null;
+  /** The default model. */
   readonly model: ModelName | null;
+  /** The system prompt. */
   readonly instructions: string | null;
   readonly tools: readonly Tool<Context>[];
-  /** Settings of model calls, by the names a request has for them; others go into the provider's body. */
+  /** Settings of model calls by their names in a request. Other names are sent in the body of the provider's API. */
   readonly params: JsonObject;
-  /** Handed to tool handlers untouched, where neither the call nor its session has one. */
+  /** Passed to tool handlers if neither the call nor its session has a context. */
   readonly context: Context;
+  /** Settings of the adapter. */
   readonly adapterOptions: JsonObject;
-  /** How calls are run; `null`: by their handlers. */
+  /** Runs tool calls; `null`: their handlers are called directly. */
   readonly toolExecutor: ToolExecutor | null;
-  /** What models get to see of results; `null`: JSON. */
+  /** Converts tool results for the model; `null`: JSON. */
   readonly toolResultEncoder: ToolResultEncoder | null;
+  /** How failed model calls are retried. */
   readonly retry: RetrySetting;
-  /** Tried in order when the model before cannot answer. */
+  /** Models tried in order when the model before them cannot answer. */
   readonly fallback: readonly Fallback[];
-  /** What calls may also say; said here it holds for all of them. */
+  /** Options that apply to every run of this engine. */
   readonly options: EngineOptions<Context>;
+  /** How replies are interpreted: as text and tool calls, or as code to run. */
   readonly protocol: EngineProtocol;
-  /** What is known about models: windows, prices, what they can do. `null`: only what their references say. */
+  /** Limits, prices and capabilities of models; `null`: only what their references contain. */
   readonly catalog: Catalog | null;
   /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
   readonly clock: Clock;

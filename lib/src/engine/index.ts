@@ -1,4 +1,4 @@
-// The door of the engine layer: what a run works with.
+// Entry point `everturn/engine`: the engine value, tools, options and the contracts of adapters and executors.
 
 export type { Adapter, AdapterCall, ImageAdapter } from "./model-call/adapter.ts";
 export type { Clock } from "../clock/clock.ts";

@@ -24,14 +24,15 @@ import { runOptionTable } from "./run-options.ts";
 
 /** Limits of a run. A run that reaches one ends with the halted reason `budget`. No limit is set by default. */
 export type Budgets = {
+  /** Number of steps. */
   readonly steps?: number;
-  /** Of input and output together. */
+  /** Input and output tokens together. */
   readonly tokens?: number;
   /** In US dollars. */
   readonly cost?: number;
-  /** Time spent in effects; what passes while nobody works is not counted. */
+  /** Milliseconds spent in effects. Time between effects is not counted. */
   readonly timeMs?: number;
-  /** Model calls in a row without a tool that succeeded. */
+  /** Consecutive model calls without a successful tool call. */
   readonly noProgress?: number;
 };
 

@@ -8,11 +8,11 @@ import { HttpError } from "./failure.ts";
 
 /** The authenticated caller of a request. */
 export type Caller = {
-  /** Whose sessions these are; those of nobody in particular where it is not said. */
+  /** The tenant whose sessions the caller reaches. Default: the shared tenant without a name. */
   readonly tenant?: string;
-  /** Who this is, on record: as the one who consented, or refused. Where it is not said, a request may say so itself. */
+  /** The name recorded with approvals and denials. Without one, a request may state it. */
   readonly name?: string;
-  /** Handed to tool handlers in sessions that this caller begins. */
+  /** The context of sessions that this caller starts. Tool handlers receive it. */
   readonly context?: JsonObject;
 };
 

@@ -29,28 +29,32 @@ import { sseBody, sseHeaders } from "./sse.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
 export type HttpOptions = {
-  /** The runtime that is served. */
+  /** The runtime to serve. */
   readonly sessions: Runtime;
-  /** Who may come in: keys, a function, or `"none"` for everybody. */
+  /** How requests are authenticated. */
   readonly auth: Auth;
-  /** What stands before every path, where this is not mounted at the root: `/api/everturn`. */
+  /** The mount path, for example `/api/everturn`. Default: the root. */
   readonly basePath?: string;
-  /** Engines that `/v1/chat/completions` is served over, by the names that clients ask for as models. Not served where it is not said. */
+  /** Engines served at `/v1/chat/completions`, by model name. The route does not exist by default. */
   readonly openai?: { readonly [model: string]: Engine };
-  /** What callers may say about a turn besides `engine`, `version` and `waits`. */
+  /** Turn options that callers may set besides `engine`, `version` and `waits`. None by default. */
   readonly allow?: readonly AllowedOption[];
-  /** `true`: callers may export turns as they were recorded, with everything in them that only the operator is told otherwise. */
+  /**
+   * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
+   * only. Default: false.
+   */
   readonly records?: boolean;
-  /** Pages of these origins may ask; no others may. */
+  /** Origins allowed by CORS. None by default. */
   readonly origins?: readonly string[];
-  /** The names this may be asked for by. A request for another is refused: that is how a page elsewhere reaches a server on somebody's own machine. */
+  /** Allowed `Host` header values. Rejecting others prevents DNS rebinding. All by default. */
   readonly hosts?: readonly string[];
+  /** Limits that differ from {@link defaultHttpLimits}. */
   readonly limits?: Partial<HttpLimits>;
   /** Heartbeats, slow readers and `Prefer: wait` are timed on it, in milliseconds. Default: the system clock. */
   readonly clock?: Clock;
-  /** Says that the process is about to stop: streams end, and nothing new is taken. */
+  /** Aborted before the process stops: streams end, and new requests are rejected. */
   readonly shutdown?: AbortSignal;
-  /** Told of what went wrong here, and is nobody else's business. */
+  /** Receives internal errors, which responses do not disclose. */
   readonly onError?: (error: unknown, request: Request | null) => void;
 };
 

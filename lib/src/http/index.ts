@@ -1,4 +1,4 @@
-// The door of HTTP: a function from a request to an answer.
+// Entry point `everturn/http`: sessions over HTTP, as a function from `Request` to `Response`.
 
 export type { ApiKey, Auth, Caller } from "./auth.ts";
 export type { HttpReason } from "../model/internal.ts";

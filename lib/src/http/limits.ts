@@ -5,28 +5,32 @@ import { HttpError } from "./failure.ts";
 
 /** Limits on what clients can consume. {@link defaultHttpLimits} holds the defaults. */
 export type HttpLimits = {
-  /** Bytes of a body. */
+  /** The size of a request body, in bytes. */
   readonly bodyBytes: number;
-  /** Requests being worked on at a time, of all callers; streams, and those who only wait for a turn, are counted apart, and so is each route that needs no key. */
+  /**
+   * Concurrent requests of all callers. Streams, requests that wait for a turn, and routes without authentication
+   * are counted separately.
+   */
   readonly requests: number;
-  /** Streams open, and answers waited for, at a time: of all callers, and of one tenant. */
+  /** Concurrent streams and waiting requests of all callers. */
   readonly streams: number;
+  /** Concurrent streams and waiting requests of one tenant. */
   readonly streamsPerTenant: number;
-  /** Turns of one tenant that were begun here and have not ended. */
+  /** Turns of one tenant that were started here and have not ended. */
   readonly turnsPerTenant: number;
-  /** Bytes that wait for a reader; nothing more is read for it until it has taken them. */
+  /** Bytes buffered for a slow reader. At the limit the stream is paused until the reader catches up. */
   readonly bufferBytes: number;
-  /** A reader that takes nothing for this long is let go; it can come back with its cursor. */
+  /** A reader that accepts no data for this many milliseconds is disconnected. It can resume with its cursor. */
   readonly slowReaderMs: number;
-  /** How often a stream that has nothing to say says so, to keep proxies from closing it. */
+  /** The interval of heartbeats on an idle stream, in milliseconds. */
   readonly heartbeatMs: number;
-  /** Characters of an id, a key, a cursor. */
+  /** The length of an id, an idempotency key or a cursor, in characters. */
   readonly idLength: number;
-  /** Items of one page. */
+  /** Items per page. */
   readonly pageSize: number;
-  /** Characters of one page, about: whoever has said much gets fewer items, and `next`. */
+  /** The approximate size of a page, in characters. A page that would be larger has fewer items. */
   readonly pageLength: number;
-  /** The longest that an answer may be waited for (`Prefer: wait`), in seconds. */
+  /** The longest wait for a result (`Prefer: wait`), in seconds. */
   readonly waitSeconds: number;
 };
 

@@ -1,4 +1,4 @@
-// The door of the kernel: the pure turn machine and the parts around it.
+// Entry point `everturn/kernel`: the pure turn machine, its protocols and the collector.
 
 export type {
   AskCheckpoint,

@@ -1,4 +1,4 @@
-// The door of layer A: plain, readonly data, and the ways in and out of it. What is not named here can change today.
+// Entry point `everturn/model`: plain, immutable data, its constructors, parsing, validation and serialization.
 
 export type { ChatCompleted, CheckpointKind, ModelEvent, StepCompleted, ToolMode, TurnEvent } from "./turn/event.ts";
 export type {

@@ -1,4 +1,4 @@
-// The door of the execution layer: the verbs, their folds, and the loop for those who bring ports of their own.
+// Entry point `everturn/run`: the verbs that run a model, with their streams and folds.
 
 export type { RunInput } from "./plan/plan.ts";
 

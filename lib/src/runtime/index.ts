@@ -1,4 +1,4 @@
-// The door of the durable runtime: the verbs, and what a host has to be.
+// Entry point `everturn/runtime`: the durable runtime, and the storage contract that a host implements.
 
 export type { RuntimeEvent, SessionSummary, SessionView, TurnEnd } from "../model/internal.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";

@@ -52,103 +52,144 @@ import { work } from "./verbs/work.ts";
 export type Runtime = {
   // Verbs that drive. Each is accepted durably, runs at once, and gives back the turn.
 
-  /** Begins a session with words, messages or a whole session, and drives it. */
+  /** Starts a session from text, messages or a whole session, and runs its first turn. */
   readonly start: (
     input: string | readonly Message[] | Session<JsonObject>,
     options?: StartOptions,
   ) => Promise<TurnHandle>;
-  /** Says something to a session and lets it answer: its question, if it has one, or whatever comes next. */
+  /** Adds a user message and runs a turn. If the session asked a question, the message is the answer. */
   readonly reply: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
-  /** Goes on, with a message or without one. */
+  /** Runs the next turn, with a message or without one. */
   readonly continue: (id: string, message?: Message | null, options?: DurableOptions) => Promise<TurnHandle>;
-  /** One reply and its tools. */
+  /** Runs a turn of one step: a model reply and its tool calls. */
   readonly step: (id: string, options?: DurableOptions) => Promise<TurnHandle>;
-  /** Gives results of calls that wait. The one that answers the last of them lets the session go on, unless `continue` is `false`. Options are laid over those of the turn that asked. */
+  /**
+   * Records the results of pending calls. The answer to the last pending call starts a turn, unless `continue` is
+   * `false`. Options override those of the turn that made the calls.
+   */
   readonly submitToolResults: (
     id: string,
     results: readonly (readonly [toolCallId: string, content: unknown])[],
     options?: DurableOptions & { readonly continue?: boolean },
   ) => Promise<TurnHandle>;
-  /** Consents to a call that waits for it, perhaps with other arguments, or refuses it. The last answer lets the session go on. Options are laid over those of the turn that asked. */
+  /**
+   * Approves or denies a pending call, with other arguments if given. The answer to the last pending call starts a
+   * turn, unless `continue` is `false`. Options override those of the turn that made the call.
+   */
   readonly decide: (
     id: string,
     toolCallId: string,
     decision: DecisionInput,
     options?: DurableOptions & { readonly continue?: boolean },
   ) => Promise<TurnHandle>;
-  /** Says something: `reply`, or, while a turn runs, `steer`. */
+  /** Sends a user message: `steer` while a turn is running, `reply` otherwise. */
   readonly send: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
 
   // What is said to a turn that runs.
 
-  /** Says something to the turn that runs, at its next checkpoint, or else to the next one. Returns the turn that takes it, as things are. */
+  /**
+   * Adds input to the running turn at its next checkpoint, or to the next turn if there is none. Returns the turn
+   * that is expected to accept it.
+   */
   readonly steer: (
     id: string,
     input: SteerInput,
     options?: { readonly id?: string; readonly engine?: string },
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
-  /** Takes back what was said to a turn, if nobody has taken it in. */
+  /** Withdraws input that was steered and not yet accepted by a turn. */
   readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
-  /** Ends the turn that runs, for good: the command is stored, and survives whoever runs it. Says who won. */
+  /**
+   * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn. Returns
+   * whether the cancel or the end of the turn was recorded first.
+   */
   readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
 
   // Looking at sessions.
 
-  /** The session at its last boundary, and the turn that is open; `null` when there is none of that name. */
+  /**
+   * Returns the session as of its last committed turn, and its open turn; `null` if there is no such session.
+   * `messages` limits the number of newest messages.
+   */
   readonly get: (id: string, options?: { readonly messages?: number | "all" }) => Promise<SessionView | null>;
-  /** Messages of a session: from behind the one of that number, counted from 0, or from where the last page's `next` said. */
+  /**
+   * Returns a page of messages, oldest first. `after` is the index of a message, from 0, or `next` of the last
+   * page.
+   */
   readonly messages: (
     id: string,
     options?: { readonly after?: number | string; readonly limit?: number },
   ) => Promise<Page<Message>>;
-  /** Sessions, those that changed last first. One whose head cannot be read is left out: asking for it by its id says why. */
+  /**
+   * Returns a page of sessions, most recently changed first. A session that cannot be read is left out; `get`
+   * reports why.
+   */
   readonly list: (options?: { readonly limit?: number; readonly after?: string }) => Promise<Page<SessionSummary>>;
   /**
-   * Ends a session and forgets it, also one that cannot be read any more: only that it was there is kept, so that nobody who still holds it can bring
-   * it back. What is not found by the session goes later or says little: marks of journals to remove go when they are due, tokens hold ids and digests
-   * only, and what turns were pinned to (instructions, tools, settings) is kept by its content, which other sessions may share.
+   * Deletes a session, also one that cannot be read. A tombstone stays, so that a process that still holds the
+   * session cannot restore it. Journals to be removed and tokens, which hold ids and digests only, are removed
+   * when they expire; pinned environments are shared by content and stay.
    */
   readonly delete: (id: string) => Promise<void>;
   /**
-   * A session of its own that begins like this one: with all its messages, or with the first so many. Returns its id. What somebody consented to is not
-   * consented to twice: while a turn uses it, the call waits again in the fork, and each call there has a key of its own.
+   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id.
+   * Approvals are not copied while a turn uses them: the call is pending again in the fork. Calls there have
+   * idempotency keys of their own.
    */
   readonly fork: (id: string, options?: { readonly id?: string; readonly at?: number }) => Promise<string>;
-  /** What a session has cost, by what it was paid for and by model. */
+  /** Returns what a session has cost, by kind and by model. */
   readonly usage: (id: string) => Promise<LedgerSum>;
 
   // Watching.
 
-  /** What happens in a session, from its first event or from behind a cursor, for as long as somebody reads. */
+  /**
+   * Reads the events of a session, from the first one or after a cursor, and follows new ones until the reader
+   * leaves.
+   */
   readonly events: (id: string, options?: EventOptions) => AsyncIterable<RuntimeEvent>;
-  /** A turn, from any process: the one that is open, or that one. */
+  /** Returns a handle on the open turn, or on the given turn, whichever process drives it. */
   readonly attach: (id: string, turnId?: string | null) => TurnHandle;
 
-  /** A turn as one JSON value, for a file: the open one, the newest, or that one. `replayTurn` runs it again, offline. A fork has none of its own at first. */
+  /**
+   * Returns a turn as one JSON value: the open one, the latest, or the given one. `replayTurn` runs it again
+   * offline.
+   */
   readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
 
   // Completion from outside.
 
-  /** A token that completes this one call, or answers this one question, once, and only while it waits as it does now. Give it to whoever is to answer. */
+  /**
+   * Returns a token that completes this pending call once, while it waits with its current arguments. Give it to
+   * the system or person that answers.
+   */
   readonly token: (id: string, toolCallId: string) => Promise<string>;
-  /** Completes the call a token is for, with the arguments it has. Whoever is first has answered; later ones are told so, and nothing changes. */
+  /**
+   * Completes the call of a token. The first answer counts; for later ones nothing changes, and the result says
+   * so.
+   */
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
 
   // Keeping turns going.
 
   /**
-   * Without an id: picks up every turn that nobody drives, and says how many. With one: drives its open turn; makes a session that failed usable
-   * again; ends a turn that is parked. `from: "step"` starts the open step of a parked turn again instead, and names what may run twice.
+   * Without an id: drives every turn that no process drives, and returns their number. With an id: drives its open
+   * turn, makes a failed session usable again, or ends a parked turn. `from: "step"` restarts the open step of a
+   * parked turn and names the effects that may run twice.
    */
   readonly recover: (id?: string, options?: { readonly from?: "step" }) => Promise<Recovered>;
-  /** Drives whatever nobody drives, until the signal says stop: turns of processes that died, and turns that were only accepted. */
+  /**
+   * Drives turns that no process drives, until the signal aborts: turns of crashed processes and turns that were
+   * only accepted. `concurrency` is 16 by default.
+   */
   readonly work: (options: { readonly concurrency?: number; readonly signal: AbortSignal }) => Promise<void>;
-  /** Lets every turn go that is driven here: each at its next commit, or after the grace in the middle. Nothing fails; others go on. */
+  /**
+   * Releases every turn that this process drives: each at its next commit, or in the middle of a step after
+   * `graceMs` (default 10,000). No turn fails; other processes continue them.
+   */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 
   /**
-   * The same runtime for one tenant: by its id nobody gets to see a session of another. `work`, `close`, `recover` without an id and `complete`, which
-   * takes a token for a key, are about the whole runtime.
+   * Returns the runtime of one tenant, which cannot reach the sessions of another. `work`, `close`, `recover`
+   * without an id and `complete` concern the whole runtime.
    */
   readonly tenant: (name: string) => Runtime;
 };

@@ -11,19 +11,30 @@ import type { Waits } from "./verbs/waits.ts";
 export type RuntimeOptions = {
   /** The storage that holds every row: sessions, journals, events, inboxes and leases. */
   readonly host: HostStorage;
-  /** What turns work with, by the names their rows keep. A turn that names none takes `default`. */
+  /** Engines by name. Turns store the name; a turn without one uses `default`. */
   readonly engines: { readonly [name: string]: Engine };
-  /** `durable`: refuse to start over a storage that does not outlive the process. */
+  /** `durable` rejects a storage that does not outlive the process. No requirement by default. */
   readonly durability?: HostStorage["durability"];
-  /** `false`: verbs only accept; a worker, here or elsewhere, drives. */
+  /** `false`: verbs only accept turns, and a worker drives them. Default: true. */
   readonly drive?: boolean;
+  /** Time and randomness. Default: the system clock. */
   readonly clock?: Clock;
-  /** Who this is among those that share the storage. */
+  /** The name of this process in lease rows. Default: random. */
   readonly owner?: string;
+  /**
+   * `ttlMs`: how long a lease lasts (default 30,000); `renewMs`: how often it is renewed (default 10,000). A lease
+   * must last at least three renewals.
+   */
   readonly lease?: Partial<LeaseTimings>;
-  /** How long the journal of a turn is kept after it has ended, for looking at it and for `export`; for ever where it is not said. Workers remove it. */
+  /**
+   * How long the journal of a turn is kept after its end, for `export`, in milliseconds. Kept forever by default.
+   * Workers remove it.
+   */
   readonly retentionMs?: number;
-  /** How often what is being said is written down for readers in other processes; `false`: there are none. */
+  /**
+   * How often live text is written for readers in other processes: every `everyMs` (default 50) or `bytes`
+   * (default 4,096). `false` disables it.
+   */
   readonly live?: Partial<PieceTimings> | false;
 };
 
@@ -75,12 +86,16 @@ export type StartOptions = Omit<DurableOptions, "metadata"> & SessionFields;
 
 /** An accepted turn: its events and its result, whichever process drives it. */
 export type TurnHandle = {
+  /** The id of the session. */
   readonly sessionId: string;
-  /** `null`: nothing was begun, because somebody still has to say something. */
+  /** The id of the turn; `null` if none was started because calls are still pending. */
   readonly turnId: string | null;
-  /** What happens in it, from its beginning. Leaving only detaches; it can be read as often as one likes. */
+  /**
+   * The events of the turn from its start. Leaving the iteration detaches the reader and does not affect the turn.
+   * It can be iterated several times.
+   */
   readonly events: AsyncIterable<RuntimeEvent>;
-  /** What it comes to, wherever it is driven. */
+  /** The result of the turn, whichever process drives it. */
   readonly result: Promise<TurnEnd>;
 };
 

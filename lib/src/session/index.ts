@@ -1,4 +1,4 @@
-// The door of the session layer.
+// Entry point `everturn/session`: the verbs that run a session. Import it as a namespace: `import * as session from "everturn/session"`.
 
 export type { DecisionInput } from "./answers.ts";
 export type { SessionInput, SessionResult, SessionStepResult } from "./verbs.ts";

@@ -1,4 +1,4 @@
-// The public test kit.
+// Entry point `everturn/testing`: conformance suites, the crash matrix and a clock for tests.
 
 export type { AdapterScenario, AdapterUnderTest } from "./adapter-suite.ts";
 export type { ConformanceCase } from "./conformance.ts";

@@ -1,4 +1,4 @@
-// The door of the wire: one pure codec an API, and what they share.
+// Entry point `everturn/wire`: one pure codec per provider API, and the parser of server-sent events.
 
 export type { Codec, Frame, Quirks, WireContext } from "./codec.ts";
 

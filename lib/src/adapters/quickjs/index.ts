@@ -1,3 +1,3 @@
-// The door of the sandbox. Apart from the other adapters, because it stands on an optional peer.
+// Entry point `everturn/quickjs`: the JavaScript sandbox. It is separate from the other adapters because it needs optional peer dependencies.
 
 export { quickjs } from "./quickjs.ts";

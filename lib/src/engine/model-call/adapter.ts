@@ -16,25 +16,29 @@ import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest 
  * before the first event.
  */
 export type Adapter = {
-  /** Who it talks to: the name in routes, failures, registries. */
+  /** The name of the provider in routes, failures and registries. */
   readonly provider: string;
+  /** Makes one model call and yields its events in batches, one per network read. */
   readonly stream: (request: ModelRequest, call: AdapterCall) => AsyncIterable<readonly ModelEvent[]>;
-  /** Can this request be answered in its schema only by a call of its own, after the tools have run? */
+  /**
+   * Returns whether the provider can answer this request in its schema only with a separate call after the tools
+   * have run.
+   */
   readonly needsFinalize?: (request: ModelRequest) => boolean;
 };
 
 /** What an adapter receives with a request: signal, request id, settings, key. */
 export type AdapterCall = {
   readonly signal: AbortSignal;
-  /** Names the call in logs and failures. */
+  /** Identifies the call in logs and failures. */
   readonly requestId: string;
-  /** The adapter's own settings, those of the call over those of the engine. */
+  /** The adapter's settings: those of the call override those of the engine. */
   readonly options: JsonObject;
-  /** A key for this one call. */
+  /** An API key for this call only. */
   readonly apiKey: string | null;
-  /** Emit `raw_chunk` events. */
+  /** Whether to emit `raw_chunk` events. */
   readonly rawChunks: boolean;
-  /** Which try this is, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** The clock of the engine: an adapter takes its timeouts and delays from it. */
   readonly clock: Clock;

@@ -15,17 +15,19 @@ export type RetrySetting = "default" | false | Partial<RetryPolicy>;
  * `Retry-After` is respected, no retry after output was emitted.
  */
 export type RetryPolicy = {
-  /** Attempts in all; 0 and 1 both mean: try once. */
+  /** Attempts in total; 0 and 1 both mean one attempt. */
   readonly maxAttempts: number;
+  /** The delay before the second attempt, in milliseconds. It doubles with each attempt. */
   readonly baseDelayMs: number;
+  /** The longest delay, in milliseconds. */
   readonly maxDelayMs: number;
-  /** Up to so much is added to each delay, so that many callers do not come back at the same moment. */
+  /** The upper bound of a random addition to each delay, in milliseconds. */
   readonly jitterMs: number;
-  /** HTTP statuses and reasons that are worth another try; `null` leaves it to what the failure says of itself. */
+  /** HTTP statuses and failure reasons to retry; `null`: failures that are marked retryable. */
   readonly retryOn: readonly (number | string)[] | null;
-  /** Wait as long as the provider asked for. */
+  /** Wait as long as the provider asks for. */
   readonly respectRetryAfter: boolean;
-  /** Try again also when part of the reply has been shown; what was shown is then withdrawn. */
+  /** Retry also after part of the reply was emitted. A `step_reset` event then invalidates that part. */
   readonly afterOutput: boolean;
 };
 

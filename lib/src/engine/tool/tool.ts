@@ -12,14 +12,15 @@ import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "
 
 /** A tool with its handler. `Context` is the part of the caller's context that the handler needs. */
 export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
-  /** Nobody can run it here: the call is answered as not found, unless it is `manual`. */
+  /** Whether the tool has a handler. A call without one is answered as not found, unless the tool is `manual`. */
   readonly hasHandler: boolean;
-  /** Its own limit; `null`: that of the run. */
+  /** The time limit of each attempt, in milliseconds; `null`: the limit of the run. */
   readonly timeoutMs: number | null;
+  /** When a failed call is run again. */
   readonly retry: ToolRetryPolicy;
-  /** Checks arguments, and gives what can be done with those that fit. */
+  /** Validates arguments and returns the call to run. */
   readonly prepare: (args: JsonObject) => Promise<PreparedCall<Context>>;
-  /** What the model gets to see of a value; `null`: what the encoder of the run makes of it. */
+  /** Converts the handler's value for the model; `null`: the encoder of the run does. */
   readonly toModel: ((value: Json) => ToolMessage["content"]) | null;
 };
 
@@ -33,20 +34,20 @@ export type PreparedCall<Context extends CallerContext = CallerContext> =
 
 /** What a handler receives besides its arguments. */
 export type ToolContext<Context extends CallerContext = CallerContext> = {
-  /** The caller's own, untouched. */
+  /** The caller's context. */
   readonly context: Context;
   readonly sessionId: string | null;
   readonly requestId: string;
   readonly toolCall: ToolCall;
-  /** The same on every try of this call: hand it on to whoever does the work. */
+  /** The same for every attempt of this call. Pass it to the service that does the work. */
   readonly idempotencyKey: string;
-  /** Aborted when the turn is cancelled or the time is up. */
+  /** Aborted when the turn is cancelled or the time limit is reached. */
   readonly signal: AbortSignal;
-  /** Shows how far the work is. The same as yielding. */
+  /** Emits a progress event. A generator handler can yield instead. */
   readonly progress: (progress: Json) => void;
-  /** What the turn works with. */
+  /** Parts of the engine that runs the turn. */
   readonly engine: Pick<Engine, "model" | "instructions" | "params" | "metadata">;
-  /** Runs a turn inside this one: with its signal, and its cost counted here. */
+  /** Runs a turn inside this one, with its signal. Its usage is added to this turn. */
   readonly runChild: RunChild;
 };
 
@@ -74,22 +75,28 @@ export type ToolRetryPolicy =
  * promise of either, or a generator that yields progress.
  */
 export type ToolDefinition<Input = unknown, Context extends CallerContext = CallerContext, Result = unknown> = {
+  /** The name that the model calls. */
   readonly name: string;
+  /** Tells the model what the tool does. */
   readonly description: string;
+  /** Runs a call. Without one the tool must be `manual`. */
   readonly handler?: (input: Input, context: ToolContext<Context>) => Result;
-  /** The loop never runs it; it stops and leaves the call to the caller. */
+  /** `true`: the loop never runs the tool; it stops and leaves the call to the caller. Default: false. */
   readonly manual?: boolean;
-  /** Somebody has to consent first: always, or when this says so. */
+  /** Whether a call must be approved before it runs: always, or as the function decides. Default: false. */
   readonly needsApproval?: boolean | ((input: Input, context: ToolContext<Context>) => boolean | Promise<boolean>);
-  /** What recovery does with a call that was running when the process died. */
+  /**
+   * What recovery does with a call that was running when the process died: `safe` runs it again, `never` answers
+   * `outcome_unknown`, `ask` leaves it to a person. Default: `never`.
+   */
   readonly replay?: ReplayPolicy;
-  /** For each attempt. */
+  /** The time limit of each attempt, in milliseconds. Default: that of the run. */
   readonly timeoutMs?: number;
-  /** Never, unless this says otherwise. */
+  /** When a failed call is run again. Never by default. */
   readonly retry?: ToolRetryPolicy;
-  /** What the model gets to see of what the handler returned, from its JSON; the program gets the value itself. */
+  /** Converts the handler's value, as JSON, to what the model sees. The program receives the value itself. */
   readonly toModel?: (value: Json) => ToolMessage["content"];
-  /** The shape of the result, for models and prompts that can use it. */
+  /** The schema of the result, for models and prompts that can use it. */
   readonly outputSchema?: AnySchema;
   readonly metadata?: JsonObject;
 };

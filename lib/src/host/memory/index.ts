@@ -1,4 +1,4 @@
-// The door of the storage in memory.
+// Entry point `everturn/host/memory`: the storage in memory.
 
 export type { MemoryOptions } from "./memory.ts";
 

@@ -11,10 +11,11 @@ import { SortedRows } from "./sorted-rows.ts";
 
 /** Options of {@link memoryStorage}. */
 export type MemoryOptions = {
-  /** What errors call it; `memory`, if nothing else is said. */
+  /** The name in error messages. Default: `memory`. */
   readonly name?: string;
   /**
-   * What it says of itself: `volatile`, because it is. `durable` is for tests of programs that insist on it. It makes nothing last.
+   * What the storage reports. Default: `volatile`. `durable` is for tests of programs that require it; it does not
+   * make rows last.
    */
   readonly durability?: "volatile" | "durable";
 };

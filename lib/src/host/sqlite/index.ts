@@ -1,4 +1,4 @@
-// The door of the storage in SQLite.
+// Entry point `everturn/host/sqlite`: the storage in SQLite.
 
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
 export type { SqliteOptions } from "./sqlite.ts";

@@ -22,17 +22,20 @@ import { inTransaction } from "./transaction.ts";
 
 /** Options of {@link sqliteStorage}. */
 export type SqliteOptions = {
-  /** What the names of its tables begin with: letters, digits and underscores. `everturn_`, if nothing else is said. */
+  /** The prefix of table names: letters, digits and underscores. Default: `everturn_`. */
   readonly tablePrefix?: string;
-  /** How often to look for writes of other connections while somebody watches, in milliseconds; 25, if nothing else is said. */
+  /** How often to poll for writes of other connections while a reader watches, in milliseconds. Default: 25. */
   readonly pollMs?: number;
   /** `pollMs` is measured on it. Default: the system clock. SQLite itself measures `busyMs`. */
   readonly clock?: Clock;
-  /** What errors call it; the path of the file, if nothing else is said. */
+  /** The name in error messages. Default: the path of the file. */
   readonly name?: string;
-  /** How long to wait for a lock another connection holds, in milliseconds. The process does nothing else in that time. 15 seconds, if nothing else is said. */
+  /**
+   * How long to wait for a lock of another connection, in milliseconds. The wait blocks the process. Default:
+   * 15,000.
+   */
   readonly busyMs?: number;
-  /** `normal`: what was written lately may be lost with the machine. `full`, if nothing else is said. */
+  /** `normal` may lose the latest writes when the machine crashes. Default: `full`. */
   readonly synchronous?: "full" | "normal";
 };
 

@@ -1,4 +1,5 @@
-// For the folders above that store data of their own: the readers, and the shapes of what their data holds. Not a door of the package.
+// Readers, and the shapes of values that other folders store, for sibling folders that read data of their own. Separate from internal.ts because the names are
+// general (`object`, `string`, `read`). Not an entry point of the package.
 
 export type { Fields, OptionalField, PresentField, Shape } from "./shape.ts";
 

@@ -47,20 +47,20 @@ export type Session<Context extends CallerContext = CallerContext> = {
   readonly id: string | null;
   readonly thread: Thread;
   readonly status: SessionStatus;
-  /** Calls that wait for somebody, as the verbs that drive a session record them: with the answers, they cover the thread (S2). */
+  /** Calls that wait for an answer. Together with the answers they cover every call of the thread (S2). */
   readonly pendingToolCalls: readonly PendingToolCall[];
   readonly pendingQuestion: string | null;
   /** The call that asked the pending question. */
   readonly pendingToolCallId: string | null;
   /** A cell of code that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
-  /** The caller's own, handed to tool handlers untouched. Only a context that is JSON can be stored. */
+  /** The caller's context, passed to tool handlers. Only a JSON context can be stored. */
   readonly context: Context;
-  /** What all runs of this session have cost. */
+  /** The usage of all runs of this session. */
   readonly usage: Usage;
-  /** What became of the newest run; `null` before the first. */
+  /** The result of the latest run; `null` before the first. */
   readonly lastRun: LastRun | null;
-  /** While the status is `error`, `metadata.error` says why: see {@link sessionError}. */
+  /** Metadata of the caller. In the status `error`, `metadata.error` holds the failure: see {@link sessionError}. */
   readonly metadata: JsonObject;
 };
 

@@ -29,7 +29,7 @@ export type ToolSpec = {
   readonly outputSchema: JsonObject | null;
   /** The loop never runs this tool; it stops and leaves the call to the caller. */
   readonly manual: boolean;
-  /** Somebody may have to consent before it runs. */
+  /** A call may have to be approved before it runs. */
   readonly needsApproval: boolean;
   /** What recovery does with a call that was running when the process died (H4). */
   readonly replay: ReplayPolicy;
@@ -50,12 +50,12 @@ export type ProviderTool = {
 
 /** A tool call made by the model. */
 export type ToolCall = {
-  /** The provider's id. Unique within a reply, not beyond: some providers count from zero each time. */
+  /** The provider's id. It is unique within a reply only: some providers count from zero in each reply. */
   readonly id: string;
   readonly name: string;
-  /** The arguments, parsed; `null` when what the model wrote is no JSON object. The tool is then not run, and told why. */
+  /** The parsed arguments; `null` if the model's text is not a JSON object. The call then fails without being run. */
   readonly arguments: JsonObject | null;
-  /** What the model wrote, to the letter; `null` when the provider sends arguments as an object. */
+  /** The arguments as the model wrote them; `null` if the provider sends an object. */
   readonly rawArguments: string | null;
   readonly provider: ProviderReplay | null;
   readonly metadata: JsonObject;

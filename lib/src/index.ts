@@ -60,7 +60,7 @@ export type {
   Tool,
   ToolContext,
 } from "./engine/index.ts";
-export type { FakeAdapter, FakeScript, FakeStep, ProviderOptions } from "./adapters/index.ts";
+export type { FakeAdapter, FakeImagesAdapter, FakeScript, FakeStep, ProviderOptions } from "./adapters/index.ts";
 export type { RunInput } from "./run/index.ts";
 
 export {

@@ -33,6 +33,7 @@ export type FakeImagesOptions = {
 
 type FakeImagesCall = { readonly request: ImageRequest; readonly call: AdapterCall };
 
+/** A scripted image adapter that records its calls. */
 export type FakeImagesAdapter = ImageAdapter & {
   /** What it was asked, in order. */
   readonly calls: readonly FakeImagesCall[];

@@ -1,5 +1,6 @@
 // The names of the adapters that the entry point `everturn` exports. This folder has no entry point of its own.
 
+export type { FakeImagesAdapter } from "./fake-images.ts";
 export type { FakeAdapter, FakeScript, FakeStep } from "./fake.ts";
 export type { ProviderOptions } from "./http-adapter.ts";
 

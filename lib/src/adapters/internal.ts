@@ -2,4 +2,5 @@
 // the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+
 export type { FakeOptions } from "./fake.ts";

@@ -2,6 +2,7 @@
 
 export type { Adapter, AdapterCall, ImageAdapter } from "./model-call/adapter.ts";
 export type { Clock } from "../clock/clock.ts";
+export type { Catalog } from "./model-call/catalog.ts";
 export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
 export type { Engine, Overrides } from "./engine.ts";

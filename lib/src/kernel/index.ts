@@ -55,15 +55,11 @@ export { projectRequest } from "./history/projector.ts";
 export { renderPrompt } from "./history/prompt.ts";
 export { DriverContextView } from "./protocol/protocol.ts";
 export {
-  callDecision,
-  callResult,
   checkpointDelivered,
-  codeCalls,
   codeFailed,
   codeFinished,
   modelFailed,
   modelReplied,
   toolReturned,
-  toolWaits,
 } from "./machine/respond.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./history/turn-cause.ts";

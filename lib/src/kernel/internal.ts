@@ -12,6 +12,7 @@ export { appendHistory, startHistory } from "./history/history.ts";
 export type { CodeCalls, ToolWaits, Verdict } from "./machine/effect.ts";
 export { readResponse, turnCauseShape } from "./machine/read-response.ts";
 export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
+export { callDecision, callResult, codeCalls, toolWaits } from "./machine/respond.ts";
 export type { CallAnswer, Cancellation, EndedStep, Ending, SlottedCall, Transition } from "./machine/turn.ts";
 export { cellCalls, isSameBatch, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./machine/turn.ts";
 

@@ -4,15 +4,12 @@ import type { EffectResponse, TurnMachineConfig } from "everturn/kernel";
 import type { ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
 
 import {
-  callDecision,
-  callResult,
   checkpointDelivered,
   historyMessages,
   modelFailed,
   modelReplied,
   projectRequest,
   toolReturned,
-  toolWaits,
   turnInput,
 } from "everturn/kernel";
 import {
@@ -44,6 +41,7 @@ import {
 import { haltedReasonOf, noUsage, reasoningPart } from "../model/internal.ts";
 import { readResponse } from "./machine/read-response.ts";
 import { advance, cancelTurn, startTurn } from "./machine/reducer.ts";
+import { callDecision, callResult, toolWaits } from "./machine/respond.ts";
 import { pendingEffects } from "./machine/turn.ts";
 import { llmTerminalReasons, terminalReasonOf } from "./protocol/terminal-reason.ts";
 

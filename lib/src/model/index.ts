@@ -14,6 +14,7 @@ export type { Environment } from "./turn/environment.ts";
 export type { FinishReason } from "./call/finish-reason.ts";
 export type { ImageRequest, ImageResponse } from "./call/image-request.ts";
 export type { Issue, IssueCode } from "./failure/issue.ts";
+export type { ImageContent, ImageProblem } from "./message/image.ts";
 export type { Json, JsonObject } from "./parse/json.ts";
 export type {
   AssistantMessage,
@@ -43,7 +44,7 @@ export type {
 export type { Decision, PendingToolCall } from "./tool/pending.ts";
 export type { ProviderReplay } from "./message/provider-replay.ts";
 export type { ModelReply } from "./call/reply.ts";
-export type { ModelRequest, ReasoningSettings, RequestScope } from "./call/request.ts";
+export type { ModelRequest, ReasoningSettings, RequestScope, JsonSchemaFormat } from "./call/request.ts";
 export type { Result } from "./failure/result.ts";
 export type {
   ChatMetadata,
@@ -56,6 +57,7 @@ export type { SessionStatus } from "./session/session-status.ts";
 export type { CallerContext, Session, SessionFields } from "./session/session.ts";
 export type { Thread } from "./message/thread.ts";
 export type { ToolOutcome } from "./tool/tool-outcome.ts";
+export type { Attachment } from "./tool/tool-value.ts";
 export type { ToolCall, ToolChoice, ToolSpec } from "./tool/tool.ts";
 export type { Usage } from "./call/usage.ts";
 

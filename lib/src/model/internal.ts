@@ -10,7 +10,7 @@ export type { ImageSize, ImageUsage } from "./call/image-request.ts";
 export { imageUsage } from "./call/image-request.ts";
 export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-ref.ts";
 export type { StructuredOutput } from "./call/reply.ts";
-export type { JsonSchemaFormat, PromptCacheSettings, ResponseFormat } from "./call/request.ts";
+export type { PromptCacheSettings, ResponseFormat } from "./call/request.ts";
 export { noUsage } from "./call/usage.ts";
 
 // failure
@@ -45,7 +45,6 @@ export { renderPath } from "./failure/issue.ts";
 // message
 export type { ContentSource } from "./message/content-source.ts";
 export { truncateMiddle } from "./message/cut-text.ts";
-export type { ImageContent } from "./message/image.ts";
 export { image } from "./message/image.ts";
 export type { AssistantPart, UserPart } from "./message/message.ts";
 export { awaitingUserContent, message, normalizeContent } from "./message/message.ts";

@@ -1,9 +1,20 @@
 // Entry point `everturn/runtime`: the durable runtime, and the storage contract that a host implements.
 
-export type { RuntimeEvent, SessionSummary, SessionView, TurnEnd } from "../model/internal.ts";
+export type {
+  Cancelled,
+  LedgerSum,
+  Page,
+  Recovered,
+  RuntimeEvent,
+  SessionSummary,
+  SessionView,
+  TurnEnd,
+  Withdrawn,
+} from "../model/internal.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { Runtime } from "./runtime.ts";
 export type { Batch as StorageBatch, Query as StorageQuery, Row as StorageRow, HostStorage } from "./rows/storage.ts";
+export type { Completion } from "./verbs/tokens.ts";
 export type { DurableOptions, RuntimeOptions, StartOptions, SteerInput, TurnHandle } from "./types.ts";
 
 export { replayTurn } from "./verbs/record.ts";

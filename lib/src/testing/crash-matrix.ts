@@ -61,6 +61,7 @@ export type CrashOptions = {
   readonly away?: number | null;
 };
 
+/** The result of a crash matrix: how many points were killed, and every difference from the run without a crash. */
 export type CrashReport = {
   readonly scenario: string;
   /** Points of a run that nobody kills. */

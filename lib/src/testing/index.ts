@@ -2,7 +2,7 @@
 
 export type { AdapterScenario, AdapterUnderTest } from "./adapter-suite.ts";
 export type { ConformanceCase } from "./conformance.ts";
-export type { CrashHost, CrashScenario } from "./crash-matrix.ts";
+export type { CrashHost, CrashReport, CrashScenario } from "./crash-matrix.ts";
 export type { HandClock } from "./hand-clock.ts";
 export type { ImageAdapterScenario, ImageAdapterUnderTest } from "./image-adapter-suite.ts";
 export type { StorageUnderTest } from "./storage-suite.ts";

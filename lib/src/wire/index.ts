@@ -2,6 +2,8 @@
 
 export type { Codec, Frame, Quirks, WireContext } from "./codec.ts";
 
+export type { FrameReader } from "./sse.ts";
+
 export { noQuirks } from "./codec.ts";
 export { frameReader } from "./sse.ts";
 export { anthropicMessages } from "./anthropic/codec.ts";

@@ -7,6 +7,7 @@ import { createParser } from "eventsource-parser";
 
 import { MisuseError } from "../model/internal.ts";
 
+/** An incremental parser of server-sent events. */
 export type FrameReader = {
   /** More of the text. Frames that are whole come back. */
   readonly push: (text: string) => readonly Frame[];

@@ -4,17 +4,7 @@
 import type { SuspendedCell } from "../../src/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 
-import {
-  callDecision,
-  callResult,
-  codeCalls,
-  codeFailed,
-  codeFinished,
-  codeProtocol,
-  historyMessages,
-  modelFailed,
-  toolWaits,
-} from "everturn/kernel";
+import { codeFailed, codeFinished, codeProtocol, historyMessages, modelFailed } from "everturn/kernel";
 import {
   adapterFailure,
   assistant,
@@ -29,7 +19,17 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { advance, cancelTurn, pendingEffects, startTurn, storableTurn } from "../../src/kernel/internal.ts";
+import {
+  advance,
+  cancelTurn,
+  pendingEffects,
+  startTurn,
+  storableTurn,
+  callDecision,
+  callResult,
+  codeCalls,
+  toolWaits,
+} from "../../src/kernel/internal.ts";
 import { transitionFor } from "../../src/kernel/machine/transitions.ts";
 import { noUsage, sessionStatusOf } from "../../src/model/internal.ts";
 import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";

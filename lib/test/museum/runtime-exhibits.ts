@@ -5,14 +5,14 @@ import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows
 import type { EffectResponse, Turn, TurnInput } from "everturn/kernel";
 import type { Cancellation } from "../../src/kernel/internal.ts";
 import type { JournalItem, Pinned } from "../../src/run/internal.ts";
-import { advance, cancelTurn, canonicalJson, failTurn, kernelRevision, pendingEffects, startHistory, startTurn, storableTurn } from "../../src/kernel/internal.ts";
+import { advance, cancelTurn, canonicalJson, failTurn, kernelRevision, pendingEffects, startHistory, startTurn, storableTurn, callDecision, codeCalls, toolWaits } from "../../src/kernel/internal.ts";
 import type { JsonObject, Message } from "everturn/model";
 import type { SuspendedCell } from "../../src/model/internal.ts";
 import { noUsage, runtimeFailure } from "../../src/model/internal.ts";
 
 import type { TurnRecord } from "everturn/runtime";
 
-import { callDecision, checkpointDelivered, codeCalls, codeFinished, modelReplied, toolReturned, toolWaits, turnInput } from "everturn/kernel";
+import { checkpointDelivered, codeFinished, modelReplied, toolReturned, turnInput } from "everturn/kernel";
 import { adapterFailure, assistant, jsonSchema, modelReply, newSession, storedVersion, toolCall, toolSpec, usage, user } from "everturn/model";
 
 import { configOf } from "../../src/run/plan/pinned.ts";

@@ -6,6 +6,7 @@ import type { CatalogEntry } from "./catalog-data.ts";
 import { emptyObject } from "../../model/parse/reading.ts";
 import { catalogModels } from "./catalog-data.ts";
 
+/** Limits, prices and capabilities of models, by name. */
 export type Catalog = {
   /** The entry of a model, under its own id. A provider the model itself names goes before the one given. */
   readonly find: (model: ModelName, provider?: string | null) => ModelRef | null;

@@ -3,13 +3,14 @@
 
 import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/kernel";
 
-import { codeCalls, codeFailed, codeFinished, modelFailed, toolWaits } from "everturn/kernel";
+import { codeFailed, codeFinished, modelFailed } from "everturn/kernel";
 import { adapterFailure } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says } from "../../../test/turns.ts";
 import { keysOf } from "../../model/parse/json.ts";
 import { advance, startTurn } from "./reducer.ts";
+import { codeCalls, toolWaits } from "./respond.ts";
 import { transitionFor, transitions } from "./transitions.ts";
 import { pendingEffects } from "./turn.ts";
 

@@ -3,15 +3,7 @@
 import type { TurnMachineConfig } from "everturn/kernel";
 import type { Json } from "everturn/model";
 
-import {
-  callDecision,
-  callResult,
-  historyMessages,
-  modelFailed,
-  projectRequest,
-  toolWaits,
-  TurnMachine,
-} from "everturn/kernel";
+import { historyMessages, modelFailed, projectRequest, TurnMachine } from "everturn/kernel";
 import {
   adapterFailure,
   assistant,
@@ -41,6 +33,7 @@ import {
 } from "../../../test/turns.ts";
 import { noUsage, runtimeFailure } from "../../model/internal.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "../machine/reducer.ts";
+import { callDecision, callResult, toolWaits } from "../machine/respond.ts";
 import { pendingEffects } from "../machine/turn.ts";
 
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;

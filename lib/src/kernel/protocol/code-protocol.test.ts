@@ -4,15 +4,11 @@ import type { CallAnswer } from "../machine/turn.ts";
 import type { Turn } from "everturn/kernel";
 
 import {
-  callDecision,
-  callResult,
-  codeCalls,
   codeFailed,
   codeFinished,
   codeProtocol,
   historyMessages,
   projectRequest,
-  toolWaits,
   toolReturned,
   TurnMachine,
   turnInput,
@@ -23,6 +19,7 @@ import { describe, expect, test } from "vitest";
 import { calls, config, delivered, input, replied, result, says, transcript } from "../../../test/turns.ts";
 import { noUsage } from "../../model/internal.ts";
 import { advance, cancelTurn, startTurn } from "../machine/reducer.ts";
+import { callDecision, callResult, codeCalls, toolWaits } from "../machine/respond.ts";
 import { cellCalls, pendingEffects } from "../machine/turn.ts";
 
 const coding = config({}, { protocolDriver: codeProtocol() });

@@ -89,6 +89,7 @@ export const cacheRetentions = ["short", "long"] as const;
 export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
 type TextFormat = { readonly type: "text" };
 type JsonObjectFormat = { readonly type: "json_object" };
+/** A response format: the answer conforms to a JSON Schema. */
 export type JsonSchemaFormat = {
   readonly type: "json_schema";
   readonly name: string;

@@ -12,6 +12,7 @@ import { construct, count, fallback, nullable, object, required, settings, strin
 import { fromBase64, toBase64 } from "./base64.ts";
 import { contentSourceShape } from "./content-source.ts";
 
+/** An image: its source (base64 data, URL, file path or provider file id) and its MIME type. */
 export type ImageContent = {
   readonly source: ContentSource;
   readonly mimeType: string | null;
@@ -90,7 +91,7 @@ export function imageFromUrl(url: string, mimeType: string | null = null): Image
   return image({ source: { type: "url", url }, mimeType });
 }
 
-/** Why an image has no bytes to give. `remote_source`: they are elsewhere; `file_source`: pass `readFile`. */
+/** Why the bytes of an image are not available without the network or a file reader. */
 export type ImageProblem = {
   readonly reason: "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
   /** What reading the file threw; else `null`. */

@@ -77,6 +77,7 @@ export type OpenTurnView = {
   readonly failure: Failure | null;
 };
 
+/** One page of a list. `next` continues after it; `null` means that it is the last. */
 export type Page<T> = {
   readonly items: readonly T[];
   /** Where the next page begins; `null`: there is none. */
@@ -87,13 +88,22 @@ export type Page<T> = {
 export type TurnStatus = (typeof turnStatuses)[number];
 export const turnStatuses = ["queued", "running", "ended", "parked"] as const;
 
-/** Who won: the cancel, or the end the turn was coming to. */
+/**
+ * The result of `cancel`. `completion_won` means that the end of the turn was recorded before the cancel;
+ * `nothing_open` that no turn was running.
+ */
 export type Cancelled = "cancelled" | "completion_won" | "nothing_open";
 
-/** What became of an attempt to take something back. `already_claimed`: a checkpoint is taking it in right now. */
+/**
+ * The result of `withdraw`. `already_claimed` means that a checkpoint is accepting the input at this moment;
+ * `already_taken` that a turn has accepted it.
+ */
 export type Withdrawn = "cancelled" | "already_claimed" | "already_taken" | "already_cancelled" | "not_found";
 
-/** What recovery did. */
+/**
+ * The result of `recover`: how many turns are driven again, whether a failed session is usable, and which effects
+ * may run twice.
+ */
 export type Recovered = {
   /** How many turns are driven again. */
   readonly pickedUp: number;
@@ -103,7 +113,7 @@ export type Recovered = {
   readonly mayRunTwice: readonly string[];
 };
 
-/** What was paid for. */
+/** What a session has cost, by kind and by model. */
 export type LedgerSum = {
   readonly total: Usage;
   readonly lines: readonly { readonly source: string; readonly model: string | null; readonly usage: Usage }[];

@@ -46,7 +46,7 @@ export type ProgramValue =
   | readonly ProgramValue[]
   | { readonly [key: string]: ProgramValue };
 
-/** A file or image among the values a tool returns. */
+/** A file or an image among the values that a tool returns. Built by {@link attachment}. */
 export type Attachment = {
   readonly [attachmentMark]: true;
   readonly source: ContentSource;

@@ -7,13 +7,13 @@ import type { ToolDefinition } from "everturn/engine";
 import type { Json, JsonObject, MessageInput, ToolCall, TurnEvent } from "everturn/model";
 
 import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError } from "everturn";
-import { callDecision } from "everturn/kernel";
 import { assistant, messageText, toolCall, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 
 import { plain, playing, says } from "../../../test/runs.ts";
+import { callDecision } from "../../kernel/internal.ts";
 import { line } from "../../testing/transcript.ts";
 import { planRun } from "../plan/plan.ts";
 import { MemoryJournal } from "../ports/memory-journal.ts";

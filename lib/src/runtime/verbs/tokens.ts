@@ -23,7 +23,10 @@ export type TokenAnswer =
   | { readonly type: "answer"; readonly text: string }
   | DecisionInput;
 
-/** The result of `complete`. `revoked`: the call no longer waits, or not with the same arguments. */
+/**
+ * The result of `complete`. `revoked` means that the call is no longer pending, or has other arguments than when
+ * the token was made.
+ */
 export type Completion =
   | { readonly type: "completed"; readonly turn: TurnHandle }
   | { readonly type: "already_completed" | "revoked" | "unknown" };

@@ -114,9 +114,9 @@ export function cancelTurn<P extends TurnProtocol>(
   const asking = turn.phase.type === "awaiting_model";
   const said = asking && turn.finalize === null ? received : null;
   if (said !== null) work.append([named(said, `${turn.turnId}/${turn.step}/reply`)]);
-  work.breakOff(evidence.reason ?? "the turn was cancelled");
+  const pendingToolCalls = work.breakOff(evidence.reason ?? "the turn was cancelled");
   const partial = asking && turn.finalize !== null ? received : null;
-  work.end({ ...ending({ type: "cancelled", evidence }), partial });
+  work.end({ ...ending({ type: "cancelled", evidence }), pendingToolCalls, partial });
   return work.transition();
 }
 

@@ -1,6 +1,6 @@
 // One transition of a turn being worked out: the turn as it becomes, and what the host is to be told of it.
 
-import type { Message, PendingToolCall, TurnEvent, TurnOutcome, Usage } from "../../model/internal.ts";
+import type { Message, PendingToolCall, ToolMessage, TurnEvent, TurnOutcome, Usage } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type {
   EndedStep,
@@ -20,10 +20,12 @@ import { append, itemsOf } from "../history/shared-list.ts";
 import { toEventMessage } from "../history/turn-cause.ts";
 import { cellBrokenOff, cellNote } from "../protocol/cell-note.ts";
 import { ending } from "../protocol/ending.ts";
+import { waitOf } from "../protocol/halts.ts";
 import { openCalls } from "../protocol/open-calls.ts";
 import { DriverContextView } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { answerOf, cancelledAnswer } from "../protocol/tool-answer.ts";
+import { callEffectId } from "./turn.ts";
 
 /** Lives no longer than the call that made it. */
 export class Work<P extends TurnProtocol> {
@@ -145,27 +147,43 @@ export class Work<P extends TurnProtocol> {
   }
 
   /**
-   * Leaves the open step as far as it got: whatever its reply asked for and nobody answered is answered with what there is, and what a
-   * cell has called is told.
+   * Ends the open step as far as it got. Open calls are answered: with their result if they have one, otherwise as cancelled. A call whose outcome is
+   * unknown and which a person has to decide stays pending, and is returned. Calls of a cell are told to the model in a note.
    */
-  breakOff(why: string): void {
+  breakOff(why: string): readonly PendingToolCall[] {
     const { phase, turnId, step, history, openReply } = this.#turn;
     const running = phase.type === "awaiting_tools" && phase.cell === null ? phase : null;
-    const toolResults = openCalls(history).map(({ call, slot }) => {
+    const pending: PendingToolCall[] = [];
+    const toolResults = openCalls(history).flatMap(({ call, slot }): readonly ToolMessage[] => {
       const id = `${turnId}/${step}/answer/${slot}`;
-      const known = running?.results[running.calls.findIndex((one) => one.slot === slot)];
-      return known?.type === "tool_returned" ? answerOf(call, known, id) : cancelledAnswer(call, why, id);
+      const index = running?.calls.findIndex((one) => one.slot === slot) ?? -1;
+      const result = running?.results[index] ?? null;
+      if (result?.type === "tool_returned") return [answerOf(call, result, id)];
+      if (result?.type === "tool_waits" && result.reason === "outcome_unknown") {
+        const idempotencyKey = running?.calls[index]?.idempotencyKey ?? callEffectId(this.#turn, slot);
+        pending.push(...waitOf({ call, slot, result, idempotencyKey }, null));
+        return [];
+      }
+      return [cancelledAnswer(call, this.#isApproved(slot) ? `${why}; its approval was deleted` : why, id)];
     });
     this.append(toolResults);
     const cell = phase.type === "awaiting_tools" || phase.type === "awaiting_code" ? phase.cell : null;
     if (cell !== null) this.append([cellNote(cellBrokenOff(cell, phase, why), `${turnId}/${step}/observation`)]);
-    if (openReply !== null) this.endStep({ ...replyStepEnd(openReply), toolResults });
+    if (openReply !== null) this.endStep({ ...replyStepEnd(openReply), toolResults, pendingToolCalls: pending });
+    return pending;
+  }
+
+  /** Is this a call that was approved for this turn and has no result yet? */
+  #isApproved(slot: number): boolean {
+    const { phase, approved } = this.#turn;
+    if (approved.some((one) => one.slot === slot)) return true;
+    return phase.type === "awaiting_tools" && phase.calls.some((one) => one.slot === slot && one.decision !== null);
   }
 
   fail(outcome: Extract<TurnOutcome, { readonly type: "runtime_error" | "provider_error" }>): void {
     this.emit({ type: "error", error: outcome.failure });
-    this.breakOff("the turn failed");
-    this.end(ending(outcome));
+    const pendingToolCalls = this.breakOff("the turn failed");
+    this.end({ ...ending(outcome), pendingToolCalls });
   }
 
   /** The turn is over, for good (K5). */

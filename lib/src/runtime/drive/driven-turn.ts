@@ -1,6 +1,7 @@
 // An open turn as a process begins to drive it. Two ways lead here, and the same path goes on from both: the process accepted the turn itself and knows
 // everything it wrote (`acceptedTurn`), or it takes over a turn and reads what is stored of it (`loadTurn`).
 
+import type { Engine } from "../../engine/internal.ts";
 import type { CancelEvidence, Json } from "../../model/internal.ts";
 import type { Plan } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
@@ -54,8 +55,13 @@ export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan 
   };
 }
 
-/** Reads an open turn: one read. `null`: it is not open any more. */
-export async function loadTurn(storage: HostStorage, key: SessionKey, id: string): Promise<DrivenTurn | null> {
+/** Reads an open turn: one read. `null`: it is not open any more. A parked one is read only if `parked` is set. */
+export async function loadTurn(
+  storage: HostStorage,
+  key: SessionKey,
+  id: string,
+  { parked = false }: { readonly parked?: boolean } = {},
+): Promise<DrivenTurn | null> {
   const at = turnKey(key, id);
   const [heads = [], starts = [], turns = [], records = [], cancels = [], journal = []] = await storage.read([
     { table: "sessions", prefix: keyOf(key) },
@@ -69,7 +75,8 @@ export async function loadTurn(storage: HostStorage, key: SessionKey, id: string
   if (headRow === undefined || startRow === undefined || turnRow === undefined) return null;
   const head = readValue("sessions", headRow);
   const progress = readValue("turns", turnRow);
-  if (head.turn !== id || progress.status === "ended" || progress.status === "parked") return null;
+  if (head.turn !== id || progress.status === "ended") return null;
+  if (progress.status === "parked" && !parked) return null;
   return {
     id,
     stored: { key, head, version: headRow.tag, turn: { id, progress, commits: turnRow.tag } },
@@ -86,7 +93,11 @@ export async function loadTurn(storage: HostStorage, key: SessionKey, id: string
 }
 
 /** The plan of a turn that another process accepted, from what is stored. Rejects with `corrupt_row` when the pinned configuration is missing. */
-export async function storedPlan(context: RuntimeContext, { id, stored, start }: DrivenTurn): Promise<Plan> {
+export async function storedPlan(
+  context: RuntimeContext,
+  { id, stored, start }: DrivenTurn,
+  engine?: Engine,
+): Promise<Plan> {
   const { key, head } = stored;
   const contents = await readOne(context.storage, { table: "contents", prefix: [key.tenant, start.pinned] });
   if (contents === null) {
@@ -94,5 +105,5 @@ export async function storedPlan(context: RuntimeContext, { id, stored, start }:
   }
   const pinned = orThrow(readPinned(readValue("contents", contents)));
   const history = await loadHistory(context, key, { length: start.base, digest: start.digest });
-  return planTurn(context, key, id, start, head.session, history, pinned);
+  return planTurn(context, key, id, start, head.session, history, pinned, engine);
 }

@@ -57,6 +57,11 @@ export class EffectRecords implements Scope {
     this.#written.add(id);
   };
 
+  /** May the tool of this effect have run under an earlier holder of the lease? */
+  hasStarted(effectId: string): boolean {
+    return this.find(effectId, started) !== null;
+  }
+
   /** Names of the child turns that a call ran under earlier holders of the lease. */
   childrenOf(effectId: string): readonly string[] {
     return [...this.#before.keys()].flatMap((id) => {

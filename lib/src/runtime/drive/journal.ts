@@ -34,7 +34,17 @@ export function countingRows(rows: readonly JournalRow[]): readonly Recorded[] {
   return kept;
 }
 
+/** How a turn is ended without its engine (Q16). */
+export type JournalEnding = {
+  /** Effects that are still performed after the record: calls that had started, which are answered by their replay policy. */
+  readonly performs: (effect: Effect) => boolean;
+  /** The last item. */
+  readonly item: JournalItem;
+};
+
 export type JournalOptions = {
+  /** The record holds whatever the code asks for now; after it the turn is ended. */
+  readonly ending?: JournalEnding | null;
   /** Nothing may be performed: what is not on record is an error. */
   readonly strict?: boolean;
   /** What is added to an answer before it counts. */
@@ -44,6 +54,9 @@ export type JournalOptions = {
 export class DurableJournal implements CancellableJournal {
   readonly #recorded: readonly Recorded[];
   readonly #strict: boolean;
+  readonly #ending: JournalEnding | null;
+  /** Effects under way while the turn is being ended. */
+  #underWay = 0;
   readonly #finish: JournalOptions["finish"];
   #next = 0;
   /** What was ordered, as canonical text, until it is answered. */
@@ -59,10 +72,11 @@ export class DurableJournal implements CancellableJournal {
   /** Effects that were performed, not replayed. */
   performed = 0;
 
-  constructor(recorded: readonly Recorded[], { strict = false, finish = null }: JournalOptions = {}) {
+  constructor(recorded: readonly Recorded[], { strict = false, finish = null, ending = null }: JournalOptions = {}) {
     this.#recorded = recorded;
     this.#strict = strict;
     this.#finish = finish;
+    this.#ending = ending;
   }
 
   /** The row that was handed out last, if it came from the record. */
@@ -80,6 +94,7 @@ export class DurableJournal implements CancellableJournal {
 
   readonly order = (effect: Effect, perform: () => Promise<EffectResponse>): void => {
     this.#ordered.set(effect.id, canonicalJson(effect));
+    if (this.#ending !== null && !this.#ending.performs(effect)) return;
     if (this.#next < this.#recorded.length) {
       this.#deferred.push(() => this.#perform(effect, perform));
       return;
@@ -95,6 +110,8 @@ export class DurableJournal implements CancellableJournal {
       return this.#replay(recorded);
     }
     for (const perform of this.#deferred.splice(0)) perform();
+    if (this.#ending !== null && this.#underWay === 0 && this.#settled.length === 0)
+      this.#settled.push(this.#ending.item);
     const item = this.#settled.shift();
     if (item !== undefined) {
       this.#live += 1;
@@ -137,6 +154,11 @@ export class DurableJournal implements CancellableJournal {
     if (row.item.type !== "response") return row.item;
     const { id } = row.item.response;
     const asked = this.#ordered.get(id);
+    // A response that the turn does not wait for is stale, and changes nothing (K4).
+    if (this.#ending !== null) {
+      this.#answered.add(id);
+      return row.item;
+    }
     if (asked === undefined) throw diverged(ordinal, id, [`nothing of that name was asked for`]);
     this.#answered.add(id);
     if (asked === row.effect || binding) return row.item;
@@ -158,11 +180,16 @@ export class DurableJournal implements CancellableJournal {
       return this.break(new RuntimeError("replay_missing", { message, paths: [effect.id] }));
     }
     this.performed += 1;
-    this.#performed(effect, perform).then(
-      (response) => this.#settle({ type: "response", response }),
-      // A function of the program's own threw. That ends the turn: trying again would throw again.
-      (reason: unknown) => this.fail(`${effect.type} was performed`, reason),
-    );
+    this.#underWay += 1;
+    this.#performed(effect, perform)
+      .finally(() => {
+        this.#underWay -= 1;
+      })
+      .then(
+        (response) => this.#settle({ type: "response", response }),
+        // A function of the program's own threw. That ends the turn: trying again would throw again.
+        (reason: unknown) => this.fail(`${effect.type} was performed`, reason),
+      );
   }
 
   async #performed(effect: Effect, perform: () => Promise<EffectResponse>): Promise<EffectResponse> {

@@ -1,6 +1,7 @@
 // Builds a turn that a verb or the end of another turn accepts: its name, its plan, and what it is pinned to. A process that goes on to drive the turn
 // uses this plan; any other process builds the same one from the stored start and the pinned configuration (`planTurn`).
 
+import type { Engine } from "../../engine/internal.ts";
 import type { TurnHistory } from "../../kernel/internal.ts";
 import type { JsonObject, Message, Session } from "../../model/internal.ts";
 import type { Pinned, Plan, PlanDetails } from "../../run/internal.ts";
@@ -76,9 +77,10 @@ export function planTurn(
   session: Session<JsonObject>,
   history: TurnHistory,
   pinned: Pinned | null,
+  engine: Engine = engineOf(context, start.engine),
 ): Plan {
   return planRun(
-    engineOf(context, start.engine),
+    engine,
     threadOf(session, history),
     // The request id is the turn's: what is stored does not depend on the process that drives it.
     { ...runOptions(start.options), context: frozen(session.context), requestId: id },

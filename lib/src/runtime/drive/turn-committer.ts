@@ -49,7 +49,7 @@ import type { PlannedTurn } from "./new-turn.ts";
 
 import { appendHistory } from "../../kernel/internal.ts";
 import { addUsage, RuntimeError } from "../../model/internal.ts";
-import { applyChatResult, applyStepResult } from "../../session/internal.ts";
+import { applyChatResult, applyStepResult, recover } from "../../session/internal.ts";
 import { Channel } from "../read/hub.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
@@ -92,10 +92,13 @@ export class TurnCommitter {
   readonly #start: TurnStart;
   #lease: Lease;
   #stored: StoredSession;
+  /** The turn is ended without its engine: nothing begins, and the session after it is usable. */
+  readonly #isEnding: boolean;
   /** Pieces of an earlier holder are removed with the first commit. */
   #mayHavePieces: boolean;
 
-  constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease) {
+  /** `ending`: the turn is not driven any more but ended with this item (Q16). */
+  constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
     const { id, stored, start, rows, records, events, mayHavePieces } = turn;
     this.#context = context;
     this.#turn = id;
@@ -104,8 +107,11 @@ export class TurnCommitter {
     this.#stored = stored;
     this.#mayHavePieces = mayHavePieces;
     this.channel = new Channel(id, this.#progress.sequence, events);
+    this.#isEnding = ending !== null;
     this.journal = new DurableJournal(countingRows(rows), {
       finish: (effect, response) => this.#orStop(this.#withChildUsage(effect, response)),
+      ending:
+        ending === null ? null : { performs: ({ id: effectId }) => this.records.hasStarted(effectId), item: ending },
     });
     this.records = new EffectRecords(context, this.at, start, lease.epoch, records, (changes) =>
       this.#orStop(this.#writeFenced(changes)),
@@ -154,7 +160,7 @@ export class TurnCommitter {
     const events = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.heard);
     const handsOver = this.draining;
     // A turn that is handed over here begins nothing: the next holder does.
-    const marks = handsOver ? [] : this.records.startMarks(turn);
+    const marks = handsOver || this.#isEnding ? [] : this.records.startMarks(turn);
     const rows = putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks);
     const ended = turn.phase.type === "ended";
     await this.#write(async (now) => {
@@ -170,7 +176,7 @@ export class TurnCommitter {
   /** The first commit of a turn. Acceptance has stored its start, so only start marks and a turn made of input need a batch. */
   async #begin({ turn }: Transition): Promise<Committed> {
     if (this.#progress.status !== "queued") return "replayed";
-    const marks = this.draining ? [] : this.records.startMarks(turn);
+    const marks = this.draining || this.#isEnding ? [] : this.records.startMarks(turn);
     const { inputs } = this.#start;
     const grown = turn.history.length > this.#stored.head.length;
     if (marks.length === 0 && !grown && inputs.length === 0) return "fresh";
@@ -236,7 +242,8 @@ export class TurnCommitter {
       this.#start.verb === "step" && step !== undefined && result.outcome.type !== "cancelled"
         ? applyStepResult(session, { ...step, thread: bare })
         : applyChatResult(session, { ...result, thread: bare });
-    return after.lastRun === null ? after : { ...after, lastRun: { ...after.lastRun, turnId: this.#turn } };
+    const usable = this.#isEnding ? recover(after) : after;
+    return usable.lastRun === null ? usable : { ...usable, lastRun: { ...usable.lastRun, turnId: this.#turn } };
   }
 
   /** Parks the turn: it stays as it is until `recover`. */

@@ -1,7 +1,7 @@
 // Drives one turn of one session: puts the durable ports under the one loop (`run/driver.ts`), renews the lease while the loop runs, and stops when the
 // turn has ended, another process holds the session, or this process is about to stop.
 
-import type { Plan, Ports, Started, RunPlan } from "../../run/internal.ts";
+import type { JournalItem, Plan, Ports, RunPlan, Started } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
@@ -13,19 +13,23 @@ import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf } from "./children.ts";
 import { storedPlan } from "./driven-turn.ts";
+import { offlineEngine } from "./offline-engine.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 
 export class TurnDriver {
   readonly #context: RuntimeContext;
   readonly #turn: DrivenTurn;
   readonly #committer: TurnCommitter;
+  readonly #isEnding: boolean;
   readonly #over = new AbortController();
   #run: Started | null = null;
 
-  constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease) {
+  /** `ending`: the turn is replayed without its engine and ended with this item (Q16). */
+  constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
     this.#context = context;
     this.#turn = turn;
-    this.#committer = new TurnCommitter(context, turn, lease);
+    this.#isEnding = ending !== null;
+    this.#committer = new TurnCommitter(context, turn, lease, ending);
   }
 
   /** The turn that follows in this process once this one has ended. */
@@ -40,9 +44,9 @@ export class TurnDriver {
     const name = nameOf(this.#turn.stored.key);
     hub.open(name, channel);
     try {
-      await this.#runTurn(this.#turn.plan ?? (await storedPlan(this.#context, this.#turn)));
+      await this.#runTurn(await this.#plan());
     } catch (error) {
-      if (mustBeParked(error)) await this.#committer.park(error);
+      if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
         await this.#committer.release();
         throw error;
@@ -64,17 +68,22 @@ export class TurnDriver {
     this.#run?.cancel({ origin, reason });
   }
 
+  #plan(): Plan | Promise<Plan> {
+    if (this.#isEnding) return storedPlan(this.#context, this.#turn, offlineEngine);
+    return this.#turn.plan ?? storedPlan(this.#context, this.#turn);
+  }
+
   async #runTurn(plan: Plan): Promise<void> {
     const { stored, cancel } = this.#turn;
     const { at, records, holder } = this.#committer;
     const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder });
     this.#run = startRun(plan, () => withCallerInput(plan, this.#committer.ports), children);
     // Before anything is performed: the journal is replayed, and then the turn is cancelled.
-    if (cancel !== null) this.#run.cancel(cancel);
+    if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
     const renewing = this.#renew();
     const unwatch = this.#context.cancels.watch(at, (row) => {
       const { origin, reason } = readValue("cancels", row).evidence;
-      this.#run?.cancel({ origin, reason });
+      if (!this.#isEnding) this.#run?.cancel({ origin, reason });
     });
     try {
       await this.#run.result;

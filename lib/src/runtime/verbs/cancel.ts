@@ -9,7 +9,7 @@ import { readOne } from "../context.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { checkTexts } from "./durable-options.ts";
-import { endCancelled } from "./end-turn.ts";
+import { endTurn } from "./end-turn.ts";
 import { attach } from "./handles.ts";
 import { find } from "./session-rows.ts";
 
@@ -56,15 +56,14 @@ export async function cancel(context: VerbContext, id: string, options: CancelOp
   turns.cancel(key, turn, origin, reason);
   if (drives) await turns.pickUp(key);
   // No process may have the engine any more; the turn is then ended without it.
-  if (drives && !(await hasEngine(context, key, turn)) && (await endCancelled(context, id, turn, evidence))) {
-    return "cancelled";
-  }
+  const ends = async () => (await endTurn(context, key, turn, { type: "cancelled", evidence })) !== null;
+  if (drives && !(await hasEngine(context, key, turn)) && (await ends())) return "cancelled";
   try {
     const { outcome } = await attach(context, id, turn).result;
     return outcome.type === "cancelled" ? "cancelled" : "completion_won";
   } catch (error) {
     // The engine as it is now cannot begin the turn.
-    if (!isUnfit(error) || !(await endCancelled(context, id, turn, evidence))) throw error;
+    if (!isUnfit(error) || !(await ends())) throw error;
     return "cancelled";
   }
 }

@@ -1,71 +1,129 @@
-// Ends a turn without driving it: a parked one, and a cancelled one whose engine is gone or unfit. The session continues from its last boundary.
+// Ends a turn without its engine (Q16): a parked one, and a cancelled one whose engine is gone or cannot begin it.
+//
+// The turn is replayed by the one loop, from its journal and its pinned configuration, with an engine that performs nothing. Calls with a recorded result
+// keep it. Calls with a start mark are answered by their replay policy, and those answers are recorded. All other open calls are answered as
+// cancelled, which deletes their approvals: nothing of the turn can run later. If the journal cannot be replayed at all, the session continues
+// from its last boundary, without the approvals of the turn.
 
-import type { CancelEvidence, ChatResult, TurnOutcome } from "../../model/internal.ts";
+import type {
+  CancelEvidence,
+  ChatResult,
+  Failure,
+  JsonObject,
+  PendingToolCall,
+  Session,
+} from "../../model/internal.ts";
+import type { JournalItem } from "../../run/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { StoredTurn } from "../rows/session-write.ts";
-import type { JournalRow, TurnStart } from "../rows/values.ts";
-import type { Found } from "./session-rows.ts";
+import type { JournalRow } from "../rows/values.ts";
 
-import { chatResult, noUsage, RuntimeError } from "../../model/internal.ts";
+import { chatResult, noUsage, RuntimeError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
+import { loadTurn } from "../drive/driven-turn.ts";
 import { countingRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
+import { TurnDriver } from "../drive/turn-driver.ts";
 import { merge } from "../rows/batch.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
-import { checkReadable, readValue } from "../rows/stored.ts";
+import { readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
 import { ofTurn } from "../rows/turn-events.ts";
-import { concurrentWrite, extended, find, historyOf, sessionKey } from "./session-rows.ts";
+import { concurrentWrite, extended, find, historyOf } from "./session-rows.ts";
 
-/** Ends a cancelled turn. Returns `false` while another process holds the session. */
-export async function endCancelled(
-  context: VerbContext,
-  id: string,
-  turn: string,
-  evidence: CancelEvidence,
-): Promise<boolean> {
-  const { turns } = context;
-  const lease = await turns.claim(sessionKey(context, id));
-  if (lease === null) return false;
-  const before = await find(context, id);
-  try {
-    if (before.head.turn === turn) await endTurn(context, before, turn, { type: "cancelled", evidence });
-  } finally {
-    await turns.release(before.key, lease);
-  }
-  return true;
-}
+/** Why the turn ends. */
+export type TurnEnding =
+  | { readonly type: "cancelled"; readonly evidence: CancelEvidence }
+  | { readonly type: "failed"; readonly failure: Failure };
 
-/** Ends the open turn with this outcome. Returns the number of turns that follow and are driven here: input that waits becomes the next turn (Q11). */
+/**
+ * Ends the turn. Returns the number of turns that follow and are driven here (input that waits becomes the next turn, Q11); `null` while another process
+ * holds the session.
+ */
 export async function endTurn(
   context: VerbContext,
-  found: Found,
+  key: SessionKey,
   turnId: string,
-  outcome: TurnOutcome,
+  ending: TurnEnding,
+): Promise<number | null> {
+  const { turns, storage } = context;
+  const lease = await turns.claim(key);
+  if (lease === null) return null;
+  let kept: Lease | null = lease;
+  try {
+    const turn = await loadTurn(storage, key, turnId, { parked: true });
+    if (turn === null) return 0;
+    const driver = new TurnDriver(context, turn, lease, itemOf(ending));
+    await driver.drive();
+    // The ending commit has released the lease, or kept it for the next turn.
+    kept = driver.next?.lease ?? null;
+    if (driver.next === null || !context.drives) return 0;
+    turns.drive(key, driver.next.turn, driver.next.lease);
+    kept = null;
+    return 1;
+  } catch (error) {
+    if (!cannotBeReplayed(error)) throw error;
+    return endAtBoundary(context, key, turnId, ending);
+  } finally {
+    if (kept !== null) await turns.release(key, kept);
+  }
+}
+
+function itemOf(ending: TurnEnding): JournalItem {
+  if (ending.type === "failed") return { type: "failure", failure: ending.failure };
+  return { type: "cancel", cancellation: { evidence: ending.evidence, received: null, usage: noUsage } };
+}
+
+function cannotBeReplayed(error: unknown): boolean {
+  return error instanceof RuntimeError && ["corrupt_row", "diverged", "replay_missing"].includes(error.reason);
+}
+
+/** Ends a turn whose journal cannot be replayed: the session continues from its last boundary. */
+async function endAtBoundary(
+  context: VerbContext,
+  key: SessionKey,
+  turnId: string,
+  ending: TurnEnding,
 ): Promise<number> {
-  const { key, head } = found;
   const { storage, clock, retentionMs } = context;
-  const { turn, start, rows } = await readTurn(context, key, turnId);
-  const spent = countingRows(rows).map(({ row }) => row);
+  const found = await find(context, key.session);
+  const at = turnKey(key, turnId);
+  const [turnRows = [], startRows = [], journal = []] = await storage.read([
+    { table: "turns", prefix: at },
+    { table: "starts", prefix: at },
+    { table: "journal", prefix: at },
+  ]);
+  const [turnRow, startRow] = [turnRows[0], startRows[0]];
+  if (turnRow === undefined) {
+    throw new RuntimeError("not_found", { message: `there is no turn ${JSON.stringify(turnId)}` });
+  }
+  const progress = readValue("turns", turnRow);
+  const start = startRow === undefined ? { engine: "default", options: {} } : readValue("starts", startRow);
+  const spent = countingRows(journal.flatMap(readable)).map(({ row }) => row);
+  const outcome =
+    ending.type === "cancelled"
+      ? ending
+      : ({
+          type: "runtime_error",
+          failure: ending.failure.type === "runtime_error" ? ending.failure : runtimeFailure("diverged"),
+        } as const);
   const metadata = "failure" in outcome ? { error: outcome.failure } : {};
   const usage = usageOfRows(spent, noUsage);
-  const thread = { messages: [], metadata: {} };
-  const result: ChatResult = { ...chatResult(outcome, { thread, usage }), metadata };
-  const recovered = recoverSession(head.session);
+  const result: ChatResult = { ...chatResult(outcome, { thread: { messages: [], metadata: {} }, usage }), metadata };
+  const recovered = withoutApprovals(recoverSession(found.head.session));
   const after = { ...recovered, usage: usageOfRows(spent, recovered.usage) };
-  const { messages } = after.thread;
-  const history = extended(await historyOf(context, found), messages);
+  const history = extended(await historyOf(context, found), []);
   const now = clock.now();
   const { turn: next, changes } = await followingTurn(context, key, start, after, history, now);
-  const { committed, step } = turn.progress;
+  const { committed, step } = progress;
   const write = writeSession(
-    { ...found, turn },
+    { ...found, turn: { id: turnId, progress, commits: turnRow.tag } },
     {
       now,
-      session: { after, messages, history },
+      session: { after, messages: [], history },
       turn: {
         type: "end",
         committed,
@@ -75,37 +133,32 @@ export async function endTurn(
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],
-      also: merge(changes, { checks: [], removals: [{ table: "pieces", prefix: turnKey(key, turnId) }], puts: [] }),
+      also: merge(changes, { checks: [], removals: [{ table: "pieces", prefix: at }], puts: [] }),
     },
   );
-  checkReadable("sessions", write.after.head);
   const written = await storage.write(write.changes);
   if (!written.ok) throw concurrentWrite(key, write.changes.checks[written.check]?.table);
   context.histories.keep(nameOf(key), history);
-  return next !== null && context.drives && (await context.turns.pickUp(key)) ? 1 : 0;
+  return 0;
 }
 
-/** The rows of a turn that is not driven. */
-export async function readTurn(
-  { storage }: VerbContext,
-  key: SessionKey,
-  id: string,
-): Promise<{
-  readonly turn: StoredTurn;
-  readonly start: Pick<TurnStart, "engine" | "options">;
-  readonly rows: readonly JournalRow[];
-}> {
-  const at = turnKey(key, id);
-  const [turns = [], starts = [], journal = []] = await storage.read([
-    { table: "turns", prefix: at },
-    { table: "starts", prefix: at },
-    { table: "journal", prefix: at },
-  ]);
-  const [turnRow, startRow] = [turns[0], starts[0]];
-  if (turnRow === undefined) throw new RuntimeError("not_found", { message: `there is no turn ${JSON.stringify(id)}` });
+function readable(row: Parameters<typeof readValue>[1]): readonly JournalRow[] {
+  try {
+    return [readValue("journal", row)];
+  } catch {
+    return [];
+  }
+}
+
+/** Calls that were approved wait again: whether they ran is not known. */
+function withoutApprovals(session: Session<JsonObject>): Session<JsonObject> {
+  const pendingToolCalls = session.pendingToolCalls.map((call): PendingToolCall => {
+    return call.decision === null ? call : { ...call, reason: "outcome_unknown", decision: null };
+  });
+  const waits = pendingToolCalls.some(({ decision }) => decision === null);
   return {
-    turn: { id, progress: readValue("turns", turnRow), commits: turnRow.tag },
-    start: startRow === undefined ? { engine: "default", options: {} } : readValue("starts", startRow),
-    rows: journal.map((row) => readValue("journal", row)),
+    ...session,
+    pendingToolCalls,
+    status: waits && session.status === "idle" ? "awaiting_tools" : session.status,
   };
 }

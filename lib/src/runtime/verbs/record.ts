@@ -1,13 +1,12 @@
 // A turn as one JSON value, and its replay: offline, with nothing performed, stopping at the first difference. For looking at what happened, and
 // for tests that pin what a prompt, a tool or a protocol came to.
 
-import type { Adapter, Engine } from "../../engine/internal.ts";
+import type { Engine } from "../../engine/internal.ts";
 import type { ChatResult, Json, JsonObject, Message, TurnEvent } from "../../model/internal.ts";
 import type { Committed, Pinned, Ports } from "../../run/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { JournalRow, TurnStart, TurnSummary } from "../rows/values.ts";
 
-import { engine as newEngine } from "../../engine/internal.ts";
 import { MisuseError, orThrow, RuntimeError, storedVersion } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun, memoryScope } from "../../run/internal.ts";
@@ -15,6 +14,7 @@ import { readOne } from "../context.ts";
 import { divergentPaths, diverged } from "../drive/divergence.ts";
 import { countingRows, DurableJournal } from "../drive/journal.ts";
 import { planDetails } from "../drive/new-turn.ts";
+import { offlineEngine } from "../drive/offline-engine.ts";
 import { readMessages } from "../histories.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { readPart, readValue } from "../rows/stored.ts";
@@ -121,7 +121,7 @@ export async function replayTurn(record: TurnRecord | string, { engine }: Replay
     const paths = divergentPaths(asJson(pinned), asJson(now));
     if (paths.length > 0) throw diverged(0, `the start of ${turnId}`, paths);
   }
-  const plan = planRun(engine ?? offline, thread, given, { ...details, pinned });
+  const plan = planRun(engine ?? offlineEngine, thread, given, { ...details, pinned });
   const events: TurnEvent[] = [];
   const journal = new DurableJournal(countingRows(rows), { strict: true });
   const ports: Ports = {
@@ -201,13 +201,3 @@ function asJson(value: Pinned | TurnSummary): Json {
 function noChildren(): () => Promise<never> {
   return () => Promise.reject(new Error("nothing is run in a replay"));
 }
-
-const silent: Adapter = {
-  provider: "none",
-  stream: () => {
-    throw new Error("no model is called in a replay");
-  },
-};
-
-/** For turns that are replayed as they were pinned. */
-const offline = newEngine({ adapter: silent });

@@ -7,13 +7,14 @@ import type { Found } from "./session-rows.ts";
 
 import { MisuseError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
+import { loadTurn } from "../drive/driven-turn.ts";
 import { countingRows } from "../drive/journal.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { ofTurn } from "../rows/turn-events.ts";
-import { endTurn, readTurn } from "./end-turn.ts";
+import { endTurn } from "./end-turn.ts";
 import { concurrentWrite, find, openTurn, replaceSession } from "./session-rows.ts";
 import { pickUpAll } from "./work.ts";
 
@@ -44,15 +45,18 @@ export async function recover(
 
 async function endParked(context: VerbContext, before: Found, { turnId, failure }: OpenTurnView): Promise<Recovered> {
   const reason = failure?.type === "runtime_error" ? failure : runtimeFailure("diverged");
-  const pickedUp = await endTurn(context, before, turnId, { type: "runtime_error", failure: reason });
+  const pickedUp = await endTurn(context, before.key, turnId, { type: "failed", failure: reason });
+  if (pickedUp === null) throw concurrentWrite(before.key, "leases");
   return { pickedUp, usable: true, mayRunTwice: [] };
 }
 
 /** Restarts the open step of a parked turn (Q14): a row supersedes the rows of the step; inputs, usage and start marks survive. */
 async function restartStep(context: VerbContext, before: Found, { turnId }: OpenTurnView): Promise<Recovered> {
   const { key, head } = before;
-  const { turn, start, rows } = await readTurn(context, key, turnId);
-  const { step, committed } = turn.progress;
+  const parked = await loadTurn(context.storage, key, turnId, { parked: true });
+  if (parked === null || parked.stored.turn === null) throw concurrentWrite(key, "turns");
+  const { start, rows, stored } = parked;
+  const { step, committed } = parked.stored.turn.progress;
   const at = turnKey(key, turnId);
   const prefix = `${turnId}/${step}/`;
   const index = rows.findIndex(({ item }) => item.type === "response" && item.response.id.startsWith(prefix));
@@ -74,7 +78,7 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
   const [records = []] = await context.storage.read([{ table: "records", prefix: at }]);
   const event = { type: "step_reset", reason: "restart", withdrawn: again, effectId: null, attempt: null } as const;
   const write = writeSession(
-    { ...before, turn },
+    { ...stored, version: before.version },
     {
       now: context.clock.now(),
       session: { after: { ...session, usage }, messages: [], history: head },

@@ -106,10 +106,13 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
     yield [started, { type: "error", error: adapterFailure("authentication_failed", details) }];
     return;
   }
+  const body = JSON.stringify(encoded.body);
+  const allowed = call.beforeRequest?.();
+  if (allowed instanceof Promise) await allowed;
   const answer = await post({
     url: `${baseURL}${encoded.path}${profile.query ?? ""}`,
     headers: headersOf(server, encoded, key),
-    body: JSON.stringify(encoded.body),
+    body,
     provider: profile.provider,
     signal: call.signal,
     fetch: server.options.fetch ?? ((url, init) => fetch(url, init)),

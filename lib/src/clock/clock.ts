@@ -10,7 +10,14 @@ export type Clock = {
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** A number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
+  /** Milliseconds on a clock that is never set and only grows, from any moment on. Left out: `now` is used. */
+  readonly monotonic?: () => number;
 };
+
+/** The time on the clock that is never set, or on the other one if there is none. */
+export function monotonicNow({ monotonic, now }: Clock): number {
+  return monotonic === undefined ? now() : monotonic();
+}
 
 /** `setTimeout` fires at once when it is given more than this. */
 const longestTimerMs = 2 ** 31 - 1;
@@ -18,6 +25,7 @@ const longestTimerMs = 2 ** 31 - 1;
 /** The platform's time, timers and `Math.random`: the default of every `clock` option. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  monotonic: () => performance.now(),
   random: () => Math.random(),
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {

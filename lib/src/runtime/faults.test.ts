@@ -1,6 +1,6 @@
 // What goes wrong with the storage under a turn: a typed error, nothing lost, and the turn goes on once it is mended.
 
-import type { Runtime, RuntimeOptions } from "./index.ts";
+import type { HostStorage, Runtime, RuntimeOptions } from "./index.ts";
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ function open(): Libsql.Database {
 }
 
 /** A turn of one tool and an answer; the tool does what the test wants between two commits. */
-function agent(during: () => void) {
+function agent(during: () => unknown) {
   const work = tool({
     name: "work",
     description: "Works.",
@@ -61,7 +61,9 @@ function agent(during: () => void) {
 }
 
 function over(database: Libsql.Database, options: Omit<RuntimeOptions, "host">): Runtime {
-  return runtime({ host: sqliteStorage(database, { busyMs: 1 }), live: false, ...options });
+  const { clock } = options;
+  const host = sqliteStorage(database, { busyMs: 1, ...(clock === undefined ? {} : { clock }) });
+  return runtime({ host, live: false, ...options });
 }
 
 async function reasonOf(work: Promise<unknown>): Promise<unknown> {
@@ -95,21 +97,30 @@ describe("a disk that is full", () => {
 });
 
 describe("a file that somebody holds", () => {
-  test("is told as storage_busy, and the turn goes on when it is free", async () => {
+  test("delays the turn: the result of its tool is kept, and written when the lock is gone", async () => {
     const database = open();
     const other = open();
-    let holds = true;
+    let runs = 0;
     const { engine: worker, adapter } = agent(() => {
-      if (holds) other.exec("BEGIN IMMEDIATE");
+      runs += 1;
+      other.exec("BEGIN IMMEDIATE");
     });
-    const sessions = over(database, { engines: { default: worker } });
+    let refused = 0;
+    const storage = sqliteStorage(database, { busyMs: 1 });
+    const host: HostStorage = {
+      ...storage,
+      write: (batch) =>
+        storage.write(batch).catch((error: unknown) => {
+          refused += 1;
+          // The other process ends its transaction after some refusals.
+          if (refused === 3) other.exec("ROLLBACK");
+          throw error;
+        }),
+    };
+    const sessions = runtime({ host, live: false, engines: { default: worker } });
     const turn = await sessions.start("go", { id: "s1" });
-    expect(await reasonOf(turn.result)).toBe("storage_busy");
-    holds = false;
-    other.exec("ROLLBACK");
-    const next = over(database, { engines: { default: worker }, clock: later(3600_000) });
-    await next.recover();
-    expect(await next.attach("s1", turn.turnId).result).toMatchObject({ text: "done" });
+    expect(await turn.result).toMatchObject({ text: "done" });
+    expect([runs, refused]).toEqual([1, 3]);
     expect(adapter.calls).toHaveLength(2);
   });
 
@@ -161,15 +172,13 @@ describe("a row that cannot be read", () => {
 
   test("in the journal of an open turn: it is not driven on a guess, and goes on when the row is mended", async () => {
     const database = open();
-    const other = open();
-    let holds = true;
-    const { engine: worker, adapter } = agent(() => {
-      if (holds) other.exec("BEGIN IMMEDIATE");
-    });
-    const turn = await over(database, { engines: { default: worker } }).start("go", { id: "s1" });
+    let closing: Promise<void> | null = null;
+    // The process stops while the tool runs.
+    const { engine: worker, adapter } = agent(() => (closing ??= first.close({ graceMs: 0 })));
+    const first = over(database, { engines: { default: worker } });
+    const turn = await first.start("go", { id: "s1" });
     await reasonOf(turn.result);
-    other.exec("ROLLBACK");
-    holds = false;
+    await closing;
     const [row] = database.prepare("SELECT value FROM everturn_journal WHERE ordinal = 1").all();
     database.prepare("UPDATE everturn_journal SET value = '{}' WHERE ordinal = 1").run();
     const second = over(database, { engines: { default: worker }, clock: later(3600_000) });
@@ -187,7 +196,7 @@ describe("a row that cannot be read", () => {
 describe("a clock that jumps", () => {
   test("forward: the lease is as good as lost, nothing is committed under it, and the turn goes on", async () => {
     const clock = handClock();
-    const storage = memoryStorage();
+    const storage = memoryStorage({ clock });
     let jump = true;
     let ahead = 0;
     const jumping = { ...clock, now: () => clock.now() + ahead };

@@ -225,7 +225,7 @@ describe("a question that is no call waits too", () => {
     const [put, ...more] = openCallDeadlines(key, String(turn.key[2]), [], options, 0, view.session);
     if (put === undefined) throw new Error("there is no deadline");
     expect([put.key, more]).toEqual([[1000, "", "s1", "c0"], []]);
-    await world.raw("deadlines", { ...put, expires: null }, put.value);
+    await world.raw("deadlines", { ...put, expires: null, remainingMs: null }, put.value);
     await working(world, of, 3000);
     expect(await world.rows("deadlines")).toEqual([]);
     expect(await talk(of)).toContain("user (nobody answered in time)");

@@ -217,7 +217,7 @@ async function live(scenario: CrashScenario, life: MortalLife, host: HostStorage
     host: life.host(host),
     engines: life.engines(scenario.engines(life)),
     clock: life.clock,
-    owner: `life ${index}`,
+    owner: life.owner,
     // What is heard is written by its length and never by the time, so that it is always at the same points; by whoever recovers, not at all.
     live: index % 2 === 0 ? { bytes: 100, everyMs: mourningMs } : false,
   });

@@ -246,8 +246,8 @@ export function codeName(cellId: string, answers: number): string {
   return `cell ${cellId.replace(/turn-[0-9a-f]+/, "turn")} with ${answers} answers`;
 }
 
-function rowOf({ key, tag, value, expires = null }: Put): Row {
-  return { key, tag, value, expires };
+function rowOf({ key, tag, value }: Put): Row {
+  return { key, tag, value, expires: null, remainingMs: null };
 }
 
 function objectOf(value: Json): JsonObject {

@@ -15,7 +15,7 @@ import type {
   ToolContext,
 } from "../engine/internal.ts";
 import type { CallerContext, ModelEvent, ModelRequest } from "../model/internal.ts";
-import type { Batch, HostStorage } from "../runtime/internal.ts";
+import type { Batch, HostStorage, Row } from "../runtime/internal.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
 import { nextTask, systemClock } from "../clock/clock.ts";
@@ -43,7 +43,14 @@ export type World = {
 /** Waits longer than this are never over: nobody's time is up in the life of a test. */
 const longestWaitMs = 2000;
 
+/** How long ago the leases of other lives expired, in milliseconds. */
+const mourningMs = 3_600_000;
+
+let lives = 0;
+
 export class MortalLife {
+  /** Its name in lease rows. */
+  readonly owner = `life ${(lives += 1)}`;
   readonly clock: Clock;
   /** Resolves when it has been killed. */
   readonly death: Promise<CrashPoint>;
@@ -191,11 +198,13 @@ export class MortalLife {
         await this.#passage();
         const rows = await real.read(queries);
         await this.#passage();
-        return rows;
+        return rows.map((found, index) => (queries[index]?.table === "leases" ? found.map(this.#leaseRow) : found));
       },
       write: async (batch) => {
         const what = `${real.name}: ${tablesOf(batch)}`;
         await this.#point("before_write", what);
+        const lost = this.#lostLease(batch);
+        if (lost !== -1) return { ok: false, check: lost };
         const writing = real.write(batch).then((written) => {
           if (written.ok && this.#state.type !== "late") this.#world.log.written(batch);
           return written;
@@ -215,6 +224,21 @@ export class MortalLife {
         };
       },
     };
+  }
+
+  /**
+   * The lease of another life has expired long ago: that life is over, and this one does not wait. A life that was away has lost its own lease, whether
+   * or not another one has claimed it by now.
+   */
+  readonly #leaseRow = (row: Row): Row => {
+    if (this.#state.type === "late") return { ...row, tag: row.tag + 1 };
+    const isOwn = row.value.includes(JSON.stringify(this.owner));
+    return isOwn ? row : { ...row, remainingMs: -mourningMs };
+  };
+
+  /** The check of a lease that this life has lost; -1: there is none. */
+  #lostLease({ checks }: Batch): number {
+    return this.#state.type === "late" ? checks.findIndex(({ table }) => table === "leases") : -1;
   }
 
   #engine<Context extends CallerContext>(given: Engine<Context>, inside: string | null): Engine<Context> {

@@ -18,10 +18,10 @@ const rules = {
   order: "rows come in the order of their keys: whole numbers as numbers, texts by their code points",
   range:
     "a query is answered with the rows whose key begins like its prefix, between its bounds, which do not belong to it",
-  verbatim: "a row comes out as it was written: key, tag, expiry, value",
+  verbatim: "a row comes out as it was written: key, tag, value",
   check:
     "a batch is written if all its checks hold; otherwise nothing of it is, and the check that does not hold is named by its place",
-  alive: "a row that runs out at an instant is alive before it, and not at it; one without an expiry is always alive",
+  alive: "a row is alive until its time has passed by the clock of the storage; one without an expiry is always alive",
   batch: "removals come before puts, puts replace what is there, and all of it is seen at once",
   moment: "all queries of a read are answered from one moment",
   watch: "whoever watches is called after a write, and no more after it has ended that",
@@ -244,13 +244,13 @@ const keeping: Cases = [
     "a row comes out as it was written",
     async (storage) => {
       const rows: readonly Put[] = [
-        { table: "sessions", key: ["t", "a"], tag: 7, expires: 1_700_000_000_000, value: '{"a":1}' },
-        { table: "sessions", key: ["t", "b"], tag: 0, expires: null, value: "" },
+        { table: "sessions", key: ["t", "a"], tag: 7, value: '{"a":1}' },
+        { table: "sessions", key: ["t", "b"], tag: 0, ttlMs: null, value: "" },
         { table: "sessions", key: ["t", "c"], tag: -3, value: "null" },
-        { table: "sessions", key: ["t", "d"], tag: Number.MAX_SAFE_INTEGER, expires: 0, value: " " },
+        { table: "sessions", key: ["t", "d"], tag: Number.MAX_SAFE_INTEGER, value: " " },
       ];
       await put(storage, ...rows);
-      const wanted = rows.map(({ key, tag, expires, value }) => ({ key, tag, expires: expires ?? null, value }));
+      const wanted = rows.map(({ key, tag, value }) => lasting({ key, tag, value }));
       same(await storage.read([{ table: "sessions", prefix: ["t"] }]), [wanted], rules.verbatim, "the rows");
     },
   ],
@@ -260,7 +260,7 @@ const keeping: Cases = [
       await put(storage, ...odd.map((text) => session(text, { value: text })));
       for (const text of odd) {
         const [rows = []] = await storage.read([{ table: "sessions", prefix: ["t", text] }]);
-        const wanted = [{ key: ["t", text], tag: 0, expires: null, value: text }];
+        const wanted = [lasting({ key: ["t", text], tag: 0, value: text })];
         same(rows, wanted, rules.verbatim, `the rows of ${JSON.stringify(text)}`);
       }
       const sorted = odd.toSorted((left, right) => comparePoints(codePoints(left), codePoints(right)));
@@ -286,9 +286,9 @@ const keeping: Cases = [
       const [before = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
       key[1] = "changed";
       await put(storage, session("s", { tag: 2, value: "second" }));
-      same(before, [{ key: ["t", "s"], tag: 1, expires: null, value: "first" }], rules.verbatim, "what was read");
+      same(before, [lasting({ key: ["t", "s"], tag: 1, value: "first" })], rules.verbatim, "what was read");
       const [after = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
-      same(after, [{ key: ["t", "s"], tag: 2, expires: null, value: "second" }], rules.verbatim, "what is read now");
+      same(after, [lasting({ key: ["t", "s"], tag: 2, value: "second" })], rules.verbatim, "what is read now");
     },
   ],
   [
@@ -309,17 +309,19 @@ const keeping: Cases = [
       await storage.write({
         checks: [],
         removals: [{ table: "sessions", prefix: ["t", "gone"] }],
-        puts: [session("s", { tag: 3, expires: 9 })],
+        puts: [session("s", { tag: 3 }), session("lease", { tag: 1, ttlMs: longMs })],
       });
       if (reopen === null) return;
       const opened = await reopen();
       const [kept = [], sessions = []] = await opened.read([entries("s"), { table: "sessions", prefix: ["t"] }]);
       same(valuesOf(kept), valuesOf(rows), rules.lasts, "the entries");
       const wanted = [
-        { key: ["t", "fleeting"], tag: 0, expires: null, value: "" },
-        { key: ["t", "s"], tag: 3, expires: 9, value: "" },
+        lasting({ key: ["t", "fleeting"], tag: 0, value: "" }),
+        lasting({ key: ["t", "s"], tag: 3, value: "" }),
       ];
-      same(sessions, wanted, rules.lasts, "the sessions");
+      const others = sessions.filter(({ key }) => key[1] !== "lease");
+      same(others, wanted, rules.lasts, "the sessions");
+      await alive(opened, { ...check("lease", 1), alive: true }, true);
       const first = { table: "sessions", key: ["t", "s"], tag: 3 } as const;
       await written(opened, [first], [session("s", { tag: 4 })]);
     },
@@ -350,22 +352,35 @@ const checking: Cases = [
   [
     "a check of what is alive looks at the expiry",
     async (storage) => {
-      await put(storage, session("s", { tag: 1, expires: 100 }), session("always", { tag: 1, expires: null }));
-      await alive(storage, check("s", 1, 99), true);
-      await alive(storage, check("s", 1, 100), false);
-      await alive(storage, check("s", 1, 101), false);
-      await alive(storage, check("s", 2, 1), false);
-      await alive(storage, check("always", 1, Number.MAX_SAFE_INTEGER), true);
-      await alive(storage, check("none", 1, 1), false);
-      await alive(storage, check("s", 1), true);
-      await put(storage, session("s", { tag: 1, expires: null }));
-      await alive(storage, check("s", 1, 100), true);
+      await put(storage, session("s", { tag: 1, ttlMs: longMs }), session("always", { tag: 1, ttlMs: null }));
+      await put(storage, session("over", { tag: 1, ttlMs: 0 }));
+      await alive(storage, { ...check("s", 1), alive: true }, true);
+      await alive(storage, { ...check("s", 2), alive: true }, false);
+      await alive(storage, { ...check("over", 1), alive: true }, false);
+      await alive(storage, check("over", 1), true);
+      await alive(storage, { ...check("always", 1), alive: true }, true);
+      await alive(storage, { ...check("none", 1), alive: true }, false);
+      await put(storage, session("over", { tag: 1, ttlMs: longMs }));
+      await alive(storage, { ...check("over", 1), alive: true }, true);
+    },
+  ],
+  [
+    "the time a row has left is read with it, and a check may compare its expiry",
+    async (storage) => {
+      await put(storage, session("s", { tag: 1, ttlMs: longMs }), session("over", { tag: 1, ttlMs: 0 }));
+      const [[over, left] = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
+      const remaining = left?.remainingMs ?? 0;
+      holds(remaining > longMs / 2 && remaining <= longMs, rules.alive, `about ${longMs} ms left`, `${remaining} ms`);
+      holds((over?.remainingMs ?? 1) <= 0, rules.alive, "nothing left", `${over?.remainingMs} ms`);
+      await alive(storage, { ...check("s", 1), expires: left?.expires ?? null }, true);
+      await alive(storage, { ...check("s", 1), expires: (left?.expires ?? 0) + 1 }, false);
+      await alive(storage, { ...check("s", 1), expires: null }, false);
     },
   ],
   [
     "a row that has run out is still there",
     async (storage) => {
-      await put(storage, session("s", { tag: 1, expires: 1 }));
+      await put(storage, session("s", { tag: 1, ttlMs: 0 }));
       same(await lastParts(storage, { table: "sessions", prefix: ["t"] }), ["s"], rules.alive, "what is there");
       await refused(storage, [check("s", null)], 0);
     },
@@ -409,9 +424,9 @@ const batches: Cases = [
   [
     "a put replaces all of a row",
     async (storage) => {
-      await put(storage, session("s", { tag: 1, expires: 5, value: "first" }));
+      await put(storage, session("s", { tag: 1, ttlMs: 5, value: "first" }));
       await put(storage, session("s", { tag: 2, value: "second" }));
-      const wanted = [{ key: ["t", "s"], tag: 2, expires: null, value: "second" }];
+      const wanted = [lasting({ key: ["t", "s"], tag: 2, value: "second" })];
       same(await storage.read([{ table: "sessions", prefix: [] }]), [wanted], rules.batch, "the rows");
     },
   ],
@@ -567,7 +582,15 @@ const company: Cases = [
   ],
 ];
 
-type Details = Partial<Pick<Put, "tag" | "expires" | "value">> & { readonly tenant?: string };
+/** Long enough not to pass during a test. */
+const longMs = 86_400_000;
+
+/** A row that never expires, as it is read. */
+function lasting(row: Pick<Row, "key" | "tag" | "value">): Row {
+  return { ...row, expires: null, remainingMs: null };
+}
+
+type Details = Partial<Pick<Put, "tag" | "ttlMs" | "value">> & { readonly tenant?: string };
 
 function entry(session: string, position: number, { tenant = "t", ...details }: Details = {}): Put {
   return { table: "entries", key: [tenant, session, position], tag: 0, value: "", ...details };
@@ -581,8 +604,8 @@ function entries(session: string): Query {
   return { table: "entries", prefix: ["t", session] };
 }
 
-function check(session: string, tag: number | null, aliveAt?: number): Check {
-  return { table: "sessions", key: ["t", session], tag, ...(aliveAt === undefined ? {} : { aliveAt }) };
+function check(session: string, tag: number | null): Check {
+  return { table: "sessions", key: ["t", session], tag };
 }
 
 async function put(storage: HostStorage, ...puts: readonly Put[]): Promise<void> {

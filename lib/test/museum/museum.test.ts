@@ -74,7 +74,7 @@ describe("[lash 65] what the runtime stored", () => {
       expect(stored.length).toBeGreaterThan(0);
       const newest = folder === `v${storedVersion}`;
       for (const [place, value] of stored.entries()) {
-        const row = { key: ["a", place], tag: 0, expires: null, value: JSON.stringify(value) };
+        const row = { key: ["a", place], tag: 0, expires: null, remainingMs: null, value: JSON.stringify(value) };
         const read: unknown = JSON.parse(JSON.stringify(readValue(table, row)));
         if (newest) expect(read).toEqual(JSON.parse(JSON.stringify(storedRows[table][place])));
       }
@@ -139,7 +139,7 @@ describe("[lash 65] what the runtime stored", () => {
   );
 
   test("what a newer release wrote is refused as that, and what cannot be read names its place and never what it holds", () => {
-    const row = (value: string) => ({ key: ["acme", "s1"], tag: 0, expires: null, value });
+    const row = (value: string) => ({ key: ["acme", "s1"], tag: 0, expires: null, remainingMs: null, value });
     const newer = JSON.stringify({ version: storedVersion + 1, data: { owner: "x" } });
     expect(() => readValue("leases", row(newer))).toThrow(expect.objectContaining({ reason: "newer_schema" }));
     for (const broken of [

@@ -297,7 +297,7 @@ const [event] = exhibits.event;
 if (event === undefined) throw new Error("the museum is empty");
 const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
 const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
-const progress = { committed: 4, sequence: 9, step: 1, end: null, failure: null } as const;
+const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, end: null, failure: null } as const;
 const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000 } as const;
 
 /** A value or more of every table. */
@@ -401,7 +401,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     { tenant: "acme", session: "s1", call: "c1", digest: "d2", answers: ["answer"], usedAt: 1_700_000_000_000 },
   ],
   open: [{ turn: "t1", engine: "default" }],
-  leases: [{ owner: "process-1" }],
+  leases: [{ owner: "process-1", ttlMs: 30_000, released: false }],
   pieces: [
     {
       effectId: "t1/0/model",

@@ -8,6 +8,7 @@ import type { StorageQuery as Query, StorageRow as Row, RuntimeEvent } from "eve
 import { askUser, engine, MisuseError, user } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime, storageTables as tables } from "everturn/runtime";
+import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { canonicalJson } from "../../src/kernel/internal.ts";
@@ -19,10 +20,10 @@ import {
   checkedTimings,
   claim,
   fence,
+  isWithinDeadline,
   leasePut,
   leaseTimings,
   releasePut,
-  renewed,
 } from "../../src/runtime/rows/lease.ts";
 import { handModel } from "../hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../readings.ts";
@@ -458,10 +459,11 @@ describe("[lash 83] a commit holds as a whole, or not at all", () => {
 
 describe("[lash 84] leases", () => {
   const key = ["", "s1"];
-  const row = (lease: Parameters<typeof leasePut>[1]): Row => {
-    const { tag, value, expires = null } = leasePut(key, lease);
-    return { key, tag, value, expires };
+  const row = (lease: Parameters<typeof leasePut>[1], remainingMs: number, expires = 30_000): Row => {
+    const { tag, value } = leasePut(key, lease, leaseTimings);
+    return { key, tag, value, expires, remainingMs };
   };
+  const at = (ms: number) => ({ wall: ms, monotonic: ms });
 
   test("last at least three renewals", () => {
     expect(checkedTimings({ ttlMs: 30, renewMs: 10 })).toEqual({ ttlMs: 30, renewMs: 10 });
@@ -476,31 +478,63 @@ describe("[lash 84] leases", () => {
     expect(() => runtime({ host: memoryStorage(), engines: {}, lease: { ttlMs: 5 } })).toThrow(MisuseError);
   });
 
-  test("are had by one: who comes while one lasts is told who has it, who comes after gets the next epoch", () => {
-    const first = claim(key, null, "a", 0, leaseTimings);
-    expect(first).toMatchObject({ type: "acquired", lease: { epoch: 1, expires: 30_000 }, check: { tag: null } });
-    const held = row({ owner: "a", epoch: 1, expires: 30_000 });
-    expect(claim(key, held, "b", 29_999, leaseTimings)).toEqual({ type: "busy", holder: "a", expires: 30_000 });
-    // Also the same owner: whoever lost it cannot know what was done meanwhile.
+  test("are held by one process: a claim while one lasts names the holder, a claim after it gets the next epoch", () => {
+    const first = claim(key, null, "a", at(0), leaseTimings);
+    expect(first).toMatchObject({
+      type: "acquired",
+      lease: { epoch: 1 },
+      check: { tag: null },
+      put: { ttlMs: 30_000 },
+    });
+    const lease = { owner: "a", epoch: 1 };
+    expect(claim(key, row(lease, 1), "b", at(0), leaseTimings)).toEqual({ type: "busy", holder: "a" });
+    // Also for the same owner: a process that lost the lease does not know what was written since.
     for (const owner of ["a", "b"]) {
-      expect(claim(key, held, owner, 30_000, leaseTimings)).toMatchObject({ lease: { epoch: 2 }, check: { tag: 1 } });
+      const claimed = claim(key, row(lease, 0), owner, at(0), leaseTimings);
+      expect(claimed).toMatchObject({ lease: { epoch: 2 }, check: { tag: 1 }, takesOver: true });
     }
   });
 
-  test("are renewed under the same epoch, given back with it, and refuse writes once they have run out", async () => {
-    const lease = { owner: "a", epoch: 3, expires: 30_000 };
-    expect(renewed(lease, 10_000, leaseTimings)).toEqual({ ...lease, expires: 40_000 });
-    expect(releasePut(key, lease)).toMatchObject({ tag: 3, expires: 0 });
-    const storage = memoryStorage();
-    await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease)] });
-    const held = (at: number, epoch: number) =>
-      storage.write({ checks: [fence(key, { ...lease, epoch }, at)], removals: [], puts: [] }).then(({ ok }) => ok);
-    expect(await Promise.all([held(29_999, 3), held(30_000, 3), held(0, 2), held(0, 4)])).toEqual([
-      true,
-      false,
-      false,
-      false,
-    ]);
+  test("that are released are claimed without a takeover", () => {
+    const { tag, value } = releasePut(key, { owner: "a", epoch: 4 });
+    const released: Row = { key, tag, value, expires: 0, remainingMs: 0 };
+    expect(claim(key, released, "b", at(0), leaseTimings)).toMatchObject({ lease: { epoch: 5 }, takesOver: false });
+  });
+
+  test("that expire too far ahead are claimed once they were observed unchanged for one lease time", () => {
+    const stuck = row({ owner: "a", epoch: 1 }, 31_000, 7);
+    const seen = { epoch: 1, expires: 7, since: 1000 };
+    const claimed = (now: number, observed: typeof seen | null) =>
+      claim(key, stuck, "b", { wall: 0, monotonic: now }, leaseTimings, observed);
+    expect(claimed(40_000, null).type).toBe("busy");
+    expect(claimed(30_999, seen).type).toBe("busy");
+    expect(claimed(31_000, { ...seen, expires: 8 }).type).toBe("busy");
+    // A renewal keeps the tag, so the claim compares the expiry too.
+    expect(claimed(31_000, seen)).toMatchObject({ type: "acquired", check: { tag: 1, expires: 7 } });
+    const usual = row({ owner: "a", epoch: 1 }, 30_000, 7);
+    expect(claim(key, usual, "b", at(90_000), leaseTimings, seen).type).toBe("busy");
+  });
+
+  test("end for their holder when either local clock has passed the deadline", () => {
+    const lease = { owner: "a", epoch: 1, sentAt: { wall: 1000, monotonic: 50 } };
+    const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
+    expect(safe(30_999, 30_049)).toBe(true);
+    expect(safe(31_000, 50)).toBe(false);
+    expect(safe(0, 30_050)).toBe(false);
+  });
+
+  test("are renewed under the same epoch, released with it, and refuse writes once they have expired", async () => {
+    const lease = { owner: "a", epoch: 3 };
+    expect(releasePut(key, lease)).toMatchObject({ tag: 3, ttlMs: 0 });
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease, leaseTimings)] });
+    const held = (epoch: number) =>
+      storage.write({ checks: [fence(key, { epoch })], removals: [], puts: [] }).then(({ ok }) => ok);
+    await clock.advance(29_999);
+    expect(await Promise.all([held(3), held(2), held(4)])).toEqual([true, false, false]);
+    await clock.advance(1);
+    expect(await held(3)).toBe(false);
   });
 
   test("pin claims: what somebody claimed is free for whoever has the next epoch, and not for themselves again", () => {

@@ -55,8 +55,8 @@ export class World {
   readonly writes: Write[] = [];
   readonly #storage: HostStorage;
 
-  constructor({ storage = memoryStorage() }: { storage?: HostStorage } = {}) {
-    this.#storage = storage;
+  constructor({ storage }: { storage?: HostStorage } = {}) {
+    this.#storage = storage ?? memoryStorage({ clock: this.clock });
   }
 
   /** A process with this engine. */
@@ -229,7 +229,7 @@ export const priced = (id: string) =>
 export const isFirst = (messages: readonly Message[]): boolean => messages.every(({ role }) => role !== "assistant");
 
 /** What was said in a session, a line a message. */
-export async function talk(of: Process, id = "s1"): Promise<readonly string[]> {
+export async function talk(of: Pick<Runtime, "messages">, id = "s1"): Promise<readonly string[]> {
   return (await of.messages(id)).items.map((message) => `${message.role} ${messageText(message)}`);
 }
 

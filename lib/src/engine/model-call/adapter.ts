@@ -42,6 +42,11 @@ export type AdapterCall = {
   readonly attempt: number;
   /** The clock of the engine: an adapter takes its timeouts and delays from it. */
   readonly clock: Clock;
+  /**
+   * Call it immediately before the request is sent, and wait for what it returns. It rejects when this process must not send it any more, because another
+   * process drives the turn. Left out: nothing to wait for.
+   */
+  readonly beforeRequest?: () => void | Promise<void>;
 };
 
 /** Makes image calls. Failures are thrown as `ImageAdapterError`. */

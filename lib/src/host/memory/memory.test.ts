@@ -102,7 +102,8 @@ describe("what does not fit the tables is refused, and nothing is written", () =
     ["a number for a text", { table: "sessions", key: ["t", 1], tag: 0, value: "" }],
     ["a number that is not whole", { table: "entries", key: ["t", "s", 1.5], tag: 0, value: "" }],
     ["a tag that is not whole", { table: "sessions", key: ["t", "s"], tag: Number.NaN, value: "" }],
-    ["an expiry that is not whole", { table: "sessions", key: ["t", "s"], tag: 0, expires: Infinity, value: "" }],
+    ["a time to live that is not whole", { table: "sessions", key: ["t", "s"], tag: 0, ttlMs: Infinity, value: "" }],
+    ["a time to live below 0", { table: "sessions", key: ["t", "s"], tag: 0, ttlMs: -1, value: "" }],
   ];
   test.each(puts)("%s", async (_, put) => {
     const storage = memoryStorage();
@@ -174,8 +175,8 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "loses expiries",
-      "a row comes out as it was written",
-      reading((rows) => rows.map((row) => ({ ...row, expires: null }))),
+      "the time a row has left is read with it, and a check may compare its expiry",
+      reading((rows) => rows.map((row) => ({ ...row, expires: null, remainingMs: null }))),
     ],
     [
       "checks nothing",
@@ -185,16 +186,14 @@ describe("the suite notices a storage that", () => {
     [
       "does not look at the time",
       "a check of what is alive looks at the expiry",
-      writing((given) => ({ ...given, checks: given.checks.map((check) => ({ ...check, aliveAt: -Infinity })) })),
+      writing((given) => ({ ...given, checks: given.checks.map((check) => ({ ...check, alive: false })) })),
     ],
     [
-      "takes the instant itself for alive",
-      "a check of what is alive looks at the expiry",
+      "does not compare expiries",
+      "the time a row has left is read with it, and a check may compare its expiry",
       writing((given) => ({
         ...given,
-        checks: given.checks.map((check) =>
-          check.aliveAt === undefined ? check : { ...check, aliveAt: check.aliveAt - 1 },
-        ),
+        checks: given.checks.map(({ expires: _, ...check }) => check),
       })),
     ],
     [

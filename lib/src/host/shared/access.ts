@@ -1,7 +1,7 @@
 // What hosts have in common when rows are asked for: whether a query or a batch fits the tables, and whether a check holds. A key that does not
 // fit is a bug of whoever asks. It is told at once and by every host alike, or it would be rows that nobody finds.
 
-import type { Batch, Check, Key, Query, Row, Column, TableName } from "../../runtime/host-contract.ts";
+import type { Batch, Check, Key, Put, Query, Row, Column, TableName } from "../../runtime/host-contract.ts";
 
 import { MisuseError } from "../../model/internal.ts";
 import { tables } from "../../runtime/host-contract.ts";
@@ -18,18 +18,34 @@ export function checkQuery(query: Query): void {
 export function checkBatch(batch: Batch): void {
   for (const { table, key } of batch.checks) checkKey(table, key);
   for (const { table, prefix } of batch.removals) checkParts(table, prefix);
-  for (const { table, key, tag, expires } of batch.puts) {
+  for (const { table, key, tag, ttlMs } of batch.puts) {
     checkKey(table, key);
     if (!Number.isSafeInteger(tag)) throw misfit(table, "a tag has to be a whole number");
-    if (!Number.isSafeInteger(expires ?? 0)) throw misfit(table, "an expiry has to be whole milliseconds, or null");
+    if (!Number.isSafeInteger(ttlMs ?? 0) || (ttlMs ?? 0) < 0) {
+      throw misfit(table, "ttlMs has to be a whole number of milliseconds of 0 or more, or null");
+    }
   }
 }
 
-/** Does the row found under the key of a check satisfy it? One that runs out at an instant is no longer alive at that instant. */
-export function holds(check: Check, found: Pick<Row, "tag" | "expires"> | null): boolean {
+/** Does the row found under the key of a check satisfy it at the time `now`? A row that expires at an instant is no longer alive at that instant. */
+export function holds(check: Check, found: StoredRow | null, now: number): boolean {
   if (check.tag === null || found === null) return check.tag === null && found === null;
   if (found.tag !== check.tag) return false;
-  return check.aliveAt === undefined || found.expires === null || found.expires > check.aliveAt;
+  if (check.expires !== undefined && found.expires !== check.expires) return false;
+  return check.alive !== true || found.expires === null || found.expires > now;
+}
+
+/** What a host keeps of a row's tag and expiry. */
+export type StoredRow = Pick<Row, "tag" | "expires">;
+
+/** When a row that is written at `now` expires. */
+export function expiryOf({ ttlMs = null }: Pick<Put, "ttlMs">, now: number): number | null {
+  return ttlMs === null ? null : now + ttlMs;
+}
+
+/** The time a row has left. */
+export function remainingMs({ expires }: Pick<Row, "expires">, now: number): number | null {
+  return expires === null ? null : expires - now;
 }
 
 function checkKey(table: TableName, key: Key): void {

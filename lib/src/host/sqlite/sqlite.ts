@@ -26,7 +26,7 @@ export type SqliteOptions = {
   readonly tablePrefix?: string;
   /** How often to poll for writes of other connections while a reader watches, in milliseconds. Default: 25. */
   readonly pollMs?: number;
-  /** `pollMs` is measured on it. Default: the system clock. SQLite itself measures `busyMs`. */
+  /** Rows expire by it, and `pollMs` is measured on it. Default: the system clock. SQLite itself measures `busyMs`. */
   readonly clock?: Clock;
   /** The name in error messages. Default: the path of the file. */
   readonly name?: string;
@@ -60,6 +60,7 @@ export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions =
     migrate(database, tablePrefix, name);
   });
 
+  const now = () => Math.floor(clock.now());
   const statements = new Statements(database, tablePrefix, name);
   // A statement that failed is not used again, and a handle that was closed is not kept open by those of libsql.
   const forget = () => statements.clear();
@@ -69,16 +70,18 @@ export function sqliteStorage(database: SqliteDatabase, options: SqliteOptions =
 
   function answer(queries: readonly Query[]): readonly (readonly Row[])[] {
     for (const query of queries) checkQuery(query);
-    return inTransaction(database, "BEGIN", () => queries.map((query) => statements.read(query)));
+    return inTransaction(database, "BEGIN", () => queries.map((query) => statements.read(query, now())));
   }
 
   function apply(batch: Batch): Written {
     checkBatch(batch);
     const written = inTransaction(database, "BEGIN IMMEDIATE", (): Written => {
-      const failed = batch.checks.findIndex((check) => !holds(check, statements.find(check)));
+      // Read after the lock was acquired: time has passed while this connection waited for it.
+      const at = now();
+      const failed = batch.checks.findIndex((check) => !holds(check, statements.find(check), at));
       if (failed !== -1) return { ok: false, check: failed };
       for (const removal of batch.removals) statements.remove(removal);
-      for (const put of batch.puts) statements.put(put);
+      for (const put of batch.puts) statements.put(put, at);
       return { ok: true };
     });
     if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell(batch);

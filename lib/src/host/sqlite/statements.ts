@@ -5,6 +5,7 @@ import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts
 
 import { RuntimeError } from "../../model/internal.ts";
 import { tables } from "../../runtime/host-contract.ts";
+import { expiryOf, remainingMs } from "../shared/access.ts";
 import { field, integer } from "./database.ts";
 import { fromKept, toKept } from "./text.ts";
 
@@ -43,17 +44,18 @@ export class Statements {
     statement.run(...values(prefix));
   }
 
-  put({ table, key, tag, expires, value }: Put): void {
+  put(put: Put, now: number): void {
+    const { table, key, tag, value } = put;
     const statement = this.#prepare(`put ${table}`, () => {
       const columns = names(tables[table]);
       const places = tables[table].map(() => "?, ").join("");
       const update = `"tag" = excluded."tag", "expires" = excluded."expires", "value" = excluded."value"`;
       return `INSERT INTO ${this.#name(table)} (${columns}, "tag", "expires", "value") VALUES (${places}?, ?, ?) ON CONFLICT (${columns}) DO UPDATE SET ${update}`;
     });
-    statement.run(...values(key), tag, expires ?? null, toKept(value));
+    statement.run(...values(key), tag, expiryOf(put, now), toKept(value));
   }
 
-  read(query: Query): readonly Row[] {
+  read(query: Query, now: number): readonly Row[] {
     const { table, prefix, after, before, limit, reverse } = query;
     const given = [after === undefined ? "" : "after", before === undefined ? "" : "before"];
     const shape = `read ${table} ${prefix.length} ${given.join(" ")} ${limit === undefined} ${reverse === true}`;
@@ -62,12 +64,16 @@ export class Statements {
     const bounds = [after, before].filter((bound) => bound !== undefined);
     const most = limit === undefined ? [] : [Math.max(limit, 0)];
     const found = statement.all(...values([...prefix, ...bounds]), ...most);
-    return found.map((row) => ({
-      key: [...prefix, ...rest.map((column) => this.#part(table, column, row))],
-      tag: this.#tag(table, row),
-      expires: this.#expires(table, row),
-      value: this.#text(table, "value", row),
-    }));
+    return found.map((row) => {
+      const expires = this.#expires(table, row);
+      return {
+        key: [...prefix, ...rest.map((column) => this.#part(table, column, row))],
+        tag: this.#tag(table, row),
+        expires,
+        remainingMs: remainingMs({ expires }, now),
+        value: this.#text(table, "value", row),
+      };
+    });
   }
 
   /** The parts of the key that the query names are not read again. */

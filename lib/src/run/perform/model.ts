@@ -234,6 +234,9 @@ class ModelCalls {
       ports.parentSpan,
       plan.clock.now,
     );
+    // After a pause or a wait between retries another process may hold the session.
+    const allowed = ports.scope.ensure();
+    if (allowed instanceof Promise) await allowed;
     const heard: Heard = { events: 0, shown: false, terminal: null };
     let thrown: { readonly error: unknown } | null = null;
     try {
@@ -245,6 +248,7 @@ class ModelCalls {
         rawChunks: plan.rawChunks,
         attempt: n,
         clock: plan.clock,
+        beforeRequest: ports.scope.ensure,
       };
       const batches = adapter.stream(request, call)[Symbol.asyncIterator]();
       try {

@@ -48,6 +48,7 @@ function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread 
   const died = new Promise<void>((resolve) => death.signal.addEventListener("abort", () => resolve()));
   const scope: Scope = {
     epoch,
+    ensure: () => undefined,
     find: (effectId, name) => before.get(`${effectId} ${name}`) ?? null,
     record: async (effectId, name, value) => {
       const stored: Json = JSON.parse(JSON.stringify(value));
@@ -626,7 +627,7 @@ describe("H4: a tool that was running when its process died", () => {
         planRun(of, "hi", { requestId: "t" }, { verb: "chat" }),
         () => ({
           journal: new MemoryJournal(),
-          scope: { epoch: 1, find: () => null, record: () => Promise.reject(broken) },
+          scope: { epoch: 1, ensure: () => undefined, find: () => null, record: () => Promise.reject(broken) },
           accepted: true,
           inbox: { claim: () => Promise.resolve(none) },
           sink: { live: () => undefined, commit: () => "fresh" },

@@ -87,7 +87,9 @@ export class ToolRun<Context extends CallerContext> {
         plan.clock.now,
       );
       try {
-        // Nothing is begun for a turn that is over.
+        // Nothing is begun for a turn that is over, or by a process that lost the lease while it waited for a slot or a retry.
+        const allowed = ports.scope.ensure();
+        if (allowed instanceof Promise) await allowed;
         stop.signal.throwIfAborted();
         void this.#job.live({ type: "tool_execution_started", arguments: this.#args });
         const result = await this.#limited(() => this.#execute());

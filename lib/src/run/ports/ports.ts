@@ -68,6 +68,11 @@ export type LiveOrigin = { readonly effectId: string; readonly attempt: Attempt 
 export type Scope = {
   /** Who performs, as a number that only grows when a turn changes hands; 0 in memory. */
   readonly epoch: number;
+  /**
+   * Called before a performer starts and before a request leaves for a provider. Returns at once if this process may act; a durable scope renews an expired
+   * lease first, and rejects when another process has claimed the session.
+   */
+  readonly ensure: () => void | Promise<void>;
   /** What was written down under that name before this process had the turn; `null`: nothing. */
   readonly find: (effectId: string, name: string) => Json;
   /** Writes something down. What follows may rely on its being there. */
@@ -75,4 +80,9 @@ export type Scope = {
 };
 
 /** Where nothing outlives the process, nothing has to be written down. */
-export const memoryScope: Scope = { epoch: 0, find: () => null, record: () => Promise.resolve() };
+export const memoryScope: Scope = {
+  epoch: 0,
+  ensure: () => undefined,
+  find: () => null,
+  record: () => Promise.resolve(),
+};

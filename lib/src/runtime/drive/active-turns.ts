@@ -2,13 +2,15 @@
 // process is about to stop. One session has at most one entry here, because a lease is held for a session.
 
 import type { RuntimeContext } from "../context.ts";
-import type { Lease } from "../rows/lease.ts";
+import type { Lease, Observation } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
+import type { Row } from "../rows/storage.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 
-import { isEverturnError, RuntimeError } from "../../model/internal.ts";
+import { monotonicNow } from "../../clock/clock.ts";
+import { isEverturnError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { claim, releasePut } from "../rows/lease.ts";
+import { claim, instantOf, releasePut } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
@@ -29,8 +31,6 @@ type ActiveSession = {
   over: Promise<Following | null>;
   /** Resolves when no further turn follows. */
   done: Promise<void>;
-  /** The turn whose lease was lost and claimed again: that is done once. */
-  reclaimed: string | null;
 };
 
 /** Why and when this process left a turn that had not ended. */
@@ -44,6 +44,8 @@ export class ActiveTurns {
   readonly #active = new Map<string, ActiveSession>();
   /** The newest reasons for leaving a turn, by session. */
   readonly #left = new Map<string, Left>();
+  /** Lease rows that expire too far ahead, by session. */
+  readonly #observations = new Map<string, Observation>();
   readonly #listeners = new Set<() => void>();
   #closing = false;
 
@@ -100,10 +102,25 @@ export class ActiveTurns {
   async claim(key: SessionKey): Promise<Lease | null> {
     const { storage, clock, owner, lease: timings } = this.#context;
     const row = await readOne(storage, { table: "leases", prefix: keyOf(key) });
-    const claimed = claim(keyOf(key), row, owner(), clock.now(), timings);
+    const claimed = claim(keyOf(key), row, owner(), instantOf(clock), timings, this.#observed(key, row));
     if (claimed.type === "busy") return null;
     const written = await storage.write({ checks: [claimed.check], removals: [], puts: [claimed.put] });
     return written.ok ? claimed.lease : null;
+  }
+
+  /** When this process first saw the lease row as it is: a row that expires too far ahead is claimed by it (`rows/lease.ts`, rule 6). */
+  #observed(key: SessionKey, row: Row | null): Observation | null {
+    const name = nameOf(key);
+    if (row === null || row.remainingMs === null || row.remainingMs <= this.#context.lease.ttlMs) {
+      this.#observations.delete(name);
+      return null;
+    }
+    const seen = this.#observations.get(name);
+    if (seen?.epoch === row.tag && seen.expires === row.expires) return seen;
+    const since = monotonicNow(this.#context.clock);
+    const observation = { epoch: row.tag, expires: row.expires, since };
+    this.#observations.set(name, observation);
+    return observation;
   }
 
   async release(key: SessionKey, lease: Lease): Promise<void> {
@@ -161,7 +178,6 @@ export class ActiveTurns {
       turn: target.id,
       over: Promise.resolve(null),
       done: Promise.resolve(),
-      reclaimed: null,
     };
     // An earlier entry of the session may have ended its turn and not be gone yet.
     this.#active.set(name, active);
@@ -211,38 +227,23 @@ export class ActiveTurns {
       const { next } = driver;
       return next === null ? null : { id: next.turn.id, known: next.turn, lease: next.lease };
     } catch (error) {
-      return this.#leave(active, key, id, lease, error);
+      this.#leave(key, id, lease, error);
+      return null;
     }
   }
 
-  /** Records why the turn was left. A process that lost its lease to no other one claims the session again, once. */
-  async #leave(
-    active: ActiveSession,
-    key: SessionKey,
-    turn: string,
-    { epoch }: Lease,
-    error: unknown,
-  ): Promise<Following | null> {
+  /** Records why the turn was left, for those who wait for it in this process. */
+  #leave(key: SessionKey, turn: string, { epoch }: Lease, error: unknown): void {
     const name = nameOf(key);
-    const isSecond = active.reclaimed === turn;
-    const again = isLost(error) && !isSecond && (await this.#isOpen(key, turn));
-    const reason = isLost(error) && isSecond ? tooSlow(turn, error) : error;
     this.#left.delete(name);
-    this.#left.set(name, { turn, error: reason, at: this.#context.clock.now(), epoch });
+    this.#left.set(name, { turn, error, at: this.#context.clock.now(), epoch });
     const [oldest] = this.#left.keys();
     if (this.#left.size > maxLeft && oldest !== undefined) this.#left.delete(oldest);
     for (const listener of this.#listeners) listener();
-    active.reclaimed = turn;
-    return again ? { id: turn, lease: null } : null;
   }
 
   #drives(key: SessionKey, turn: string): boolean {
     return this.#active.get(nameOf(key))?.turn === turn;
-  }
-
-  async #isOpen(key: SessionKey, turn: string): Promise<boolean> {
-    const open = await this.#openTurn(key).catch(() => null);
-    return open?.turn === turn;
   }
 
   async #openTurn(key: SessionKey): Promise<{ readonly turn: string; readonly engine: string } | null> {
@@ -258,13 +259,4 @@ export function isHeldElsewhere(error: unknown): boolean {
 
 export function isHandedOver(error: unknown): boolean {
   return error instanceof HandedOver;
-}
-
-function isLost(error: unknown): boolean {
-  return isEverturnError(error) && error.reason === "lease_lost";
-}
-
-function tooSlow(turn: string, cause: unknown): RuntimeError {
-  const message = `the turn ${turn} lost its lease twice without another process taking it: something blocks this process, or the storage is too slow; set a longer lease.ttlMs`;
-  return new RuntimeError("storage_busy", { message, cause });
 }

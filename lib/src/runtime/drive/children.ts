@@ -19,14 +19,15 @@ import type { RuntimeContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Check, Key } from "../rows/storage.ts";
 import type { JournalRow } from "../rows/values.ts";
-import type { Holder } from "./claim-inputs.ts";
+import type { LeaseHolder } from "./lease-holder.ts";
 
 import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun, innerHints, callerInbox } from "../../run/internal.ts";
 import { applyChatResult, decide, submitToolResults, decisionsOf, hear, isOpen } from "../../session/internal.ts";
+import { putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
-import { journalPut, recordPut } from "../rows/journal-rows.ts";
+import { journalPut, recordName, recordPut } from "../rows/journal-rows.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -38,7 +39,7 @@ export type Parent<Context extends CallerContext> = {
   readonly key: SessionKey;
   readonly plan: Plan<Context>;
   readonly scope: Scope;
-  readonly holder: Holder;
+  readonly holder: LeaseHolder;
 };
 
 export function childrenOf<Context extends CallerContext>(parent: Parent<Context>): PlanChild {
@@ -202,16 +203,15 @@ async function loadScope<Context extends CallerContext>(
   const { storage } = parent.context;
   const [found = []] = await storage.read([{ table: "records", prefix: at }]);
   const records = new Map<string, Json>(
-    found.map((row) => [JSON.stringify([row.key[3], row.key[4]]), readValue("records", row)]),
+    found.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),
   );
   return {
     epoch: parent.scope.epoch,
-    find: (effectId, name) => records.get(JSON.stringify([effectId, name])) ?? null,
+    ensure: parent.scope.ensure,
+    find: (effectId, name) => records.get(recordName(effectId, name)) ?? null,
     record: async (effectId, name, value) => {
-      const batch = { checks: [parent.holder.fence()], removals: [], puts: [recordPut(at, effectId, name, value)] };
-      const written = await storage.write(batch);
-      if (!written.ok) throw parent.holder.lost();
-      if (remembers) records.set(JSON.stringify([effectId, name]), value);
+      await parent.holder.write(putting(recordPut(at, effectId, name, value)));
+      if (remembers) records.set(recordName(effectId, name), value);
     },
   };
 }
@@ -232,8 +232,7 @@ async function childPorts<Context extends CallerContext>(
     ordinal += 1;
     const one = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: one.key, tag: null };
-    const checks = [parent.holder.fence(), absent];
-    const written = await storage.write({ checks, removals: [], puts: [one] });
+    const written = await parent.holder.write({ checks: [absent], removals: [], puts: [one] });
     if (!written.ok) throw parent.holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {

@@ -8,6 +8,7 @@ import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { Key, Put } from "../rows/storage.ts";
 import type { TurnStart } from "../rows/values.ts";
+import type { LeaseHolder } from "./lease-holder.ts";
 
 import { pendingEffects } from "../../kernel/internal.ts";
 import { startMark } from "../../run/internal.ts";
@@ -19,7 +20,6 @@ import { recordName, recordPut } from "../rows/journal-rows.ts";
 const started = "started";
 
 export class EffectRecords implements Scope {
-  readonly epoch: number;
   readonly #context: Pick<RuntimeContext, "engines">;
   readonly #at: Key;
   readonly #start: TurnStart;
@@ -27,26 +27,36 @@ export class EffectRecords implements Scope {
   readonly #before: ReadonlyMap<string, Json>;
   /** Names of records that this process wrote. */
   readonly #written = new Set<string>();
+  readonly #holder: LeaseHolder;
   readonly #write: (changes: Changes) => Promise<void>;
+  readonly #ensure: () => void | Promise<void>;
   /** The batch of calls whose start marks have been built. */
   #marked: readonly SlottedCall[] | null = null;
 
-  /** `write` writes a batch under the lease; it rejects when the lease is lost. */
+  /** `write` writes a batch under the lease, `ensure` checks it before an effect; both reject when it is lost. */
   constructor(
     context: Pick<RuntimeContext, "engines">,
     at: Key,
     start: TurnStart,
-    epoch: number,
+    holder: LeaseHolder,
     before: ReadonlyMap<string, Json>,
     write: (changes: Changes) => Promise<void>,
+    ensure: () => void | Promise<void>,
   ) {
     this.#context = context;
     this.#at = at;
     this.#start = start;
-    this.epoch = epoch;
+    this.#holder = holder;
     this.#before = before;
     this.#write = write;
+    this.#ensure = ensure;
   }
+
+  get epoch(): number {
+    return this.#holder.epoch;
+  }
+
+  readonly ensure = (): void | Promise<void> => this.#ensure();
 
   readonly find = (effectId: string, name: string): Json => this.#before.get(recordName(effectId, name)) ?? null;
 

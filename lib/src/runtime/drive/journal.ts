@@ -47,6 +47,8 @@ export type JournalOptions = {
   readonly ending?: JournalEnding | null;
   /** Nothing may be performed: what is not on record is an error. */
   readonly strict?: boolean;
+  /** Called before an effect is performed; rejects when this process must not perform it. */
+  readonly before?: (() => void | Promise<void>) | null;
   /** What is added to an answer before it counts. */
   readonly finish?: ((effect: Effect, response: EffectResponse) => Promise<EffectResponse>) | null;
 };
@@ -57,6 +59,7 @@ export class DurableJournal implements CancellableJournal {
   readonly #ending: JournalEnding | null;
   /** Effects under way while the turn is being ended. */
   #underWay = 0;
+  readonly #before: JournalOptions["before"];
   readonly #finish: JournalOptions["finish"];
   #next = 0;
   /** What was ordered, as canonical text, until it is answered. */
@@ -72,9 +75,13 @@ export class DurableJournal implements CancellableJournal {
   /** Effects that were performed, not replayed. */
   performed = 0;
 
-  constructor(recorded: readonly Recorded[], { strict = false, finish = null, ending = null }: JournalOptions = {}) {
+  constructor(
+    recorded: readonly Recorded[],
+    { strict = false, before = null, finish = null, ending = null }: JournalOptions = {},
+  ) {
     this.#recorded = recorded;
     this.#strict = strict;
+    this.#before = before;
     this.#finish = finish;
     this.#ending = ending;
   }
@@ -193,8 +200,20 @@ export class DurableJournal implements CancellableJournal {
   }
 
   async #performed(effect: Effect, perform: () => Promise<EffectResponse>): Promise<EffectResponse> {
+    const allowed = this.#before?.();
+    if (allowed instanceof Promise) await this.#allowed(allowed);
     const response = await perform();
     return this.#finish === null || this.#finish === undefined ? response : this.#finish(effect, response);
+  }
+
+  /** An effect that this process must not perform stops the loop; its promise never settles. */
+  async #allowed(allowed: Promise<void>): Promise<void> {
+    try {
+      await allowed;
+    } catch (error) {
+      this.break(error);
+      return new Promise(() => undefined);
+    }
   }
 
   #settle(item: JournalItem): void {

@@ -6,8 +6,8 @@
 //     - the turn row; at a boundary also the session row and the new message rows,
 //     - the events readers will see,
 //     - start marks of the tools that begin at once, and the inputs that the item delivered.
-//   `writeSession` builds the rows. The batch checks the lease epoch and the commit count of the turn, so a process that lost the lease cannot write
-//   (fencing, H3). Only after the batch is written are its events published to readers in this process, and only then does the driver order the
+//   `writeSession` builds the rows, `LeaseHolder` writes them. The batch checks the lease epoch and the commit count of the turn, so a process that lost
+//   the lease cannot write (fencing, H3), and extends the lease. Only after the batch is written are its events published to readers in this process, and only then does the driver order the
 //   effects that follow from it.
 //   The commit that ends the turn also decides what follows: input that arrived too late becomes the next turn in the same batch (Q11). The process keeps
 //   the session for it under the next epoch; otherwise the lease is released.
@@ -41,9 +41,9 @@ import type { Changes } from "../rows/batch.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { SessionChange, StoredSession } from "../rows/session-write.ts";
-import type { Batch, Check, Key, Removal } from "../rows/storage.ts";
+import type { Key, Put, Removal } from "../rows/storage.ts";
+import type { TableName } from "../rows/tables.ts";
 import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/values.ts";
-import type { Holder } from "./claim-inputs.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { PlannedTurn } from "./new-turn.ts";
 
@@ -55,7 +55,7 @@ import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
 import { takenInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
-import { fence, leasePut, releasePut, renewed, succeeded } from "../rows/lease.ts";
+import { instantOf, leasePut, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
@@ -67,6 +67,7 @@ import { claimInputs } from "./claim-inputs.ts";
 import { acceptedTurn } from "./driven-turn.ts";
 import { EffectRecords } from "./effect-records.ts";
 import { countingRows, DurableJournal } from "./journal.ts";
+import { LeaseHolder } from "./lease-holder.ts";
 import { followingTurn } from "./new-turn.ts";
 
 /** The turn is handed over to another process, because this one stops. */
@@ -90,7 +91,8 @@ export class TurnCommitter {
   readonly #context: RuntimeContext;
   readonly #turn: string;
   readonly #start: TurnStart;
-  #lease: Lease;
+  /** The lease: every write goes through it. */
+  readonly holder: LeaseHolder;
   #stored: StoredSession;
   /** The turn is ended without its engine: nothing begins, and the session after it is usable. */
   readonly #isEnding: boolean;
@@ -103,18 +105,25 @@ export class TurnCommitter {
     this.#context = context;
     this.#turn = id;
     this.#start = start;
-    this.#lease = lease;
+    this.holder = new LeaseHolder(context, stored.key, lease);
     this.#stored = stored;
     this.#mayHavePieces = mayHavePieces;
     this.channel = new Channel(id, this.#progress.sequence, events);
     this.#isEnding = ending !== null;
     this.journal = new DurableJournal(countingRows(rows), {
+      before: () => this.#ensure(),
       finish: (effect, response) => this.#orStop(this.#withChildUsage(effect, response)),
       ending:
         ending === null ? null : { performs: ({ id: effectId }) => this.records.hasStarted(effectId), item: ending },
     });
-    this.records = new EffectRecords(context, this.at, start, lease.epoch, records, (changes) =>
-      this.#orStop(this.#writeFenced(changes)),
+    this.records = new EffectRecords(
+      context,
+      this.at,
+      start,
+      this.holder,
+      records,
+      (changes) => this.#orStop(this.holder.write(changes).then(() => undefined)),
+      () => this.#ensure(),
     );
   }
 
@@ -134,10 +143,6 @@ export class TurnCommitter {
 
   get at(): Key {
     return turnKey(this.#key, this.#turn);
-  }
-
-  get holder(): Holder {
-    return { key: this.#key, epoch: this.#lease.epoch, fence: () => this.#fence(), lost: () => this.lost() };
   }
 
   get #key(): SessionKey {
@@ -212,10 +217,7 @@ export class TurnCommitter {
     const messages = history.entries.slice(head.length, history.length);
     const { turn: next, changes } = await followingTurn(this.#context, this.#key, this.#start, after, history, now);
     const keeps = next !== null && !this.draining;
-    const lease = keeps ? succeeded(this.#lease, now, this.#context.lease) : null;
     const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);
-    const key = keyOf(this.#key);
-    const leaseRow = lease === null ? releasePut(key, this.#lease) : leasePut(key, lease);
     const change: SessionChange = {
       now,
       session: { after, messages, history },
@@ -228,9 +230,9 @@ export class TurnCommitter {
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events,
-      also: merge(also, changes, putting(leaseRow, ...deadlines)),
+      also: merge(also, changes, putting(...deadlines)),
     };
-    return next === null || lease === null ? { change, history } : { change, history, next: { planned: next, lease } };
+    return { change, history, next: keeps ? next : null, releases: !keeps };
   }
 
   #sessionAfter(result: ChatResult): Session<JsonObject> {
@@ -253,14 +255,14 @@ export class TurnCommitter {
     const after: Session<JsonObject> = { ...before, status: "error", metadata };
     const event = ofTurn(this.#turn, this.#progress.committed, -1, { type: "error", error: failure });
     const session = { after, messages: [], history: { length, digest } };
-    const also = putting(releasePut(keyOf(this.#key), this.#lease));
     await this.#write(async (now) => ({
-      change: { now, session, turn: { type: "park", failure }, events: [event], also },
+      change: { now, session, turn: { type: "park", failure }, events: [event] },
+      releases: true,
     }));
   }
 
   async #journalRow(item: JournalItem): Promise<JournalRow> {
-    const { epoch } = this.#lease;
+    const { epoch } = this.holder;
     if (item.type !== "response") return { effect: null, hash: null, item, epoch, attempt: 1 };
     const effect = this.journal.effectText(item.response.id);
     const attempt = this.channel.tail.attemptOf(item.response.id);
@@ -277,27 +279,39 @@ export class TurnCommitter {
 
   /** Settle, commit, publish: one batch. `build` is called again when input arrived between its reads and the write. */
   async #write(build: (now: number) => Promise<Commit>): Promise<void> {
-    const { storage, pieces, clock, histories } = this.#context;
+    const { pieces, clock, histories } = this.#context;
     const hadPieces = await pieces.settle(this.at);
     const removals: readonly Removal[] = hadPieces || this.#mayHavePieces ? [{ table: "pieces", prefix: this.at }] : [];
     for (;;) {
-      const { change, history, next } = await build(clock.now());
+      const { change, history, next = null, releases = false } = await build(clock.now());
       const write = writeSession(this.#stored, change);
-      const batch: Batch = merge({ checks: [this.#fence()], removals, puts: [] }, write.changes);
-      const written = await storage.write(batch);
+      const batch = merge({ checks: [], removals, puts: [] }, write.changes);
+      const leaseAfter = this.#leaseAfter(next !== null, releases);
+      const written = await this.#orStop(this.holder.write(batch, { put: leaseAfter?.put ?? null }));
       if (!written.ok) {
-        const failed = batch.checks[written.check];
-        if (failed?.table === "inboxes" || failed?.table === "inbox") continue;
-        throw failed?.table === "leases" ? this.lost() : this.#conflict(failed);
+        const { table } = written.check;
+        if (table === "inboxes" || table === "inbox") continue;
+        throw this.#conflict(table);
       }
       this.#stored = write.after;
       this.#mayHavePieces = false;
       pieces.dropped(this.at);
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
-      if (next !== undefined) this.next = { turn: acceptedTurn(write, next.planned), lease: next.lease };
+      if (next !== null && leaseAfter !== null)
+        this.next = { turn: acceptedTurn(write, next), lease: leaseAfter.lease };
       this.channel.publish(write.events);
       return;
     }
+  }
+
+  /** The lease row of a commit that releases the session, or keeps it for the next turn under the next epoch; `null`: it is extended. */
+  #leaseAfter(continues: boolean, releases: boolean): { readonly lease: Lease; readonly put: Put } | null {
+    const key = keyOf(this.#key);
+    const { lease } = this.holder;
+    if (releases) return { lease, put: releasePut(key, lease) };
+    if (!continues) return null;
+    const next = { ...lease, epoch: lease.epoch + 1, sentAt: instantOf(this.#context.clock) };
+    return { lease: next, put: leasePut(key, next, this.#context.lease) };
   }
 
   // Live events.
@@ -311,36 +325,10 @@ export class TurnCommitter {
     this.channel.wake();
   }
 
-  // The lease.
-
-  /** When the lease expires, in milliseconds. */
-  get expires(): number {
-    return this.#lease.expires;
-  }
-
-  /** Extends the lease. Rejects with `lease_lost` when another process has claimed the session. */
-  async renew(): Promise<void> {
-    const next = renewed(this.#lease, this.#context.clock.now(), this.#context.lease);
-    const changes = putting(leasePut(keyOf(this.#key), next));
-    // Not flushed to disk: a renewal that is lost with the machine is lost with the holder.
-    await this.#writeFenced(changes, false);
-    this.#lease = next;
-  }
-
-  /** Releases the lease, so that the next holder does not wait for it to expire. */
-  async release(): Promise<void> {
-    const changes = putting(releasePut(keyOf(this.#key), this.#lease));
-    await this.#context.storage.write({ ...changes, checks: [this.#fence()] }).catch(() => undefined);
-  }
-
-  #fence(): Check {
-    return fence(keyOf(this.#key), this.#lease, this.#context.clock.now());
-  }
-
-  async #writeFenced(changes: Changes, lasting = true): Promise<void> {
-    const batch = { ...changes, checks: [this.#fence(), ...changes.checks], lasting };
-    const written = await this.#context.storage.write(batch);
-    if (!written.ok) throw this.lost();
+  /** Checks the lease before an effect; a lost lease stops the turn. */
+  #ensure(): void | Promise<void> {
+    const renewed = this.holder.ensure();
+    if (renewed instanceof Promise) return this.#orStop(renewed);
   }
 
   // Stopping.
@@ -351,14 +339,8 @@ export class TurnCommitter {
     return reason;
   }
 
-  lost(): RuntimeError {
-    const message = `session ${this.#key.session} is no longer held by this process; the process that holds it now continues the turn`;
-    return this.stop(new RuntimeError("lease_lost", { message, metadata: { epoch: this.#lease.epoch } }));
-  }
-
-  #conflict(check: Check | undefined): RuntimeError {
-    const table = check === undefined ? "" : ` (table ${check.table})`;
-    const message = `another process has written to session ${this.#key.session}${table}; this turn stops here`;
+  #conflict(table: TableName): RuntimeError {
+    const message = `another process has written to session ${this.#key.session} (table ${table}); this turn stops here`;
     return this.stop(new RuntimeError("conflict", { message }));
   }
 
@@ -386,7 +368,9 @@ type Commit = {
   /** The history of the session after it, if the session got messages. */
   readonly history?: TurnHistory;
   /** The turn that follows in this process. */
-  readonly next?: { readonly planned: PlannedTurn; readonly lease: Lease };
+  readonly next?: PlannedTurn | null;
+  /** The lease is released. */
+  readonly releases?: boolean;
 };
 
 function resultIn(reported: readonly TurnEvent[]): ChatResult {

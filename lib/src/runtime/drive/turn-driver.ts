@@ -48,7 +48,7 @@ export class TurnDriver {
     } catch (error) {
       if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
-        await this.#committer.release();
+        await this.#committer.holder.release();
         throw error;
       }
     } finally {
@@ -104,14 +104,14 @@ export class TurnDriver {
         () => false,
       );
       if (!slept || signal.aborted) return;
+      // Every commit extends the lease: only a turn that waits for an effect renews.
       try {
-        await this.#committer.renew();
+        await this.#committer.holder.renew();
       } catch (error) {
         if (signal.aborted) return;
-        // A busy storage may be free before the lease expires; a lost lease stays lost.
-        if (isEverturnError(error) && error.reason === "lease_lost") return;
-        if (clock.now() >= this.#committer.expires) {
-          this.#committer.lost();
+        // Other errors of the storage may pass before the lease expires.
+        if (isEverturnError(error) && error.reason === "lease_lost") {
+          this.#committer.stop(error);
           return;
         }
       }

@@ -1,27 +1,52 @@
-// Who may write to a session: one at a time, for a while, and never again once somebody else has taken over (H3). Pure: rows that were read and a
-// time go in, what to write comes out.
+// Leases: which process may write to a session (H3). Pure: rows that were read go in, rows to write come out.
 //
-// Rules:
-//   1. A lease has an epoch, which is what fences: every write names it, and a row with another epoch refuses the write.
-//   2. Whoever acquires a lease, free, given back or run out, gets the epoch after the last one. Renewing keeps it.
-//   3. A lease that has run out cannot be renewed and cannot be written under, also when nobody else has taken it yet: its holder cannot know.
-//   4. A lease lasts at least three renewals, so that two may be missed.
+// Rules
+//   1. A lease has an epoch, the fencing token: every write under the lease checks it, and a row with another epoch refuses the write.
+//   2. A process that claims a lease, whether free, released or expired, gets the next epoch. Renewing keeps the epoch.
+//   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clocks of clients do not matter.
+//   4. An expired lease cannot be written under. Its holder may claim the next epoch while the row still has its own (Q18).
+//   5. A lease lasts at least three renewals, so two may be missed.
+//   6. An expiry further ahead than one lease time means that the storage's clock has jumped back. Such a lease may be claimed once it was
+//      observed unchanged for one lease time.
+//
+// The holder also has a local deadline, on the wall clock and on the monotonic clock, which counts from before the renewal was sent. Before it performs an
+// effect it checks the deadline: a process that was paused beyond it renews first.
 
+import type { Clock } from "../../clock/clock.ts";
 import type { Check, Key, Put, Row } from "./storage.ts";
 
+import { monotonicNow } from "../../clock/clock.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { readValue, writeValue } from "./stored.ts";
 
-export type Lease = { readonly owner: string; readonly epoch: number; readonly expires: number };
+/** A lease as its holder knows it. */
+export type Lease = {
+  readonly owner: string;
+  readonly epoch: number;
+  /** When the claim or the last renewal was sent. */
+  readonly sentAt: Instant;
+};
 
-export type LeaseTimings = { readonly ttlMs: number; readonly renewMs: number };
+/** A moment on both local clocks, in milliseconds. */
+export type Instant = { readonly wall: number; readonly monotonic: number };
+
+export function instantOf(clock: Clock): Instant {
+  return { wall: clock.now(), monotonic: monotonicNow(clock) };
+}
+
+export type LeaseTimings = {
+  /** How long a lease lasts without a renewal, in milliseconds. Default: 30,000. After that another process may take the turn over. */
+  readonly ttlMs: number;
+  /** How often it is renewed, in milliseconds. Default: 10,000. At most a third of `ttlMs`. */
+  readonly renewMs: number;
+};
 
 export const leaseTimings: LeaseTimings = { ttlMs: 30_000, renewMs: 10_000 };
 
-/** Ten years: what is longer is a mistake, and would not fit a key. */
+/** Ten years: a longer time is a mistake, and would not fit a key. */
 export const longestMs = 10 * 365 * 86_400_000;
 
-/** Timings that can be kept (rule 4). */
+/** Timings that rule 5 allows. Throws `MisuseError` for others. */
 export function checkedTimings({ ttlMs, renewMs }: LeaseTimings): LeaseTimings {
   if (ttlMs <= longestMs && renewMs > 0 && ttlMs >= 3 * renewMs) return { ttlMs: Math.ceil(ttlMs), renewMs };
   throw new MisuseError(
@@ -31,40 +56,73 @@ export function checkedTimings({ ttlMs, renewMs }: LeaseTimings): LeaseTimings {
   );
 }
 
-/** What becomes of an attempt to get a session. */
+/** May the holder act: has the lease not expired by either local clock? */
+export function isWithinDeadline({ sentAt }: Lease, now: Instant, { ttlMs }: LeaseTimings): boolean {
+  return now.wall < sentAt.wall + ttlMs && now.monotonic < sentAt.monotonic + ttlMs;
+}
+
+/** The result of an attempt to claim a session. */
 export type Claim =
-  | { readonly type: "acquired"; readonly lease: Lease; readonly check: Check; readonly put: Put }
-  | { readonly type: "busy"; readonly holder: string; readonly expires: number };
+  | {
+      readonly type: "acquired";
+      readonly lease: Lease;
+      readonly check: Check;
+      readonly put: Put;
+      readonly takesOver: boolean;
+    }
+  | { readonly type: "busy"; readonly holder: string };
 
-/** Tries to get a session whose lease row is this, or absent. */
-export function claim(key: Key, row: Row | null, owner: string, now: number, { ttlMs }: LeaseTimings): Claim {
-  if (row !== null && row.expires !== null && row.expires > now) {
-    return { type: "busy", holder: readValue("leases", row).owner, expires: row.expires };
-  }
-  const lease: Lease = { owner, epoch: (row?.tag ?? 0) + 1, expires: now + ttlMs };
-  // Against the row as it was: if somebody else is quicker, theirs is the lease.
-  return { type: "acquired", lease, check: { table: "leases", key, tag: row?.tag ?? null }, put: leasePut(key, lease) };
+/** A lease row that was seen before: rule 6. */
+export type Observation = { readonly epoch: number; readonly expires: number | null; readonly since: number };
+
+/** Claims a session whose lease row is this, or absent. `takesOver`: the lease expired without being released (Q17). */
+export function claim(
+  key: Key,
+  row: Row | null,
+  owner: string,
+  sentAt: Instant,
+  timings: LeaseTimings,
+  observed: Observation | null = null,
+): Claim {
+  const held = row === null ? null : readValue("leases", row);
+  const isFree = row === null || row.remainingMs === null || row.remainingMs <= 0;
+  const isStuck = row !== null && held !== null && isUnchanged(row, observed, sentAt.monotonic, held.ttlMs);
+  if (!isFree && !isStuck) return { type: "busy", holder: held?.owner ?? "" };
+  const lease: Lease = { owner, epoch: (row?.tag ?? 0) + 1, sentAt };
+  const check: Check = { table: "leases", key, tag: row?.tag ?? null };
+  return {
+    type: "acquired",
+    lease,
+    // A renewal keeps the tag. Against a holder that may still renew, the expiry is compared too.
+    check: isFree ? check : { ...check, expires: row?.expires ?? null },
+    put: leasePut(key, lease, timings),
+    takesOver: held !== null && !held.released,
+  };
 }
 
-/** What has to hold for anything to be written under a lease. */
-export function fence(key: Key, { epoch }: Lease, now: number): Check {
-  return { table: "leases", key, tag: epoch, aliveAt: now };
+function isUnchanged(
+  { tag, expires, remainingMs }: Row,
+  seen: Observation | null,
+  now: number,
+  ttlMs: number,
+): boolean {
+  if (seen === null || remainingMs === null || remainingMs <= ttlMs) return false;
+  return seen.epoch === tag && seen.expires === expires && now - seen.since >= ttlMs;
 }
 
-export function renewed(lease: Lease, now: number, { ttlMs }: LeaseTimings): Lease {
-  return { ...lease, expires: now + ttlMs };
+/** The check of every write under a lease. */
+export function fence(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
+  return { table: "leases", key, tag: epoch, alive: true };
 }
 
-/** The lease under the next epoch, for a holder that goes on with another turn of the session. */
-export function succeeded(lease: Lease, now: number, { ttlMs }: LeaseTimings): Lease {
-  return { ...lease, epoch: lease.epoch + 1, expires: now + ttlMs };
+/** The lease row for one lease time from the write on. */
+export function leasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">, { ttlMs }: LeaseTimings): Put {
+  const value = writeValue("leases", { owner, ttlMs, released: false });
+  return { table: "leases", key, tag: epoch, ttlMs, value };
 }
 
-/** The row of a lease. One that was given back stays, with its epoch, as one that has run out. */
-export function leasePut(key: Key, { owner, epoch, expires }: Lease): Put {
-  return { table: "leases", key, tag: epoch, expires, value: writeValue("leases", { owner }) };
-}
-
-export function releasePut(key: Key, lease: Lease): Put {
-  return leasePut(key, { ...lease, expires: 0 });
+/** The row of a released lease: it keeps the epoch and has expired. */
+export function releasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">): Put {
+  const value = writeValue("leases", { owner, ttlMs: 0, released: true });
+  return { table: "leases", key, tag: epoch, ttlMs: 0, value };
 }

@@ -15,7 +15,15 @@ import { ofTurn, turnStarted } from "./turn-events.ts";
 
 const key = { tenant: "a", session: "s" };
 const session = newSession({ id: "s" });
-const progress: TurnProgress = { status: "running", committed: 2, sequence: 7, step: 1, end: null, failure: null };
+const progress: TurnProgress = {
+  status: "running",
+  committed: 2,
+  sequence: 7,
+  step: 1,
+  takeovers: 1,
+  end: null,
+  failure: null,
+};
 const stored: StoredSession = {
   key,
   head: { ...emptyHead(session, 10), turn: "t1", sequence: 4 },

@@ -48,7 +48,7 @@ export type StoredSession = {
 };
 
 /** The row of a turn. */
-export type StoredTurn = {
+type StoredTurn = {
   readonly id: string;
   readonly progress: TurnProgress;
   /** The tag of the row: the number of commits. */
@@ -183,13 +183,13 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
 function progressAfter(change: Exclude<TurnChange, { type: "begin" }>): Partial<TurnProgress> {
   switch (change.type) {
     case "advance":
-      return { status: "running", committed: change.committed, step: change.step };
+      return { status: "running", committed: change.committed, step: change.step, takeovers: 0 };
     case "end":
       return { status: "ended", committed: change.committed, step: change.step, end: change.end };
     case "park":
       return { status: "parked", failure: change.failure };
     case "restart":
-      return { status: "running", committed: change.committed, failure: null };
+      return { status: "running", committed: change.committed, takeovers: 0, failure: null };
   }
 }
 
@@ -199,7 +199,15 @@ function beginTurn(
   sequence: number,
 ): { readonly changes: Changes; readonly stored: StoredTurn } {
   const at = turnKey(key, id);
-  const progress: TurnProgress = { status: "queued", committed: 0, sequence, step: 0, end: null, failure: null };
+  const progress: TurnProgress = {
+    status: "queued",
+    committed: 0,
+    sequence,
+    step: 0,
+    takeovers: 0,
+    end: null,
+    failure: null,
+  };
   return {
     stored: { id, progress, commits: 0 },
     changes: {

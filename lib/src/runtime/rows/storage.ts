@@ -19,8 +19,10 @@ export type Row = {
   readonly key: Key;
   /** What checks compare. Whoever writes the row chooses it. */
   readonly tag: number;
-  /** When it runs out, in milliseconds; `null`: never. Only checks look at it. */
+  /** When it expires, in milliseconds of the storage's clock; `null`: never. Clients only compare it with other values of the same row. */
   readonly expires: number | null;
+  /** The time left until then when the row was read, by the storage's clock; 0 or less: it has expired. `null`: it never expires. */
+  readonly remainingMs: number | null;
   readonly value: string;
 };
 
@@ -43,8 +45,10 @@ export type Check = {
   readonly key: Key;
   /** The row has to be there with this tag; `null`: it must not be there. */
   readonly tag: number | null;
-  /** It must not have run out by then. A host with a clock that all its clients share may use that instead. */
-  readonly aliveAt?: number;
+  /** The row must not have expired, by the storage's clock. */
+  readonly alive?: boolean;
+  /** The row has to expire at exactly this time: a compare-and-swap against a renewal, which keeps the tag. */
+  readonly expires?: number | null;
 };
 
 export type Put = {
@@ -52,7 +56,8 @@ export type Put = {
   readonly key: Key;
   readonly tag: number;
   readonly value: string;
-  readonly expires?: number | null;
+  /** The row expires this many milliseconds after the write, by the storage's clock; left out or `null`: never. 0: it has expired. */
+  readonly ttlMs?: number | null;
 };
 
 /** All rows whose key begins like this. */

@@ -133,6 +133,7 @@ const progressShape: Shape<TurnProgress> = object<TurnProgress>({
   committed: required(number),
   sequence: required(number),
   step: fallback(number, 0),
+  takeovers: fallback(number, 0),
   end: fallback(nullable(summaryShape), null),
   failure: fallback(nullable(failureShape), null),
 });
@@ -215,9 +216,16 @@ const storedEventShape: Shape<StoredEvent> = object<StoredEvent>({
   event: required(eventShape),
 });
 
+/** The lease time of rows that were written before rows said it: the default of that release. */
+const leaseTimeMs = 30_000;
+
 const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
   open: object<OpenTurn>({ turn: required(string), engine: required(string) }),
-  leases: object<LeaseHolder>({ owner: required(string) }),
+  leases: object<LeaseHolder>({
+    owner: required(string),
+    ttlMs: fallback(number, leaseTimeMs),
+    released: fallback(boolean, false),
+  }),
   pieces: object<Piece>({
     effectId: required(string),
     epoch: required(number),

@@ -69,6 +69,8 @@ export type TurnProgress = {
   /** The newest event of the session. */
   readonly sequence: number;
   readonly step: number;
+  /** Takeovers after an expired lease since the last journal row (Q17). */
+  readonly takeovers: number;
   /** What it came to, once it has ended. */
   readonly end: TurnSummary | null;
   /** Why it is parked. */
@@ -188,7 +190,13 @@ export type StoredValues = {
 export type OpenTurn = { readonly turn: string; readonly engine: string };
 
 /** Who has a session. */
-export type LeaseHolder = { readonly owner: string };
+export type LeaseHolder = {
+  readonly owner: string;
+  /** How long the lease lasts without a renewal, in milliseconds. */
+  readonly ttlMs: number;
+  /** Released by its holder, as opposed to expired: a claim after it is no takeover (Q17). */
+  readonly released: boolean;
+};
 
 /** What was heard of an attempt, for readers elsewhere: events in order, the deltas of a part run together. */
 export type Piece = {

@@ -20,7 +20,7 @@ import { acceptedTurn } from "../drive/driven-turn.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { acceptedPut } from "../rows/inbox.ts";
-import { claim } from "../rows/lease.ts";
+import { claim, instantOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { checkReadable } from "../rows/stored.ts";
@@ -59,7 +59,7 @@ export async function accept(
   const history = extended(await historyOf(context, before), messages);
   const begins = verb !== null && !isWaiting(session);
   const turn = begins ? await turnOf(context, before, { ...wanted, verb }, history, now) : null;
-  const lease = turn === null ? null : claimFor(context, before, now);
+  const lease = turn === null ? null : claimFor(context, before);
   const write = writeSession(before, {
     now,
     session: { after: session, messages, history },
@@ -97,9 +97,9 @@ function turnOf(
   return newTurn(context, key, id, session, history, { ...plainRequest, verb, engine, options, ...given }, now);
 }
 
-function claimFor(context: VerbContext, { key, leaseRow }: { key: Found["key"]; leaseRow: Row | null }, now: number) {
+function claimFor(context: VerbContext, { key, leaseRow }: { key: Found["key"]; leaseRow: Row | null }) {
   if (!context.drives || context.turns.closing) return null;
-  const claimed = claim(keyOf(key), leaseRow, context.owner(), now, context.lease);
+  const claimed = claim(keyOf(key), leaseRow, context.owner(), instantOf(context.clock), context.lease);
   if (claimed.type === "busy") return null;
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };
 }

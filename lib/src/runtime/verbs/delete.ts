@@ -28,7 +28,7 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
     const isCorrupt = row !== null && readableHead(row) === null;
     const before = isCorrupt ? await corruptSession(context, id, row) : { key, ...headOf(id, row), turn: null };
     const epoch = lease?.tag ?? 0;
-    const fenced = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1, expires: 0 });
+    const fenced = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1 });
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {
         checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }],

@@ -53,7 +53,6 @@ export async function work(
  */
 export async function pickUpAll(context: VerbContext, limit: number, patient = false): Promise<number> {
   const { storage, turns, engines } = context;
-  const now = context.clock.now();
   const [opened = []] = await storage.read([{ table: "open", prefix: [] }]);
   // Turns of engines that this process does not have are for others.
   const rows = opened.filter((row) => !turns.has(sessionIn(row)) && Object.hasOwn(engines, engineIn(row)));
@@ -61,7 +60,7 @@ export async function pickUpAll(context: VerbContext, limit: number, patient = f
   let count = 0;
   for (const [index, row] of rows.entries()) {
     const [lease] = leases[index] ?? [];
-    const free = lease === undefined || lease.expires === null || lease.expires <= now;
+    const free = lease === undefined || lease.remainingMs === null || lease.remainingMs <= 0;
     if (!free || turns.count >= limit) continue;
     const key = sessionIn(row);
     const picked = patient ? pickUpAgain(context, key, row).catch(() => false) : turns.pickUp(key);

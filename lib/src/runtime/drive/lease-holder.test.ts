@@ -1,0 +1,163 @@
+// A process whose lease has expired does not act before it knows that it still holds the session, and does not lose what it has done.
+
+import type { Batch, HostStorage } from "../internal.ts";
+
+import { describe, expect, test } from "vitest";
+
+import { call, counting, gate, says, talk, thinker, worker, World } from "../../../test/runtime/world.ts";
+import { memoryStorage } from "../../host/memory/index.ts";
+import { RuntimeError } from "../../model/index.ts";
+import { handClock } from "../../testing/hand-clock.ts";
+import { runtime } from "../index.ts";
+
+/** Is this the commit of a model reply? */
+const settlesReply = ({ puts }: Batch): boolean =>
+  puts.some(({ table, value }) => table === "journal" && value.includes("model_replied"));
+
+/** Does this batch accept a turn? */
+const acceptsTurn = ({ puts }: Batch): boolean => puts.some(({ table }) => table === "starts");
+
+/** A process that is paused when the answer to a write arrives. */
+function pausedAfter(storage: HostStorage, isPoint: (batch: Batch) => boolean) {
+  const pause = gate();
+  let isPaused = false;
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      // Renewals are paused too.
+      if (isPaused) await pause.wait();
+      const written = await storage.write(batch);
+      if (isPaused || !isPoint(batch)) return written;
+      isPaused = true;
+      await pause.wait();
+      return written;
+    },
+  };
+  return { host, pause };
+}
+
+describe("a worker that was paused after a commit for longer than its lease", () => {
+  test("does not run a tool whose outcome another process has reported as unknown", async () => {
+    const world = new World();
+    const pay = counting("pay");
+    const of = world.engine(worker("pay"), { tools: [pay.tool] });
+    const storage = memoryStorage({ clock: world.clock });
+    const { host, pause } = pausedAfter(storage, settlesReply);
+    const engines = { default: of };
+    const first = runtime({ host, engines, clock: world.clock, live: false });
+    const turn = await first.start("hi", { id: "s1" });
+    await pause.reached;
+    await world.clock.advance(31_000);
+    const second = runtime({ host: storage, engines, clock: world.clock, live: false });
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+    pause.open();
+    await world.clock.advance(1000);
+    expect(pay.runs).toEqual([]);
+    const results = (await second.messages("s1")).items.filter(({ role }) => role === "tool");
+    expect(results).toMatchObject([{ code: "outcome_unknown" }]);
+  });
+
+  test("does not send a model call that another process has sent and recorded", async () => {
+    const world = new World();
+    const model = thinker(() => says("Done."));
+    const engines = { default: world.engine(model) };
+    const storage = memoryStorage({ clock: world.clock });
+    const { host, pause } = pausedAfter(storage, acceptsTurn);
+    const first = runtime({ host, engines, clock: world.clock, live: false });
+    const starting = first.start("hi", { id: "s1" });
+    await pause.reached;
+    await world.clock.advance(31_000);
+    const second = runtime({ host: storage, engines, clock: world.clock, live: false });
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect((await second.attach("s1").result).text).toBe("Done.");
+    pause.open();
+    expect((await (await starting).result).text).toBe("Done.");
+    await world.clock.advance(1000);
+    expect(model.asked).toHaveLength(1);
+  });
+
+  test("continues when no other process has claimed the session, under the next epoch (Q18)", async () => {
+    const world = new World();
+    const pay = counting("pay");
+    const engines = { default: world.engine(worker("pay"), { tools: [pay.tool] }) };
+    const storage = memoryStorage({ clock: world.clock });
+    const { host, pause } = pausedAfter(storage, settlesReply);
+    const first = runtime({ host, engines, clock: world.clock, live: false });
+    const turn = await first.start("hi", { id: "s1" });
+    await pause.reached;
+    await world.clock.advance(31_000);
+    pause.open();
+    expect((await turn.result).text).toBe("Done.");
+    expect(pay.runs).toHaveLength(1);
+    const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s1"] }]);
+    expect(lease?.tag).toBe(2);
+  });
+});
+
+test("a local clock that jumps ahead does not lose the result of a tool", async () => {
+  const base = handClock();
+  let ahead = 0;
+  const clock = { ...base, now: () => base.now() + ahead };
+  const world = new World();
+  const pay = counting("pay", { handler: () => (ahead += 3_600_000) });
+  const engines = { default: world.engine(worker("pay"), { tools: [pay.tool] }) };
+  const sessions = runtime({ host: memoryStorage({ clock: base }), engines, clock, live: false });
+  expect((await (await sessions.start("hi", { id: "s1" })).result).text).toBe("Done.");
+  expect(pay.runs).toHaveLength(1);
+});
+
+test("every commit extends the lease: a turn of many slow steps keeps it without renewals", async () => {
+  const world = new World();
+  const slow = counting("slow", { handler: () => world.clock.advance(9000) });
+  const model = thinker(({ messages }) => {
+    const steps = messages.filter(({ role }) => role === "tool").length;
+    return steps === 6 ? says("Done.") : [call("slow", { steps }, `c${steps}`)];
+  });
+  const storage = memoryStorage({ clock: world.clock });
+  const renewals: Batch[] = [];
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      const isRenewal = batch.puts.length === 1 && batch.puts[0]?.table === "leases";
+      if (!isRenewal || batch.checks[0]?.alive !== true) return storage.write(batch);
+      renewals.push(batch);
+      throw new RuntimeError("storage_failed", { message: "renewals are lost" });
+    },
+  };
+  const engines = { default: world.engine(model, { tools: [slow.tool] }) };
+  const sessions = runtime({ host, engines, clock: world.clock, live: false });
+  const turn = await sessions.start("hi", { id: "s1" });
+  expect((await turn.result).text).toBe("Done.");
+  expect(slow.runs).toHaveLength(6);
+  const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s1"] }]);
+  expect(lease?.tag).toBe(1);
+});
+
+test("a busy storage delays a commit until it is free; nothing is lost, also beyond the lease", async () => {
+  const world = new World();
+  const pay = counting("pay");
+  const engines = { default: world.engine(worker("pay"), { tools: [pay.tool] }) };
+  const storage = memoryStorage({ clock: world.clock });
+  let locked = false;
+  let replies = 0;
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      if (locked) throw new RuntimeError("storage_busy", { message: "locked by another process" });
+      const written = await storage.write(batch);
+      if (settlesReply(batch)) replies += 1;
+      locked = settlesReply(batch) && replies === 1;
+      return written;
+    },
+  };
+  const sessions = runtime({ host, engines, clock: world.clock, live: false });
+  const turn = await sessions.start("hi", { id: "s1" });
+  await world.clock.advance(35_000);
+  expect(pay.runs).toHaveLength(1);
+  locked = false;
+  await world.clock.advance(2000);
+  expect((await turn.result).text).toBe("Done.");
+  expect(pay.runs).toHaveLength(1);
+  expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
+});

@@ -1,0 +1,143 @@
+// Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which fences it by the epoch and extends the lease by one
+// lease time, so a turn that commits does not depend on renewals.
+//
+// What a refused or failed write means
+//   the row has another epoch     another process has claimed the session: `lease_lost`, and nothing of this process may be written any more
+//   the lease has expired, and the row has our epoch   nobody has claimed it: the holder claims the next epoch and writes again (Q18), so the result of
+//                                 an effect that outlasted the lease is not lost
+//   `storage_busy`                nothing was written; the write is repeated with backoff until the storage is free
+//   any other error               thrown to the caller
+
+import type { RuntimeContext } from "../context.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { Lease } from "../rows/lease.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { Check, Put } from "../rows/storage.ts";
+
+import { RuntimeError } from "../../model/internal.ts";
+import { readOne } from "../context.ts";
+import { merge, putting } from "../rows/batch.ts";
+import { claim, fence, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
+import { keyOf } from "../rows/session-key.ts";
+
+/** Delays between two tries at a busy storage, in milliseconds, and how long it is tried. */
+const firstDelayMs = 25;
+const longestDelayMs = 1000;
+const busyLimitMs = 600_000;
+
+/** Written; or the check that refused the batch. */
+export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
+
+type HolderContext = Pick<RuntimeContext, "storage" | "clock" | "lease">;
+
+export class LeaseHolder {
+  readonly key: SessionKey;
+  readonly #context: HolderContext;
+  #lease: Lease;
+  #renewing: Promise<void> | null = null;
+
+  constructor(context: HolderContext, key: SessionKey, lease: Lease) {
+    this.#context = context;
+    this.key = key;
+    this.#lease = lease;
+  }
+
+  get epoch(): number {
+    return this.#lease.epoch;
+  }
+
+  get lease(): Lease {
+    return this.#lease;
+  }
+
+  /** May an effect be performed: has the lease not expired by either local clock? */
+  get isSafe(): boolean {
+    return isWithinDeadline(this.#lease, instantOf(this.#context.clock), this.#context.lease);
+  }
+
+  /**
+   * Called before every performer starts, and before a request leaves for a provider. Resolves at once while the local deadline has not passed; otherwise
+   * renews first. Rejects with `lease_lost` when another process has claimed the session.
+   */
+  readonly ensure = (): void | Promise<void> => {
+    if (!this.isSafe) return this.renew();
+  };
+
+  /** Writes a batch under the lease, and extends the lease. `lasting: false`: the write may be lost with the machine. */
+  async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
+    const { storage, clock, lease: timings } = this.#context;
+    for (;;) {
+      const sentAt = instantOf(clock);
+      const own = put ?? leasePut(keyOf(this.key), this.#lease, timings);
+      const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [own] }, changes);
+      const written = await this.#whenFree(() => storage.write({ ...batch, lasting }));
+      if (written.ok) {
+        this.#lease = { ...this.#lease, sentAt };
+        return { ok: true };
+      }
+      const check = batch.checks[written.check];
+      if (check === undefined || check.table !== "leases")
+        return { ok: false, check: check ?? fence(keyOf(this.key), this.#lease) };
+      await this.#claimAgain();
+    }
+  }
+
+  /** Extends the lease. Not flushed to disk: a renewal that is lost with the machine is lost with the holder. */
+  async renew(): Promise<void> {
+    this.#renewing ??= this.write(putting(), { lasting: false })
+      .then(() => undefined)
+      .finally(() => {
+        this.#renewing = null;
+      });
+    return this.#renewing;
+  }
+
+  /** Releases the lease, so that the next holder does not wait for it to expire. */
+  async release(): Promise<void> {
+    const key = keyOf(this.key);
+    const check = { table: "leases", key, tag: this.epoch } as const;
+    const puts = [releasePut(key, this.#lease)];
+    await this.#context.storage.write({ checks: [check], removals: [], puts }).catch(() => undefined);
+  }
+
+  lost(): RuntimeError {
+    const message = `session ${this.key.session} is no longer held by this process; the process that holds it now continues the turn`;
+    return new RuntimeError("lease_lost", { message, metadata: { epoch: this.epoch } });
+  }
+
+  /** The lease has expired. If no other process has claimed it, this one claims the next epoch (Q18); otherwise it is lost. */
+  async #claimAgain(): Promise<void> {
+    const { storage, clock, lease: timings } = this.#context;
+    const key = keyOf(this.key);
+    const row = await this.#whenFree(() => readOne(storage, { table: "leases", prefix: key }));
+    if (row === null || row.tag !== this.epoch) throw this.lost();
+    const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
+    // Renewed by a concurrent write of this process.
+    if (claimed.type === "busy") return;
+    const batch = { checks: [claimed.check], removals: [], puts: [claimed.put] };
+    const written = await this.#whenFree(() => storage.write(batch));
+    if (!written.ok) throw this.lost();
+    this.#lease = claimed.lease;
+  }
+
+  /** Repeats an operation while the storage is busy: nothing was written then. */
+  async #whenFree<T>(work: () => Promise<T>): Promise<T> {
+    const { clock } = this.#context;
+    const until = clock.now() + busyLimitMs;
+    for (let delayMs = firstDelayMs; ; delayMs = Math.min(longestDelayMs, 2 * delayMs)) {
+      try {
+        return await work();
+      } catch (error) {
+        const isBusy = error instanceof RuntimeError && error.reason === "storage_busy";
+        if (!isBusy || clock.now() >= until) throw error;
+        await clock.sleep(delayMs);
+      }
+    }
+  }
+}
+
+type WriteOptions = {
+  readonly lasting?: boolean;
+  /** The lease row to write in place of the extended one: a release, or the lease of the turn that follows. */
+  readonly put?: Put | null;
+};

@@ -75,7 +75,9 @@ export function seeded(seed: number): () => number {
 export async function everything(storage: HostStorage): Promise<{ readonly [table: string]: unknown }> {
   const names = Object.keys(tables).filter(isTable);
   const rows = await storage.read(names.map((table) => ({ table, prefix: [] })));
-  return Object.fromEntries(names.map((name, index) => [name, rows[index]?.map(({ remainingMs: _, ...row }) => row)]));
+  return Object.fromEntries(
+    names.map((name, index) => [name, rows[index]?.map((row) => ({ ...row, remainingMs: null }))]),
+  );
 }
 
 function isTable(name: string): name is keyof typeof tables {

@@ -1,16 +1,19 @@
 // Wakes one waiter when rows may have changed. Changes between two waits are remembered, so none is missed between a read and the next wait.
 
 import type { HostStorage } from "./rows/storage.ts";
+import type { TableName } from "./rows/tables.ts";
 
 export class ChangeSignal {
   #changed = false;
   #waiter: (() => void) | null = null;
   readonly #unwatch: () => void;
 
-  /** Watches a storage, or one session of it by its name (`nameOf`). */
-  constructor(storage: HostStorage, session: string | null = null) {
-    this.#unwatch = storage.watch((sessions) => {
-      if (session === null || sessions === undefined || sessions.has(session)) this.notify();
+  /** Watches a storage; or only one session of it by its name (`nameOf`), or only some of its tables. */
+  constructor(storage: HostStorage, session: string | null = null, tables: readonly TableName[] | null = null) {
+    this.#unwatch = storage.watch((sessions, written) => {
+      const isOther = session !== null && sessions !== undefined && !sessions.has(session);
+      const isElsewhere = tables !== null && written !== undefined && !tables.some((table) => written.has(table));
+      if (!isOther && !isElsewhere) this.notify();
     });
   }
 

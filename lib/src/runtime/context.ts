@@ -19,6 +19,10 @@ export type RuntimeContext = {
   /** The name of this process among those that share the storage; written to lease rows. */
   readonly owner: () => string;
   readonly lease: LeaseTimings;
+  /** Takeovers without a journal row at which a turn is parked (Q17). */
+  readonly maxTakeovers: number;
+  /** How many turns this process drives at once. */
+  readonly maxActiveTurns: number;
   /** How long journals of ended turns are kept, in milliseconds; `null`: without limit. */
   readonly retentionMs: number | null;
   readonly hub: Hub;

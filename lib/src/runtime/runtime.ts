@@ -229,6 +229,8 @@ export function runtime(options: RuntimeOptions): Runtime {
     // Created when it is needed: some platforms have no random numbers before the first request.
     owner: () => (owner ??= `process-${randomText(8)}`),
     lease: checkedTimings({ ...leaseTimings, ...lease }),
+    maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
+    maxActiveTurns: checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096),
     retentionMs: checkedRetention(options.retentionMs),
     hub: new Hub(),
     pieces: new PieceWriter(storage, clock, timings),
@@ -269,6 +271,13 @@ function runtimeOf(context: VerbContext): Runtime {
     },
     tenant: (name) => runtimeOf({ ...context, tenant: name }),
   };
+}
+
+function checkedCount(name: "maxTakeovers" | "maxActiveTurns", count: number): number {
+  if (Number.isSafeInteger(count) && count >= 1) return count;
+  throw new MisuseError("invalid_argument", `${name} has to be a whole number of 1 or more, not ${String(count)}`, {
+    path: [name],
+  });
 }
 
 /** How long journals are kept: a time, or for ever. */

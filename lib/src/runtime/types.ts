@@ -27,6 +27,13 @@ export type RuntimeOptions = {
    */
   readonly lease?: Partial<LeaseTimings>;
   /**
+   * How often a turn may be taken over after an expired lease without any progress. Default: 5. At the limit the turn is parked, and its failure
+   * (`takeover_limit`) names the effect it was in: a tool that ends or blocks its process cannot do so for ever.
+   */
+  readonly maxTakeovers?: number;
+  /** How many turns this process drives at once, however they were started. Default: 4,096. Further turns are accepted and wait for a free place. */
+  readonly maxActiveTurns?: number;
+  /**
    * How long the journal of a turn is kept after its end, for `export`, in milliseconds. Kept forever by default.
    * Workers remove it.
    */

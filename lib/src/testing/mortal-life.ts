@@ -215,7 +215,7 @@ export class MortalLife {
         return written;
       },
       watch: (changed) => {
-        const unwatch = real.watch((sessions) => void this.#passage().then(() => changed(sessions)));
+        const unwatch = real.watch((...written) => void this.#passage().then(() => changed(...written)));
         if (this.#state.type === "dead") unwatch();
         this.#unwatch.add(unwatch);
         return () => {

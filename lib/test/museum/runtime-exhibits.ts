@@ -400,7 +400,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     { tenant: "", session: "s1", call: "c0", digest: "d1", answers: ["result", "approve", "deny"], usedAt: null },
     { tenant: "acme", session: "s1", call: "c1", digest: "d2", answers: ["answer"], usedAt: 1_700_000_000_000 },
   ],
-  open: [{ turn: "t1", engine: "default" }],
+  open: [{ turn: "t1", engine: "default", due: 1_700_000_000_000 }],
   leases: [{ owner: "process-1", ttlMs: 30_000, released: false }],
   pieces: [
     {

@@ -339,7 +339,8 @@ describe("[lash 79] a replay that goes another way", () => {
     const stop = working(broken);
     await world.clock.advance(5000);
     await stop();
-    expect(world.writes.length - before).toBeLessThanOrEqual(2);
+    // Claimed and released once, and its row in the index of due work is moved.
+    expect(world.writes.length - before).toBeLessThanOrEqual(3);
     const able = world.process(world.engine(worker()));
     await able.recover();
     expect((await able.attach("s1", turn.turnId).result).text).toBe("Done.");

@@ -193,7 +193,7 @@ describe("the suite notices a storage that", () => {
       "the time a row has left is read with it, and a check may compare its expiry",
       writing((given) => ({
         ...given,
-        checks: given.checks.map(({ expires: _, ...check }) => check),
+        checks: given.checks.map(({ table, key, tag, alive = false }) => ({ table, key, tag, alive })),
       })),
     ],
     [

@@ -12,6 +12,8 @@ export class Watchers {
   #told = false;
   /** The sessions that were written to since they were called last; `undefined`: nobody knows which. */
   #sessions: Set<string> | undefined = new Set();
+  /** The tables that were written to since then; `undefined`: not known. */
+  #tables: Set<TableName> | undefined = new Set();
 
   /** Calls back soon after each `tell`. Returns what ends it. */
   add(changed: Watcher["changed"]): () => void {
@@ -27,12 +29,13 @@ export class Watchers {
     if (this.#told) return;
     this.#told = true;
     queueMicrotask(() => {
-      const sessions = this.#sessions;
+      const [sessions, written] = [this.#sessions, this.#tables];
       this.#told = false;
       this.#sessions = new Set();
+      this.#tables = new Set();
       // Those who leave while it is told are not called any more, and those who come are not called yet.
       const now = Array.from(this.#all);
-      for (const watcher of now) if (this.#all.has(watcher)) call(watcher, sessions);
+      for (const watcher of now) if (this.#all.has(watcher)) call(watcher, sessions, written);
     });
   }
 
@@ -40,13 +43,16 @@ export class Watchers {
     const places =
       batch === null ? null : [...batch.puts, ...batch.removals.map(({ table, prefix }) => ({ table, key: prefix }))];
     for (const { table, key } of places ?? []) {
+      this.#tables?.add(table);
       if (!isOfSession(table)) continue;
       const [tenant, session] = key;
       // What is removed by less than its session may be of any.
       if (typeof tenant !== "string" || typeof session !== "string") this.#sessions = undefined;
       else this.#sessions?.add(sessionName(tenant, session));
     }
-    if (places === null) this.#sessions = undefined;
+    if (places !== null) return;
+    this.#sessions = undefined;
+    this.#tables = undefined;
   }
 }
 
@@ -56,11 +62,11 @@ function isOfSession(table: TableName): boolean {
 }
 
 /** Each is one of its own, also where two have the same function. */
-type Watcher = { readonly changed: (sessions?: ReadonlySet<string>) => void };
+type Watcher = { readonly changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void };
 
-function call({ changed }: Watcher, sessions: ReadonlySet<string> | undefined): void {
+function call({ changed }: Watcher, ...written: Parameters<Watcher["changed"]>): void {
   try {
-    changed(sessions);
+    changed(...written);
   } catch (error) {
     queueMicrotask(() => {
       throw error;

@@ -38,6 +38,12 @@ const steps: readonly Step[] = [
   ],
   // The event log is always in the same storage as the session, so no event waits for its publication. The table never had rows.
   (prefix) => [`DROP TABLE "${prefix}untold"`],
+  // Open turns are found by an index of due work. Those of older releases are due at once.
+  (prefix) => [
+    table(prefix, "due", { engine: "TEXT", tenant: "TEXT", due: "INTEGER", session: "TEXT" }),
+    `INSERT INTO "${prefix}due" ("engine", "tenant", "due", "session", "tag", "expires", "value")
+      SELECT json_extract("value", '$.data.engine'), "tenant", 0, "session", 0, NULL, '' FROM "${prefix}open"`,
+  ],
 ];
 
 function table(prefix: string, name: string, key: { readonly [column: string]: "TEXT" | "INTEGER" }): string {

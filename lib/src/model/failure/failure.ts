@@ -268,6 +268,7 @@ export const failureKinds = {
       diverged: {}, // A replay ordered another effect than the recorded one.
       conflict: {}, // Another writer committed first.
       lease_lost: {}, // Another process holds the lease of the session.
+      takeover_limit: {}, // Every process that drove the turn died or was blocked without a result.
       storage_failed: { httpStatus: 503 },
       storage_full: { httpStatus: 507 },
       storage_busy: { httpStatus: 503 },

@@ -2,19 +2,23 @@
 // process is about to stop. One session has at most one entry here, because a lease is held for a session.
 
 import type { RuntimeContext } from "../context.ts";
-import type { Lease, Observation } from "../rows/lease.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { Claim, Lease, Observation } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
+import type { OpenTurn } from "../rows/values.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 
 import { monotonicNow } from "../../clock/clock.ts";
-import { isEverturnError } from "../../model/internal.ts";
+import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
+import { merge, noChanges } from "../rows/batch.ts";
 import { claim, instantOf, releasePut } from "../rows/lease.ts";
-import { keyOf, nameOf } from "../rows/session-key.ts";
-import { readValue } from "../rows/stored.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
+import { moveDue } from "../rows/session-write.ts";
+import { readValue, writeValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
-import { HandedOver } from "./turn-committer.ts";
+import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 
 /** A turn to drive: known because this process accepted it, or to be loaded. */
@@ -47,6 +51,10 @@ export class ActiveTurns {
   /** Lease rows that expire too far ahead, by session. */
   readonly #observations = new Map<string, Observation>();
   readonly #listeners = new Set<() => void>();
+  readonly #freeListeners = new Set<() => void>();
+  /** Sessions whose turn waits until this process may drive another one. */
+  readonly #queue = new Map<string, SessionKey>();
+  #reserved = 0;
   #closing = false;
 
   constructor(context: RuntimeContext) {
@@ -100,12 +108,17 @@ export class ActiveTurns {
 
   /** Claims the lease of a session. `null`: another process holds it. */
   async claim(key: SessionKey): Promise<Lease | null> {
-    const { storage, clock, owner, lease: timings } = this.#context;
-    const row = await readOne(storage, { table: "leases", prefix: keyOf(key) });
-    const claimed = claim(keyOf(key), row, owner(), instantOf(clock), timings, this.#observed(key, row));
+    const row = await readOne(this.#context.storage, { table: "leases", prefix: keyOf(key) });
+    const claimed = this.#claimOf(key, row);
     if (claimed.type === "busy") return null;
-    const written = await storage.write({ checks: [claimed.check], removals: [], puts: [claimed.put] });
-    return written.ok ? claimed.lease : null;
+    const { check, put, lease } = claimed;
+    const written = await this.#context.storage.write({ checks: [check], removals: [], puts: [put] });
+    return written.ok ? lease : null;
+  }
+
+  #claimOf(key: SessionKey, row: Row | null): Claim {
+    const { clock, owner, lease: timings } = this.#context;
+    return claim(keyOf(key), row, owner(), instantOf(clock), timings, this.#observed(key, row));
   }
 
   /** When this process first saw the lease row as it is: a row that expires too far ahead is claimed by it (`rows/lease.ts`, rule 6). */
@@ -123,28 +136,147 @@ export class ActiveTurns {
     return observation;
   }
 
+  /** Releases a lease. The open turn of the session is due at once. */
   async release(key: SessionKey, lease: Lease): Promise<void> {
+    const { storage, clock } = this.#context;
     const check = { table: "leases", key: keyOf(key), tag: lease.epoch } as const;
-    const puts = [releasePut(keyOf(key), lease)];
-    await this.#context.storage.write({ checks: [check], removals: [], puts }).catch(() => undefined);
+    const open = await this.#openTurn(key).catch(() => null);
+    const due = open === null ? noChanges : moveDue(key, open, clock.now());
+    const changes = merge({ checks: [check], removals: [], puts: [releasePut(keyOf(key), lease)] }, due);
+    await storage.write(changes).catch(() => undefined);
   }
 
   /** Drives the open turn of a session that no process holds. Returns whether it did. */
-  async pickUp(key: SessionKey): Promise<boolean> {
-    if (this.#closing) return false;
-    const open = await this.#openTurn(key);
-    if (open === null) return false;
-    const { turn, engine } = open;
+  async pickUp(key: SessionKey, options: { readonly force?: boolean } = {}): Promise<boolean> {
+    return (await this.tryPickUp(key, options)) === "driven";
+  }
+
+  /**
+   * Drives the open turn of a session that no process holds. `moved`: not now, and its row in `due` says when. `left`: it is not for this process, or another
+   * one holds it. `force`: a person asked for it, so the count of takeovers begins anew, and there is no backoff.
+   */
+  async tryPickUp(
+    key: SessionKey,
+    { force = false }: { readonly force?: boolean } = {},
+  ): Promise<"driven" | "moved" | "left"> {
+    if (this.#closing) return "left";
+    const { storage, engines } = this.#context;
+    const [opened = [], leases = []] = await storage.read([
+      { table: "open", prefix: keyOf(key) },
+      { table: "leases", prefix: keyOf(key) },
+    ]);
+    const [openRow] = opened;
+    if (openRow === undefined) return "left";
+    const open = readValue("open", openRow);
     // A process without the engine leaves the turn to one that has it.
-    if (!Object.hasOwn(this.#context.engines, engine) || this.#drives(key, turn)) return false;
-    const lease = await this.claim(key);
-    if (lease === null) return false;
-    if (this.#closing || this.#drives(key, turn)) {
-      await this.release(key, lease);
-      return false;
+    if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
+    const free = this.reserve();
+    if (free === null) {
+      this.#queue.set(nameOf(key), key);
+      return "left";
     }
-    this.#start(key, { id: turn, known: null, lease });
-    return true;
+    try {
+      return await this.#pickUpOpen(key, open, leases[0] ?? null, force);
+    } finally {
+      free();
+    }
+  }
+
+  async #pickUpOpen(
+    key: SessionKey,
+    open: OpenTurn,
+    leaseRow: Row | null,
+    force: boolean,
+  ): Promise<"driven" | "moved" | "left"> {
+    const claimed = await this.#takeOver(key, open, leaseRow, force);
+    if (claimed === "moved" || claimed === "left") return claimed;
+    if (this.#closing || this.#drives(key, open.turn)) {
+      await this.release(key, claimed.lease);
+      return "left";
+    }
+    if (claimed.isLimit) {
+      await this.#parkAtLimit(key, open.turn, claimed.lease);
+      return "moved";
+    }
+    this.#start(key, { id: open.turn, known: null, lease: claimed.lease });
+    return "driven";
+  }
+
+  /**
+   * Claims the session of an open turn. A takeover after an expired lease is counted on the turn until a journal row is added (Q17): from the second on it
+   * waits with backoff, and at the limit the turn is parked.
+   */
+  async #takeOver(
+    key: SessionKey,
+    open: OpenTurn,
+    row: Row | null,
+    force: boolean,
+  ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left"> {
+    const { storage, clock, lease: timings, maxTakeovers } = this.#context;
+    const claimed = this.#claimOf(key, row);
+    if (claimed.type === "busy") return "left";
+    const { check, put, lease } = claimed;
+    const now = clock.now();
+    const claiming = merge({ checks: [check], removals: [], puts: [put] }, moveDue(key, open, now + timings.ttlMs));
+    const turnRow = await readOne(storage, { table: "turns", prefix: turnKey(key, open.turn) });
+    if (!claimed.takesOver || turnRow === null) {
+      return (await storage.write(claiming)).ok ? { lease, isLimit: false } : "left";
+    }
+    const progress = readValue("turns", turnRow);
+    const before = force ? 0 : progress.takeovers;
+    const waitMs = before === 0 ? 0 : backoffMs(before) + (row?.remainingMs ?? 0);
+    if (waitMs > 0) {
+      await storage.write(
+        merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),
+      );
+      return "moved";
+    }
+    const takeovers = force ? 0 : before + 1;
+    const counted: Changes = {
+      checks: [{ table: "turns", key: turnRow.key, tag: turnRow.tag }],
+      removals: [],
+      puts: [
+        {
+          table: "turns",
+          key: turnRow.key,
+          tag: turnRow.tag + 1,
+          value: writeValue("turns", { ...progress, takeovers }),
+        },
+      ],
+    };
+    const written = await storage.write(merge(claiming, counted));
+    return written.ok ? { lease, isLimit: takeovers >= maxTakeovers } : "left";
+  }
+
+  /** Parks a turn whose takeovers added nothing: something in it ends or blocks every process that drives it. */
+  async #parkAtLimit(key: SessionKey, id: string, lease: Lease): Promise<void> {
+    const turn = await loadTurn(this.#context.storage, key, id);
+    if (turn === null) return this.release(key, lease);
+    await new TurnCommitter(this.#context, turn, lease).park(takeoverLimit(turn));
+  }
+
+  /** Does this process drive as many turns as it may? */
+  get isFull(): boolean {
+    return this.#active.size + this.#reserved >= this.#context.maxActiveTurns;
+  }
+
+  /** Reserves a place while a turn is being claimed. Returns the function that gives it back; `null`: all places are taken. */
+  reserve(): (() => void) | null {
+    if (this.isFull) return null;
+    this.#reserved += 1;
+    let isReserved = true;
+    return () => {
+      if (!isReserved) return;
+      isReserved = false;
+      this.#reserved -= 1;
+      if (this.#queue.size > 0) this.#refill();
+    };
+  }
+
+  /** Calls back when this process has ended or left a turn, so that it may drive another. */
+  onFree(listener: () => void): () => void {
+    this.#freeListeners.add(listener);
+    return () => this.#freeListeners.delete(listener);
   }
 
   /** Drives a turn that this process accepted under the lease, and the turns that follow it, in the background. */
@@ -167,6 +299,17 @@ export class ActiveTurns {
     await late;
   }
 
+  #refill(): void {
+    for (const [name, key] of this.#queue) {
+      if (this.isFull || this.#closing) break;
+      this.#queue.delete(name);
+      // What cannot be driven now is found by a worker.
+      this.pickUp(key).catch(() => undefined);
+      break;
+    }
+    for (const listener of this.#freeListeners) listener();
+  }
+
   #handOverNow(): void {
     for (const { driver } of this.#active.values()) driver?.handOver(true);
   }
@@ -184,6 +327,7 @@ export class ActiveTurns {
     active.over = this.#driveOne(active, key, target);
     active.done = this.#driveFollowing(active, key).finally(() => {
       if (this.#active.get(name) === active) this.#active.delete(name);
+      this.#refill();
     });
   }
 
@@ -246,7 +390,7 @@ export class ActiveTurns {
     return this.#active.get(nameOf(key))?.turn === turn;
   }
 
-  async #openTurn(key: SessionKey): Promise<{ readonly turn: string; readonly engine: string } | null> {
+  async #openTurn(key: SessionKey): Promise<OpenTurn | null> {
     const row = await readOne(this.#context.storage, { table: "open", prefix: keyOf(key) });
     return row === null ? null : readValue("open", row);
   }
@@ -255,6 +399,26 @@ export class ActiveTurns {
 /** Does another process drive the turn now? Then those who wait for its end keep waiting. */
 export function isHeldElsewhere(error: unknown): boolean {
   return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
+}
+
+/** The wait before another takeover, in milliseconds since the lease expired. */
+function backoffMs(takeovers: number): number {
+  return Math.min(60_000, 500 * 2 ** (takeovers - 1));
+}
+
+function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError {
+  const answered = new Set(rows.flatMap(({ item }) => (item.type === "response" ? [item.response.id] : [])));
+  const begun = [...records.keys()].flatMap((name): readonly string[] => {
+    const [effectId = ""]: readonly string[] = JSON.parse(name);
+    return answered.has(effectId) ? [] : [effectId];
+  });
+  const step = stored.turn?.progress.step ?? 0;
+  const effects = [...new Set(begun)];
+  const where = effects.length > 0 ? effects.join(", ") : `step ${step}`;
+  return new RuntimeError("takeover_limit", {
+    message: `the turn ${id} was taken over ${stored.turn?.progress.takeovers ?? 0} times without a result: every process that drove it died or was blocked in ${where}; correct the cause, then recover(id, { from: "step" }), or end the turn with recover(id)`,
+    metadata: { step, effects },
+  });
 }
 
 export function isHandedOver(error: unknown): boolean {

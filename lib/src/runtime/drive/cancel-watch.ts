@@ -50,7 +50,7 @@ export class CancelWatch {
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
-    const changes = new ChangeSignal(this.#storage);
+    const changes = new ChangeSignal(this.#storage, null, ["cancels"]);
     signal.addEventListener("abort", changes.notify);
     try {
       for (;;) {

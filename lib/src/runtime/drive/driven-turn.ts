@@ -63,24 +63,33 @@ export async function loadTurn(
   { parked = false }: { readonly parked?: boolean } = {},
 ): Promise<DrivenTurn | null> {
   const at = turnKey(key, id);
-  const [heads = [], starts = [], turns = [], records = [], cancels = [], journal = []] = await storage.read([
-    { table: "sessions", prefix: keyOf(key) },
-    { table: "starts", prefix: at },
-    { table: "turns", prefix: at },
-    { table: "records", prefix: at },
-    { table: "cancels", prefix: at },
-    { table: "journal", prefix: at },
-  ]);
+  const [heads = [], opened = [], starts = [], turns = [], records = [], cancels = [], journal = []] =
+    await storage.read([
+      { table: "sessions", prefix: keyOf(key) },
+      { table: "open", prefix: keyOf(key) },
+      { table: "starts", prefix: at },
+      { table: "turns", prefix: at },
+      { table: "records", prefix: at },
+      { table: "cancels", prefix: at },
+      { table: "journal", prefix: at },
+    ]);
   const [headRow, startRow, turnRow, cancelRow] = [heads[0], starts[0], turns[0], cancels[0]];
   if (headRow === undefined || startRow === undefined || turnRow === undefined) return null;
   const head = readValue("sessions", headRow);
   const progress = readValue("turns", turnRow);
   if (head.turn !== id || progress.status === "ended") return null;
   if (progress.status === "parked" && !parked) return null;
+  const start = readValue("starts", startRow);
+  const due = opened[0] === undefined ? 0 : readValue("open", opened[0]).due;
   return {
     id,
-    stored: { key, head, version: headRow.tag, turn: { id, progress, commits: turnRow.tag } },
-    start: readValue("starts", startRow),
+    stored: {
+      key,
+      head,
+      version: headRow.tag,
+      turn: { id, progress, commits: turnRow.tag, engine: start.engine, due },
+    },
+    start,
     rows: journal.map((row) => readValue("journal", row)),
     records: new Map(
       records.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),

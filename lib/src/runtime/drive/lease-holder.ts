@@ -16,7 +16,7 @@ import type { Check, Put } from "../rows/storage.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { merge, putting } from "../rows/batch.ts";
+import { merge, noChanges, putting } from "../rows/batch.ts";
 import { claim, fence, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 
@@ -93,11 +93,12 @@ export class LeaseHolder {
   }
 
   /** Releases the lease, so that the next holder does not wait for it to expire. */
-  async release(): Promise<void> {
+  async release(also: Changes = noChanges): Promise<void> {
     const key = keyOf(this.key);
-    const check = { table: "leases", key, tag: this.epoch } as const;
-    const puts = [releasePut(key, this.#lease)];
-    await this.#context.storage.write({ checks: [check], removals: [], puts }).catch(() => undefined);
+    // Only while the lease is held: a turn that has ended must not become due again.
+    const check = { table: "leases", key, tag: this.epoch, alive: true } as const;
+    const changes = merge({ checks: [check], removals: [], puts: [releasePut(key, this.#lease)] }, also);
+    await this.#context.storage.write(changes).catch(() => undefined);
   }
 
   lost(): RuntimeError {

@@ -58,7 +58,7 @@ import { journalPut } from "../rows/journal-rows.ts";
 import { instantOf, leasePut, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { writeSession } from "../rows/session-write.ts";
+import { moveDue, writeSession } from "../rows/session-write.ts";
 import { summaryOf } from "../rows/summary.ts";
 import { eventsOfItem, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
 import { openCallDeadlines } from "../verbs/waits.ts";
@@ -227,6 +227,7 @@ export class TurnCommitter {
         step: turn.step,
         end: summaryOf(result),
         next,
+        nextDue: keeps ? now + this.#context.lease.ttlMs : now,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events,
@@ -329,6 +330,14 @@ export class TurnCommitter {
   #ensure(): void | Promise<void> {
     const renewed = this.holder.ensure();
     if (renewed instanceof Promise) return this.#orStop(renewed);
+  }
+
+  /** Releases the session: another process may take the turn at once. */
+  async release(): Promise<void> {
+    const { turn, key } = this.#stored;
+    if (turn === null) return this.holder.release();
+    const open = { turn: turn.id, engine: turn.engine, due: turn.due };
+    await this.holder.release(moveDue(key, open, this.#context.clock.now()));
   }
 
   // Stopping.

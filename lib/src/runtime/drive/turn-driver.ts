@@ -48,7 +48,7 @@ export class TurnDriver {
     } catch (error) {
       if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
-        await this.#committer.holder.release();
+        await this.#committer.release();
         throw error;
       }
     } finally {

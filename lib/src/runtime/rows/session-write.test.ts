@@ -28,7 +28,7 @@ const stored: StoredSession = {
   key,
   head: { ...emptyHead(session, 10), turn: "t1", sequence: 4 },
   version: 3,
-  turn: { id: "t1", progress, commits: 2 },
+  turn: { id: "t1", progress, commits: 2, engine: "default", due: 40 },
 };
 const idle: StoredSession = { ...stored, head: { ...stored.head, turn: null }, turn: null };
 const start: TurnStart = {
@@ -110,7 +110,7 @@ describe("writeSession", () => {
     expect(write.after.head.sequence).toBe(4);
     const ended = writeSession(write.after, {
       now: 30,
-      turn: { type: "end", committed: 4, step: 1, end, next: null, retainedUntil: null },
+      turn: { type: "end", committed: 4, step: 1, end, next: null, nextDue: 0, retainedUntil: null },
       events,
     });
     expect(ended.events.map(({ sequence }) => sequence)).toEqual([9]);
@@ -120,10 +120,10 @@ describe("writeSession", () => {
   test("a turn that begins is stored with what it is pinned to, and is open", () => {
     const { changes, after } = writeSession(idle, {
       now: 20,
-      turn: { type: "begin", turn: turn("t2") },
+      turn: { type: "begin", turn: turn("t2"), due: 25 },
       events: [turnStarted("t2", "s")],
     });
-    expect(puts(changes)).toEqual(["contents", "events", "open", "recent", "sessions", "starts", "turns"]);
+    expect(puts(changes)).toEqual(["contents", "due", "events", "open", "recent", "sessions", "starts", "turns"]);
     expect(changes.checks).toContainEqual({ table: "turns", key: [...keyOf(key), "t2"], tag: null });
     expect(after).toMatchObject({
       head: { turn: "t2", sequence: 5 },
@@ -132,26 +132,36 @@ describe("writeSession", () => {
   });
 
   test("the end of a turn closes it, or opens the turn that follows, in the same batch", () => {
-    const ending = { type: "end", committed: 3, step: 1, end, retainedUntil: 50 } as const;
+    const ending = { type: "end", committed: 3, step: 1, end, nextDue: 60, retainedUntil: 50 } as const;
     const last = writeSession(stored, { now: 20, turn: { ...ending, next: null } });
-    expect(removals(last.changes)).toEqual(["cancels", "open", "recent"]);
+    expect(removals(last.changes)).toEqual(["cancels", "due", "open", "recent"]);
+    expect(last.changes.removals).toContainEqual({ table: "due", prefix: ["default", "a", 40, "s"] });
     expect(puts(last.changes)).toEqual(["recent", "retained", "sessions", "turns"]);
     const followed = writeSession(stored, { now: 20, turn: { ...ending, next: turn("t2") } });
-    expect(removals(followed.changes)).toEqual(["cancels", "recent"]);
-    expect(puts(followed.changes)).toEqual(["contents", "open", "recent", "retained", "sessions", "starts", "turns"]);
+    expect(removals(followed.changes)).toEqual(["cancels", "due", "open", "recent"]);
+    expect(puts(followed.changes)).toEqual([
+      "contents",
+      "due",
+      "open",
+      "recent",
+      "retained",
+      "sessions",
+      "starts",
+      "turns",
+    ]);
     expect(followed.after).toMatchObject({ head: { turn: "t2", lastTurn: "t1" }, turn: { id: "t2", commits: 0 } });
   });
 
   test("a parked turn stays the turn of its session and is not open for workers; restarting a step opens it again", () => {
     const failure = runtimeFailure("diverged");
     const parked = writeSession(stored, { now: 20, turn: { type: "park", failure } });
-    expect(removals(parked.changes)).toEqual(["open", "recent"]);
+    expect(removals(parked.changes)).toEqual(["due", "open", "recent"]);
     expect(parked.after).toMatchObject({ head: { turn: "t1" }, turn: { progress: { status: "parked", failure } } });
     const restarted = writeSession(parked.after, {
       now: 30,
-      turn: { type: "restart", committed: 4, engine: "default" },
+      turn: { type: "restart", committed: 4, due: 30 },
     });
-    expect(puts(restarted.changes)).toEqual(["open", "recent", "sessions", "turns"]);
+    expect(puts(restarted.changes)).toEqual(["due", "open", "recent", "sessions", "turns"]);
     expect(restarted.after.turn?.progress).toMatchObject({ status: "running", committed: 4, failure: null });
   });
 });

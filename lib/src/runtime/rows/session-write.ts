@@ -12,11 +12,11 @@
 // Which rows follow from what
 //   every change           the events it caused
 //   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages)
-//   a turn begins          starts, turns (queued), contents, open
+//   a turn begins          starts, turns (queued), contents, open, due
 //   a turn advances        turns (commit count + 1); the session row only at a boundary, where the history grew
-//   a turn ends            turns (ended), sessions, and the rows of the next turn, or the removal of open; cancels are removed
-//   a turn is parked       turns (parked), sessions; open is removed, so no worker takes the turn
-//   a step is restarted    turns (running), sessions, open
+//   a turn ends            turns (ended), sessions, and the rows of the next turn, or the removal of open and due; cancels are removed
+//   a turn is parked       turns (parked), sessions; open and due are removed, so no worker takes the turn
+//   a step is restarted    turns (running), sessions, open, due
 //
 // Invariants
 //   1. Every change of the session row checks its version; every change of a turn row checks its commit count (H3).
@@ -28,8 +28,8 @@ import type { Failure, JsonObject, Message, Session } from "../../model/internal
 import type { Pinned } from "../../run/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
-import type { Put, Removal } from "./storage.ts";
-import type { SessionHead, StoredEvent, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
+import type { Key, Put, Removal } from "./storage.ts";
+import type { OpenTurn, SessionHead, StoredEvent, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
 
 import { startHistory } from "../../kernel/internal.ts";
 import { merge, noChanges } from "./batch.ts";
@@ -53,6 +53,9 @@ type StoredTurn = {
   readonly progress: TurnProgress;
   /** The tag of the row: the number of commits. */
   readonly commits: number;
+  /** Its engine, and the time of its row in `due`. */
+  readonly engine: string;
+  readonly due: number;
 };
 
 /** A turn to be accepted. */
@@ -83,7 +86,12 @@ export type SessionChange = {
 
 /** What happened to the turn. */
 type TurnChange =
-  | { readonly type: "begin"; readonly turn: NewTurn }
+  | {
+      readonly type: "begin";
+      readonly turn: NewTurn;
+      /** When a worker looks at it: now, or when the lease expires under which it is driven at once. */
+      readonly due: number;
+    }
   | { readonly type: "advance"; readonly committed: number; readonly step: number }
   | {
       readonly type: "end";
@@ -92,11 +100,12 @@ type TurnChange =
       readonly end: TurnSummary;
       /** The turn that follows, made of input that arrived too late (Q11). */
       readonly next: NewTurn | null;
+      readonly nextDue: number;
       /** When its journal may be removed, in milliseconds; `null`: never. */
       readonly retainedUntil: number | null;
     }
   | { readonly type: "park"; readonly failure: Failure }
-  | { readonly type: "restart"; readonly committed: number; readonly engine: string };
+  | { readonly type: "restart"; readonly committed: number; readonly due: number };
 
 /** An event with its place in the log. */
 export type NumberedEvent = { readonly sequence: number; readonly stored: StoredEvent };
@@ -144,11 +153,11 @@ type WrittenTurn = {
 function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null, sequence: number): WrittenTurn {
   if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn };
   if (change.type === "begin") {
-    const begun = beginTurn(key, change.turn, sequence);
+    const begun = beginTurn(key, change.turn, sequence, change.due);
     return { ...begun, open: change.turn.id, last: head.lastTurn };
   }
   if (turn === null) throw new Error(`${change.type}: the row of the turn has not been read`);
-  const { id, commits } = turn;
+  const { id, commits, engine, due } = turn;
   const at = turnKey(key, id);
   const progress: TurnProgress = { ...turn.progress, ...progressAfter(change), sequence };
   const row: Changes = {
@@ -156,22 +165,27 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
     removals: [],
     puts: [{ table: "turns", key: at, tag: commits + 1, value: writeValue("turns", progress) }],
   };
-  const stored = { id, progress, commits: commits + 1 };
-  const open: Removal = { table: "open", prefix: keyOf(key) };
+  const stored = { id, progress, commits: commits + 1, engine, due };
+  const closed = closedTurn(key, engine, due);
   switch (change.type) {
     case "advance":
       return { changes: row, stored, open: id, last: head.lastTurn };
     case "park":
-      return { changes: merge(row, { ...noChanges, removals: [open] }), stored, open: id, last: head.lastTurn };
+      return { changes: merge(row, { ...noChanges, removals: closed }), stored, open: id, last: head.lastTurn };
     case "restart": {
-      const puts = [openPut(key, id, change.engine)];
-      return { changes: merge(row, { ...noChanges, puts }), stored, open: id, last: head.lastTurn };
+      const puts = openTurn(key, id, engine, change.due);
+      return {
+        changes: merge(row, { ...noChanges, puts }),
+        stored: { ...stored, due: change.due },
+        open: id,
+        last: head.lastTurn,
+      };
     }
     case "end": {
-      const next = change.next === null ? null : beginTurn(key, change.next, sequence);
+      const next = change.next === null ? null : beginTurn(key, change.next, sequence, change.nextDue);
       const ended: Changes = {
         checks: [],
-        removals: [{ table: "cancels", prefix: at }, ...(next === null ? [open] : [])],
+        removals: [{ table: "cancels", prefix: at }, ...closed],
         puts: change.retainedUntil === null ? [] : [retainedPut(key, id, change.retainedUntil)],
       };
       const changes = merge(row, ended, next?.changes ?? noChanges);
@@ -197,6 +211,7 @@ function beginTurn(
   key: SessionKey,
   { id, start, pinned }: NewTurn,
   sequence: number,
+  due: number,
 ): { readonly changes: Changes; readonly stored: StoredTurn } {
   const at = turnKey(key, id);
   const progress: TurnProgress = {
@@ -209,7 +224,7 @@ function beginTurn(
     failure: null,
   };
   return {
-    stored: { id, progress, commits: 0 },
+    stored: { id, progress, commits: 0, engine: start.engine, due },
     changes: {
       checks: [{ table: "turns", key: at, tag: null }],
       removals: [],
@@ -217,7 +232,7 @@ function beginTurn(
         { table: "starts", key: at, tag: 0, value: writeValue("starts", start) },
         { table: "turns", key: at, tag: 0, value: writeValue("turns", progress) },
         { table: "contents", key: [key.tenant, start.pinned], tag: 0, value: writeValue("contents", pinned) },
-        openPut(key, id, start.engine),
+        ...openTurn(key, id, start.engine, due),
       ],
     },
   };
@@ -298,8 +313,29 @@ function eventPut(key: SessionKey, { sequence, stored }: NumberedEvent): Put {
   return { table: "events", key: [...keyOf(key), sequence], tag: 0, value: writeValue("events", stored) };
 }
 
-function openPut(key: SessionKey, turn: string, engine: string): Put {
-  return { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn, engine }) };
+/** The rows of a turn that has to be driven, and is looked at by a worker when it is due. */
+function openTurn(key: SessionKey, turn: string, engine: string, due: number): readonly Put[] {
+  return [
+    { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn, engine, due }) },
+    { table: "due", key: dueKey(key, engine, due), tag: 0, value: "" },
+  ];
+}
+
+function closedTurn(key: SessionKey, engine: string, due: number): readonly Removal[] {
+  return [
+    { table: "open", prefix: keyOf(key) },
+    { table: "due", prefix: dueKey(key, engine, due) },
+  ];
+}
+
+function dueKey({ tenant, session }: SessionKey, engine: string, due: number): Key {
+  return [engine, tenant, due, session];
+}
+
+/** Moves an open turn to another place in `due`. */
+export function moveDue(key: SessionKey, { turn, engine, due }: OpenTurn, later: number): Changes {
+  const removals = [{ table: "due", prefix: dueKey(key, engine, due) } as const];
+  return { checks: [], removals: later === due ? [] : removals, puts: openTurn(key, turn, engine, later) };
 }
 
 /** Marks the journal of a turn for removal. */

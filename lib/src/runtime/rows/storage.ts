@@ -96,9 +96,9 @@ export type HostStorage = {
   readonly read: (queries: readonly Query[]) => Promise<readonly (readonly Row[])[]>;
   readonly write: (batch: Batch) => Promise<Written>;
   /**
-   * Calls back soon after anybody wrote anything, in this process or another. A hint and no more: several writes may be told as one, and one that
-   * wrote nothing may be told too. A storage that knows which sessions were written to says so, by their tenants and ids as `sessionName` writes them;
-   * one that does not says nothing, and everybody looks. Returns what ends it.
+   * Calls back soon after a write, in this process or another. It is a hint: several writes may be reported as one, and a write that changed nothing may be
+   * reported too. A storage that knows what was written names the sessions (as `sessionName` writes them) and the tables; one that does not leaves them
+   * out, and every watcher reads. Returns the function that ends the watch.
    */
-  readonly watch: (changed: (sessions?: ReadonlySet<string>) => void) => () => void;
+  readonly watch: (changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void) => () => void;
 };

@@ -220,7 +220,7 @@ const storedEventShape: Shape<StoredEvent> = object<StoredEvent>({
 const leaseTimeMs = 30_000;
 
 const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
-  open: object<OpenTurn>({ turn: required(string), engine: required(string) }),
+  open: object<OpenTurn>({ turn: required(string), engine: required(string), due: fallback(number, 0) }),
   leases: object<LeaseHolder>({
     owner: required(string),
     ttlMs: fallback(number, leaseTimeMs),

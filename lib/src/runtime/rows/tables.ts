@@ -24,8 +24,10 @@ export const tables = {
   entries: [...session, integer("position")],
   /** Who may write to a session. The tag is the fencing epoch, and never falls. */
   leases: session,
-  /** Turns that somebody has to drive. */
+  /** The open turn of a session, its engine, and where it stands in `due`. */
   open: session,
+  /** Open turns by engine, tenant and the time at which a worker looks at them: when they become free, as far as that was known. */
+  due: [text("engine"), text("tenant"), integer("due"), text("session")],
   /** What a turn was accepted with: never changes. */
   starts: turn,
   /** How far a turn has got. The tag counts its commits. */

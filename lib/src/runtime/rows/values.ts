@@ -187,7 +187,12 @@ export type StoredValues = {
 };
 
 /** A turn that somebody has to drive. */
-export type OpenTurn = { readonly turn: string; readonly engine: string };
+export type OpenTurn = {
+  readonly turn: string;
+  readonly engine: string;
+  /** The time of its row in `due`, in milliseconds. */
+  readonly due: number;
+};
 
 /** Who has a session. */
 export type LeaseHolder = {

@@ -52,18 +52,36 @@ export async function accept(
   before: StoredSession & { readonly leaseRow: Row | null },
   wanted: Acceptance,
 ): Promise<TurnHandle> {
-  const { key, head } = before;
   const { session, verb } = wanted;
-  const { messages } = session.thread;
   const now = context.clock.now();
-  const history = extended(await historyOf(context, before), messages);
+  const history = extended(await historyOf(context, before), session.thread.messages);
   const begins = verb !== null && !isWaiting(session);
   const turn = begins ? await turnOf(context, before, { ...wanted, verb }, history, now) : null;
-  const lease = turn === null ? null : claimFor(context, before);
+  const free = turn === null || !context.drives || context.turns.closing ? null : context.turns.reserve();
+  try {
+    return await acceptTurn(context, before, wanted, turn, history, now, free !== null);
+  } finally {
+    free?.();
+  }
+}
+
+async function acceptTurn(
+  context: VerbContext,
+  before: StoredSession & { readonly leaseRow: Row | null },
+  wanted: Acceptance,
+  turn: PlannedTurn | null,
+  history: TurnHistory,
+  now: number,
+  drives: boolean,
+): Promise<TurnHandle> {
+  const { key, head } = before;
+  const { session } = wanted;
+  const { messages } = session.thread;
+  const lease = turn === null || !drives ? null : claimFor(context, before);
   const write = writeSession(before, {
     now,
     session: { after: session, messages, history },
-    ...(turn === null ? {} : { turn: { type: "begin", turn } }),
+    ...(turn === null ? {} : { turn: { type: "begin", turn, due: lease === null ? now : now + context.lease.ttlMs } }),
     // The first commit of a turn made of input says so in events of its own.
     events: turn === null || wanted.input !== undefined ? [] : [turnStarted(turn.id, key.session)],
     also: merge(lease?.changes ?? noChanges, acceptedRow(wanted.key, before, turn), wanted.also ?? noChanges),
@@ -98,7 +116,6 @@ function turnOf(
 }
 
 function claimFor(context: VerbContext, { key, leaseRow }: { key: Found["key"]; leaseRow: Row | null }) {
-  if (!context.drives || context.turns.closing) return null;
   const claimed = claim(keyOf(key), leaseRow, context.owner(), instantOf(context.clock), context.lease);
   if (claimed.type === "busy") return null;
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };

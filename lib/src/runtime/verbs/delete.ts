@@ -1,6 +1,7 @@
 // Deletes a session.
 
 import type { VerbContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
 import type { StoredSession } from "../rows/session-write.ts";
 import type { Removal, Row } from "../rows/storage.ts";
 
@@ -10,7 +11,7 @@ import { merge } from "../rows/batch.ts";
 import { releasePut } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { deleteRows, emptyHead } from "../rows/session-write.ts";
-import { remainsOf } from "../rows/stored.ts";
+import { readValue, remainsOf } from "../rows/stored.ts";
 import { readableHead } from "./browse.ts";
 import { headOf, lastStart, readSession, sessionKey } from "./session-rows.ts";
 import { openCallDeadlines } from "./waits.ts";
@@ -32,13 +33,26 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {
         checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }],
-        removals: await deadlineRemovals(context, before),
+        removals: [...(await deadlineRemovals(context, before)), ...(await dueRemovals(context, key))],
         puts: [fenced],
       }),
     );
     if (!written.ok) continue;
     histories.forget(nameOf(key));
     return;
+  }
+}
+
+/** The row of the open turn in the index of due work. */
+async function dueRemovals({ storage }: VerbContext, key: SessionKey): Promise<readonly Removal[]> {
+  const row = await readOne(storage, { table: "open", prefix: keyOf(key) });
+  if (row === null) return [];
+  try {
+    const { engine, due } = readValue("open", row);
+    return [{ table: "due", prefix: [engine, key.tenant, due, key.session] }];
+  } catch {
+    // A worker removes a row in `due` that belongs to no open turn.
+    return [];
   }
 }
 

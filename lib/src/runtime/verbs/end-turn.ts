@@ -27,7 +27,7 @@ import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
 import { merge } from "../rows/batch.ts";
 import { usageOfRows } from "../rows/ledger.ts";
-import { nameOf, turnKey } from "../rows/session-key.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
@@ -91,12 +91,14 @@ async function endAtBoundary(
   const { storage, clock, retentionMs } = context;
   const found = await find(context, key.session);
   const at = turnKey(key, turnId);
-  const [turnRows = [], startRows = [], journal = []] = await storage.read([
+  const [turnRows = [], startRows = [], journal = [], opened = []] = await storage.read([
     { table: "turns", prefix: at },
     { table: "starts", prefix: at },
     { table: "journal", prefix: at },
+    { table: "open", prefix: keyOf(key) },
   ]);
   const [turnRow, startRow] = [turnRows[0], startRows[0]];
+  const due = opened[0] === undefined ? 0 : readValue("open", opened[0]).due;
   if (turnRow === undefined) {
     throw new RuntimeError("not_found", { message: `there is no turn ${JSON.stringify(turnId)}` });
   }
@@ -120,7 +122,7 @@ async function endAtBoundary(
   const { turn: next, changes } = await followingTurn(context, key, start, after, history, now);
   const { committed, step } = progress;
   const write = writeSession(
-    { ...found, turn: { id: turnId, progress, commits: turnRow.tag } },
+    { ...found, turn: { id: turnId, progress, commits: turnRow.tag, engine: start.engine, due } },
     {
       now,
       session: { after, messages: [], history },
@@ -130,6 +132,7 @@ async function endAtBoundary(
         step,
         end: { ...summaryOf(result), steps: step },
         next,
+        nextDue: now,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],

@@ -14,9 +14,9 @@ import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { ofTurn } from "../rows/turn-events.ts";
+import { pickUpDue } from "./due.ts";
 import { endTurn } from "./end-turn.ts";
 import { concurrentWrite, find, openTurn, replaceSession } from "./session-rows.ts";
-import { pickUpAll } from "./work.ts";
 
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
 
@@ -26,7 +26,7 @@ export async function recover(
   id?: string,
   options: { readonly from?: "step" } = {},
 ): Promise<Recovered> {
-  if (id === undefined) return { ...nothingRecovered, pickedUp: await pickUpAll(context, Number.POSITIVE_INFINITY) };
+  if (id === undefined) return { ...nothingRecovered, pickedUp: await pickUpDue(context, Number.POSITIVE_INFINITY) };
   const before = await find(context, id);
   const { key, head } = before;
   if (options.from !== undefined && options.from !== "step") {
@@ -37,7 +37,8 @@ export async function recover(
   if (open?.status === "parked") {
     return options.from === "step" ? restartStep(context, before, open) : endParked(context, before, open);
   }
-  if (open !== null) return { ...nothingRecovered, pickedUp: (await context.turns.pickUp(key)) ? 1 : 0 };
+  if (open !== null)
+    return { ...nothingRecovered, pickedUp: (await context.turns.pickUp(key, { force: true })) ? 1 : 0 };
   if (head.session.status !== "error") return nothingRecovered;
   await replaceSession(context, before, recoverSession(head.session));
   return { ...nothingRecovered, usable: true };
@@ -55,7 +56,7 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
   const { key, head } = before;
   const parked = await loadTurn(context.storage, key, turnId, { parked: true });
   if (parked === null || parked.stored.turn === null) throw concurrentWrite(key, "turns");
-  const { start, rows, stored } = parked;
+  const { rows, stored } = parked;
   const { step, committed } = parked.stored.turn.progress;
   const at = turnKey(key, turnId);
   const prefix = `${turnId}/${step}/`;
@@ -77,12 +78,13 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
   const unpaid = withdrawn.filter((one) => one.ordinal > committed);
   const [records = []] = await context.storage.read([{ table: "records", prefix: at }]);
   const event = { type: "step_reset", reason: "restart", withdrawn: again, effectId: null, attempt: null } as const;
+  const now = context.clock.now();
   const write = writeSession(
     { ...stored, version: before.version },
     {
-      now: context.clock.now(),
+      now,
       session: { after: { ...session, usage }, messages: [], history: head },
-      turn: { type: "restart", committed: ordinal, engine: start.engine },
+      turn: { type: "restart", committed: ordinal, due: now },
       events: [ofTurn(turnId, ordinal, 0, event)],
       also: {
         checks: [],

@@ -1,0 +1,207 @@
+// Workers find due work by an index, serve tenants in turn, fill free places at once, and give up on turns that kill every process (Q17).
+
+import type { HostStorage, Query } from "../internal.ts";
+
+import { describe, expect, test } from "vitest";
+
+import { counting, gate, says, thinker, worker, World } from "../../../test/runtime/world.ts";
+import { memoryStorage } from "../../host/memory/index.ts";
+import { handClock } from "../../testing/hand-clock.ts";
+import { runtime } from "../index.ts";
+
+const speaker = () => thinker(() => says("Done."));
+
+describe("the index of due work", () => {
+  test("is read a few rows at a time, whatever the backlog is", async () => {
+    const world = new World();
+    const storage = memoryStorage({ clock: world.clock });
+    const reads: (readonly Query[])[] = [];
+    const host: HostStorage = {
+      ...storage,
+      read: (queries) => {
+        reads.push(queries);
+        return storage.read(queries);
+      },
+    };
+    const engines = { default: world.engine(speaker()) };
+    const accepting = runtime({ host: storage, engines, clock: world.clock, drive: false, live: false });
+    for (let index = 0; index < 300; index += 1) await accepting.start("hi", { id: `s${index}` });
+    const held = gate();
+    const slow = thinker(() => says("Done."));
+    const waiting = { ...slow, stream: (...given: Parameters<typeof slow.stream>) => slow.stream(...given) };
+    const busy = runtime({
+      host,
+      engines: {
+        default: world.engine({
+          ...waiting,
+          async *stream(request, call) {
+            await held.wait();
+            yield* slow.stream(request, call);
+          },
+        }),
+      },
+      clock: world.clock,
+      live: false,
+    });
+    const stop = new AbortController();
+    const working = busy.work({ concurrency: 4, signal: stop.signal });
+    await world.clock.advance(50);
+    const rows = reads.flatMap((queries) => queries.filter(({ table }) => table === "due" || table === "open"));
+    expect(rows.every(({ limit, prefix }) => limit !== undefined || prefix.length === 2)).toBe(true);
+    // Four turns were taken: a few reads each, and none that grows with the 300.
+    expect(reads.length).toBeLessThan(60);
+    expect(reads.flat().length).toBeLessThan(200);
+    held.open();
+    stop.abort();
+    await world.clock.advance(0);
+    const closed = busy.close({ graceMs: 0 });
+    await world.clock.advance(0);
+    await closed;
+    await working;
+  });
+
+  test("is empty when all turns have ended, also those whose leases were renewed and released", async () => {
+    const world = new World();
+    const look = counting("look", { replay: "safe", handler: () => world.clock.advance(40_000) });
+    const of = world.engine(worker("look", "look"), { tools: [look.tool] });
+    const first = world.process(of);
+    const second = world.process(of);
+    const stop = new AbortController();
+    const working = second.work({ signal: stop.signal });
+    await (
+      await first.start("hi", { id: "s1" })
+    ).result;
+    await world.clock.advance(120_000);
+    stop.abort();
+    await world.clock.advance(0);
+    await working;
+    expect([await world.rows("open"), await world.rows("due")]).toEqual([[], []]);
+  });
+
+  test("serves tenants in turn: one with a long backlog does not keep others waiting", async () => {
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    const order: string[] = [];
+    const world = new World();
+    const model = thinker(() => says("Done."));
+    const engines = { default: world.engine(model) };
+    const accepting = runtime({ host: storage, engines, clock, drive: false, live: false });
+    for (let index = 0; index < 100; index += 1) await accepting.tenant("big").start("hi", { id: `b${index}` });
+    await clock.advance(10);
+    for (const tenant of ["one", "two"]) await accepting.tenant(tenant).start("hi", { id: "s" });
+    const host: HostStorage = {
+      ...storage,
+      write: (batch) => {
+        const claim = batch.puts.find(({ table }) => table === "leases");
+        if (claim !== undefined && batch.puts.some(({ table }) => table === "due")) order.push(String(claim.key[0]));
+        return storage.write(batch);
+      },
+    };
+    const sessions = runtime({ host, engines, clock, live: false });
+    await sessions.recover();
+    expect(order.slice(0, 10)).toEqual([...Array.from({ length: 8 }, () => "big"), "one", "two"]);
+    expect(order).toHaveLength(102);
+  });
+});
+
+describe("the number of turns a process drives", () => {
+  test("is bounded however they were started; a free place is filled at once", async () => {
+    const world = new World();
+    const doors = [gate(), gate(), gate()];
+    let running = 0;
+    let most = 0;
+    const model = thinker(() => says("Done."));
+    const of = world.engine({
+      ...model,
+      async *stream(request, call) {
+        running += 1;
+        most = Math.max(most, running);
+        await doors[model.asked.length % 3]?.wait();
+        yield* model.stream(request, call);
+        running -= 1;
+      },
+    });
+    const sessions = world.process(of, { maxActiveTurns: 1 });
+    const turns = await Promise.all(["a", "b", "c"].map((id) => sessions.start("hi", { id })));
+    for (const door of doors) door.open();
+    const ends = await Promise.all(turns.map(({ result }) => result));
+    expect(ends.map(({ text }) => text)).toEqual(["Done.", "Done.", "Done."]);
+    expect(most).toBe(1);
+  });
+});
+
+describe("Q17 takeovers", () => {
+  /** A turn in whose safe tool every process dies. */
+  async function deadly(world: World, lives: number, options: { readonly maxTakeovers?: number } = {}) {
+    let runs = 0;
+    for (let life = 0; life < lives; life += 1) {
+      const inside = gate();
+      const boom = counting("boom", {
+        replay: "safe",
+        handler: () => {
+          runs += 1;
+          return inside.wait();
+        },
+      });
+      const of = world.engine(worker("boom"), { tools: [boom.tool] });
+      const process = world.process(of, options);
+      if (life === 0) await process.start("hi", { id: "s1" });
+      else if ((await process.recover()).pickedUp === 0) return { runs, last: process };
+      await inside.reached;
+      process.kill();
+      await world.clock.advance(120_000);
+    }
+    return { runs, last: null };
+  }
+
+  test("without a journal row are counted, and at the limit the turn is parked and names the effect it was in", async () => {
+    const world = new World();
+    const { runs, last } = await deadly(world, 20, { maxTakeovers: 3 });
+    expect(runs).toBe(3);
+    const view = await last?.get("s1");
+    expect(view?.openTurn).toMatchObject({ status: "parked", failure: { reason: "takeover_limit" } });
+    expect(view?.openTurn?.failure?.message).toMatch(/step 0|tool/);
+    expect(await world.rows("due")).toEqual([]);
+    // A person decides: the turn is ended, and the session is usable.
+    expect(await last?.recover("s1")).toMatchObject({ usable: true });
+    expect((await last?.get("s1"))?.session.status).toBe("idle");
+  });
+
+  test("wait with backoff from the second on", async () => {
+    const world = new World();
+    const inside = gate();
+    const boom = counting("boom", { replay: "safe", handler: () => inside.wait() });
+    const of = world.engine(worker("boom"), { tools: [boom.tool] });
+    const lives = [world.process(of), world.process(of), world.process(of)] as const;
+    await lives[0].start("hi", { id: "s1" });
+    await inside.reached;
+    lives[0].kill();
+    await world.clock.advance(30_001);
+    expect(await lives[1].recover()).toMatchObject({ pickedUp: 1 });
+    await world.clock.advance(0);
+    lives[1].kill();
+    await world.clock.advance(30_001);
+    expect(await lives[2].recover()).toMatchObject({ pickedUp: 0 });
+    await world.clock.advance(1000);
+    expect(await lives[2].recover()).toMatchObject({ pickedUp: 1 });
+  });
+
+  test("after a released lease do not count", async () => {
+    const world = new World();
+    for (let life = 0; life < 8; life += 1) {
+      const inside = gate();
+      const slow = counting("slow", { replay: "safe", handler: () => inside.wait() });
+      const process = world.process(world.engine(worker("slow"), { tools: [slow.tool] }), { maxTakeovers: 2 });
+      if (life === 0) await process.start("hi", { id: "s1" });
+      else expect(await process.recover()).toMatchObject({ pickedUp: 1 });
+      await inside.reached;
+      const closed = process.close({ graceMs: 0 });
+      await world.clock.advance(0);
+      await closed;
+      inside.open();
+    }
+    const last = world.process(world.engine(worker("slow"), { tools: [counting("slow", { replay: "safe" }).tool] }));
+    await last.recover();
+    expect((await last.attach("s1").result).text).toBe("Done.");
+  });
+});

@@ -44,6 +44,7 @@ import {
   textPart,
   toolCall,
 } from "../model/internal.ts";
+import { messagesFromEnd } from "./history/history-thread.ts";
 
 /** One run of text or reasoning, as it grows. */
 type Block = { readonly id: string | null; readonly type: "text" | "reasoning"; text: string };
@@ -449,19 +450,21 @@ function stoppingFailure(result: ToolValue): StepMetadata {
   return { error: failure.value, ...(raised ? { onToolErrorException: cause } : {}) };
 }
 
-/** The answers to the calls of a step, in call order, as its thread has them; `null` when the thread does not hold the reply. */
-function answersIn({ thread: { messages }, response }: StepCompleted): readonly ToolMessage[] | null {
+/**
+ * The answers to the calls of a step, in call order, as its thread has them; `null` when the thread does not hold the reply. Reads the thread from its
+ * end: the cost does not depend on the steps before.
+ */
+function answersIn({ thread, response }: StepCompleted): readonly ToolMessage[] | null {
   if (response.toolCalls.length === 0) return [];
-  const at = messages.findLastIndex(
-    ({ role, ...message }) => role === "assistant" && "toolCalls" in message && message.toolCalls.length > 0,
-  );
-  if (at === -1) return null;
-  const order = new Map(response.toolCalls.map((call, index) => [call.id, index]));
-  const place = ({ toolCallId }: ToolMessage) => order.get(toolCallId) ?? order.size;
-  return messages
-    .slice(at + 1)
-    .flatMap((message) => (message.role === "tool" ? [message] : []))
-    .toSorted((left, right) => place(left) - place(right));
+  const answers: ToolMessage[] = [];
+  for (const message of messagesFromEnd(thread)) {
+    if (message.role === "tool") answers.push(message);
+    if (message.role !== "assistant" || message.toolCalls.length === 0) continue;
+    const order = new Map(response.toolCalls.map((call, index) => [call.id, index]));
+    const place = ({ toolCallId }: ToolMessage) => order.get(toolCallId) ?? order.size;
+    return answers.toReversed().toSorted((left, right) => place(left) - place(right));
+  }
+  return null;
 }
 
 function partOf(block: Block): AssistantPart {

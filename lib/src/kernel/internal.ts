@@ -7,6 +7,7 @@ export { retryDelayMs } from "./retry-delay.ts";
 
 // history
 export { appendHistory, startHistory } from "./history/history.ts";
+export { historyThread } from "./history/history-thread.ts";
 
 // machine
 export type { CodeCalls, ToolWaits, Verdict } from "./machine/effect.ts";

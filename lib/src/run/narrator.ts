@@ -26,7 +26,7 @@ import type { Account } from "./perform/checkpoint.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import type { JournalItem } from "./ports/ports.ts";
 
-import { pendingEffect } from "../kernel/internal.ts";
+import { historyThread, pendingEffect } from "../kernel/internal.ts";
 import { haltedReasonOf, toolOutcomeStatus } from "../model/internal.ts";
 
 export class Narrator {
@@ -145,16 +145,9 @@ export class Narrator {
     return { type: "step_completed", response, thread, mode, manualToolCalls, pendingToolCalls, suspendedCell, usage };
   }
 
-  /** The thread up to there. Its messages are listed when somebody asks: a list a step would grow with the square of the steps. */
+  /** The thread of the first `length` messages. */
   #thread({ history: { entries } }: Turn, length: number): Thread {
-    let listed: readonly Message[] | null = null;
-    return {
-      ...this.#plan.thread,
-      get messages() {
-        listed ??= entries.slice(0, length);
-        return listed;
-      },
-    };
+    return historyThread({ entries, length }, this.#plan.thread.metadata);
   }
 
   #chatResult(turn: Turn, ending: Ending): ChatResult {

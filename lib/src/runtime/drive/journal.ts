@@ -64,9 +64,8 @@ export class DurableJournal implements CancellableJournal {
   #next = 0;
   /** What was ordered, as canonical text, until it is answered. */
   readonly #ordered = new Map<string, string>();
-  readonly #answered = new Set<string>();
-  /** Effects that wait for the record to be used up. */
-  #deferred: (() => void)[] = [];
+  /** Effects by id that were ordered during the replay and have no recorded response yet: performed when the record is used up. */
+  readonly #deferred = new Map<string, () => void>();
   readonly #settled: JournalItem[] = [];
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
   #broken: { readonly reason: unknown } | null = null;
@@ -103,7 +102,7 @@ export class DurableJournal implements CancellableJournal {
     this.#ordered.set(effect.id, canonicalJson(effect));
     if (this.#ending !== null && !this.#ending.performs(effect)) return;
     if (this.#next < this.#recorded.length) {
-      this.#deferred.push(() => this.#perform(effect, perform));
+      this.#deferred.set(effect.id, () => this.#perform(effect, perform));
       return;
     }
     this.#perform(effect, perform);
@@ -116,9 +115,10 @@ export class DurableJournal implements CancellableJournal {
       this.#next += 1;
       return this.#replay(recorded);
     }
-    for (const perform of this.#deferred.splice(0)) perform();
-    if (this.#ending !== null && this.#underWay === 0 && this.#settled.length === 0)
+    this.#performDeferred();
+    if (this.#ending !== null && this.#underWay === 0 && this.#settled.length === 0) {
       this.#settled.push(this.#ending.item);
+    }
     const item = this.#settled.shift();
     if (item !== undefined) {
       this.#live += 1;
@@ -163,11 +163,11 @@ export class DurableJournal implements CancellableJournal {
     const asked = this.#ordered.get(id);
     // A response that the turn does not wait for is stale, and changes nothing (K4).
     if (this.#ending !== null) {
-      this.#answered.add(id);
+      this.#deferred.delete(id);
       return row.item;
     }
     if (asked === undefined) throw diverged(ordinal, id, [`nothing of that name was asked for`]);
-    this.#answered.add(id);
+    this.#deferred.delete(id);
     if (asked === row.effect || binding) return row.item;
     if (row.effect === null || (await sha256(row.effect)) !== row.hash) {
       throw new RuntimeError("corrupt_row", {
@@ -179,9 +179,16 @@ export class DurableJournal implements CancellableJournal {
     throw diverged(ordinal, id, divergentPaths(recorded, wanted));
   }
 
+  #performDeferred(): void {
+    if (this.#deferred.size === 0) return;
+    const performs = [...this.#deferred.values()];
+    this.#deferred.clear();
+    for (const perform of performs) perform();
+  }
+
   #perform(effect: Effect, perform: () => Promise<EffectResponse>): void {
     // Nothing is begun that nobody here will hear the answer to.
-    if (this.#answered.has(effect.id) || this.#cancelled || this.#failed || this.#broken !== null) return;
+    if (this.#cancelled || this.#failed || this.#broken !== null) return;
     if (this.#strict) {
       const message = `the record has no answer to ${effect.id}, and nothing may be performed here`;
       return this.break(new RuntimeError("replay_missing", { message, paths: [effect.id] }));

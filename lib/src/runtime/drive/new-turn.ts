@@ -3,7 +3,7 @@
 
 import type { Engine } from "../../engine/internal.ts";
 import type { TurnHistory } from "../../kernel/internal.ts";
-import type { JsonObject, Message, Session } from "../../model/internal.ts";
+import type { JsonObject, Session } from "../../model/internal.ts";
 import type { Pinned, Plan, PlanDetails } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -12,7 +12,7 @@ import type { NewTurn } from "../rows/session-write.ts";
 import type { Check } from "../rows/storage.ts";
 import type { InboxEntry, TurnStart } from "../rows/values.ts";
 
-import { canonicalJson, kernelRevision } from "../../kernel/internal.ts";
+import { canonicalJson, historyThread, kernelRevision } from "../../kernel/internal.ts";
 import { planRun } from "../../run/internal.ts";
 import { isOpen } from "../../session/internal.ts";
 import { engineOf } from "../context.ts";
@@ -81,7 +81,7 @@ export function planTurn(
 ): Plan {
   return planRun(
     engine,
-    threadOf(session, history),
+    historyThread(history, session.thread.metadata),
     // The request id is the turn's: what is stored does not depend on the process that drives it.
     { ...runOptions(start.options), context: frozen(session.context), requestId: id },
     { ...planDetails(id, key.session, start), history, ...(pinned === null ? {} : { pinned }) },
@@ -95,18 +95,6 @@ export function planDetails(
   { verb, answers, cell, messages, turnCauses, spentBefore }: TurnRequest & Pick<TurnStart, "spentBefore">,
 ): PlanDetails {
   return { verb, answers, cell, messages, turnCauses, turnId, spentBefore, session: { sessionId } };
-}
-
-/** The thread of a session. Its messages are listed when they are read, because few plans need them. */
-function threadOf(session: Session<JsonObject>, { entries, length }: TurnHistory): Session["thread"] {
-  let listed: readonly Message[] | null = null;
-  return {
-    ...session.thread,
-    get messages() {
-      listed ??= entries.slice(0, length);
-      return listed;
-    },
-  };
 }
 
 /** What becomes of the inbox when a turn ends. */

@@ -1,0 +1,43 @@
+import type { Message } from "everturn/model";
+
+import { assistant, toJson, user } from "everturn/model";
+import { expect, test } from "vitest";
+
+import { historyThread, messagesFromEnd } from "./history-thread.ts";
+import { appendHistory, startHistory } from "./history.ts";
+
+const said = (count: number): readonly Message[] =>
+  Array.from({ length: count }, (_, index) => user(`message ${index}`));
+
+test("S1: a thread over a history is plain data: the same to JSON, to a spread, to a clone and to a comparison", () => {
+  const messages = said(3);
+  const thread = historyThread(startHistory(messages), { topic: "sky" });
+  const plain = { messages, metadata: { topic: "sky" } };
+  expect(thread).toEqual(plain);
+  expect({ ...thread }).toEqual(plain);
+  expect(structuredClone(thread)).toEqual(plain);
+  expect(JSON.stringify(thread)).toBe(JSON.stringify(plain));
+  expect(toJson("thread", thread)).toEqual(toJson("thread", plain));
+});
+
+test("a thread over a history holds the messages up to its length, whatever is appended later", () => {
+  const short = startHistory(said(2));
+  const long = appendHistory(short, [assistant("later")]);
+  const [before, after] = [historyThread(short, {}), historyThread(long, {})];
+  expect(before.messages).toEqual(said(2));
+  expect(after.messages).toEqual([...said(2), assistant("later")]);
+  expect(before.messages).toEqual(said(2));
+});
+
+test("reading the messages of a thread repeatedly copies them once", () => {
+  const thread = historyThread(startHistory(said(3)), {});
+  expect(thread.messages).toBe(thread.messages);
+});
+
+test("the messages of a thread are read from its end, over a history and in a list of their own", () => {
+  const messages = said(3);
+  const history = startHistory(messages.slice(0, 2));
+  appendHistory(history, messages.slice(2));
+  expect([...messagesFromEnd(historyThread(history, {}))]).toEqual(messages.slice(0, 2).toReversed());
+  expect([...messagesFromEnd({ messages, metadata: {} })]).toEqual(messages.toReversed());
+});

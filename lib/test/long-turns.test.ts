@@ -1,0 +1,57 @@
+// The memory of a turn is linear in its steps: twice the steps retain about twice the heap. Were a list of all messages kept for each step, they
+// would retain about three times as much already at these numbers of steps.
+
+import type { ChatResult } from "everturn/model";
+
+import { chat } from "everturn";
+import { runtime } from "everturn/runtime";
+import { expect, test } from "vitest";
+
+import { heapInUse, interruptedTurn, loopingEngine } from "./looping-engine.ts";
+
+const [few, many] = [500, 1000];
+const linear = 2.3;
+
+/** Bytes that the result of a run of so many steps retains, and the result. */
+async function heapOfRun(steps: number): Promise<{ readonly heap: number; readonly result: ChatResult }> {
+  const before = heapInUse();
+  const result = await chat(loopingEngine(steps), "go");
+  return { heap: heapInUse() - before, result };
+}
+
+test("H5: the result of a run in memory retains heap linear in its steps", async () => {
+  // The first run compiles and caches what later runs use.
+  await heapOfRun(10);
+  const [short, long] = [await heapOfRun(few), await heapOfRun(many)];
+  expect(long.heap / short.heap).toBeLessThan(linear);
+
+  const { steps, thread } = long.result;
+  expect(steps).toHaveLength(many);
+  expect(thread.messages).toHaveLength(2 * many);
+  const held = heapInUse();
+  const lengths = steps.map((step) => step.thread.messages.length);
+  expect(lengths).toEqual(steps.map((_, index) => Math.min(2 * index + 3, 2 * many)));
+  expect(heapInUse() - held).toBeLessThan(long.heap / 4);
+  expect(steps[0]?.toolResults).toEqual([thread.messages[2]]);
+  expect(JSON.parse(JSON.stringify(steps[1]?.thread))).toEqual({ messages: thread.messages.slice(0, 5), metadata: {} });
+});
+
+/** Bytes that a recovered turn retains when it has replayed so many steps. */
+async function heapOfReplay(steps: number): Promise<number> {
+  const storage = await interruptedTurn(steps);
+  const before = heapInUse();
+  let heap = 0;
+  const engine = loopingEngine(steps + 2, (n) => {
+    if (n === steps + 1) heap = heapInUse() - before;
+  });
+  const sessions = runtime({ host: storage, engines: { default: engine } });
+  await sessions.recover("s");
+  expect(await sessions.attach("s").result).toMatchObject({ status: "ended", steps: steps + 2, text: "done" });
+  return heap;
+}
+
+test("H5: the replay of a journal retains heap linear in its steps", async () => {
+  await heapOfReplay(10);
+  const [short, long] = [await heapOfReplay(few), await heapOfReplay(many)];
+  expect(long / short).toBeLessThan(linear);
+});

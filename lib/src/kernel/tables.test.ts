@@ -42,7 +42,7 @@ import { haltedReasonOf, noUsage, reasoningPart } from "../model/internal.ts";
 import { readResponse } from "./machine/read-response.ts";
 import { advance, cancelTurn, startTurn } from "./machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "./machine/respond.ts";
-import { pendingEffects } from "./machine/turn.ts";
+import { kernelRevision, pendingEffects } from "./machine/turn.ts";
 import { llmTerminalReasons, terminalReasonOf } from "./protocol/terminal-reason.ts";
 
 const failure = toolFailure("handler_failed");
@@ -484,9 +484,18 @@ test("what is asked for in a schema is pinned too", () => {
   expect(pendingEffects(asking)).toMatchObject([{ id: "t/0/finalize" }]);
 });
 
-test("Q6: a turn that was begun under a later kernel is refused", () => {
+test("Q6: a turn of a newer kernel revision is neither started nor advanced", () => {
   const { turn } = startTurn(config(), input());
   expect(() => advance(config(), { ...turn, revision: 99 }, replied("t/0/model", says("x")))).toThrow(/revision 99/);
+  expect(() => startTurn(config(), input({ revision: 99 }))).toThrow(/revision 99/);
+});
+
+test("Q6: a turn of an older kernel revision is replayed and advanced under that revision", () => {
+  const older = kernelRevision - 1;
+  const { turn } = startTurn(config(), input({ revision: older }));
+  const { turn: next, status } = advance(config(), turn, replied("t/0/model", says("x")));
+  expect([turn.revision, status, next.revision]).toEqual([older, "accepted", older]);
+  expect(startTurn(config(), input()).turn.revision).toBe(kernelRevision);
 });
 
 test("Q7: the model that answered stays for the rest of the turn", () => {

@@ -10,6 +10,7 @@ import type { RuntimeEvent } from "everturn/runtime";
 import { askUser, fail, MisuseError, tool } from "everturn";
 import { validateThread } from "everturn/model";
 import { quickjs } from "everturn/quickjs";
+import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { kernelRevision } from "../../src/kernel/internal.ts";
@@ -437,6 +438,78 @@ describe("Q6 releases", () => {
       { length: 1, digest: expect.any(String) },
       { length: 3, digest: expect.any(String) },
     ]);
+  });
+
+  /** A world with an open turn in session s1 whose first step was begun, pinned to another kernel revision. */
+  async function openTurnOf(revision: number) {
+    const world = new World();
+    const look = counting("look", { replay: "safe" });
+    const model = worker("look");
+    const of = world.engine(model, { tools: [look.tool] });
+    const first = world.process(of, { diesAfter: writes("journal") });
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await first.died;
+    await world.leaseRunsOut();
+    const [row] = await world.rows("starts");
+    if (row === undefined || turnId === null) throw new Error("no turn was accepted");
+    const { version, data } = JSON.parse(row.value);
+    await world.raw("starts", row, JSON.stringify({ version, data: { ...data, revision } }));
+    return { world, of, turnId, model, look };
+  }
+
+  test("Q6 a turn of a newer kernel revision is refused with newer_schema, and stays as it is stored", async () => {
+    const newer = kernelRevision + 1;
+    const { world, of, turnId, model, look } = await openTurnOf(newer);
+    const tables = ["sessions", "entries", "starts", "turns", "journal", "records", "events", "open"] as const;
+    const before = await world.everything(tables);
+    const second = world.process(of);
+    await second.recover("s1");
+    await expect(second.attach("s1", turnId).result).rejects.toMatchObject({
+      name: "RuntimeError",
+      reason: "newer_schema",
+      message: expect.stringMatching(new RegExp(`revision ${newer}.*revision ${kernelRevision}.*deploy`)),
+    });
+    expect(await world.everything(tables)).toBe(before);
+    expect([model.asked.length, look.runs.length]).toEqual([1, 0]);
+    // The lease is released: a process of a newer release need not wait for it to expire.
+    expect(await world.rows("leases", ["", "s1"])).toMatchObject([{ expires: 0 }]);
+  });
+
+  test("Q6 a turn of a newer kernel revision keeps no other session from being driven, and is tried once by a worker", async () => {
+    const { world, of } = await openTurnOf(kernelRevision + 1);
+    await world.process(of, { drive: false }).start("hi", { id: "s2" });
+    const second = world.process(of);
+    const stop = new AbortController();
+    const working = second.work({ signal: stop.signal });
+    expect(await second.attach("s2").result).toMatchObject({ status: "ended", text: "Done." });
+    const claims = () => world.writes.filter(writes("leases", "s1")).length;
+    const tried = claims();
+    await world.clock.advance(30_000);
+    expect(claims()).toBe(tried);
+    expect((await second.get("s1"))?.openTurn).toMatchObject({ status: "running", failure: null });
+    stop.abort();
+    await working;
+  });
+
+  test("Q6 a turn of an older kernel revision is continued", async () => {
+    const { world, of, turnId, look } = await openTurnOf(kernelRevision - 1);
+    const second = world.process(of);
+    await second.recover();
+    expect(await second.attach("s1", turnId).result).toMatchObject({ status: "ended", text: "Done." });
+    expect(look.runs).toHaveLength(1);
+    expect(await world.values("starts")).toMatchObject([{ revision: kernelRevision - 1 }]);
+  });
+
+  test("Q6 the record of a turn of a newer kernel revision is not replayed", async () => {
+    const world = new World();
+    const of = world.process(world.engine(worker()));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    const record = await of.export("s1");
+    const start = { ...record.data.start, revision: kernelRevision + 1 };
+    const replayed = replayTurn({ ...record, data: { ...record.data, start } });
+    await expect(replayed).rejects.toMatchObject({ reason: "newer_schema" });
   });
 });
 

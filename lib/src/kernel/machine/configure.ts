@@ -5,6 +5,7 @@ import type { TurnInput, TurnMachineConfig } from "./turn.ts";
 
 import { ChatContextProjector } from "../history/projector.ts";
 import { chatProtocol } from "../protocol/chat-protocol.ts";
+import { kernelRevision } from "./turn.ts";
 
 /** Builds the configuration of a machine. Defaults: the chat protocol, no tools, no limits. */
 export function turnConfig(fields: Partial<TurnMachineConfig> = {}): TurnMachineConfig {
@@ -40,5 +41,7 @@ type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocol
 
 /** Builds the input of a turn. Only the id is required; history, messages and answers are empty by default. */
 export function turnInput(turnId: string, fields: Partial<Omit<TurnInput, "turnId">> = {}): TurnInput {
-  return { turnId, history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0, ...fields };
+  const revision = kernelRevision;
+  const nothing = { history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0 };
+  return { turnId, revision, ...nothing, ...fields };
 }

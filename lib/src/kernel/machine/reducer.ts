@@ -20,10 +20,11 @@ import { named, Work } from "./work.ts";
 
 /** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
 export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
+  checkRevision("startTurn", input.revision);
   const before = isHistory(input.history) ? input.history : startHistory(input.history);
   const { messages, approved, cell } = takeAnswers(input, before);
   const work = new Work<P>(config, {
-    revision: kernelRevision,
+    revision: input.revision,
     turnId: input.turnId,
     policy: startPolicy(config),
     history: before,
@@ -73,16 +74,17 @@ export function advance<P extends TurnProtocol>(
   turn: Turn<P>,
   response: EffectResponse,
 ): Transition<P> {
-  if (turn.revision > kernelRevision) {
-    const known = `this release knows kernels up to revision ${kernelRevision}`;
-    throw new MisuseError(
-      "invalid_argument",
-      `advance: the turn was begun under revision ${turn.revision}, and ${known}`,
-    );
-  }
+  checkRevision("advance", turn.revision);
   const effect = pendingEffect(turn, `${response.id}`);
   if (effect === null) return { turn, notices: [], status: "stale" };
   return take(config, turn, effect, response.type, response);
+}
+
+/** Older revisions are accepted. A newer one may decide in ways that this release does not know. */
+function checkRevision(caller: string, revision: number): void {
+  if (revision <= kernelRevision) return;
+  const known = `this release knows revisions up to ${kernelRevision}`;
+  throw new MisuseError("invalid_argument", `${caller}: the turn is of kernel revision ${revision}, and ${known}`);
 }
 
 function take<P extends TurnProtocol, R extends EffectResponse["type"]>(

@@ -35,7 +35,10 @@ import type { Approval, Effect, ToolReturned, ToolWaits } from "./effect.ts";
 
 import { trimmed } from "../history/shared-list.ts";
 
-/** Raised when `advance` would order other effects than before for the same responses; a turn goes on under the one it began with. */
+/**
+ * The newest kernel revision (Q6). It is raised when the machine would order other effects than before for the same responses. A release supports every
+ * older revision: where it decides differently it branches on `turn.revision`. There is one revision so far, and no branch.
+ */
 export const kernelRevision = 1;
 
 /**
@@ -86,6 +89,8 @@ export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
 /** The input of a turn: history, new messages, and answers to calls that were pending. */
 export type TurnInput = {
   readonly turnId: string;
+  /** The kernel revision the turn is started under: the newest one for a new turn, the stored one when a turn is replayed. */
+  readonly revision: number;
   /** What was said before this turn: messages, or a history that a turn before left, which costs nothing to go on from. */
   readonly history: readonly Message[] | TurnHistory;
   /** What is said now; may be empty. */
@@ -125,6 +130,7 @@ export type ApprovedCall = {
 
 /** The state of a turn: plain data from which the pending effects follow (K2). */
 export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
+  /** The kernel revision that decides this turn to its end. */
   readonly revision: number;
   readonly turnId: string;
   readonly policy: TurnPolicy<P>;

@@ -144,6 +144,8 @@ export type PlanDetails = {
   readonly turnCauses?: readonly TurnCause[];
   /** What the turn was pinned to when it began. */
   readonly pinned?: Pinned;
+  /** The kernel revision the turn was started under; by default the newest one. */
+  readonly revision?: number;
 };
 
 export function planRun<Context extends CallerContext>(
@@ -176,6 +178,7 @@ export function planRun<Context extends CallerContext>(
   const config = configOf(pinned, pick(sources, "sessionId") ?? "");
   const turnId = details.turnId ?? requestId;
   const input = turnInput(turnId, {
+    ...(details.revision === undefined ? {} : { revision: details.revision }),
     // A copy: what is done to the caller's list after the verb was called is not part of the run.
     history: details.history ?? [...thread.messages],
     messages: details.messages ?? [],

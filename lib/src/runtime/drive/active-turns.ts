@@ -93,10 +93,11 @@ export class ActiveTurns {
     return left?.turn === turn && left.epoch >= epoch ? left.error : null;
   }
 
-  /** Did this process fail at the turn a moment ago? Then a worker does not take it again at once. */
+  /** Should a worker leave the turn alone? For a moment after this process failed at it, and for good if a newer release wrote it. */
   hasJustFailed(key: SessionKey, turn: string): boolean {
     const left = this.#left.get(nameOf(key));
     if (left?.turn !== turn || isHeldElsewhere(left.error) || isHandedOver(left.error)) return false;
+    if (isEverturnError(left.error) && left.error.reason === "newer_schema") return true;
     return this.#context.clock.now() < left.at + this.#context.lease.renewMs;
   }
 
@@ -357,7 +358,7 @@ export class ActiveTurns {
   /** Drives one turn, and returns the one that follows. */
   async #driveOne(active: ActiveSession, key: SessionKey, { id, known, lease }: Target): Promise<Following | null> {
     try {
-      const turn = known ?? (await loadTurn(this.#context.storage, key, id));
+      const turn = known ?? (await this.#load(key, id, lease));
       if (turn === null) {
         await this.release(key, lease);
         // A verb that accepted another turn in between saw the session held, and left that turn to this process.
@@ -373,6 +374,16 @@ export class ActiveTurns {
     } catch (error) {
       this.#leave(key, id, lease, error);
       return null;
+    }
+  }
+
+  /** Loads a turn. The lease is released when that fails: another process may be able to read the turn. */
+  async #load(key: SessionKey, id: string, lease: Lease): Promise<DrivenTurn | null> {
+    try {
+      return await loadTurn(this.#context.storage, key, id);
+    } catch (error) {
+      await this.release(key, lease);
+      throw error;
     }
   }
 

@@ -123,6 +123,8 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     const details = {
       verb: "chat",
       turnId,
+      // A child turn has no row of its own that pins a revision: it is part of the turn it runs in.
+      revision: this.#parent.plan.input.revision,
       ...rest,
       ...(pinned?.ok === true ? { pinned: pinned.value } : {}),
     } as const;

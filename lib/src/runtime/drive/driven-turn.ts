@@ -11,6 +11,7 @@ import type { HostStorage } from "../rows/storage.ts";
 import type { JournalRow, TurnStart } from "../rows/values.ts";
 import type { PlannedTurn } from "./new-turn.ts";
 
+import { kernelRevision } from "../../kernel/internal.ts";
 import { orThrow, RuntimeError } from "../../model/internal.ts";
 import { readPinned } from "../../run/internal.ts";
 import { readOne } from "../context.ts";
@@ -55,7 +56,10 @@ export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan 
   };
 }
 
-/** Reads an open turn: one read. `null`: it is not open any more. A parked one is read only if `parked` is set. */
+/**
+ * Reads an open turn: one read. `null`: it is not open any more. A parked one is read only if `parked` is set. Rejects with `newer_schema` when the turn is
+ * of a newer kernel revision.
+ */
 export async function loadTurn(
   storage: HostStorage,
   key: SessionKey,
@@ -80,6 +84,8 @@ export async function loadTurn(
   if (head.turn !== id || progress.status === "ended") return null;
   if (progress.status === "parked" && !parked) return null;
   const start = readValue("starts", startRow);
+  // Before the journal is read: a newer release may record responses that this one cannot read.
+  checkRevision(id, start);
   const due = opened[0] === undefined ? 0 : readValue("open", opened[0]).due;
   return {
     id,
@@ -99,6 +105,15 @@ export async function loadTurn(
     events: [],
     mayHavePieces: true,
   };
+}
+
+/** Throws `newer_schema` when a turn was started under a kernel revision that this release does not know (Q6). */
+export function checkRevision(turn: string, { revision }: Pick<TurnStart, "revision">): void {
+  if (revision <= kernelRevision) return;
+  throw new RuntimeError("newer_schema", {
+    message: `the turn ${turn} was started under kernel revision ${revision}, and this release knows revisions up to revision ${kernelRevision}: deploy the release that started it, or a newer one, to continue it; the turn is unchanged`,
+    metadata: { revision, known: kernelRevision },
+  });
 }
 
 /** The plan of a turn that another process accepted, from what is stored. Rejects with `corrupt_row` when the pinned configuration is missing. */

@@ -54,11 +54,12 @@ export async function newTurn(
   now: number,
 ): Promise<PlannedTurn> {
   const spentBefore = session.usage;
-  const plan = planTurn(context, key, id, { ...request, spentBefore }, session, history, null);
+  const revision = kernelRevision;
+  const plan = planTurn(context, key, id, { ...request, revision, spentBefore }, session, history, null);
   const { pinned } = plan;
   const start: TurnStart = {
     ...request,
-    revision: kernelRevision,
+    revision,
     base: history.length,
     digest: history.digest,
     pinned: await sha256(canonicalJson(pinned)),
@@ -68,12 +69,15 @@ export async function newTurn(
   return { id, start, pinned, plan };
 }
 
+/** A request, and what of its start a plan depends on. */
+type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;
+
 /** The plan of a turn; with `pinned`, of one that was accepted before. */
 export function planTurn(
   context: RuntimeContext,
   key: SessionKey,
   id: string,
-  start: TurnRequest & Pick<TurnStart, "spentBefore">,
+  start: PlannedStart,
   session: Session<JsonObject>,
   history: TurnHistory,
   pinned: Pinned | null,
@@ -92,9 +96,9 @@ export function planTurn(
 export function planDetails(
   turnId: string,
   sessionId: string,
-  { verb, answers, cell, messages, turnCauses, spentBefore }: TurnRequest & Pick<TurnStart, "spentBefore">,
+  { verb, revision, answers, cell, messages, turnCauses, spentBefore }: PlannedStart,
 ): PlanDetails {
-  return { verb, answers, cell, messages, turnCauses, turnId, spentBefore, session: { sessionId } };
+  return { verb, revision, answers, cell, messages, turnCauses, turnId, spentBefore, session: { sessionId } };
 }
 
 /** What becomes of the inbox when a turn ends. */

@@ -28,7 +28,7 @@ import type {
   TurnSummary,
 } from "./values.ts";
 
-import { kernelRevision, readResponse, turnCauseShape } from "../../kernel/internal.ts";
+import { readResponse, turnCauseShape } from "../../kernel/internal.ts";
 import {
   MisuseError,
   noUsage,
@@ -102,11 +102,14 @@ const answerShape: Shape<CallAnswer> = variant<CallAnswer, "type">("type", {
   }),
 });
 
+/** The kernel revision of turns whose row names none, whatever the newest one is. */
+const firstRevision = 1;
+
 const startShape: Shape<TurnStart> = object<TurnStart>({
   verb: required(oneOf(["chat", "step"] as const)),
   engine: required(string),
   options: fallback(jsonObject, emptyObject),
-  revision: fallback(number, kernelRevision),
+  revision: fallback(number, firstRevision),
   base: required(number),
   digest: required(string),
   pinned: required(string),

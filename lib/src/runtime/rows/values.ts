@@ -43,7 +43,7 @@ export type TurnStart = {
   /** The name of its engine, and what was said to the verb. */
   readonly engine: string;
   readonly options: JsonObject;
-  /** The kernel it began under (Q6). */
+  /** The kernel revision it was started under, and is replayed and continued under (Q6). */
   readonly revision: number;
   /** How many messages of the session came before it, and their digest. */
   readonly base: number;

@@ -12,6 +12,7 @@ import { isPlainObject } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun, memoryScope } from "../../run/internal.ts";
 import { readOne } from "../context.ts";
 import { divergentPaths, diverged } from "../drive/divergence.ts";
+import { checkRevision } from "../drive/driven-turn.ts";
 import { countingRows, DurableJournal } from "../drive/journal.ts";
 import { planDetails } from "../drive/new-turn.ts";
 import { offlineEngine } from "../drive/offline-engine.ts";
@@ -95,7 +96,8 @@ type ReplayOptions = {
 
 /**
  * Runs a recorded turn again offline: no model is called and no tool is run. Rejects with a `RuntimeError`:
- * `diverged` with the paths of the first difference, or `replay_missing` if the turn had not ended.
+ * `diverged` with the paths of the first difference, `replay_missing` if the turn had not ended, or `newer_schema` if the
+ * record is of a newer release.
  *
  * @example
  * ```ts
@@ -113,6 +115,7 @@ type ReplayOptions = {
  */
 export async function replayTurn(record: TurnRecord | string, { engine }: ReplayOptions = {}): Promise<ReplayedTurn> {
   const { sessionId, turnId, history, start, pinned, context, rows, end } = readRecord(record).data;
+  checkRevision(turnId, start);
   const thread = { messages: history, metadata: {} };
   const given = { ...runOptions(start.options), context };
   const details = planDetails(turnId, sessionId, start);

@@ -23,11 +23,13 @@ import type {
   TurnOutcome,
 } from "../model/internal.ts";
 import type { Account } from "./perform/checkpoint.ts";
+import type { AnsweredFallback } from "./perform/routes.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import type { JournalItem } from "./ports/ports.ts";
 
 import { historyThread, pendingEffect } from "../kernel/internal.ts";
 import { haltedReasonOf, toolOutcomeStatus } from "../model/internal.ts";
+import { answeredFallback } from "./perform/routes.ts";
 
 export class Narrator {
   readonly #plan: RunPlan;
@@ -36,6 +38,7 @@ export class Narrator {
   #timeMs = 0;
   #idleCalls = 0;
   #lastReply: ModelReply | null = null;
+  #answeredFallback: AnsweredFallback | null = null;
   #askUserOpts: ChatMetadata["askUserOpts"] | null = null;
   #result: ChatResult | null = null;
 
@@ -60,6 +63,11 @@ export class Narrator {
   /** What the run came to, once it has come to anything. */
   get result(): ChatResult | null {
     return this.#result;
+  }
+
+  /** The newest fallback that answered a model call of the turn, from what was recorded. */
+  get answeredFallback(): AnsweredFallback | null {
+    return this.#answeredFallback;
   }
 
   /** The newest reply that ended a step. */
@@ -105,6 +113,8 @@ export class Narrator {
   ): readonly TurnEvent[] {
     if ("durationMs" in response) this.#timeMs += response.durationMs;
     if (response.type === "model_replied" || response.type === "model_failed") this.#idleCalls += 1;
+    if (response.type === "model_replied")
+      this.#answeredFallback = answeredFallback(response) ?? this.#answeredFallback;
     if (response.type !== "tool_returned" && response.type !== "tool_waits") return [];
     const effect = pendingEffect(before, response.id);
     if (effect?.type !== "call_tool") return [];

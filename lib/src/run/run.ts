@@ -94,7 +94,16 @@ export function startRun<Context extends CallerContext>(
         asked = effect.id;
         return performModel(
           plan,
-          { sink, scope, collector, signal, unsettled, spoken: () => spoken, parentSpan: span.id },
+          {
+            sink,
+            scope,
+            collector,
+            signal,
+            unsettled,
+            answered: narrator.answeredFallback,
+            spoken: () => spoken,
+            parentSpan: span.id,
+          },
           effect,
           turn,
         );

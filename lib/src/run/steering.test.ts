@@ -1,6 +1,7 @@
 // What steers a run: limits, budgets, retries, other models, schemas, input on the way, code.
 
 import type { CellResult } from "../engine/internal.ts";
+import type { FakeScript } from "everturn";
 import type { ChatOptions, CodeExecutor, TelemetryEvent } from "everturn/engine";
 
 import { chat, engine, fake, generate, step, stream, streamGenerate, subscribe, tool } from "everturn";
@@ -234,6 +235,36 @@ describe("other models", () => {
     });
     expect((await chat(of, "hi")).metadata.error).toMatchObject({ message: "other too" });
     expect(other.calls[0]?.request.model).toBe("o1");
+  });
+
+  const refuses = [{ type: "error", reason: "invalid_request" }] as const;
+  const asked = ({ calls: made }: ReturnType<typeof fake>) => made.map(({ request }) => request.model);
+  const elsewhere = (provider: string, ...scripts: readonly FakeScript[]) => fake({ provider, scripts });
+
+  test("Q7: the adapter that answered stays with its model, for every later step and for the structured answer", async () => {
+    const other = elsewhere("other", calls("ok"), calls("ok"), says("Done."), says('{"sky":"clear"}'));
+    const { engine: of, adapter } = playing([refuses], [ok], { fallback: [{ adapter: other, model: "o1" }] });
+    const output = z.object({ sky: z.string() });
+    const result = await chat(of, "hi", { output, structuredFinalize: true });
+    expect(result.output).toEqual({ sky: "clear" });
+    expect([asked(adapter), asked(other)]).toEqual([["fake:m"], ["o1", "o1", "o1", "o1"]]);
+  });
+
+  test("Q7: the adapter that answered stays when its model has the same name as the engine's, or as another fallback's", async () => {
+    const [first, second] = [elsewhere("first", refuses), elsewhere("second", calls("ok"), says("Done."))];
+    const fallback = [first, second].map((one) => ({ adapter: one, model: "fake:m" }));
+    const { engine: of, adapter } = playing([refuses], [ok], { fallback });
+    expect((await chat(of, "hi")).haltedReason).toBe("completed");
+    expect([adapter, first, second].map(({ calls: made }) => made.length)).toEqual([1, 1, 2]);
+  });
+
+  test("Q7: a model that prepareStep selects after a fallback is asked of the engine's own adapter", async () => {
+    const other = elsewhere("other", calls("ok"));
+    const { engine: of, adapter } = playing([refuses, says("Done.")], [ok], {
+      fallback: [{ adapter: other, model: "o1" }],
+    });
+    await chat(of, "hi", { prepareStep: () => ({ model: "fake:n" }) });
+    expect([asked(adapter), asked(other)]).toEqual([["fake:m", "fake:n"], ["o1"]]);
   });
 });
 

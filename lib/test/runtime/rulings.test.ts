@@ -7,7 +7,7 @@ import type { CodeExecutor } from "everturn/engine";
 import type { JsonObject } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { askUser, fail, MisuseError, tool } from "everturn";
+import { askUser, fail, fake, MisuseError, tool } from "everturn";
 import { validateThread } from "everturn/model";
 import { quickjs } from "everturn/quickjs";
 import { replayTurn } from "everturn/runtime";
@@ -606,6 +606,28 @@ describe("Q7 attempts and live events", () => {
     await second.recover();
     await second.attach("s1", turnId).result;
     expect(model.asked.map(({ model: name }) => name)).toEqual(["fake:m", "fake:b", "fake:b"]);
+  });
+
+  test("Q7 the adapter that answered stays for the rest of the turn, also in a process that recovers it", async () => {
+    const world = new World();
+    const look = counting("look", { replay: "safe" });
+    const refuses: FakeScript = [{ type: "error", reason: "content_filter" }];
+    const primary = fake({ scripts: [refuses, refuses] });
+    const failing = fake({ provider: "failing", scripts: [refuses, refuses] });
+    const answering = fake({ provider: "answering", scripts: [[call("look")], says("Done.")] });
+    const asked = () => [primary, failing, answering].map(({ calls }) => calls.length);
+    // All three know a model of this name.
+    const fallback = [failing, answering].map((adapter) => ({ adapter, model: "fake:m" }));
+    const of = world.engine(primary, { tools: [look.tool], fallback });
+    const first = world.process(of, { diesAfter: writes("journal") });
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await first.died;
+    expect(asked()).toEqual([1, 1, 1]);
+    await world.leaseRunsOut();
+    const second = world.process(of);
+    await second.recover();
+    expect(await second.attach("s1", turnId).result).toMatchObject({ text: "Done." });
+    expect(asked()).toEqual([1, 1, 2]);
   });
 });
 

@@ -18,6 +18,7 @@ import type {
 import type { RunPlan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { ModelAttempt } from "./records.ts";
+import type { AnsweredFallback } from "./routes.ts";
 
 import {
   checkValue,
@@ -47,8 +48,8 @@ import {
   user,
   validationFailure,
 } from "../../model/internal.ts";
-import { isPair } from "../plan/plan.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
+import { modelId, routesOf } from "./routes.ts";
 
 export type ModelPorts = {
   readonly sink: Sink;
@@ -57,6 +58,8 @@ export type ModelPorts = {
   readonly signal: AbortSignal;
   /** What has been spent and is in no answer yet. */
   readonly unsettled: Map<string, Usage>;
+  /** The fallback that answered in this turn, and stays (Q7). */
+  readonly answered: AnsweredFallback | null;
   /** Has the run said anything? */
   readonly spoken: () => boolean;
   readonly parentSpan: number | null;
@@ -116,14 +119,10 @@ class ModelCalls {
 
   /** Asks the model, and those behind it, until one has answered or none is left. */
   async make(request: ModelRequest): Promise<{ readonly attempt: Attempt; readonly model: ModelName | null }> {
-    const { adapter, fallback } = this.#plan;
-    const routes = [
-      { adapter, model: request.model, changed: null },
-      ...fallback.map((one) => (isPair(one) ? { ...one, changed: one.model } : { adapter, model: one, changed: one })),
-    ];
-    let last = await this.#ask(routes[0]?.adapter ?? adapter, request);
+    const [first, ...others] = routesOf(this.#plan, request.model, this.#ports.answered);
+    let last = await this.#ask(first.adapter, request);
     let model: ModelName | null = null;
-    for (const route of routes.slice(1)) {
+    for (const route of others) {
       if (last.failure === null || this.#ports.signal.aborted) break;
       if (last.failure.type === "validation_error") break;
       await this.#keep(last, last.failure);
@@ -425,10 +424,6 @@ function storable(reply: ModelReply): ModelReply {
 
 function reasonOf(failure: Failure): string {
   return failure.reason;
-}
-
-function modelId(model: ModelName | null): string | null {
-  return typeof model === "string" ? model : (model?.id ?? null);
 }
 
 function complaint(issues: readonly Issue[]): string {

@@ -268,6 +268,27 @@ describe("other models", () => {
   });
 });
 
+test("Q7: each new attempt, by retry, fallback or repair, begins with its step_reset, before its message_started", async () => {
+  const breaks: FakeScript = [
+    { type: "text", text: "Hel" },
+    { type: "error", reason: "provider_unavailable" },
+  ];
+  const scripts = [breaks, breaks, says("no JSON"), says('{"sky":"clear"}')];
+  const retry = { afterOutput: true, maxAttempts: 2, baseDelayMs: 0, maxDelayMs: 0 };
+  const { engine: of, clock } = playing(scripts, [], { retry, fallback: ["second"] });
+  const lines = transcript(stream(of, "hi", { output: z.object({ sky: z.string() }), repair: 1 }));
+  await clock.advance(0);
+  expect((await lines).filter((line) => /^(?:message_started|step_reset)/.test(line))).toEqual([
+    "message_started",
+    "step_reset retry",
+    "message_started",
+    "step_reset fallback",
+    "message_started",
+    "step_reset retry",
+    "message_started",
+  ]);
+});
+
 describe("an answer in a schema", () => {
   const sky = z.object({ sky: z.enum(["clear", "cloudy"]) });
 

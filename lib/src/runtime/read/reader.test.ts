@@ -303,6 +303,94 @@ describe("another try at a reply (Q7)", () => {
     expect(reading([...cut, ...(await local)])).toMatchObject({ heard: ["Hello"], resets: 1 });
   });
 
+  const shown = (events: readonly RuntimeEvent[]) => {
+    const wanted = ["message_started", "tool_call_started", "text_delta", "step_reset", "message_completed"];
+    return types(events).filter((type) => wanted.includes(type));
+  };
+
+  test("of the same process begins with the reset, before its message_started", async () => {
+    const { here, model, elsewhere, clock } = spoken();
+    const turn = await here.start("Go.", { id: "s", ...retrying });
+    const first = await model.call(1);
+    await sayAll(first, "Help");
+    const readers = [here, elsewhere].map((sessions) => readAll(sessions.attach("s", turn.turnId).events));
+    for (const sessions of [here, elsewhere]) {
+      await readUntil(sessions.attach("s", turn.turnId).events, hasHeard("Help"));
+    }
+    first.fail();
+    await clock.advance(0);
+    const second = await model.call(2);
+    await sayAll(second, "Hello");
+    await readUntil(elsewhere.attach("s", turn.turnId).events, hasHeard("Hello"));
+    second.finish();
+    for (const read of await Promise.all(readers)) {
+      expect(shown(read)).toEqual([
+        "message_started",
+        "text_delta",
+        "step_reset",
+        "message_started",
+        "text_delta",
+        "message_completed",
+      ]);
+    }
+  });
+
+  /** A turn whose first attempt said "Help" when its process stopped, a reader of that attempt, and the process that took over. */
+  async function takenOver() {
+    const { here, model, elsewhere, engines, host, clock } = spoken();
+    const turn = await here.start("Go.", { id: "s" });
+    await sayAll(await model.call(1), "Help");
+    const reader = readAll(elsewhere.attach("s", turn.turnId).events);
+    const cut = await readUntil(elsewhere.attach("s", turn.turnId).events, hasHeard("Help"));
+    const closed = here.close({ graceMs: 0 });
+    await clock.advance(0);
+    await closed;
+    const next = runtime({ host, engines, clock, ...atOnce });
+    await next.recover();
+    const second = await model.call(2);
+    const after = { after: cut.at(-1)?.cursor ?? "", turnId: turn.turnId ?? "" };
+    return { next, elsewhere, second, reader, after };
+  }
+
+  test("of a process that took over begins with the reset, before its message_started, here and elsewhere", async () => {
+    const { next, elsewhere, second, reader, after } = await takenOver();
+    const local = readAll(next.events("s", after));
+    const started = readUntil(elsewhere.events("s", after), ({ event }) => event.type === "text_delta");
+    await sayAll(second, "Hello");
+    expect(shown(await started).slice(-3)).toEqual(["step_reset", "message_started", "text_delta"]);
+    second.finish();
+    const again = ["step_reset", "message_started", "text_delta", "message_completed"];
+    expect(shown(await local)).toEqual(again);
+    expect(shown(await reader)).toEqual(["message_started", "text_delta", ...again]);
+  });
+
+  test("that says no text begins with the reset too", async () => {
+    const { next, second, after } = await takenOver();
+    const local = readUntil(next.events("s", after), ({ event }) => event.type === "message_completed");
+    second.callTool("look");
+    const again = ["step_reset", "message_started", "tool_call_started", "message_completed"];
+    expect(shown(await local)).toEqual(again);
+  });
+
+  test("is not followed by what is kept of the attempt before", async () => {
+    const { here, model, elsewhere, clock } = spoken();
+    const turn = await here.start("Go.", { id: "s", ...retrying });
+    const first = await model.call(1);
+    await sayAll(first, "Help");
+    first.fail();
+    await clock.advance(0);
+    const second = await model.call(2);
+    await sayAll(second, "Hel");
+    for (const sessions of [here, elsewhere]) {
+      const read = await readUntil(sessions.attach("s", turn.turnId).events, hasHeard("Hel"));
+      const after = read.at(-1)?.cursor ?? "";
+      // The start of the open attempt is reported again; that of the withdrawn one, and the retry after it, are not.
+      expect(types(await readAll(sessions.events("s", { after, follow: false })))).toEqual(["message_started"]);
+    }
+    second.finish();
+    await turn.result;
+  });
+
   test("that was cancelled after a takeover withdraws what had been heard (Q9)", async () => {
     const { here, model, elsewhere, engines, host, clock } = spoken();
     const turn = await here.start("Go.", { id: "s" });

@@ -5,7 +5,8 @@
 //   1. Live items come behind the entry they follow, so no delta of a step is seen before the entries of the step before.
 //   2. An entry that settles a try: a reader in the middle of that very try gets what is missing of its text; one in the middle of another gets a
 //      `step_reset` first; one that has seen none of it gets the entry alone (Q7).
-//   3. A try that is newer than the one a reader is in the middle of begins with a `step_reset`.
+//   3. An attempt that is newer than the one a reader is in the middle of begins with a `step_reset`, which precedes everything else of that attempt, its
+//      `message_started` too. Live items of an older attempt are left out.
 
 import type { AssistantMessage, RuntimeEvent, TurnEvent } from "../../model/internal.ts";
 import type { NumberedEvent } from "../rows/session-write.ts";
@@ -203,6 +204,11 @@ async function elsewhere(source: ReaderSource, state: ReaderState, turn: string 
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
 }
 
+/** Is a live event part of a reply, and not of a tool call or of the time between two attempts? */
+function isOfReply({ type }: TurnEvent): boolean {
+  return type !== "tool_execution_started" && type !== "tool_progress" && type !== "retry_scheduled";
+}
+
 /** What one reader has read. */
 class ReaderState {
   sequence: number;
@@ -251,12 +257,14 @@ class ReaderState {
   *live(item: LiveItem, turn: string): Generator<RuntimeEvent> {
     const { effectId, epoch, n, part, offset, event } = item;
     const of = { effectId, epoch, n };
+    const order = this.#orderOf(of);
+    if (order < 0) return;
     if (part === null && event.type !== "step_reset") {
+      if (order > 0 && this.#position?.effectId === effectId) yield this.#reset(turn, of);
+      else if (order > 0 && isOfReply(event)) this.#begin(of);
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
       return;
     }
-    const order = this.#orderOf(of);
-    if (order < 0) return;
     if (part === null) {
       // Whoever is in the try that follows a reset is behind it already.
       if (order === 0) return;
@@ -264,8 +272,8 @@ class ReaderState {
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
       return;
     }
-    if (order > 0 && this.#offsets.size > 0) yield this.#reset(turn, of);
-    if (order > 0) this.#begin(of);
+    if (order > 0 && (this.#position?.effectId === effectId || this.#offsets.size > 0)) yield this.#reset(turn, of);
+    else if (order > 0) this.#begin(of);
     const text = textOf(event)?.delta ?? "";
     const known = this.#offsets.get(part) ?? 0;
     // Something in between could not be shown: it is told, with the rest, when the reply is settled.

@@ -11,6 +11,7 @@ import type {
   Session,
   SessionStatus,
   ToolCall,
+  ToolFailure,
   ToolOutcome,
   UserMessage,
 } from "../model/internal.ts";
@@ -27,6 +28,8 @@ import {
   orThrow,
   renderIssue,
   SessionError,
+  toolOutcomeParts,
+  toolOutcomeStatus,
   toolResult,
 } from "../model/internal.ts";
 import {
@@ -197,6 +200,30 @@ function isQuestion({ pendingToolCallId }: Session, { reason, id, decision }: Pe
 }
 
 /** The session with the answer to a call: in its thread, or in the cell that made it. */
+/** The session after a call that waited was given up: the model gets a failure, not a result. */
+export function failToolCall<Context extends CallerContext>(
+  session: Session<Context>,
+  toolCallId: string,
+  failure: ToolFailure,
+): Session<Context> {
+  const call = pendingCall(session, toolCallId, "result");
+  const outcome: ToolOutcome = { type: "failure", failure };
+  if (call.path.length > 0) {
+    const value = orThrow(encodeToolValue({ error: failure.message }));
+    return settled(forwarded(session, call, { type: "result", value }), false);
+  }
+  const pendingToolCalls = session.pendingToolCalls.filter((one) => one !== call);
+  const cell = session.suspendedCell;
+  if (call.cellId !== null && cell !== null) {
+    const at = cell.calls.findIndex((one) => one.answer === null && one.call.id === call.id);
+    const calls = cell.calls.map((one, index) => (index === at ? { ...one, answer: outcome } : one));
+    return settled({ ...session, pendingToolCalls, suspendedCell: { ...cell, calls } }, false);
+  }
+  const details = { name: call.name, status: toolOutcomeStatus(outcome), code: failure.code };
+  const message = toolResult(call.id, toolOutcomeParts(outcome), details);
+  return settled({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
+}
+
 function answered<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,

@@ -70,6 +70,9 @@ describe("[lash 73] completion from outside, and waits that end by themselves", 
     await world.clock.advance(2000);
     await stop();
     expect((await talk(of)).slice(2)).toEqual([expect.stringContaining("nobody answered in time"), "assistant Done."]);
+    // The model is told of a failure, not of a result.
+    const [answer] = (await of.messages("s1")).items.filter(({ role }) => role === "tool");
+    expect(answer).toMatchObject({ status: "failure", code: "timeout" });
     expect(await world.rows("deadlines")).toEqual([]);
   });
 

@@ -6,8 +6,8 @@ import type { Changes } from "../rows/batch.ts";
 import type { Row } from "../rows/storage.ts";
 import type { Deadline } from "../rows/values.ts";
 
-import { RuntimeError, runtimeFailure, user } from "../../model/internal.ts";
-import { submitToolResults, hear } from "../../session/internal.ts";
+import { RuntimeError, runtimeFailure, toolFailure, user } from "../../model/internal.ts";
+import { failToolCall, hear } from "../../session/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
 import { answer, decided } from "./answers.ts";
@@ -88,7 +88,8 @@ async function timeOut(
     (session, engine) => {
       if (wait.reason === "question") return hear(askedBy(session, toolCallId), user(`(${why})`));
       if (wait.reason === "manual") {
-        return submitToolResults(session, [[toolCallId, { error: "timeout", message: why }]]);
+        const details = { message: why, toolName: wait.name, toolCallId };
+        return failToolCall(session, toolCallId, toolFailure("timeout", details));
       }
       return decided(engine(), session, toolCallId, { type: "deny", reason: why });
     },

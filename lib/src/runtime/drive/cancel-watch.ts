@@ -46,7 +46,11 @@ export class CancelWatch {
   #take(name: string, row: Row): void {
     const take = this.#turns.get(name);
     this.#turns.delete(name);
-    take?.(row);
+    try {
+      take?.(row);
+    } catch {
+      // A row that cannot be read cancels nothing, and does not keep other cancels from being taken.
+    }
   }
 
   async #watch(signal: AbortSignal): Promise<void> {

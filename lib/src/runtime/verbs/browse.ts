@@ -91,12 +91,12 @@ export async function listSessions(
   return { items, next: rows.length > limit && last !== undefined ? `${last.key[1]}:${last.key[2]}` : null };
 }
 
-/** The session row; `null` when it is corrupt. */
+/** The session row; `null` when it is corrupt, or was written by a newer release: one such row does not keep the others from being listed. */
 export function readableHead(row: Row): SessionHead | null {
   try {
     return readValue("sessions", row);
   } catch (error) {
-    if (error instanceof RuntimeError && error.reason === "corrupt_row") return null;
+    if (error instanceof RuntimeError && ["corrupt_row", "newer_schema"].includes(error.reason)) return null;
     throw error;
   }
 }

@@ -2,11 +2,12 @@
 
 import type { VerbContext } from "../context.ts";
 import type { Removal } from "../rows/storage.ts";
+import type { SessionHead } from "../rows/values.ts";
 
 import { readOne } from "../context.ts";
 import { noChanges } from "../rows/batch.ts";
 import { retainedPut } from "../rows/session-write.ts";
-import { readValue } from "../rows/stored.ts";
+import { readableHead } from "./browse.ts";
 
 /** How many journals are removed at a time. */
 const batchSize = 64;
@@ -18,8 +19,7 @@ export async function removeRetained({ storage, clock, retentionMs }: VerbContex
   for (const row of rows) {
     const [tenant = "", session = "", turn = ""] = row.key.slice(1).map(String);
     const head = await readOne(storage, { table: "sessions", prefix: [tenant, session] });
-    const calls = head === null ? [] : readValue("sessions", head).session.pendingToolCalls;
-    const isNeeded = calls.some(({ idempotencyKey }) => idempotencyKey?.startsWith(`${turn}/`) === true);
+    const isNeeded = head !== null && mayBeNeeded(readableHead(head), turn);
     const mark: Removal = { table: "retained", prefix: row.key };
     if (isNeeded) {
       const later = retentionMs === null ? [] : [retainedPut({ tenant, session }, turn, now + retentionMs)];
@@ -39,4 +39,10 @@ export async function removeRetained({ storage, clock, retentionMs }: VerbContex
     await storage.write({ ...noChanges, removals: [...removals, mark] });
   }
   return rows.length;
+}
+
+/** Does a call of the turn still wait? If the session row cannot be read, its journals are kept; those of other sessions go. */
+function mayBeNeeded(head: SessionHead | null, turn: string): boolean {
+  if (head === null) return true;
+  return head.session.pendingToolCalls.some(({ idempotencyKey }) => idempotencyKey?.startsWith(`${turn}/`) === true);
 }

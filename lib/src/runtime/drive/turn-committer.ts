@@ -9,6 +9,8 @@
 //   `writeSession` builds the rows, `LeaseHolder` writes them. The batch checks the lease epoch and the commit count of the turn, so a process that lost
 //   the lease cannot write (fencing, H3), and extends the lease. Only after the batch is written are its events published to readers in this process, and only then does the driver order the
 //   effects that follow from it.
+//   The result of the last tool of a step and the checkpoint after it are one commit, unless the checkpoint calls a function of the program: the item waits
+//   for the answer of the checkpoint, which takes one read of the inbox (`#held`). If the loop stops in between, `flush` writes it alone.
 //   The commit that ends the turn also decides what follows: input that arrived too late becomes the next turn in the same batch (Q11). The process keeps
 //   the session for it under the next epoch; otherwise the lease is released.
 //
@@ -86,6 +88,11 @@ export class TurnCommitter {
   readonly records: EffectRecords;
   /** Set to hand the turn over at its next commit. */
   draining = false;
+  /**
+   * The commit of a tool result waits for the checkpoint that follows it, and both are one batch. Only if the checkpoint calls no function of the program:
+   * then it takes one read of the inbox.
+   */
+  mergesCheckpoints = false;
   /** Set by the commit that ends the turn, if another turn follows it here. */
   next: NextTurn | null = null;
   readonly #context: RuntimeContext;
@@ -94,6 +101,8 @@ export class TurnCommitter {
   /** The lease: every write goes through it. */
   readonly holder: LeaseHolder;
   #stored: StoredSession;
+  /** An accepted item that is written with the checkpoint after it. */
+  #held: Held | null = null;
   /** The turn is ended without its engine: nothing begins, and the session after it is usable. */
   readonly #isEnding: boolean;
   /** Pieces of an earlier holder are removed with the first commit. */
@@ -160,14 +169,24 @@ export class TurnCommitter {
   async #commit(transition: Transition, reported: readonly TurnEvent[], item: JournalItem): Promise<Committed> {
     if (this.journal.replayed !== null) return "replayed";
     const { turn } = transition;
-    const ordinal = this.#progress.committed + 1;
+    const held = this.#held;
+    const ordinal = (held?.ordinal ?? this.#progress.committed) + 1;
     const row = await this.#journalRow(item);
-    const events = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.heard);
+    const own = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.heard);
+    const events = [...(held?.events ?? []), ...own];
     const handsOver = this.draining;
     // A turn that is handed over here begins nothing: the next holder does.
     const marks = handsOver || this.#isEnding ? [] : this.records.startMarks(turn);
-    const rows = putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks);
+    const rows = merge(
+      held?.rows ?? noChanges,
+      putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks),
+    );
     const ended = turn.phase.type === "ended";
+    if (!handsOver && this.mergesCheckpoints && awaitsCheckpoint(turn)) {
+      this.#held = { ordinal, rows, events, turn };
+      return "fresh";
+    }
+    this.#held = null;
     await this.#write(async (now) => {
       const also = merge(rows, await this.#delivered(item));
       return ended
@@ -176,6 +195,14 @@ export class TurnCommitter {
     });
     if (handsOver && !ended) this.stop(new HandedOver());
     return "fresh";
+  }
+
+  /** Writes the item that waits for its checkpoint, when the loop stops before the checkpoint is answered. */
+  async flush(): Promise<void> {
+    const held = this.#held;
+    if (held === null) return;
+    this.#held = null;
+    await this.#write(async (now) => this.#advancing(held.turn, held.ordinal, held.events, held.rows, now));
   }
 
   /** The first commit of a turn. Acceptance has stored its start, so only start marks and a turn made of input need a batch. */
@@ -369,6 +396,20 @@ export class TurnCommitter {
     const spent = addUsage(response.spent, usage);
     return spent.ok ? { ...response, spent: spent.value } : response;
   }
+}
+
+/** The rows and events of an accepted item that are not written yet. */
+type Held = {
+  readonly ordinal: number;
+  readonly rows: Changes;
+  readonly events: readonly StoredEvent[];
+  readonly turn: Turn;
+};
+
+/** Is the only effect that follows the checkpoint after the work of a step? */
+function awaitsCheckpoint(turn: Turn): boolean {
+  const { phase } = turn;
+  return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
 }
 
 /** One batch to write, and what this process knows once it is written. */

@@ -46,6 +46,8 @@ export class TurnDriver {
     try {
       await this.#runTurn(await this.#plan());
     } catch (error) {
+      // The result of a tool is written although the turn stops before its checkpoint. Under a lost lease that is refused.
+      await this.#committer.flush().catch(() => undefined);
       if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
         await this.#committer.release();
@@ -77,6 +79,7 @@ export class TurnDriver {
     const { stored, cancel } = this.#turn;
     const { at, records, holder } = this.#committer;
     const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder });
+    this.#committer.mergesCheckpoints = !callsProgram(plan);
     this.#run = startRun(plan, () => withCallerInput(plan, this.#committer.ports), children);
     // Before anything is performed: the journal is replayed, and then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
@@ -117,6 +120,12 @@ export class TurnDriver {
       }
     }
   }
+}
+
+/** Does a checkpoint, or the end of a step, call a function of the program? */
+function callsProgram({ haltWhen, onCheckpoint, stepHooks }: RunPlan): boolean {
+  const functions = [haltWhen, onCheckpoint, stepHooks.beforeStep, stepHooks.afterStep];
+  return functions.some((given) => given !== null && given !== undefined);
 }
 
 /** Would every process fail at this turn? Then it is parked until a person decides. */

@@ -1,0 +1,94 @@
+// How many commits a step takes, and what a process that stops between two of them leaves behind.
+
+import { describe, expect, test } from "vitest";
+
+import { counting, gate, sessionOf, talk, worker, World, writes } from "../../../test/runtime/world.ts";
+
+/** The tables that each commit of a journal row writes to the journal, by the number of rows. */
+const journalRows = (world: World) =>
+  world.writes
+    .filter(writes("journal"))
+    .map(({ batch }) => batch.puts.filter(({ table }) => table === "journal").length);
+
+describe("the commits of a step", () => {
+  test("are two: the reply, and the tool result with the checkpoint after it", async () => {
+    const world = new World();
+    const look = counting("look");
+    const of = world.engine(worker("look", "look"), { tools: [look.tool] });
+    const turn = await world.process(of).start("hi", { id: "s1" });
+    expect((await turn.result).text).toBe("Done.");
+    // Two steps of two commits, the last reply, and the checkpoint that ends the turn.
+    expect(journalRows(world)).toEqual([1, 2, 1, 2, 1, 1]);
+    expect(await world.rows("journal")).toHaveLength(8);
+  });
+
+  test("are three when the checkpoint calls a function of the program, which must not see what is not stored", async () => {
+    const world = new World();
+    const look = counting("look");
+    const stored: number[] = [];
+    const of = world.engine(worker("look"), {
+      tools: [look.tool],
+      options: {
+        haltWhen: async () => {
+          stored.push((await world.rows("journal")).length);
+          return false;
+        },
+      },
+    });
+    const turn = await world.process(of).start("hi", { id: "s1" });
+    expect((await turn.result).text).toBe("Done.");
+    expect(journalRows(world)).toEqual([1, 1, 1, 1, 1]);
+    expect(stored).toEqual([2]);
+  });
+
+  test("a process that is stopped between the result and its checkpoint writes the result", async () => {
+    const world = new World();
+    const pay = counting("pay");
+    const of = world.engine(worker("pay"), { tools: [pay.tool] });
+    const inbox = gate();
+    const first = world.process(of, {
+      holdsRead: (queries) => (queries.some(({ table }) => table === "inbox") ? inbox.wait() : null),
+    });
+    const turn = await first.start("hi", { id: "s1" });
+    await inbox.reached;
+    expect(pay.runs).toHaveLength(1);
+    const closed = first.close({ graceMs: 0 });
+    await world.clock.advance(0);
+    await closed;
+    const second = world.process(of);
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+    expect(pay.runs).toHaveLength(1);
+    expect(await talk(second)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
+  });
+});
+
+describe("one row that cannot be read", () => {
+  test("harms its own session only: the others are listed, cancelled and freed of old journals", async () => {
+    const world = new World();
+    const of = world.engine(worker());
+    const sessions = world.process(of, { retentionMs: 1000 });
+    for (const id of ["newer", "corrupt", "good"]) {
+      await (
+        await sessions.start("hi", { id })
+      ).result;
+    }
+    for (const [id, value] of [
+      ["newer", '{"version":99,"data":{}}'],
+      ["corrupt", "{}"],
+    ] as const) {
+      const [row] = await world.rows("sessions", ["", id]);
+      if (row !== undefined) await world.raw("sessions", row, value);
+    }
+    expect((await sessions.list()).items.map(({ id }) => id)).toEqual(["good"]);
+    const stop = new AbortController();
+    const working = sessions.work({ signal: stop.signal });
+    await world.clock.advance(5000);
+    stop.abort();
+    await world.clock.advance(0);
+    await working;
+    const kept = new Set((await world.rows("journal")).map(({ key }) => key[1]));
+    expect([...kept].sort()).toEqual(["corrupt", "newer"]);
+    expect(await sessionOf(sessions, "good")).toMatchObject({ status: "completed" });
+  });
+});

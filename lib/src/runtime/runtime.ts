@@ -30,6 +30,7 @@ import { Histories } from "./histories.ts";
 import { Hub } from "./read/hub.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
+import { withLargeValues } from "./rows/large-values.ts";
 import { checkedTimings, leaseTimings, longestMs } from "./rows/lease.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
 import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
@@ -213,7 +214,7 @@ export type Runtime = {
  */
 export function runtime(options: RuntimeOptions): Runtime {
   const { engines, clock = systemClock, lease = {}, live = {} } = options;
-  const storage = checkedStorage(options.host, options.durability ?? null);
+  const storage = withLargeValues(checkedStorage(options.host, options.durability ?? null));
   if (Object.keys(engines).length === 0) {
     throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
       path: ["engines"],

@@ -43,6 +43,8 @@ const steps: readonly Step[] = [
     table(prefix, "due", { engine: "TEXT", tenant: "TEXT", due: "INTEGER", session: "TEXT" }),
     `INSERT INTO "${prefix}due" ("engine", "tenant", "due", "session", "tag", "expires", "value")
       SELECT json_extract("value", '$.data.engine'), "tenant", 0, "session", 0, NULL, '' FROM "${prefix}open"`,
+    // Large texts are stored once for each session.
+    table(prefix, "large", { tenant: "TEXT", session: "TEXT", digest: "TEXT" }),
   ],
 ];
 

@@ -50,6 +50,8 @@ export const tables = {
   events: [...session, integer("sequence")],
   /** What has been heard of replies that are not settled yet, for readers elsewhere. */
   pieces: [...turn, integer("position")],
+  /** Large texts of a session's rows, by digest (`large-values.ts`). */
+  large: [...session, text("digest")],
   /** What was paid for, a line each. */
   ledger: [...turn, text("line")],
   /** Waits that end by themselves, by when they do. */

@@ -166,9 +166,9 @@ describe("Q3 the start of a tool", () => {
 
   test("Q3 unmarked means: perform", async () => {
     const world = new World();
-    const pay = counting("pay");
-    // With a concurrency limit a call is marked when it gets its slot, after the commit of the reply.
-    const of = world.engine(worker("pay"), { tools: [pay.tool], options: { maxConcurrency: 1 } });
+    // A call with a gate is marked after the gate has decided, and not in the commit of the reply.
+    const pay = counting("pay", { needsApproval: () => false });
+    const of = world.engine(worker("pay"), { tools: [pay.tool] });
     const first = world.process(of, { diesBefore: started });
     const { turnId } = await first.start("hi", { id: "s1" });
     await first.died;

@@ -1,8 +1,8 @@
 // Records inside effects (Q2, Q3): attempts, delays, child turns, and the start marks of tools. A record is written under the lease and found again by
 // the process that takes the turn over; what is recorded is not done again.
 
-import type { Effect, SlottedCall, Turn } from "../../kernel/internal.ts";
-import type { Json } from "../../model/internal.ts";
+import type { CallTool, Effect, SlottedCall, Turn } from "../../kernel/internal.ts";
+import type { Json, ToolSpec } from "../../model/internal.ts";
 import type { Scope } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -30,6 +30,8 @@ export class EffectRecords implements Scope {
   readonly #holder: LeaseHolder;
   readonly #write: (changes: Changes) => Promise<void>;
   readonly #ensure: () => void | Promise<void>;
+  /** How many tools of a batch run at once, by the pinned limits of the turn. */
+  maxConcurrency = Number.POSITIVE_INFINITY;
   /** The batch of calls whose start marks have been built. */
   #marked: readonly SlottedCall[] | null = null;
 
@@ -88,10 +90,12 @@ export class EffectRecords implements Scope {
     const { phase } = turn;
     if (phase.type !== "awaiting_tools" || phase.calls === this.#marked) return [];
     this.#marked = phase.calls;
-    // With a concurrency limit a call is marked when it gets its slot.
-    if (this.#start.options["maxConcurrency"] !== undefined) return [];
+    // When a batch begins all slots are free, and calls that need no decision take them in order. Later ones are marked when they get their slot.
+    let slots = this.maxConcurrency;
     return pendingEffects(turn).flatMap((effect) => {
-      const mark = this.#markOf(effect, turn);
+      if (!this.#startsAtOnce(effect, turn)) return [];
+      slots -= 1;
+      const mark = slots < 0 ? null : this.#markOf(effect, turn);
       const id = recordName(effect.id, started);
       if (mark === null || this.#written.has(id) || this.#before.has(id)) return [];
       this.#written.add(id);
@@ -99,13 +103,21 @@ export class EffectRecords implements Scope {
     });
   }
 
-  #markOf(effect: Effect, { environment }: Turn): Json {
-    if (effect.type !== "call_tool") return null;
+  /** Does the call take a slot without waiting for a gate or a hook? */
+  #startsAtOnce(effect: Effect, turn: Turn): effect is CallTool {
+    if (effect.type !== "call_tool") return false;
     const { options } = engineOf(this.#context, this.#start.engine);
-    const spec = environment.tools.find(({ name }) => name === effect.call.name);
-    // A hook decides first whether the tool runs.
-    if (spec === undefined || options.hooks?.beforeTool !== undefined) return null;
-    if (options.maxConcurrency !== undefined) return null;
-    return startMark(effect, spec, this.epoch);
+    const spec = specOf(effect, turn);
+    if (spec === undefined || options.hooks?.beforeTool !== undefined) return false;
+    return effect.decision !== null || (!spec.needsApproval && !spec.manual);
   }
+
+  #markOf(effect: CallTool, turn: Turn): Json {
+    const spec = specOf(effect, turn);
+    return spec === undefined ? null : startMark(effect, spec, this.epoch);
+  }
+}
+
+function specOf({ call }: CallTool, { environment }: Turn): ToolSpec | undefined {
+  return environment.tools.find(({ name }) => name === call.name);
 }

@@ -2,7 +2,18 @@
 
 import { describe, expect, test } from "vitest";
 
-import { counting, gate, sessionOf, talk, worker, World, writes } from "../../../test/runtime/world.ts";
+import {
+  call,
+  counting,
+  gate,
+  says,
+  sessionOf,
+  talk,
+  thinker,
+  worker,
+  World,
+  writes,
+} from "../../../test/runtime/world.ts";
 
 /** The tables that each commit of a journal row writes to the journal, by the number of rows. */
 const journalRows = (world: World) =>
@@ -60,6 +71,30 @@ describe("the commits of a step", () => {
     expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
     expect(pay.runs).toHaveLength(1);
     expect(await talk(second)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
+  });
+});
+
+describe("start marks", () => {
+  test("of the calls that get a slot at once share the commit of the reply, also with a concurrency limit", async () => {
+    const world = new World();
+    const held = gate();
+    const pay = counting("pay", { handler: () => held.wait() });
+    const model = thinker(({ messages }) =>
+      messages.some(({ role }) => role === "tool")
+        ? says("Done.")
+        : ["a", "b", "c"].map((id) => call("pay", { id }, id)),
+    );
+    const of = world.engine(model, { tools: [pay.tool], options: { maxConcurrency: 2 } });
+    const turn = await world.process(of).start("hi", { id: "s1" });
+    await held.reached;
+    const isMark = ({ table, key }: { readonly table: string; readonly key: readonly unknown[] }) =>
+      table === "records" && key.includes("started");
+    const reply = world.writes.find(writes("journal"));
+    expect(reply?.batch.puts.filter(isMark)).toHaveLength(2);
+    held.open();
+    expect((await turn.result).text).toBe("Done.");
+    expect(pay.runs).toHaveLength(3);
+    expect((await world.rows("records")).filter(({ key }) => key.includes("started"))).toHaveLength(3);
   });
 });
 

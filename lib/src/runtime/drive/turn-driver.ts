@@ -80,6 +80,7 @@ export class TurnDriver {
     const { at, records, holder } = this.#committer;
     const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
+    records.maxConcurrency = plan.maxConcurrency;
     this.#run = startRun(plan, () => withCallerInput(plan, this.#committer.ports), children);
     // Before anything is performed: the journal is replayed, and then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);

@@ -83,14 +83,7 @@ export function createClient(options: ClientOptions): EverturnClient {
     cancel: async (id, { turnId, reason, ...rest } = {}) => {
       // Without a name the second one might end the turn after.
       const repeat = turnId === undefined ? "once" : "safe";
-      return post(
-        sender,
-        at`/sessions/${id}/cancel`,
-        { turnId, reason },
-        rest,
-        readResult<Cancelled | "stored">,
-        repeat,
-      );
+      return post(sender, at`/sessions/${id}/cancel`, { turnId, reason }, rest, readResult<Cancelled>, repeat);
     },
 
     get: async (id, { messages, ...rest } = {}) => {

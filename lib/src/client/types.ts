@@ -225,7 +225,7 @@ export type EverturnClient = {
   readonly cancel: (
     id: string,
     options?: CallOptions & { readonly turnId?: string; readonly reason?: string },
-  ) => Promise<Cancelled | "stored">;
+  ) => Promise<Cancelled>;
 
   // Looking at sessions.
 

@@ -823,6 +823,22 @@ describe("[lash 87] a cancel is a command that is kept", () => {
     expect(await turn.result).toMatchObject({ haltedReason: "cancelled" });
   });
 
+  test("one whose turn is held by a process that does nothing is stored, and the caller does not wait for ever", async () => {
+    const world = new World();
+    const hand = handModel();
+    const first = world.process(world.engine(hand));
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await hand.call(1);
+    first.kill();
+    const second = world.process(world.engine(hand));
+    const answer = second.cancel("s1", { waitMs: 5000 });
+    await world.clock.advance(5000);
+    expect(await answer).toBe("stored");
+    await world.leaseRunsOut();
+    await second.recover();
+    expect(await second.attach("s1", turnId).result).toMatchObject({ haltedReason: "cancelled" });
+  });
+
   test("a reader that leaves is nothing", async () => {
     const world = new World();
     const hand = handModel();

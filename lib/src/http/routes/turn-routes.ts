@@ -230,7 +230,8 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
         const { sessions, param, door } = call;
         // Without a place: also where there are none left, somebody has to be able to stop things.
         const result = await within(call, sessions.cancel(param("id"), body), door.limits.waitSeconds * 1000);
-        return json({ result: result ?? "stored" }, result === null ? 202 : 200);
+        const outcome = result ?? "stored";
+        return json({ result: outcome }, outcome === "stored" ? 202 : 200);
       },
     }),
     bodyRoute<SteerBody>({

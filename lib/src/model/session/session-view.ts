@@ -90,9 +90,10 @@ export const turnStatuses = ["queued", "running", "ended", "parked"] as const;
 
 /**
  * The result of `cancel`. `completion_won` means that the end of the turn was recorded before the cancel;
- * `nothing_open` that no turn was running.
+ * `nothing_open` that no turn was running; `stored` that the cancel is stored and the turn has not ended within the time the
+ * caller waits: the process that drives it, or the next one, ends it.
  */
-export type Cancelled = "cancelled" | "completion_won" | "nothing_open";
+export type Cancelled = "cancelled" | "completion_won" | "nothing_open" | "stored";
 
 /**
  * The result of `withdraw`. `already_claimed` means that a checkpoint is accepting the input at this moment;

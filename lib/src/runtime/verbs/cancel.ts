@@ -20,11 +20,22 @@ export type CancelOptions = {
   readonly reason?: string;
   /** Who cancels, for instance the name of a service; by default `"runtime"`. */
   readonly origin?: string;
+  /** How long to wait for the end of the turn, in milliseconds. Default: 60,000. After that the result is `"stored"`. */
+  readonly waitMs?: number;
 };
 
-/** Cancels the open turn. Returns `"cancelled"`, or `"completion_won"` if the turn ended before the cancel was recorded. */
+const defaultWaitMs = 60_000;
+
+/**
+ * Cancels the open turn. Returns `"cancelled"`, `"completion_won"` if the turn ended before the cancel was recorded, or `"stored"` if it has not ended within
+ * `waitMs`: the cancel takes effect whichever process drives the turn.
+ */
 export async function cancel(context: VerbContext, id: string, options: CancelOptions = {}): Promise<Cancelled> {
-  checkTexts("cancel", options, ["turnId", "reason", "origin"]);
+  const { waitMs = defaultWaitMs, ...texts } = options;
+  checkTexts("cancel", texts, ["turnId", "reason", "origin"]);
+  if (!(waitMs >= 0)) {
+    throw new MisuseError("invalid_argument", "cancel: waitMs has to be a number of 0 or more", { path: ["waitMs"] });
+  }
   const { key, head } = await find(context, id);
   const turn = options.turnId ?? head.turn;
   if (turn === null) return "nothing_open";
@@ -59,12 +70,28 @@ export async function cancel(context: VerbContext, id: string, options: CancelOp
   const ends = async () => (await endTurn(context, key, turn, { type: "cancelled", evidence })) !== null;
   if (drives && !(await hasEngine(context, key, turn)) && (await ends())) return "cancelled";
   try {
-    const { outcome } = await attach(context, id, turn).result;
-    return outcome.type === "cancelled" ? "cancelled" : "completion_won";
+    const end = await within(context, attach(context, id, turn).result, waitMs);
+    if (end === null) return "stored";
+    return end.outcome.type === "cancelled" ? "cancelled" : "completion_won";
   } catch (error) {
     // The engine as it is now cannot begin the turn.
     if (!isUnfit(error) || !(await ends())) throw error;
     return "cancelled";
+  }
+}
+
+/** The result, or `null` when the time is over first. */
+async function within<T>({ clock }: VerbContext, work: Promise<T>, ms: number): Promise<T | null> {
+  if (!Number.isFinite(ms)) return work;
+  const timer = new AbortController();
+  const over = clock.sleep(ms, timer.signal).then(
+    () => null,
+    () => null,
+  );
+  try {
+    return await Promise.race([work, over]);
+  } finally {
+    timer.abort();
   }
 }
 

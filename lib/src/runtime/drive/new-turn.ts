@@ -24,6 +24,8 @@ import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { runOptions } from "../verbs/durable-options.ts";
 
+const dayMs = 86_400_000;
+
 /** What a caller decides about a turn. The rest of `TurnStart` follows from the session. */
 export type TurnRequest = Pick<
   TurnStart,
@@ -66,7 +68,9 @@ export async function newTurn(
     spentBefore,
     acceptedAt: now,
   };
-  return { id, start, pinned, plan };
+  const { retentionMs } = context;
+  const pinnedTtlMs = retentionMs === null ? null : 2 * Math.ceil(retentionMs) + dayMs;
+  return { id, start, pinned, pinnedTtlMs, plan };
 }
 
 /** A request, and what of its start a plan depends on. */

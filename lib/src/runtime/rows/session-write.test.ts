@@ -59,7 +59,7 @@ const pinned = {
   protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
   limits: { budgets: {}, toolTimeout: null, maxConcurrency: null, maxToolResultLength: 1, onToolError: null },
 } as const;
-const turn = (id: string) => ({ id, start, pinned });
+const turn = (id: string) => ({ id, start, pinned, pinnedTtlMs: null });
 const end = {
   haltedReason: "completed",
   outcome: { type: "empty" },

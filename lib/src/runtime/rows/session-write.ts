@@ -64,6 +64,8 @@ export type NewTurn = {
   readonly start: TurnStart;
   /** The configuration the turn keeps to its end; stored by the digest `start.pinned`. */
   readonly pinned: Pinned;
+  /** How long the configuration is kept without a turn that uses it, in milliseconds; `null`: without limit. */
+  readonly pinnedTtlMs: number | null;
 };
 
 /** What happened to a session. */
@@ -209,7 +211,7 @@ function progressAfter(change: Exclude<TurnChange, { type: "begin" }>): Partial<
 
 function beginTurn(
   key: SessionKey,
-  { id, start, pinned }: NewTurn,
+  { id, start, pinned, pinnedTtlMs }: NewTurn,
   sequence: number,
   due: number,
 ): { readonly changes: Changes; readonly stored: StoredTurn } {
@@ -231,7 +233,13 @@ function beginTurn(
       puts: [
         { table: "starts", key: at, tag: 0, value: writeValue("starts", start) },
         { table: "turns", key: at, tag: 0, value: writeValue("turns", progress) },
-        { table: "contents", key: [key.tenant, start.pinned], tag: 0, value: writeValue("contents", pinned) },
+        {
+          table: "contents",
+          key: [key.tenant, start.pinned],
+          tag: 0,
+          ttlMs: pinnedTtlMs,
+          value: writeValue("contents", pinned),
+        },
         ...openTurn(key, id, start.engine, due),
       ],
     },

@@ -4,6 +4,7 @@ import type { VerbContext } from "../context.ts";
 
 import { MisuseError } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
+import { collectUnused } from "./collect.ts";
 import { pickUpDue } from "./due.ts";
 import { expire } from "./expire.ts";
 import { removeRetained } from "./retention.ts";
@@ -15,6 +16,8 @@ const minRestMs = 20;
 const restFactor = 9;
 /** How often deadlines and retained journals are looked at, in milliseconds. */
 const upkeepMs = 250;
+/** How often unused rows are collected. */
+const collectMs = 60_000;
 
 /** Drives turns until the signal aborts: those of processes that died, and those that were only accepted. */
 export async function work(
@@ -34,6 +37,7 @@ export async function work(
     changes.notify();
   });
   let upkeepAt = Number.NEGATIVE_INFINITY;
+  let collectAt = Number.NEGATIVE_INFINITY;
   try {
     while (!signal.aborted && !turns.closing) {
       changes.clear();
@@ -44,6 +48,10 @@ export async function work(
         upkeepAt = from;
         await expire(context).catch(() => 0);
         await removeRetained(context).catch(() => 0);
+      }
+      if (from >= collectAt + collectMs) {
+        collectAt = from;
+        await collectUnused(context).catch(() => undefined);
       }
       const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * (clock.now() - from)));
       if (signal.aborted || turns.closing) return;

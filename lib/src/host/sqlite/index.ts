@@ -1,6 +1,6 @@
 // Entry point `everturn/host/sqlite`: the storage in SQLite.
 
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
-export type { SqliteOptions } from "./sqlite.ts";
+export type { SqliteOptions } from "./options.ts";
 
 export { sqliteStorage } from "./sqlite.ts";

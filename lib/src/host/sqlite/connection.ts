@@ -1,0 +1,147 @@
+// One connection to the database, used by both forms of the storage: directly on a handle of the caller, and in the worker thread on a handle of its
+// own. Checks are evaluated and rows are built here and nowhere else. All methods are synchronous: a transaction never stays open between two calls.
+//
+// Durability
+//   Lasting batches are committed under `synchronous=FULL` in WAL mode: COMMIT returns after the WAL was written to the disk (fsync). A transaction in
+//   which no batch is lasting is committed under `synchronous=NORMAL`, without an fsync; the fsync of the next lasting transaction covers it, because
+//   both are in the same WAL. `OFF` would be wrong: a checkpoint under it could lose rows that had been reported as written.
+//
+// Invariants
+//   1. One call of `write` is one transaction. A batch in it sees the rows that the batches before it wrote.
+//   2. A batch whose check fails writes nothing and does not affect the other batches of its transaction.
+//   3. Any other error rolls the whole transaction back, and nothing of it was written.
+
+import type { Clock } from "../../clock/clock.ts";
+import type { Batch, Query, Row, Written } from "../../runtime/host-contract.ts";
+import type { SqliteDatabase } from "./database.ts";
+
+import { holds } from "../shared/access.ts";
+import { field, integer } from "./database.ts";
+import { isBusy } from "./failure.ts";
+import { migrate, versionOf } from "./schema.ts";
+import { Statements } from "./statements.ts";
+import { inTransaction } from "./transaction.ts";
+
+export type ConnectionOptions = {
+  /** Name of the storage in error messages. */
+  readonly storage: string;
+  readonly tablePrefix: string;
+  readonly synchronous: "full" | "normal";
+  /** How long SQLite itself waits for a lock, in milliseconds. The thread is blocked in that time. */
+  readonly busyTimeoutMs: number;
+  /** The clock by which rows expire. */
+  readonly clock: Clock;
+};
+
+export class SqliteConnection {
+  readonly #database: SqliteDatabase;
+  readonly #synchronous: "full" | "normal";
+  readonly #statements: Statements;
+  readonly #clock: Clock;
+
+  /** Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a later release wrote them. */
+  constructor(
+    database: SqliteDatabase,
+    { storage, tablePrefix, synchronous, busyTimeoutMs, clock }: ConnectionOptions,
+  ) {
+    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    versionOf(database, tablePrefix, storage);
+    useWal(database);
+    database.exec(`PRAGMA synchronous = ${synchronous}`);
+    migrate(database, tablePrefix, storage);
+    this.#database = database;
+    this.#synchronous = synchronous;
+    this.#statements = new Statements(database, tablePrefix, storage);
+    this.#clock = clock;
+  }
+
+  /** Answers all queries from one snapshot. */
+  read(queries: readonly Query[]): readonly (readonly Row[])[] {
+    return this.#attempt(() =>
+      inTransaction(this.#database, "BEGIN", () => queries.map((query) => this.#statements.read(query, this.#now()))),
+    );
+  }
+
+  /** Writes batches in one transaction and returns the result of each. `beforeCommit` may throw to roll it back. */
+  write(batches: readonly Batch[], beforeCommit: () => void = () => undefined): readonly Written[] {
+    const commit = () =>
+      inTransaction(this.#database, "BEGIN IMMEDIATE", () => {
+        const results = batches.map((batch) => this.#apply(batch));
+        beforeCommit();
+        return results;
+      });
+    const lasting = this.#synchronous === "normal" || batches.some((batch) => batch.lasting !== false);
+    return this.#attempt(() => (lasting ? commit() : this.#withoutSync(commit)));
+  }
+
+  /** A number that changes when another connection has written. */
+  dataVersion(): number | null {
+    return this.#attempt(() => integer(field(this.#database.prepare("PRAGMA data_version").get(), "data_version")));
+  }
+
+  /** Drops the prepared statements: those of libsql keep a handle open that was closed. */
+  release(): void {
+    this.#statements.clear();
+  }
+
+  #apply(batch: Batch): Written {
+    // Read after the lock was acquired: time has passed while this connection waited for it.
+    const now = this.#now();
+    const failed = batch.checks.findIndex((check) => !holds(check, this.#statements.find(check), now));
+    if (failed !== -1) return { ok: false, check: failed };
+    for (const removal of batch.removals) this.#statements.remove(removal);
+    for (const put of batch.puts) this.#statements.put(put, now);
+    return { ok: true };
+  }
+
+  #now(): number {
+    return Math.floor(this.#clock.now());
+  }
+
+  #withoutSync<T>(work: () => T): T {
+    this.#database.exec("PRAGMA synchronous = normal");
+    try {
+      return work();
+    } finally {
+      this.#database.exec(`PRAGMA synchronous = ${this.#synchronous}`);
+    }
+  }
+
+  /** A statement that failed is not used again. A lock says nothing about the statements. */
+  #attempt<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error)) this.release();
+      throw error;
+    }
+  }
+}
+
+/** The path of the database; empty for one that is gone when its handle is closed. */
+export function fileOf(database: SqliteDatabase): string {
+  const databases = database.prepare("PRAGMA database_list").all();
+  const file = field(
+    databases.find((one) => field(one, "name") === "main"),
+    "file",
+  );
+  return typeof file === "string" ? file : "";
+}
+
+/** Where WAL mode is not possible, as in memory, the database keeps its journal mode. */
+function useWal(database: SqliteDatabase): void {
+  for (let triesLeft = 20; !hasWal(database); triesLeft -= 1) {
+    try {
+      database.exec("PRAGMA journal_mode = WAL");
+      return;
+    } catch (error) {
+      // Two connections that change the mode at once may both get SQLITE_BUSY without waiting. BEGIN IMMEDIATE waits.
+      if (!isBusy(error) || triesLeft === 0) throw error;
+      inTransaction(database, "BEGIN IMMEDIATE", () => undefined);
+    }
+  }
+}
+
+function hasWal(database: SqliteDatabase): boolean {
+  return field(database.prepare("PRAGMA journal_mode").all()[0], "journal_mode") === "wal";
+}

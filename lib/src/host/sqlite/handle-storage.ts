@@ -1,0 +1,66 @@
+// The storage on a handle that the caller opened. Every operation is one transaction in one synchronous block, so the caller never finds a transaction
+// of the storage open on the handle. The event loop is blocked in that time.
+
+import type { HostStorage } from "../../runtime/host-contract.ts";
+import type { SqliteDatabase } from "./database.ts";
+import type { SqliteOptions } from "./options.ts";
+
+import { checkBatch, checkQuery } from "../shared/access.ts";
+import { Watchers } from "../shared/watchers.ts";
+import { fileOf, SqliteConnection } from "./connection.ts";
+import { storageError } from "./failure.ts";
+import { checkedOptions } from "./options.ts";
+import { OtherWriters } from "./other-writers.ts";
+
+const defaultBusyMs = 15_000;
+
+/** Storages on one handle share their watchers: SQLite reports to a connection only the writes of other connections. */
+const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
+
+export function handleStorage(database: SqliteDatabase, options: SqliteOptions): HostStorage {
+  const { tablePrefix, pollMs, clock, busyMs, synchronous } = checkedOptions(options, defaultBusyMs);
+  const attempt = <T>(storage: string, work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      throw storageError(error, storage, busyMs);
+    }
+  };
+  const file = attempt(options.name ?? "sqlite", () => fileOf(database));
+  const name = options.name ?? (file === "" ? "sqlite in memory" : file);
+  const connection = attempt(
+    name,
+    () => new SqliteConnection(database, { storage: name, tablePrefix, synchronous, busyTimeoutMs: busyMs, clock }),
+  );
+  const watchers = watchersOf.get(database) ?? new Watchers();
+  watchersOf.set(database, watchers);
+  const version = () => {
+    try {
+      return connection.dataVersion();
+    } catch {
+      return null;
+    }
+  };
+  const others = new OtherWriters({ pollMs, clock }, version, () => watchers.tell(null));
+
+  return {
+    name,
+    durability: file === "" ? "volatile" : "durable",
+    read: async (queries) => {
+      for (const query of queries) checkQuery(query);
+      return attempt(name, () => connection.read(queries));
+    },
+    write: async (batch) => {
+      checkBatch(batch);
+      const [written = { ok: true }] = attempt(name, () => connection.write([batch]));
+      if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell(batch);
+      return written;
+    },
+    watch: (changed) => {
+      const ends = [watchers.add(changed), others.watch()];
+      return () => {
+        for (const end of ends.splice(0)) end();
+      };
+    },
+  };
+}

@@ -1,0 +1,45 @@
+// Options of `sqliteStorage`, and their defaults.
+
+import type { Clock } from "../../clock/clock.ts";
+
+import { systemClock } from "../../clock/clock.ts";
+import { MisuseError } from "../../model/internal.ts";
+
+/** Options of {@link sqliteStorage}. */
+export type SqliteOptions = {
+  /** The prefix of table names: letters, digits and underscores. Default: `everturn_`. */
+  readonly tablePrefix?: string;
+  /** How often to poll for writes of other connections while a reader watches, in milliseconds. Default: 25. */
+  readonly pollMs?: number;
+  /** Rows expire by it, and `pollMs` is measured on it. Default: the system clock. SQLite itself measures `busyMs`. */
+  readonly clock?: Clock;
+  /** The name in error messages. Default: the path of the file. */
+  readonly name?: string;
+  /**
+   * How long to wait for a lock of another connection, in milliseconds. The wait blocks the process. Default:
+   * 15,000.
+   */
+  readonly busyMs?: number;
+  /** `normal` may lose the latest writes when the machine crashes. Default: `full`. */
+  readonly synchronous?: "full" | "normal";
+};
+
+export type CheckedOptions = Required<Omit<SqliteOptions, "name">>;
+
+/** Fills in defaults. Throws `MisuseError` for values that cannot be used. */
+export function checkedOptions(options: SqliteOptions, defaultBusyMs: number): CheckedOptions {
+  const { tablePrefix = "everturn_", pollMs = 25, clock = systemClock } = options;
+  const { busyMs = defaultBusyMs, synchronous = "full" } = options;
+  const refuse = (option: keyof SqliteOptions, has: string) => {
+    throw new MisuseError("invalid_argument", `${option} ${has}`, { path: [option] });
+  };
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(tablePrefix)) {
+    refuse("tablePrefix", "has to be letters, digits and underscores, and must not begin with a digit");
+  }
+  if (!Number.isSafeInteger(pollMs) || pollMs < 1)
+    refuse("pollMs", "has to be a whole number of milliseconds, 1 or more");
+  if (!Number.isSafeInteger(busyMs) || busyMs < 0)
+    refuse("busyMs", "has to be a whole number of milliseconds, 0 or more");
+  if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'has to be "full" or "normal"');
+  return { tablePrefix, pollMs, clock, busyMs, synchronous };
+}

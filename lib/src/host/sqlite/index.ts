@@ -2,5 +2,6 @@
 
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
 export type { SqliteOptions } from "./options.ts";
+export type { SqliteInfo, SqlitePathOptions, SqlitePathStorage, SqliteStatistics } from "./path-storage.ts";
 
 export { sqliteStorage } from "./sqlite.ts";

@@ -1,4 +1,4 @@
-// Options of `sqliteStorage`, and their defaults.
+// Options of both forms of `sqliteStorage`, and their defaults.
 
 import type { Clock } from "../../clock/clock.ts";
 
@@ -16,11 +16,14 @@ export type SqliteOptions = {
   /** The name in error messages. Default: the path of the file. */
   readonly name?: string;
   /**
-   * How long to wait for a lock of another connection, in milliseconds. The wait blocks the process. Default:
-   * 15,000.
+   * How long to wait for a lock of another connection, in milliseconds; after that the operation rejects with
+   * `storage_busy`. Default: 60,000 for a path. For a handle: 15,000, and the wait blocks the process.
    */
   readonly busyMs?: number;
-  /** `normal` may lose the latest writes when the machine crashes. Default: `full`. */
+  /**
+   * `full`: a write is answered after an fsync, so it survives a power failure. `normal` may lose the latest writes when
+   * the machine crashes. Default: `full`.
+   */
   readonly synchronous?: "full" | "normal";
 };
 

@@ -48,6 +48,9 @@ const steps: readonly Step[] = [
   ],
 ];
 
+/** The version of the tables that this release writes. */
+export const schemaVersion = steps.length;
+
 function table(prefix: string, name: string, key: { readonly [column: string]: "TEXT" | "INTEGER" }): string {
   const columns = Object.entries(key).map(([column, type]) => `"${column}" ${type} NOT NULL`);
   const primary = Object.keys(key).map((column) => `"${column}"`);

@@ -1,0 +1,187 @@
+// The requests that the worker thread has received and not yet answered.
+//
+// Theory of operation
+//   The thread runs rounds: it receives every message that has arrived, answers the reads, and commits one group of writes.
+//     - Writes are committed in groups: all batches that arrived while the previous transaction ran become one transaction, with one fsync (group
+//       commit). They are applied in the order of arrival, and answered after COMMIT.
+//     - Reads come before writes that wait, and are answered while the write lock is held elsewhere. A read sees every write that was answered before
+//       the read was sent. Whether it sees a write that was not yet answered is not defined.
+//   A lock of another connection never blocks the thread for long: SQLite waits a few milliseconds, then the requests of that kind are tried again after a
+//   pause in which the others are handled. A request that was locked out for `busyMs` fails with `storage_busy`.
+//
+// Failures
+//   a check of a batch fails      the batch writes nothing; the other batches of the group are committed
+//   a batch of a group throws     the transaction is rolled back, and the batches of the group are committed one by one, so that the error is reported
+//                                 for the batch that causes it alone
+//   the database cannot be opened the request fails; the next request tries to open it again
+
+import type { Clock } from "../../clock/clock.ts";
+import type { Written } from "../../runtime/host-contract.ts";
+import type { SqliteConnection } from "./connection.ts";
+import type { FileIdentity } from "./file-identity.ts";
+import type { OpenRequest, Outcome, ReadRequest, ThreadOptions, WriteRequest } from "./worker-messages.ts";
+
+import { nextTask } from "../../clock/clock.ts";
+import { startTimer } from "../../clock/timer.ts";
+import { isBusy } from "./failure.ts";
+import { sentError, sizeOf } from "./worker-messages.ts";
+
+export type OpenDatabase = {
+  readonly connection: SqliteConnection;
+  /** `null` for a database in memory. */
+  readonly identity: FileIdentity | null;
+  readonly driver: string;
+  readonly schemaVersion: number;
+};
+
+type QueueOptions = Pick<ThreadOptions, "storage" | "busyMs"> & {
+  readonly clock: Clock;
+  /** Returns the open database, and opens it if it is not. */
+  readonly database: () => OpenDatabase;
+  /** Adds the requests that have arrived since. */
+  readonly receive: () => void;
+  readonly reply: (outcomes: readonly Outcome[], transactions: number) => void;
+};
+
+type Queued<T> = {
+  readonly request: T;
+  /** When the request was first locked out. */
+  lockedSince: number | null;
+};
+
+/** How long SQLite may block the thread for a lock, in milliseconds, and the pause until the next try. */
+export const lockSliceMs = 10;
+const lockPauseMs = 10;
+/** Limits of one group, so that a transaction does not delay others for long. */
+const maxGroupBatches = 500;
+const maxGroupSize = 4_000_000;
+/** After so many rounds the thread lets its timers run. */
+const maxRounds = 100;
+
+export class RequestQueue {
+  readonly #options: QueueOptions;
+  #reads: Queued<OpenRequest | ReadRequest>[] = [];
+  #writes: Queued<WriteRequest>[] = [];
+  /** So many batches are committed one by one, because their group failed. */
+  #alone = 0;
+  /** Locked out: nothing is tried until the pause is over. */
+  #readsPaused = false;
+  #writesPaused = false;
+
+  constructor(options: QueueOptions) {
+    this.#options = options;
+  }
+
+  add(request: OpenRequest | ReadRequest | WriteRequest): void {
+    if (request.type === "write") this.#writes.push({ request, lockedSince: null });
+    else this.#reads.push({ request, lockedSince: null });
+  }
+
+  /** Handles the requests that were added, and those that arrive meanwhile. */
+  run(): void {
+    for (let round = 0; round < maxRounds; round += 1) {
+      this.#options.receive();
+      if (this.#reads.length > 0 && !this.#readsPaused) this.#answerReads();
+      if (this.#writes.length > 0 && !this.#writesPaused) this.#commitGroup();
+      if ((this.#reads.length === 0 || this.#readsPaused) && (this.#writes.length === 0 || this.#writesPaused)) return;
+    }
+    void nextTask().then(() => this.run());
+  }
+
+  #answerReads(): void {
+    const reads = this.#reads.splice(0);
+    const outcomes: Outcome[] = [];
+    for (const [index, { request }] of reads.entries()) {
+      try {
+        outcomes.push(this.#answer(request));
+      } catch (error) {
+        if (isBusy(error)) {
+          this.#reads = this.#lockedOut(reads.slice(index), error);
+          this.#readsPaused = true;
+          this.#afterPause(() => (this.#readsPaused = false));
+          break;
+        }
+        outcomes.push(this.#failed(request.id, error));
+      }
+    }
+    if (outcomes.length > 0) this.#options.reply(outcomes, 0);
+  }
+
+  #answer(request: OpenRequest | ReadRequest): Outcome {
+    const { connection, driver, schemaVersion } = this.#options.database();
+    return request.type === "open"
+      ? { type: "opened", id: request.id, driver, schemaVersion }
+      : { type: "read", id: request.id, rows: connection.read(request.queries) };
+  }
+
+  #commitGroup(): void {
+    const group = this.#nextGroup();
+    let results: readonly Written[];
+    try {
+      const { connection, identity } = this.#options.database();
+      results = connection.write(
+        group.map(({ batch }) => batch),
+        () => identity?.verify(),
+      );
+    } catch (error) {
+      return this.#groupFailed(group, error);
+    }
+    this.#remove(group.length);
+    const outcomes = group.flatMap(({ id }, index): readonly Outcome[] => {
+      const written = results[index];
+      return written === undefined ? [] : [{ type: "written", id, written }];
+    });
+    this.#options.reply(outcomes, 1);
+  }
+
+  #groupFailed(group: readonly WriteRequest[], error: unknown): void {
+    if (isBusy(error)) {
+      this.#writes = this.#lockedOut(this.#writes, error);
+      this.#writesPaused = true;
+      this.#afterPause(() => (this.#writesPaused = false));
+    } else if (group.length > 1) {
+      this.#alone = group.length;
+    } else {
+      this.#remove(group.length);
+      this.#options.reply(
+        group.map(({ id }) => this.#failed(id, error)),
+        0,
+      );
+    }
+  }
+
+  #nextGroup(): readonly WriteRequest[] {
+    let size = 0;
+    const end = this.#writes.findIndex(({ request }, index) => {
+      size += sizeOf(request.batch);
+      return index >= (this.#alone > 0 ? 1 : maxGroupBatches) || (index > 0 && size > maxGroupSize);
+    });
+    return this.#writes.slice(0, end === -1 ? undefined : end).map(({ request }) => request);
+  }
+
+  #remove(count: number): void {
+    this.#writes.splice(0, count);
+    this.#alone = Math.max(0, this.#alone - count);
+  }
+
+  /** Fails the requests that have been locked out for too long, and returns the others. */
+  #lockedOut<T extends { readonly id: number }>(queue: readonly Queued<T>[], error: unknown): Queued<T>[] {
+    const now = this.#options.clock.now();
+    for (const queued of queue) queued.lockedSince ??= now;
+    const expired = ({ lockedSince }: Queued<T>) => now - (lockedSince ?? now) >= this.#options.busyMs;
+    const failed = queue.filter(expired).map(({ request }) => this.#failed(request.id, error));
+    if (failed.length > 0) this.#options.reply(failed, 0);
+    return queue.filter((queued) => !expired(queued));
+  }
+
+  #afterPause(end: () => void): void {
+    startTimer(this.#options.clock, lockPauseMs, () => {
+      end();
+      this.run();
+    });
+  }
+
+  #failed(id: number, error: unknown): Outcome {
+    return { type: "failed", id, error: sentError(error, this.#options) };
+  }
+}

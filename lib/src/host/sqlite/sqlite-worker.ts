@@ -1,0 +1,112 @@
+// The worker thread of the path form: opens the database and answers requests. It ends after a `close` request.
+
+import type { LoadedDriver, OwnHandle } from "./driver.ts";
+import type { OpenDatabase } from "./request-queue.ts";
+import type { ThreadReply, ThreadRequest, ThreadOptions } from "./worker-messages.ts";
+
+import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+
+import { systemClock } from "../../clock/clock.ts";
+import { SqliteConnection } from "./connection.ts";
+import { loadDriver } from "./driver.ts";
+import { FileIdentity } from "./file-identity.ts";
+import { OtherWriters } from "./other-writers.ts";
+import { lockSliceMs, RequestQueue } from "./request-queue.ts";
+import { schemaVersion } from "./schema.ts";
+import { sentError } from "./worker-messages.ts";
+
+if (parentPort === null) throw new Error("this module runs in a worker thread");
+const port = parentPort;
+const options: ThreadOptions = workerData;
+const { path, storage, busyMs } = options;
+const clock = systemClock;
+
+// Loaded before the first message is received, so that a request is handled in one synchronous block. A failure is reported to every request.
+const driver: LoadedDriver | { readonly failed: unknown } = await loadDriver(options.driver).catch(
+  (failed: unknown) => ({ failed }),
+);
+let open: (OpenDatabase & { readonly handle: OwnHandle }) | null = null;
+
+function database(): OpenDatabase {
+  if (open !== null) return open;
+  if ("failed" in driver) throw driver.failed;
+  const handle = driver.open(path);
+  try {
+    const { tablePrefix, synchronous } = options;
+    const busyTimeoutMs = Math.min(busyMs, lockSliceMs);
+    const connection = new SqliteConnection(handle, { storage, tablePrefix, synchronous, busyTimeoutMs, clock });
+    const identity = path === ":memory:" ? null : new FileIdentity(path, storage);
+    open = { connection, identity, driver: driver.name, schemaVersion, handle };
+    return open;
+  } catch (error) {
+    handle.close();
+    throw error;
+  }
+}
+
+/** `null` while the database is not open: the request that opens it reports errors. */
+function version(): number | null {
+  try {
+    return open?.connection.dataVersion() ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function post(reply: ThreadReply): void {
+  port.postMessage(reply);
+}
+
+const queue = new RequestQueue({
+  storage,
+  busyMs,
+  clock,
+  database,
+  receive,
+  reply: (outcomes, transactions) => post({ type: "outcomes", outcomes, transactions }),
+});
+const others = new OtherWriters({ pollMs: options.pollMs, clock }, version, () => post({ type: "changed" }));
+let endWatch: () => void = () => undefined;
+
+function watch(): () => void {
+  try {
+    database();
+  } catch {
+    // The next request opens it, or reports why it cannot be opened.
+  }
+  return others.watch();
+}
+
+function close(): void {
+  endWatch();
+  try {
+    open?.connection.release();
+    open?.handle.close();
+    post({ type: "closed", error: null });
+  } catch (error) {
+    post({ type: "closed", error: sentError(error, options) });
+  }
+  port.close();
+}
+
+function handle(request: ThreadRequest): void {
+  if (request.type === "close") close();
+  else if (request.type === "watch") {
+    endWatch();
+    endWatch = request.on ? watch() : () => undefined;
+  } else queue.add(request);
+}
+
+/** Takes in all messages that have arrived, without going back to the event loop. */
+function receive(): void {
+  for (;;) {
+    const received: { readonly message: ThreadRequest } | undefined = receiveMessageOnPort(port);
+    if (received === undefined) return;
+    handle(received.message);
+  }
+}
+
+port.on("message", (request: ThreadRequest) => {
+  handle(request);
+  queue.run();
+});

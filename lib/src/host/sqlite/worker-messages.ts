@@ -1,0 +1,72 @@
+// Messages between the path form of the storage and its worker thread. Requests have an id, which their outcome repeats.
+
+import type { Batch, Query, Row, Written } from "../../runtime/host-contract.ts";
+import type { CheckedOptions } from "./options.ts";
+
+import { RuntimeError } from "../../model/internal.ts";
+import { field } from "./database.ts";
+import { storageError } from "./failure.ts";
+
+/** What the thread is started with. */
+export type ThreadOptions = Omit<CheckedOptions, "clock"> & {
+  /** An absolute path, or `:memory:`. */
+  readonly path: string;
+  readonly storage: string;
+  /** See `loadDriver`. */
+  readonly driver: string | null;
+};
+
+export type OpenRequest = { readonly type: "open"; readonly id: number };
+export type ReadRequest = { readonly type: "read"; readonly id: number; readonly queries: readonly Query[] };
+export type WriteRequest = { readonly type: "write"; readonly id: number; readonly batch: Batch };
+export type ThreadRequest =
+  | OpenRequest
+  | ReadRequest
+  | WriteRequest
+  | { readonly type: "watch"; readonly on: boolean }
+  | { readonly type: "close" };
+
+export type Outcome =
+  | { readonly type: "opened"; readonly id: number; readonly driver: string; readonly schemaVersion: number }
+  | { readonly type: "read"; readonly id: number; readonly rows: readonly (readonly Row[])[] }
+  | { readonly type: "written"; readonly id: number; readonly written: Written }
+  | { readonly type: "failed"; readonly id: number; readonly error: SentError };
+
+export type ThreadReply =
+  /** `transactions`: how many transactions were committed for these outcomes. */
+  | { readonly type: "outcomes"; readonly outcomes: readonly Outcome[]; readonly transactions: number }
+  /** Another connection has written. */
+  | { readonly type: "changed" }
+  | { readonly type: "closed"; readonly error: SentError | null };
+
+/** A `RuntimeError` as a message: a structured clone of an error keeps neither its class nor its own fields. */
+export type SentError = { readonly failure: RuntimeError["failure"]; readonly cause: SentCause | null };
+type SentCause = { readonly name: string; readonly message: string; readonly stack: string; readonly code: unknown };
+
+export function sentError(thrown: unknown, { storage, busyMs }: Pick<ThreadOptions, "storage" | "busyMs">): SentError {
+  const error = storageError(thrown, storage, busyMs);
+  if (error instanceof RuntimeError) return { failure: error.failure, cause: sentCause(error.cause) };
+  // Not expected: requests are validated before they are sent.
+  const failed = new RuntimeError("storage_failed", { message: `the storage "${storage}" failed`, cause: error });
+  return { failure: failed.failure, cause: sentCause(error) };
+}
+
+export function receivedError({ failure, cause }: SentError): RuntimeError {
+  if (cause === null) return new RuntimeError(failure);
+  const { name, message, stack, code } = cause;
+  return new RuntimeError(failure, { cause: Object.assign(new Error(message), { name, stack, code }) });
+}
+
+function sentCause(cause: unknown): SentCause | null {
+  if (cause === undefined || cause === null) return null;
+  const code = field(cause, "code") ?? field(cause, "errcode");
+  const sendable = typeof code === "string" || typeof code === "number" ? code : undefined;
+  return cause instanceof Error
+    ? { name: cause.name, message: cause.message, stack: cause.stack ?? "", code: sendable }
+    : { name: "Error", message: String(cause), stack: "", code: sendable };
+}
+
+/** The size of a batch in characters of its values, which are most of it. */
+export function sizeOf(batch: Batch): number {
+  return batch.puts.reduce((sum, { value }) => sum + value.length, 0);
+}

@@ -3,6 +3,7 @@
 // kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
 
 import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";
+import type { SqlitePathStorage } from "everturn/host/sqlite";
 import type { CrashHost } from "everturn/testing";
 
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
@@ -14,6 +15,8 @@ import { sqliteStorage } from "everturn/host/sqlite";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 import Libsql from "libsql";
 import { afterAll, describe, expect, test } from "vitest";
+
+import { tables } from "./rows/tables.ts";
 
 type Tried = {
   readonly host: string;
@@ -58,6 +61,24 @@ const sqlite: Tried = {
   sample: { every: 4 },
 };
 
+/** The path form, on one file and one thread: starting a thread for each point would take longer than the point. */
+let inThread: SqlitePathStorage | null = null;
+
+const sqlitePath: Tried = {
+  host: "sqlite in a thread",
+  open: async () => {
+    const storage = (inThread ??= sqliteStorage({ path: join(folder, "thread.db"), synchronous: "normal" }));
+    const removals = Object.keys(tables).flatMap((name) => (isTable(name) ? [{ table: name, prefix: [] }] : []));
+    await storage.write({ checks: [], removals, puts: [] });
+    return { host: storage, reopen: async () => storage, close: async () => undefined };
+  },
+  sample: { every: 16 },
+};
+
+function isTable(name: string): name is keyof typeof tables {
+  return name in tables;
+}
+
 /** A file with the tables in it, made once. */
 function emptyFile(): string {
   const path = join(folder, "empty.db");
@@ -69,7 +90,8 @@ function emptyFile(): string {
   return path;
 }
 
-afterAll(() => {
+afterAll(async () => {
+  await inThread?.close();
   rmSync(folder, { recursive: true });
   const lines = [...reports].flatMap(([host, all]) => [
     ...all.map((report) => `${host}: ${report.scenario}: ${counted([report])}`),
@@ -84,7 +106,7 @@ function counted(all: readonly CrashReport[]): string {
   return `${sum("points")} points, ${sum("kills")} killed, ${sum("doubles")} killed twice, ${sum("returns")} away and back`;
 }
 
-describe.each([memory, sqlite])("[lash 95] $host", ({ host, open, sample }) => {
+describe.each([memory, sqlite, sqlitePath])("[lash 95] $host", ({ host, open, sample }) => {
   test.each(crashScenarios.map((scenario) => ({ ...scenario, scenario })))(
     "$name",
     { timeout: everyPoint ? 600_000 : 60_000 },

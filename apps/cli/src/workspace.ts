@@ -7,8 +7,7 @@ import type { Runtime } from "everturn/runtime";
 import { statSync } from "node:fs";
 
 import { createEngine, missingKey, openDatabase, SettingsError } from "@everturn/server";
-import { engine as newEngine } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { engine as newEngine, isEverturnError } from "everturn";
 import { runtime } from "everturn/runtime";
 
 export type Workspace = {
@@ -23,7 +22,7 @@ export type Workspace = {
 export async function openWorkspace(settings: Settings, environment: Environment = process.env): Promise<Workspace> {
   const engine = await createEngine(settings, environment);
   checkKey(settings, environment);
-  return { ...openOver(settings, engine, true), settings, engine };
+  return { ...(await openOver(settings, engine, true)), settings, engine };
 }
 
 /** A model that cannot answer is refused before anything is written down. */
@@ -34,38 +33,39 @@ function checkKey({ model: { value, source } }: Settings, environment: Environme
 }
 
 /** Opens the sessions alone, for looking at them: no tool is imported, no model has to be there, and no turn is driven. */
-export function openSessions(settings: Settings): Pick<Workspace, "sessions" | "database" | "close"> {
+export async function openSessions(settings: Settings): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   return openOver(settings, newEngine(), false);
 }
 
-function openOver(
+async function openOver(
   settings: Settings,
   engine: Engine,
   drive: boolean,
-): Pick<Workspace, "sessions" | "database" | "close"> {
-  const database = openNamed(settings);
+): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
+  const database = await openNamed(settings);
   try {
-    const host = sqliteStorage(database.database, { name: database.path });
-    const sessions = runtime({ host, engines: { default: engine }, drive });
+    const sessions = runtime({ host: database.storage, engines: { default: engine }, drive });
     const close = async () => {
       await sessions.close({ graceMs: 2000 });
-      database.close();
+      await database.close();
     };
     return { sessions, database, close };
   } catch (error) {
-    database.close();
+    await database.close();
     throw error;
   }
 }
 
 /** The database that the settings name; where it cannot be opened, they have to change. */
-function openNamed({ database: { value, source } }: Settings): OpenDatabase {
+async function openNamed({ database: { value, source } }: Settings): Promise<OpenDatabase> {
   if (statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new SettingsError(`the database ${value} (${source.name}) is a folder: name a file in it`);
   }
   try {
-    return openDatabase(value);
+    return await openDatabase(value);
   } catch (cause) {
+    // The file was opened and cannot be used: that is said as it is.
+    if (isEverturnError(cause) && cause.failure.reason !== "storage_failed") throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new SettingsError(`cannot open the database ${value} (${source.name}): ${why}`, { cause });
   }

@@ -26,7 +26,9 @@ beforeAll(async () => {
   mkdirSync(programs, { recursive: true });
   writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);
   const conditions = ["source", "module", "node"];
-  for (const file of ["main.ts", "demo/worker.ts"]) {
+  const sources = join(import.meta.dirname, "../src");
+  const sqlite = join(import.meta.dirname, "../../../lib/src/host/sqlite/sqlite-worker.ts");
+  for (const file of [join(sources, "main.ts"), join(sources, "demo/worker.ts"), sqlite]) {
     const output = { entryFileNames: "[name].js", codeSplitting: false };
     await build({
       configFile: false,
@@ -34,7 +36,7 @@ beforeAll(async () => {
       resolve: { conditions },
       ssr: { noExternal: true, external: ["libsql"], resolve: { conditions } },
       build: {
-        ssr: join(import.meta.dirname, "../src", file),
+        ssr: file,
         outDir: programs,
         emptyOutDir: false,
         target: "node20",

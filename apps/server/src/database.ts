@@ -1,30 +1,38 @@
-// Opens the file that sessions are kept in. `libsql` comes with the package and is the same engine on every Node; where its binary cannot be loaded,
-// `node:sqlite` of Node itself is as good (22.13 and later), but warns on standard error that it is experimental.
+// Opens the file that sessions are kept in: makes its folder, and keeps other users of the machine from reading it. The storage runs in a worker thread and
+// chooses the SQLite driver (libsql comes with this package; docs/decisions/0018).
 
-import type { SqliteDatabase } from "everturn/host/sqlite";
+import type { SqlitePathStorage } from "everturn/host/sqlite";
 
-import { chmodSync, existsSync, mkdirSync } from "node:fs";
-import { createRequire } from "node:module";
+import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
+import { sqliteStorage } from "everturn/host/sqlite";
+
 export type OpenDatabase = {
+  /** As it was given. */
   readonly path: string;
-  readonly driver: "libsql" | "node:sqlite";
-  readonly database: SqliteDatabase;
-  readonly close: () => void;
+  /** The SQLite driver in use. */
+  readonly driver: string;
+  /** The version of the tables. */
+  readonly schemaVersion: number;
+  readonly storage: SqlitePathStorage;
+  readonly close: () => Promise<void>;
 };
 
-type Handle = SqliteDatabase & { readonly close: () => unknown };
-
-/** Opens a SQLite file, and makes the folders it is in. `:memory:` is one that nobody else sees. */
-export function openDatabase(path: string): OpenDatabase {
-  if (path !== ":memory:") makeFolder(dirname(resolve(path)));
-  const { driver, open } = sqlite();
-  const isNew = path !== ":memory:" && !existsSync(path);
-  const database = open(path);
-  // What was said is for whoever said it. SQLite makes its other files like this one.
-  if (isNew && existsSync(path)) chmodSync(path, 0o600);
-  return { path, driver, database, close: () => void database.close() };
+/** Opens a SQLite file, and makes the folders it is in. `:memory:` is a database of its own, which ends with `close`. */
+export async function openDatabase(path: string): Promise<OpenDatabase> {
+  if (path !== ":memory:") {
+    makeFolder(dirname(resolve(path)));
+    makePrivateFile(path);
+  }
+  const storage = sqliteStorage({ path, name: path });
+  try {
+    const { driver, schemaVersion } = await storage.open();
+    return { path, driver, schemaVersion, storage, close: () => storage.close() };
+  } catch (error) {
+    await storage.close();
+    throw error;
+  }
 }
 
 /** One folder after another: Node's own way of making several at once never comes back from where none can be made, below /proc for one. */
@@ -40,24 +48,12 @@ function makeFolder(folder: string): void {
   }
 }
 
-type Driver = { readonly driver: OpenDatabase["driver"]; readonly open: (path: string) => Handle };
-
-function sqlite(): Driver {
-  const load = createRequire(import.meta.url);
-  let cause: unknown;
+/** Creates the file so that only its owner can read it. An empty file is an empty database; SQLite gives its other files the same permissions. */
+function makePrivateFile(path: string): void {
+  if (existsSync(path)) return;
   try {
-    const Libsql: new (path: string) => Handle = load("libsql");
-    return { driver: "libsql", open: (path) => new Libsql(path) };
-  } catch (error) {
-    cause = error;
-  }
-  try {
-    const { DatabaseSync }: { readonly DatabaseSync: new (path: string) => Handle } = load("node:sqlite");
-    return { driver: "node:sqlite", open: (path) => new DatabaseSync(path) };
+    closeSync(openSync(path, "wx", 0o600));
   } catch {
-    throw new Error(
-      "no SQLite here: the libsql package has no binary for this platform, and this Node has no node:sqlite; Node 22.13 or later has",
-      { cause },
-    );
+    // Another process has made it in this moment, or SQLite will say why it cannot be made.
   }
 }

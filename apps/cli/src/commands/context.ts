@@ -70,7 +70,7 @@ export async function withSessions<T>(
 ): Promise<T> {
   const settings = await context.settings();
   const { openSessions } = await import("../workspace.ts");
-  const { sessions, close } = openSessions(settings);
+  const { sessions, close } = await openSessions(settings);
   try {
     return await use(sessions, settings);
   } finally {

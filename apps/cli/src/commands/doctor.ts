@@ -2,7 +2,7 @@
 // even when something is broken, so that one run says all there is to mend.
 
 import type { CommandContext } from "./context.ts";
-import type { Environment, OpenDatabase, Setting, SettingName, Settings } from "@everturn/server";
+import type { Environment, Setting, SettingName, Settings } from "@everturn/server";
 
 import { accessSync, constants } from "node:fs";
 
@@ -103,24 +103,18 @@ function keyFindings(environment: Environment): readonly Finding[] {
 
 async function databaseFinding(settings: Settings): Promise<Finding> {
   try {
-    const { sessions, database, close } = openSessions(settings);
+    const { sessions, database, close } = await openSessions(settings);
     try {
       const { items, next } = await sessions.list({ limit: 1000 });
       const count = next === null ? plural(items.length, "session") : `more than ${items.length} sessions`;
       if (database.path !== ":memory:") accessSync(database.path, constants.W_OK);
-      return ok("database", `${database.path} (${database.driver}, schema ${schemaOf(database)}), ${count}`);
+      return ok("database", `${database.path} (${database.driver}, schema ${database.schemaVersion}), ${count}`);
     } finally {
       await close();
     }
   } catch (error) {
     return broken("database", error);
   }
-}
-
-/** The version of the tables, as the storage keeps it. */
-function schemaOf({ database }: OpenDatabase): string {
-  const row: unknown = database.prepare('SELECT "version" FROM "everturn_schema"').get();
-  return typeof row === "object" && row !== null && "version" in row ? String(row.version) : "unknown";
 }
 
 async function toolsFinding({ tools, model }: Settings): Promise<Finding> {

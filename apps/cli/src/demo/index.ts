@@ -10,7 +10,6 @@ import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 
 import { isOffline, openDatabase, SettingsError } from "@everturn/server";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { sessionError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 
@@ -97,13 +96,12 @@ async function perform(options: DemoOptions, stop: AbortController): Promise<num
   new WorldLog(world).close();
   const id = `demo-${randomBytes(3).toString("hex")}`;
 
-  const file = openDatabase(path);
+  const file = await openDatabase(path);
   const setup = { database: path, world, engine: id, model, config };
   const workers = new Workers(setup, environment, (reason) => stop.abort(reason));
   try {
-    const host = sqliteStorage(file.database);
     const agent = await demoAgent({ model, config, environment, world: null });
-    const sessions = runtime({ host, engines: { [id]: agent }, durability: "durable", drive: false });
+    const sessions = runtime({ host: file.storage, engines: { [id]: agent }, durability: "durable", drive: false });
 
     screen.title("everturn demo: a refund that survives kill -9");
     screen.fact("model", model ?? "scripted: no key, no network");
@@ -137,7 +135,7 @@ async function perform(options: DemoOptions, stop: AbortController): Promise<num
   } finally {
     screen.close();
     await workers.end(0);
-    file.close();
+    await file.close();
   }
 }
 

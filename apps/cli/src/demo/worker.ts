@@ -4,7 +4,6 @@
 import type { WorkerSetup } from "./workers.ts";
 
 import { openDatabase } from "@everturn/server";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
 
 import { demoAgent, lease } from "./agent.ts";
@@ -19,11 +18,11 @@ process.on("disconnect", () => process.exit(0));
 const stop = new AbortController();
 process.on("message", () => stop.abort());
 
-const { database, close } = openDatabase(path);
+const { storage, close } = await openDatabase(path);
 const agent = await demoAgent({ model, config, environment: process.env, world: new WorldLog(log) });
-const sessions = runtime({ host: sqliteStorage(database), engines: { [engine]: agent }, durability: "durable", lease });
+const sessions = runtime({ host: storage, engines: { [engine]: agent }, durability: "durable", lease });
 process.send?.("ready");
 await sessions.work({ signal: stop.signal });
 await sessions.close({ graceMs: 500 });
-close();
+await close();
 process.exit(0);

@@ -9,7 +9,6 @@ import type { WatcherPlan } from "./watcher.ts";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { sqliteStorage } from "everturn/host/sqlite";
 import { messageText } from "everturn/model";
 import { runtime } from "everturn/runtime";
 
@@ -90,8 +89,8 @@ function ranTwice(lines: readonly Line[]): readonly string[] {
 
 /** Sessions that say something else than was heard of them. */
 async function storedOtherwise(file: string, { replies }: Finished): Promise<readonly string[]> {
-  const { database, close } = openDatabase(file);
-  const sessions = runtime({ host: sqliteStorage(database), engines: { default: pacedAgent(null) }, drive: false });
+  const { storage, close } = await openDatabase(file);
+  const sessions = runtime({ host: storage, engines: { default: pacedAgent(null) }, drive: false });
   const faults: string[] = [];
   for (const [id, heard] of Object.entries(replies)) {
     const view = await sessions.get(id);
@@ -101,6 +100,6 @@ async function storedOtherwise(file: string, { replies }: Finished): Promise<rea
     if (JSON.stringify(said) !== JSON.stringify(heard)) faults.push(`${id}: says something else than was heard`);
   }
   await sessions.close();
-  close();
+  await close();
   return faults;
 }

@@ -28,13 +28,17 @@ export function cleanUp(): void {
 export async function buildPrograms(): Promise<void> {
   mkdirSync(programs, { recursive: true });
   const conditions = ["source", "module", "node"];
-  for (const name of ["server", "bare", "clients"]) {
+  const sqlite = join(import.meta.dirname, "../../../../lib/src/host/sqlite/sqlite-worker.ts");
+  for (const file of [
+    ...["server", "bare", "clients"].map((name) => join(import.meta.dirname, `${name}.ts`)),
+    sqlite,
+  ]) {
     await build({
       configFile: false,
       logLevel: "error",
       resolve: { conditions },
       ssr: { noExternal: ["everturn", /.*/], external: ["libsql"], resolve: { conditions } },
-      build: { ssr: join(import.meta.dirname, `${name}.ts`), outDir: programs, emptyOutDir: false, target: "node20" },
+      build: { ssr: file, outDir: programs, emptyOutDir: false, target: "node20" },
     });
   }
   writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);

@@ -4,7 +4,6 @@ import type { HttpLimits } from "everturn/http";
 import type { RuntimeOptions } from "everturn/runtime";
 
 import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
 
 import { openDatabase } from "../../src/database.ts";
@@ -26,8 +25,8 @@ export type ServerPlan = {
 };
 
 const plan: ServerPlan = JSON.parse(process.argv[2] ?? "");
-const opened = plan.file === null ? null : openDatabase(plan.file);
-const host = opened === null ? memoryStorage() : sqliteStorage(opened.database);
+const opened = plan.file === null ? null : await openDatabase(plan.file);
+const host = opened === null ? memoryStorage() : opened.storage;
 const agent = pacedAgent(plan.log === null ? null : new WorldLog(plan.log));
 const sessions = runtime({ host, engines: { default: agent }, lease: plan.lease });
 const server = await startServer({ sessions, auth: "none", port: plan.port, limits: plan.limits });
@@ -37,7 +36,7 @@ async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;
   await server.close({ graceMs: plan.graceMs });
-  opened?.close();
+  await opened?.close();
   process.disconnect();
 }
 

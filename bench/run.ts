@@ -3,6 +3,7 @@
 import { benchDurable } from "./durable.ts";
 import { benchKernel } from "./kernel.ts";
 import { benchModel } from "./model.ts";
+import { benchSqlite } from "./sqlite.ts";
 import { benchTypes } from "./types.ts";
 import { benchWire } from "./wire.ts";
 
@@ -12,3 +13,4 @@ benchKernel();
 benchWire();
 benchTypes();
 await benchDurable();
+await benchSqlite();

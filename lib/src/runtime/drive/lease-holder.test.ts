@@ -161,3 +161,26 @@ test("a busy storage delays a commit until it is free; nothing is lost, also bey
   expect(pay.runs).toHaveLength(1);
   expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
 });
+
+test("a commit and a renewal that are refused at the same time share one claim of the next epoch (Q18)", async () => {
+  const world = new World();
+  const done = gate();
+  const pay = counting("pay", { handler: () => done.wait().then(() => "paid") });
+  const of = world.engine(worker("pay"), { tools: [pay.tool] });
+  const pause = gate();
+  let isPaused = false;
+  const sessions = world.process(of, { holds: () => (isPaused ? pause.wait() : null) });
+  const turn = await sessions.start("hi", { id: "s1" });
+  await done.reached;
+  isPaused = true;
+  // The renewal is sent, then the commit of the result, and both arrive after the lease has expired.
+  await world.clock.advance(10_500);
+  done.open();
+  await world.clock.advance(30_500);
+  isPaused = false;
+  pause.open();
+  await world.clock.advance(100);
+  expect((await world.rows("leases"))[0]?.tag).toBe(2);
+  expect((await turn.result).text).toBe("Done.");
+  expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool paid", "assistant Done."]);
+});

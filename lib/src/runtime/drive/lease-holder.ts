@@ -35,6 +35,7 @@ export class LeaseHolder {
   readonly #context: HolderContext;
   #lease: Lease;
   #renewing: Promise<void> | null = null;
+  #claiming: Promise<void> | null = null;
 
   constructor(context: HolderContext, key: SessionKey, lease: Lease) {
     this.#context = context;
@@ -68,6 +69,7 @@ export class LeaseHolder {
     const { storage, clock, lease: timings } = this.#context;
     for (;;) {
       const sentAt = instantOf(clock);
+      const { epoch } = this;
       const own = put ?? leasePut(keyOf(this.key), this.#lease, timings);
       const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [own] }, changes);
       const written = await this.#whenFree(() => storage.write({ ...batch, lasting }));
@@ -78,7 +80,7 @@ export class LeaseHolder {
       const check = batch.checks[written.check];
       if (check === undefined || check.table !== "leases")
         return { ok: false, check: check ?? fence(keyOf(this.key), this.#lease) };
-      await this.#claimAgain();
+      await this.#claimAgain(epoch);
     }
   }
 
@@ -106,8 +108,21 @@ export class LeaseHolder {
     return new RuntimeError("lease_lost", { message, metadata: { epoch: this.epoch } });
   }
 
+  /**
+   * A write under the epoch `refused` was refused. Concurrent writes of this process share one claim: two claims would compete, and the one that loses would
+   * take the other for another process.
+   */
+  async #claimAgain(refused: number): Promise<void> {
+    // A concurrent write has claimed the next epoch since.
+    if (refused !== this.epoch) return;
+    this.#claiming ??= this.#claimNext().finally(() => {
+      this.#claiming = null;
+    });
+    return this.#claiming;
+  }
+
   /** The lease has expired. If no other process has claimed it, this one claims the next epoch (Q18); otherwise it is lost. */
-  async #claimAgain(): Promise<void> {
+  async #claimNext(): Promise<void> {
     const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
     const row = await this.#whenFree(() => readOne(storage, { table: "leases", prefix: key }));

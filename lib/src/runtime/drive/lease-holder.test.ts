@@ -14,6 +14,10 @@ import { runtime } from "../index.ts";
 const settlesReply = ({ puts }: Batch): boolean =>
   puts.some(({ table, value }) => table === "journal" && value.includes("model_replied"));
 
+/** Does this batch only extend a lease? */
+const isRenewal = ({ puts, checks }: Batch): boolean =>
+  puts.length === 1 && puts[0]?.table === "leases" && checks[0]?.alive === true;
+
 /** Does this batch accept a turn? */
 const acceptsTurn = ({ puts }: Batch): boolean => puts.some(({ table }) => table === "starts");
 
@@ -119,8 +123,7 @@ test("every commit extends the lease: a turn of many slow steps keeps it without
   const host: HostStorage = {
     ...storage,
     write: async (batch) => {
-      const isRenewal = batch.puts.length === 1 && batch.puts[0]?.table === "leases";
-      if (!isRenewal || batch.checks[0]?.alive !== true) return storage.write(batch);
+      if (!isRenewal(batch)) return storage.write(batch);
       renewals.push(batch);
       throw new RuntimeError("storage_failed", { message: "renewals are lost" });
     },
@@ -184,3 +187,32 @@ test("a commit and a renewal that are refused at the same time share one claim o
   expect((await turn.result).text).toBe("Done.");
   expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool paid", "assistant Done."]);
 });
+
+test.each([false, true])(
+  "the epoch never falls when the ending commit claims again; another turn follows: %s",
+  async (follows) => {
+    const world = new World();
+    const of = world.engine(worker());
+    const ending = gate();
+    const pause = gate();
+    const ends = ({ puts }: Batch) => puts.some(({ table, value }) => table === "turns" && value.includes('"ended"'));
+    const sessions = world.process(of, {
+      holdsRead: (queries) => (queries.some(({ table }) => table === "inboxes") ? ending.wait() : null),
+      holds: ({ batch }) => (ends(batch) ? pause.wait() : null),
+      refuses: ({ batch }) => (isRenewal(batch) ? new RuntimeError("storage_failed", { message: "lost" }) : null),
+    });
+    const turn = await sessions.start("hi", { id: "s1" });
+    await ending.reached;
+    if (follows) await world.process(of, { drive: false }).steer("s1", "more");
+    ending.open();
+    await pause.reached;
+    await world.clock.advance(31_000);
+    pause.open();
+    expect((await turn.result).text).toBe("Done.");
+    await world.clock.advance(0);
+    // Claimed, claimed again, and claimed for the turn that follows.
+    expect((await world.rows("leases"))[0]?.tag).toBe(follows ? 3 : 2);
+    expect((await sessions.get("s1"))?.openTurn).toBeNull();
+    expect(await talk(sessions)).toHaveLength(follows ? 4 : 2);
+  },
+);

@@ -70,7 +70,7 @@ export class LeaseHolder {
     for (;;) {
       const sentAt = instantOf(clock);
       const { epoch } = this;
-      const own = put ?? leasePut(keyOf(this.key), this.#lease, timings);
+      const own = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
       const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [own] }, changes);
       const written = await this.#whenFree(() => storage.write({ ...batch, lasting }));
       if (written.ok) {
@@ -154,6 +154,6 @@ export class LeaseHolder {
 
 type WriteOptions = {
   readonly lasting?: boolean;
-  /** The lease row to write in place of the extended one: a release, or the lease of the turn that follows. */
-  readonly put?: Put | null;
+  /** The lease row to write in place of the extended one: a release, or the lease of the turn that follows. The lease may have been claimed again for the write. */
+  readonly put?: ((lease: Lease) => Put) | null;
 };

@@ -57,7 +57,7 @@ import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
 import { takenInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
-import { instantOf, leasePut, releasePut } from "../rows/lease.ts";
+import { leasePut, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { moveDue, writeSession } from "../rows/session-write.ts";
@@ -314,8 +314,8 @@ export class TurnCommitter {
       const { change, history, next = null, releases = false } = await build(clock.now());
       const write = writeSession(this.#stored, change);
       const batch = merge({ checks: [], removals, puts: [] }, write.changes);
-      const leaseAfter = this.#leaseAfter(next !== null, releases);
-      const written = await this.#orStop(this.holder.write(batch, { put: leaseAfter?.put ?? null }));
+      const put = next !== null ? this.#nextLeasePut : releases ? this.#releasePut : null;
+      const written = await this.#orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
         if (table === "inboxes" || table === "inbox") continue;
@@ -325,22 +325,17 @@ export class TurnCommitter {
       this.#mayHavePieces = false;
       pieces.dropped(this.at);
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
-      if (next !== null && leaseAfter !== null)
-        this.next = { turn: acceptedTurn(write, next), lease: leaseAfter.lease };
+      if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease) };
       this.channel.publish(write.events);
       return;
     }
   }
 
-  /** The lease row of a commit that releases the session, or keeps it for the next turn under the next epoch; `null`: it is extended. */
-  #leaseAfter(continues: boolean, releases: boolean): { readonly lease: Lease; readonly put: Put } | null {
-    const key = keyOf(this.#key);
-    const { lease } = this.holder;
-    if (releases) return { lease, put: releasePut(key, lease) };
-    if (!continues) return null;
-    const next = { ...lease, epoch: lease.epoch + 1, sentAt: instantOf(this.#context.clock) };
-    return { lease: next, put: leasePut(key, next, this.#context.lease) };
-  }
+  /** The lease row of a commit that keeps the session for the next turn, under the next epoch. */
+  readonly #nextLeasePut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease), this.#context.lease);
+
+  /** The lease row of a commit that releases the session. */
+  readonly #releasePut = (lease: Lease): Put => releasePut(keyOf(this.#key), lease);
 
   // Live events.
 
@@ -410,6 +405,10 @@ type Held = {
 function awaitsCheckpoint(turn: Turn): boolean {
   const { phase } = turn;
   return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
+}
+
+function nextLease(lease: Lease): Lease {
+  return { ...lease, epoch: lease.epoch + 1 };
 }
 
 /** One batch to write, and what this process knows once it is written. */

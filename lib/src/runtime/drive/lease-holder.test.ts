@@ -216,3 +216,47 @@ test.each([false, true])(
     expect(await talk(sessions)).toHaveLength(follows ? 4 : 2);
   },
 );
+
+describe("a released lease is not claimed again", () => {
+  test("by an effect that is still under way in the process that handed the turn over", async () => {
+    const world = new World();
+    const of = world.engine(worker("look"), { tools: [counting("look").tool] });
+    const inbox = gate();
+    const first = world.process(of, {
+      holdsRead: (queries) => (queries.some(({ table }) => table === "inbox") ? inbox.wait() : null),
+    });
+    const turn = await first.start("hi", { id: "s1" });
+    await inbox.reached;
+    await first.steer("s1", "more");
+    const closed = first.close({ graceMs: 0 });
+    await world.clock.advance(0);
+    await closed;
+    // The checkpoint goes on, and claims the input that it finds.
+    inbox.open();
+    await world.clock.advance(0);
+    const second = world.process(of);
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+  });
+
+  test("by a renewal that the storage delayed beyond the end of the turn", async () => {
+    const world = new World();
+    const done = gate();
+    const look = counting("look", { handler: () => done.wait() });
+    let isLocked = true;
+    const sessions = world.process(world.engine(worker("look"), { tools: [look.tool] }), {
+      refuses: ({ batch }) =>
+        isLocked && isRenewal(batch) ? new RuntimeError("storage_busy", { message: "locked" }) : null,
+    });
+    await sessions.start("hi", { id: "s1" });
+    await done.reached;
+    await world.clock.advance(10_010);
+    done.open();
+    await world.clock.advance(0);
+    expect(await world.rows("open")).toEqual([]);
+    isLocked = false;
+    await world.clock.advance(2000);
+    const turn = await sessions.reply("s1", "again");
+    expect((await turn.result).text).toBe("Done.");
+  });
+});

@@ -5,6 +5,8 @@
 //   the row has another epoch     another process has claimed the session: `lease_lost`, and nothing of this process may be written any more
 //   the lease has expired, and the row has our epoch   nobody has claimed it: the holder claims the next epoch and writes again (Q18), so the result of
 //                                 an effect that outlasted the lease is not lost
+//   the row says released         this process released it, at the end of the turn or to hand it over: `lease_lost`. A late renewal, or an effect that
+//                                 is still under way, must not claim the session again
 //   `storage_busy`                nothing was written; the write is repeated with backoff until the storage is free
 //   any other error               thrown to the caller
 
@@ -19,6 +21,7 @@ import { readOne } from "../context.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { claim, fence, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
+import { readValue } from "../rows/stored.ts";
 
 /** Delays between two tries at a busy storage, in milliseconds, and how long it is tried. */
 const firstDelayMs = 25;
@@ -36,6 +39,7 @@ export class LeaseHolder {
   #lease: Lease;
   #renewing: Promise<void> | null = null;
   #claiming: Promise<void> | null = null;
+  #isReleased = false;
 
   constructor(context: HolderContext, key: SessionKey, lease: Lease) {
     this.#context = context;
@@ -53,7 +57,7 @@ export class LeaseHolder {
 
   /** May an effect be performed: has the lease not expired by either local clock? */
   get isSafe(): boolean {
-    return isWithinDeadline(this.#lease, instantOf(this.#context.clock), this.#context.lease);
+    return !this.#isReleased && isWithinDeadline(this.#lease, instantOf(this.#context.clock), this.#context.lease);
   }
 
   /**
@@ -68,6 +72,7 @@ export class LeaseHolder {
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
     const { storage, clock, lease: timings } = this.#context;
     for (;;) {
+      if (this.#isReleased) throw this.lost();
       const sentAt = instantOf(clock);
       const { epoch } = this;
       const own = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
@@ -96,6 +101,7 @@ export class LeaseHolder {
 
   /** Releases the lease, so that the next holder does not wait for it to expire. */
   async release(also: Changes = noChanges): Promise<void> {
+    this.#isReleased = true;
     const key = keyOf(this.key);
     // Only while the lease is held: a turn that has ended must not become due again.
     const check = { table: "leases", key, tag: this.epoch, alive: true } as const;
@@ -126,7 +132,7 @@ export class LeaseHolder {
     const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
     const row = await this.#whenFree(() => readOne(storage, { table: "leases", prefix: key }));
-    if (row === null || row.tag !== this.epoch) throw this.lost();
+    if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
     const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
     // Renewed by a concurrent write of this process.
     if (claimed.type === "busy") return;

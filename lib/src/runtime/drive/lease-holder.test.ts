@@ -9,6 +9,8 @@ import { memoryStorage } from "../../host/memory/index.ts";
 import { RuntimeError } from "../../model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { runtime } from "../index.ts";
+import { claim, instantOf, leaseTimings } from "../rows/lease.ts";
+import { LeaseHolder } from "./lease-holder.ts";
 
 /** Is this the commit of a model reply? */
 const settlesReply = ({ puts }: Batch): boolean =>
@@ -259,4 +261,39 @@ describe("a released lease is not claimed again", () => {
     const turn = await sessions.reply("s1", "again");
     expect((await turn.result).text).toBe("Done.");
   });
+});
+
+test("a renewal whose answer arrives after the lease it extended has expired allows nothing", async () => {
+  const clock = handClock();
+  const storage = memoryStorage({ clock });
+  const lease = leaseTimings;
+  const claims = async (owner: string) => {
+    const [[row] = []] = await storage.read([{ table: "leases", prefix: ["", "s1"] }]);
+    const claimed = claim(["", "s1"], row ?? null, owner, instantOf(clock), lease);
+    if (claimed.type === "busy") throw new Error("the session is held");
+    await storage.write({ checks: [claimed.check], removals: [], puts: [claimed.put] });
+    return claimed.lease;
+  };
+  const answer = gate();
+  let renewals = 0;
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      const written = await storage.write(batch);
+      renewals += 1;
+      if (renewals === 1) await answer.wait();
+      return written;
+    },
+  };
+  const holder = new LeaseHolder({ storage: host, clock, lease }, { tenant: "", session: "s1" }, await claims("one"));
+  await clock.advance(20_000);
+  const renewing = holder.renew();
+  await answer.reached;
+  await clock.advance(31_000);
+  await claims("two");
+  // The process was paused: the effect is about to start, and the answer to the renewal is there.
+  const ensured = holder.ensure();
+  answer.open();
+  await renewing;
+  await expect(ensured).rejects.toMatchObject({ reason: "lease_lost" });
 });

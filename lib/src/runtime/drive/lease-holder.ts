@@ -65,8 +65,13 @@ export class LeaseHolder {
    * renews first. Rejects with `lease_lost` when another process has claimed the session.
    */
   readonly ensure = (): void | Promise<void> => {
-    if (!this.isSafe) return this.renew();
+    if (!this.isSafe) return this.#renewUntilSafe();
   };
+
+  /** The answer to a renewal may arrive after the lease it extended has expired, so the deadline is checked again. */
+  async #renewUntilSafe(): Promise<void> {
+    while (!this.isSafe) await this.renew();
+  }
 
   /** Writes a batch under the lease, and extends the lease. `lasting: false`: the write may be lost with the machine. */
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {

@@ -372,7 +372,7 @@ export class ActiveTurns {
       const { next } = driver;
       return next === null ? null : { id: next.turn.id, known: next.turn, lease: next.lease };
     } catch (error) {
-      this.#leave(key, id, lease, error);
+      this.#leave(key, id, active.driver?.epoch ?? lease.epoch, error);
       return null;
     }
   }
@@ -388,7 +388,7 @@ export class ActiveTurns {
   }
 
   /** Records why the turn was left, for those who wait for it in this process. */
-  #leave(key: SessionKey, turn: string, { epoch }: Lease, error: unknown): void {
+  #leave(key: SessionKey, turn: string, epoch: number, error: unknown): void {
     const name = nameOf(key);
     this.#left.delete(name);
     this.#left.set(name, { turn, error, at: this.#context.clock.now(), epoch });

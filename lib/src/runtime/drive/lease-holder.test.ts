@@ -297,3 +297,29 @@ test("a renewal whose answer arrives after the lease it extended has expired all
   await renewing;
   await expect(ensured).rejects.toMatchObject({ reason: "lease_lost" });
 });
+
+test("a process that claimed again and then stops tells those who wait for the turn", async () => {
+  const world = new World();
+  const [first, second] = [gate(), gate()];
+  const tools = [
+    counting("first", { timeoutMs: 60_000, handler: () => first.wait() }).tool,
+    counting("second", { handler: () => second.wait() }).tool,
+  ];
+  const sessions = world.process(world.engine(worker("first", "second"), { tools }), {
+    refuses: ({ batch }) =>
+      isRenewal(batch) && world.clock.now() < 31_000
+        ? new RuntimeError("storage_failed", { message: "renewals are lost" })
+        : null,
+  });
+  const turn = await sessions.start("hi", { id: "s1" });
+  await first.reached;
+  const result = turn.result.catch((error: unknown) => error);
+  await world.clock.advance(31_000);
+  first.open();
+  await second.reached;
+  expect((await world.rows("leases"))[0]?.tag).toBe(2);
+  const closed = sessions.close({ graceMs: 0 });
+  await world.clock.advance(0);
+  await closed;
+  expect(await Promise.race([result, world.clock.advance(1000)])).toMatchObject({ reason: "lease_lost" });
+});

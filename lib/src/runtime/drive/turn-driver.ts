@@ -37,6 +37,11 @@ export class TurnDriver {
     return this.#committer.next;
   }
 
+  /** The epoch of the lease, which may have been claimed again since the driver began (Q18). */
+  get epoch(): number {
+    return this.#committer.holder.epoch;
+  }
+
   /** Drives the turn to its end. Rejects with what stopped it; the turn is then as it was last committed, and the lease is released. */
   async drive(): Promise<void> {
     const { hub, pieces } = this.#context;

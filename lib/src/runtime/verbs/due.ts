@@ -28,6 +28,9 @@ import { readValue } from "../rows/stored.ts";
 /** How many turns of one tenant are taken before the next tenant is served. */
 const share = 8;
 
+/** How many due rows of a tenant are read. Workers take a share of them from a random place on, so that they do not all claim the same turns. */
+const pageSize = 64;
+
 /** When a row that cannot be read is looked at again, in milliseconds. */
 const corruptMs = 60_000;
 
@@ -98,9 +101,11 @@ async function takeDue(
 ): Promise<{ readonly rows: number; readonly driven: number }> {
   const { storage, clock, turns } = context;
   const now = clock.now();
-  const limits = { before: now + 1, limit: share + skipped.size };
+  const limits = { before: now + 1, limit: pageSize + skipped.size };
   const [read = []] = await storage.read([{ table: "due", prefix: [engine, tenant], ...limits }]);
-  const rows = read.filter((row) => !skipped.has(JSON.stringify(row.key))).slice(0, share);
+  const due = read.filter((row) => !skipped.has(JSON.stringify(row.key))).slice(0, pageSize);
+  const first = Math.floor(clock.random() * (Math.max(0, due.length - share) + 1));
+  const rows = due.slice(first, first + share);
   const keys = rows.map((row): SessionKey => ({ tenant, session: String(row.key[3]) }));
   const found = await storage.read(
     keys.flatMap((key) => [

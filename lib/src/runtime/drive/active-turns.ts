@@ -301,14 +301,21 @@ export class ActiveTurns {
   }
 
   #refill(): void {
-    for (const [name, key] of this.#queue) {
-      if (this.isFull || this.#closing) break;
-      this.#queue.delete(name);
-      // What cannot be driven now is found by a worker.
-      this.pickUp(key).catch(() => undefined);
-      break;
-    }
+    this.#driveQueued();
     for (const listener of this.#freeListeners) listener();
+  }
+
+  /** Drives the turn of the session that has waited longest. One that is gone or fails gives its place to the next. */
+  #driveQueued(): void {
+    const [queued] = this.#queue;
+    if (queued === undefined || this.isFull || this.#closing) return;
+    const [name, key] = queued;
+    this.#queue.delete(name);
+    // What cannot be driven now is found by a worker.
+    this.pickUp(key)
+      .catch(() => false)
+      .then((isDriven) => (isDriven ? undefined : this.#driveQueued()))
+      .catch(() => undefined);
   }
 
   #handOverNow(): void {

@@ -130,6 +130,31 @@ describe("the number of turns a process drives", () => {
   });
 });
 
+describe("a queue of turns that wait for a free place", () => {
+  test("is not blocked by a session that was deleted meanwhile", async () => {
+    const world = new World();
+    const door = gate();
+    const model = thinker(() => says("Done."));
+    const of = world.engine({
+      ...model,
+      async *stream(request, options) {
+        if (model.asked.length === 0) await door.wait();
+        yield* model.stream(request, options);
+      },
+    });
+    const sessions = world.process(of, { maxActiveTurns: 1 });
+    const first = await sessions.start("hi", { id: "first" });
+    await door.reached;
+    await sessions.start("hi", { id: "gone" });
+    const last = await sessions.start("hi", { id: "last" });
+    await sessions.delete("gone");
+    door.open();
+    await first.result;
+    const end = await Promise.race([last.result, world.clock.advance(5000)]);
+    expect(end).toMatchObject({ text: "Done." });
+  });
+});
+
 describe("Q17 takeovers", () => {
   /** A turn in whose safe tool every process dies. */
   async function deadly(world: World, lives: number, options: { readonly maxTakeovers?: number } = {}) {

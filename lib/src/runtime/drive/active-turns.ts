@@ -35,6 +35,8 @@ type ActiveSession = {
   over: Promise<Following | null>;
   /** Resolves when no further turn follows. */
   done: Promise<void>;
+  /** This process failed at the last turn, or lost it. */
+  isLeft: boolean;
 };
 
 /** Why and when this process left a turn that had not ended. */
@@ -274,7 +276,7 @@ export class ActiveTurns {
     };
   }
 
-  /** Calls back when this process has ended or left a turn, so that it may drive another. */
+  /** Calls back when this process has ended a turn, so that it may drive another. Not when it failed at one: it would be tried again without a rest. */
   onFree(listener: () => void): () => void {
     this.#freeListeners.add(listener);
     return () => this.#freeListeners.delete(listener);
@@ -329,13 +331,15 @@ export class ActiveTurns {
       turn: target.id,
       over: Promise.resolve(null),
       done: Promise.resolve(),
+      isLeft: false,
     };
     // An earlier entry of the session may have ended its turn and not be gone yet.
     this.#active.set(name, active);
     active.over = this.#driveOne(active, key, target);
     active.done = this.#driveFollowing(active, key).finally(() => {
       if (this.#active.get(name) === active) this.#active.delete(name);
-      this.#refill();
+      if (active.isLeft) this.#driveQueued();
+      else this.#refill();
     });
   }
 
@@ -379,6 +383,7 @@ export class ActiveTurns {
       const { next } = driver;
       return next === null ? null : { id: next.turn.id, known: next.turn, lease: next.lease };
     } catch (error) {
+      active.isLeft = true;
       this.#leave(key, id, active.driver?.epoch ?? lease.epoch, error);
       return null;
     }

@@ -104,6 +104,50 @@ describe("the index of due work", () => {
   });
 });
 
+describe("turns that fail at once in this process", () => {
+  /** A backlog, and a process whose engine cannot begin turns. Counts what it reads; fails when it reads for ever. */
+  async function unfit(backlog: number) {
+    const world = new World();
+    const of = world.engine(speaker());
+    const accepting = world.process(of, { drive: false });
+    for (let index = 0; index < backlog; index += 1) await accepting.start("hi", { id: `s${index}` });
+    const seen = { reads: 0 };
+    const broken = world.process(
+      { ...of, adapter: null },
+      {
+        holdsRead: () => {
+          seen.reads += 1;
+          if (seen.reads > 30 * backlog) throw new Error("the storage is read without end");
+          return null;
+        },
+      },
+    );
+    return { world, of, broken, seen };
+  }
+
+  test("are taken once by recover, and stay due for other processes", async () => {
+    const { world, of, broken } = await unfit(30);
+    expect(await broken.recover()).toMatchObject({ pickedUp: 30 });
+    await world.clock.advance(0);
+    expect(await world.process(of).recover()).toMatchObject({ pickedUp: 30 });
+  });
+
+  test("do not keep a worker busy, also when there are more than it remembers", async () => {
+    const { world, broken, seen } = await unfit(1200);
+    const stop = new AbortController();
+    const working = broken.work({ signal: stop.signal });
+    // The clock stands still: the worker polls, and then rests.
+    for (let before = -1; before < seen.reads;) {
+      before = seen.reads;
+      await world.clock.advance(0);
+    }
+    expect(seen.reads).toBeLessThan(10 * 1200);
+    stop.abort();
+    await world.clock.advance(0);
+    await working;
+  });
+});
+
 describe("the number of turns a process drives", () => {
   test("is bounded however they were started; a free place is filled at once", async () => {
     const world = new World();

@@ -42,6 +42,14 @@ type Scan = {
   readonly skipped: Map<string, number>;
 };
 
+/** What one call remembers besides. A turn is taken once in a call: one that fails at once is due at once, and the call would never end. */
+type Pass = Scan & {
+  /** Turns that were taken, by name. */
+  readonly taken: Set<string>;
+  /** Rows of turns that were taken and have come back, by the name of the row. */
+  readonly left: Set<string>;
+};
+
 /** Rows that are skipped at most. */
 const maxSkipped = 1024;
 
@@ -60,7 +68,7 @@ function scanOf(turns: ActiveTurns, now: number): Scan {
  */
 export async function pickUpDue(context: VerbContext, limit: number, patient = false): Promise<number> {
   const { turns, engines } = context;
-  const scan = scanOf(turns, context.clock.now());
+  const scan: Pass = { ...scanOf(turns, context.clock.now()), taken: new Set(), left: new Set() };
   const { served } = scan;
   let count = 0;
   for (const engine of Object.keys(engines)) {
@@ -90,10 +98,10 @@ async function nextTenant({ storage }: VerbContext, engine: string, after: strin
   return row === undefined ? null : String(row.key[1]);
 }
 
-/** Takes a few due turns of one tenant. `rows`: how many rows of the index were dealt with. */
+/** Takes a few due turns of one tenant. `rows`: how many rows of the index were driven, moved or removed; rows that stay are not counted. */
 async function takeDue(
   context: VerbContext,
-  { skipped }: Scan,
+  pass: Pass,
   engine: string,
   tenant: string,
   limit: number,
@@ -101,9 +109,11 @@ async function takeDue(
 ): Promise<{ readonly rows: number; readonly driven: number }> {
   const { storage, clock, turns } = context;
   const now = clock.now();
-  const limits = { before: now + 1, limit: pageSize + skipped.size };
+  const { skipped, left } = pass;
+  const limits = { before: now + 1, limit: pageSize + skipped.size + left.size };
   const [read = []] = await storage.read([{ table: "due", prefix: [engine, tenant], ...limits }]);
-  const due = read.filter((row) => !skipped.has(JSON.stringify(row.key))).slice(0, pageSize);
+  const names = (row: Row) => JSON.stringify(row.key);
+  const due = read.filter((row) => !skipped.has(names(row)) && !left.has(names(row))).slice(0, pageSize);
   const first = Math.floor(clock.random() * (Math.max(0, due.length - share) + 1));
   const rows = due.slice(first, first + share);
   const keys = rows.map((row): SessionKey => ({ tenant, session: String(row.key[3]) }));
@@ -113,22 +123,24 @@ async function takeDue(
       { table: "leases", prefix: keyOf(key) } as const,
     ]),
   );
-  let driven = 0;
+  const count = { rows: 0, driven: 0 };
   for (const [index, row] of rows.entries()) {
-    if (turns.count >= limit || turns.isFull) return { rows: index, driven };
+    if (turns.count >= limit || turns.isFull) return count;
     const key = keys[index] ?? { tenant, session: "" };
     const [openRow] = found[2 * index] ?? [];
     const [lease] = found[2 * index + 1] ?? [];
     try {
-      const took = await takeOne(context, key, row, openRow ?? null, lease ?? null, patient);
-      if (took === "driven") driven += 1;
-      if (took === "skipped" && skipped.size < maxSkipped) skipped.set(JSON.stringify(row.key), now + skipMs(context));
+      const took = await takeOne(context, pass, key, row, openRow ?? null, lease ?? null, patient);
+      if (took === "driven") count.driven += 1;
+      if (took === "driven" || took === "moved") count.rows += 1;
+      else if (took === "taken") left.add(names(row));
+      else if (skipped.size < maxSkipped) skipped.set(names(row), now + skipMs(context));
     } catch (error) {
       if (!patient) throw error;
-      return { rows: index, driven };
+      return count;
     }
   }
-  return { rows: rows.length, driven };
+  return count;
 }
 
 /** How long this process leaves a turn to others. */
@@ -139,12 +151,13 @@ function skipMs({ lease }: VerbContext): number {
 /** Drives the turn of one row, moves or removes the row, or leaves it to other processes. */
 async function takeOne(
   context: VerbContext,
+  { taken }: Pass,
   key: SessionKey,
   row: Row,
   openRow: Row | null,
   lease: Row | null,
   patient: boolean,
-): Promise<"driven" | "moved" | "skipped"> {
+): Promise<"driven" | "moved" | "skipped" | "taken"> {
   const { storage, clock, turns, lease: timings } = context;
   const now = clock.now();
   const removal: Changes = { checks: [], removals: [{ table: "due", prefix: row.key }], puts: [] };
@@ -170,8 +183,11 @@ async function takeOne(
     await storage.write(merge(held, moveDue(key, open, now + Math.ceil(remaining))));
     return "moved";
   }
+  const name = JSON.stringify([...keyOf(key), open.turn]);
+  if (taken.has(name)) return "taken";
   if (patient && turns.hasJustFailed(key, open.turn)) return "skipped";
   const picked = await turns.tryPickUp(key);
+  if (picked === "driven") taken.add(name);
   return picked === "left" ? "skipped" : picked;
 }
 

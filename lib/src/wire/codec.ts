@@ -31,6 +31,26 @@ export type Codec = {
   readonly decodeReply: (body: Json, context: WireContext) => readonly ModelEvent[];
   /** What the provider says with an HTTP status of 400 and above, or in place of a reply. `body` is JSON, or the text when it is not. */
   readonly decodeError: (answer: ErrorAnswer, context: WireContext) => AdapterFailure;
+  /** Responses that the provider computes without a connection. Absent: the API has none. */
+  readonly background?: BackgroundResponses;
+};
+
+/**
+ * How an API addresses responses that the provider computes without a connection, so that a client can lose the stream and read the rest, or the whole, later.
+ * Paths are relative to the base URL. `include` is the list of optional fields that the request asked for.
+ */
+export type BackgroundResponses = {
+  /** Does this request body start one? */
+  readonly isRequested: (body: JsonObject) => boolean;
+  readonly decoder: (context: WireContext) => ResumableDecoder;
+  /** Reads the state of a response from its whole body. */
+  readonly read: (body: Json) => { readonly responseId: string | null; readonly isRunning: boolean };
+  /** GET: the events of the response after the one numbered `after`; `null`: all of them. */
+  readonly streamPath: (responseId: string, after: number | null, include: readonly string[]) => string;
+  /** GET: the response as it is now. */
+  readonly statusPath: (responseId: string, include: readonly string[]) => string;
+  /** POST: stops the response. */
+  readonly cancelPath: (responseId: string) => string;
 };
 
 /** What a codec needs besides the request: the route, and the differences of the server. */
@@ -41,6 +61,8 @@ export type WireContext = {
   readonly rawChunks: boolean;
   /** How a server that is only compatible differs. */
   readonly quirks: Quirks;
+  /** Start responses in the background unless the options of the request decide. Default: `false`. */
+  readonly background?: boolean;
 };
 
 /** How a server deviates from the API it implements. Plain data, so that a preset is a list of these. */
@@ -94,6 +116,16 @@ export type Decoder = {
   readonly end: () => readonly ModelEvent[];
   /** What was heard, for a count: events that were understood, kept without being understood, and neither. */
   readonly heard: { readonly understood: number; readonly opaque: number; readonly unknown: number };
+};
+
+/** A decoder that outlives its connection: another connection, or the whole response, can continue what it has read. */
+export type ResumableDecoder = Decoder & {
+  /** The response that is being read, and the number of the last event (`null`: events have no numbers); `null` before the response is named. */
+  readonly position: () => { readonly responseId: string; readonly sequence: number | null } | null;
+  /** The next frames come from another connection: those up to the last event that was read are skipped. */
+  readonly reattach: () => void;
+  /** Ends the reply with the whole response. Text beyond the deltas read so far is emitted as one more delta, so that the deltas add up. */
+  readonly complete: (body: Json) => readonly ModelEvent[];
 };
 
 export type ErrorAnswer = {

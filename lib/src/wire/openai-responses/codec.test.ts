@@ -143,6 +143,95 @@ describe("fixtures", () => {
   });
 });
 
+describe("a response in the background", () => {
+  const stream = caseOf("background").text("stream.txt") ?? "";
+  const reply = caseOf("background").json("reply.json");
+  const frames = frameReader().push(stream);
+  const whole = streamed([stream]);
+  const { background } = openaiResponses;
+  if (background === undefined) throw new Error("the codec has no background mode");
+
+  /** The text that the deltas of each kind add up to. */
+  function deltas(events: readonly ModelEvent[]) {
+    const sum = { text: "", reasoning: "", arguments: "" };
+    for (const event of events) {
+      if (event.type === "text_delta") sum.text += event.delta;
+      if (event.type === "reasoning_delta") sum.reasoning += event.delta;
+      if (event.type === "tool_call_delta") sum.arguments += event.argumentsDelta;
+    }
+    return sum;
+  }
+
+  test("is stored, unless the options of the request say otherwise", () => {
+    const asked = request([user("Hello.")]);
+    const body = (given: ModelRequest, more: Partial<WireContext> = {}) =>
+      openaiResponses.encode(given, { ...context, ...more }).body;
+    expect(body(asked)).toMatchObject({ store: false });
+    expect(body(asked)).not.toHaveProperty("background");
+    expect(body(asked, { background: true })).toMatchObject({ background: true, store: true, stream: true });
+    const options = { background: true, store: false };
+    expect(body({ ...asked, options })).toMatchObject({ background: true, store: false });
+    const foreground = { ...asked, options: { background: false } };
+    expect(background.isRequested(body(foreground, { background: true }))).toBe(false);
+    expect(background.isRequested(body(asked, { background: true }))).toBe(true);
+  });
+
+  test("is addressed by its id, the number of the last event and the fields to include", () => {
+    const include = ["reasoning.encrypted_content"];
+    expect(background.streamPath("resp_1", 7, include)).toBe(
+      "/responses/resp_1?stream=true&starting_after=7&include[]=reasoning.encrypted_content",
+    );
+    expect(background.streamPath("resp_1", null, [])).toBe("/responses/resp_1?stream=true");
+    expect(background.statusPath("a/b", [])).toBe("/responses/a%2Fb");
+    expect(background.cancelPath("resp_1")).toBe("/responses/resp_1/cancel");
+  });
+
+  test("says whether it is still running", () => {
+    const states = ["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"].map(
+      (status) => background.read({ id: "resp_1", status, output: [] }).isRunning,
+    );
+    expect(states).toEqual([true, true, false, false, false, false]);
+    expect(background.read("gone")).toEqual({ responseId: null, isRunning: false });
+  });
+
+  test("continues after any event on another connection, also one that repeats events", () => {
+    for (let cut = 1; cut < frames.length; cut += 1) {
+      for (const from of [cut, Math.max(0, cut - 3), 0]) {
+        const decoder = background.decoder(context);
+        const before = decoder.push(frames.slice(0, cut));
+        expect(decoder.position()).toEqual({ responseId: "resp_bg_1", sequence: cut - 1 });
+        decoder.reattach();
+        expect([...before, ...decoder.push(frames.slice(from)), ...decoder.end()]).toEqual(whole);
+      }
+    }
+  });
+
+  test("is completed by the whole response after any event, and the deltas add up to it", () => {
+    for (let cut = 0; cut < frames.length; cut += 1) {
+      const decoder = background.decoder(context);
+      const events = [...decoder.push(frames.slice(0, cut)), ...decoder.complete(reply), ...decoder.end()];
+      expect(terminals(events)).toHaveLength(1);
+      expect(deltas(events)).toEqual(deltas(whole));
+      expect(folded(events)).toEqual(folded(whole));
+    }
+  });
+
+  test("that failed, was cancelled or is no response ends with one failure", () => {
+    const ends = [
+      { id: "resp_bg_1", status: "failed", error: { code: "server_error", message: "Sorry." }, output: [] },
+      { id: "resp_bg_1", status: "cancelled", output: [] },
+      { error: { message: "oops" } },
+      "gone",
+    ].map((body) => {
+      const decoder = background.decoder(context);
+      const events = [...decoder.complete(body), ...decoder.complete(body), ...decoder.end()];
+      expect(events[0]?.type).toBe("message_started");
+      return terminals(events).map((event) => (event.type === "error" ? event.error.reason : event.type));
+    });
+    expect(ends).toEqual([["provider_unavailable"], ["cancelled"], ["unknown"], ["malformed_response"]]);
+  });
+});
+
 describe("what the fixtures come to", () => {
   const of = (name: string) => folded(streamed([caseOf(name).text("stream.txt") ?? ""]));
 

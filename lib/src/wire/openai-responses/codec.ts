@@ -3,6 +3,7 @@
 import type { Codec } from "../codec.ts";
 
 import { classify } from "../classify.ts";
+import { background } from "./background.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { complaintOf } from "./items.ts";
@@ -14,4 +15,5 @@ export const openaiResponses: Codec = {
   decoder,
   decodeReply,
   decodeError: (answer, context) => classify(answer, complaintOf(answer.body), context),
+  background,
 };

@@ -8,44 +8,25 @@
 //   3. The message is read from whole items, never from deltas, so that a stream and a whole response come to the same one (W3). An item that was
 //      never ended is taken from the last event, or put together from what was heard.
 //   4. A frame that is no JSON is passed over: items and the last event say everything once more.
+//   5. A response in the background outlives its connection. Events are numbered (`sequence_number`); after `reattach` those with a number that was read
+//      before are skipped. `complete` ends the reply with the response as it was read whole.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
-import type { Decoder, Frame, WireContext } from "../codec.ts";
+import type { Frame, ResumableDecoder, WireContext } from "../codec.ts";
 import type { Status } from "./items.ts";
+import type { Slot } from "./slot.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
 import { asObject, countAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { ending, failureOf, isOpaque, isOurCall, paragraph, readItem, startItem, statusOf, wordAt } from "./items.ts";
-
-/** One item of a response as it arrives. */
-type Slot = {
-  /** What events call it: its place in the order of arrival. */
-  readonly key: string;
-  readonly index: number | null;
-  readonly item: JsonObject;
-  readonly texts: Map<number, { text: string; refusal: boolean; readonly annotations: Json[] }>;
-  readonly summary: Map<number, string>;
-  readonly thoughts: Map<number, string>;
-  raw: string;
-  rawIsWhole: boolean;
-  whole: JsonObject | null;
-  /** Events that wait for items of a lower index; `null` when nothing has to. */
-  held: ModelEvent[] | null;
-};
+import { addTo, assembled, callKey, inOrder, missingDeltas, ofType, release, tell, textOf } from "./slot.ts";
 
 /** A whole response. */
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const response = asObject(body);
   const raw: readonly ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
-  const isReply = response !== null && (Array.isArray(response["output"]) || textAt(response, "status") !== null);
-  if (!isReply) {
-    const failure =
-      objectAt(response, "error") === null
-        ? adapterFailure("malformed_response", { provider: context.route.provider })
-        : failureOf(body, context);
-    return [...raw, { type: "error", error: failure }];
-  }
+  if (response === null || !isReply(response)) return [...raw, notReply(body, context)];
   try {
     const builder = new ReplyBuilder(context);
     const items = objectsAt(response, "output");
@@ -56,8 +37,22 @@ export function decodeReply(body: Json, context: WireContext): readonly ModelEve
   }
 }
 
+function isReply(response: JsonObject): boolean {
+  return Array.isArray(response["output"]) || textAt(response, "status") !== null;
+}
+
+/** The failure of a body that is no response. */
+function notReply(body: Json, context: WireContext): ModelEvent {
+  const isError = objectAt(asObject(body), "error") !== null;
+  const { provider } = context.route;
+  return {
+    type: "error",
+    error: isError ? failureOf(body, context) : adapterFailure("malformed_response", { provider }),
+  };
+}
+
 /** A stream. */
-export function decoder(context: WireContext): Decoder {
+export function decoder(context: WireContext): ResumableDecoder {
   const builder = new ReplyBuilder(context);
   const heard = { understood: 0, opaque: 0, unknown: 0 };
   const slots: Slot[] = [];
@@ -72,21 +67,15 @@ export function decoder(context: WireContext): Decoder {
   let low = 0;
   let responseId: string | null = null;
   let model: string | null = null;
-
-  function tell(slot: Slot, event: ModelEvent | null, out: ModelEvent[]): void {
-    if (event !== null) (slot.held ?? out).push(event);
-  }
+  /** The number of the last event, and of the last event that another connection repeats. */
+  let sequence: number | null = null;
+  let repeated: number | null = null;
+  /** The response was read whole: deltas are completed with what the whole items have beyond them. */
+  let completes = false;
 
   function begin(out: ModelEvent[]): void {
     if (!begun) out.push(builder.started());
     begun = true;
-  }
-
-  function release(waited: readonly Slot[], out: ModelEvent[]): void {
-    for (const slot of inOrder(waited)) {
-      for (const event of slot.held ?? []) out.push(event);
-      slot.held = null;
-    }
   }
 
   function open(item: JsonObject, index: number | null, out: ModelEvent[]): Slot {
@@ -149,6 +138,7 @@ export function decoder(context: WireContext): Decoder {
   function finish(slot: Slot, given: JsonObject, out: ModelEvent[]): void {
     if (slot.whole !== null) return;
     slot.whole = given;
+    if (completes) for (const event of missingDeltas(builder, slot, given)) tell(slot, event, out);
     for (const event of readItem(builder, slot.whole, slot.key)) tell(slot, event, out);
   }
 
@@ -329,14 +319,28 @@ export function decoder(context: WireContext): Decoder {
 
   function frame({ event: name, data }: Frame, out: ModelEvent[]): void {
     const parsed = parseJson(data);
+    const event = parsed === null ? null : asObject(parsed.value);
+    const number = countAt(event, "sequence_number");
+    if (number !== null && repeated !== null && number <= repeated) return;
+    sequence = number ?? sequence;
     if (parsed !== null && context.rawChunks) out.push(rawChunk(parsed.value));
     if (over) return;
-    const event = parsed === null ? null : asObject(parsed.value);
     const type = textAt(event, "type") ?? name;
     if (event === null) heard[data === "[DONE]" ? "understood" : "unknown"] += 1;
     else if (type !== null) heard[take(type, event, out)] += 1;
     else if (objectAt(event, "error") === null) heard.unknown += 1;
     else heard[take("error", event, out)] += 1;
+  }
+
+  /** The end, from the response as it was read whole. */
+  function whole(body: Json, out: ModelEvent[]): void {
+    const response = asObject(body);
+    begin(out);
+    completes = true;
+    if (response === null || !isReply(response)) return void out.push(notReply(body, context));
+    const status = statusOf(response);
+    if (status === "completed" || status === "incomplete") close(status, response, out);
+    else out.push(...ending(status, response, [], context));
   }
 
   return {
@@ -353,6 +357,21 @@ export function decoder(context: WireContext): Decoder {
       }
       return out;
     },
+    position: () => (responseId === null ? null : { responseId, sequence }),
+    reattach: () => {
+      repeated = sequence;
+    },
+    complete: (body) => {
+      if (over) return [];
+      const out: ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
+      try {
+        whole(body, out);
+      } catch (cause) {
+        out.push({ type: "error", error: unreadable(cause, context) });
+      }
+      over = true;
+      return out;
+    },
     end: () => {
       if (over) return [];
       over = true;
@@ -364,72 +383,6 @@ export function decoder(context: WireContext): Decoder {
 /** Events that say only how far an item is; the item itself says the rest. */
 const quiet =
   /^(keepalive|response\.(content_part|reasoning_summary_part)\.(added|done)|response\.reasoning(_summary)?_text\.done|response\.(web_search|file_search|code_interpreter|image_generation|mcp)_call(_code)?\.[a-z_]+)$/;
-
-/** What a call is known by where ids of items change: its own id, in its place. */
-function callKey(item: JsonObject, index: number | null): string | null {
-  const id = isOurCall(item) ? wordAt(item, "call_id") : null;
-  return id === null ? null : `${index ?? ""}:${id}`;
-}
-
-/** What an item is found as is of its type, whatever its names say. */
-function ofType(item: JsonObject, slot: Slot | undefined): Slot | null {
-  return slot !== undefined && textAt(slot.item, "type") === textAt(item, "type") ? slot : null;
-}
-
-function addTo<K>(lists: Map<K, Slot[]>, key: K, slot: Slot): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [slot]);
-  else list.push(slot);
-}
-
-function inOrder(slots: readonly Slot[]): readonly Slot[] {
-  return slots.toSorted((left, right) => (left.index ?? 0) - (right.index ?? 0));
-}
-
-function textOf(slot: Slot, at: number, refusal: boolean) {
-  const known = slot.texts.get(at);
-  if (known !== undefined) return known;
-  const fresh = { text: "", refusal, annotations: [] };
-  slot.texts.set(at, fresh);
-  return fresh;
-}
-
-/** An item nobody ended, from what was heard of it. In a response that ended well it is whole. */
-function assembled(slot: Slot, status: Status): JsonObject {
-  const { item, texts, summary, thoughts, raw, rawIsWhole } = slot;
-  const isWhole = status === "completed" || rawIsWhole;
-  switch (textAt(item, "type")) {
-    case "message": {
-      if (texts.size === 0) return item;
-      const content = sorted(texts).map(({ text, refusal, annotations }) =>
-        refusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations },
-      );
-      return { ...item, status: isWhole ? "completed" : "incomplete", content };
-    }
-    case "reasoning": {
-      if (summary.size + thoughts.size === 0) return item;
-      const said = sorted(summary).map((text) => ({ type: "summary_text", text }));
-      const content = sorted(thoughts).map((text) => ({ type: "reasoning_text", text }));
-      return { ...item, summary: said, ...(content.length === 0 ? {} : { content }) };
-    }
-    case "function_call":
-      return {
-        ...item,
-        status: isWhole ? "completed" : "incomplete",
-        arguments: raw === "" ? (item["arguments"] ?? "") : raw,
-      };
-    case "custom_tool_call":
-      return { ...item, status: isWhole ? "completed" : "incomplete", input: raw === "" ? (item["input"] ?? "") : raw };
-    case "mcp_call":
-      return { ...item, arguments: raw };
-    default:
-      return item;
-  }
-}
-
-function sorted<T>(parts: ReadonlyMap<number, T>): readonly T[] {
-  return [...parts].toSorted(([left], [right]) => left - right).map(([, part]) => part);
-}
 
 /** What could be heard and not be kept: nested too deep, too large. */
 function unreadable(cause: unknown, { route }: WireContext) {

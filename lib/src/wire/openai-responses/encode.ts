@@ -1,8 +1,8 @@
 // Requests of the OpenAI Responses API.
 //
 // Rules:
-//   1. Nothing is kept by the provider (`store: false`), so reasoning is asked for in encrypted form and goes back with the history. Both can be
-//      said otherwise in `options`.
+//   1. The provider stores nothing (`store: false`), so reasoning is requested in encrypted form and is sent back with the history. A response in the
+//      background is stored (`store: true`), because it is read by its id. `options` can override all of these.
 //   2. Items of the same route go back as they came. Reasoning that cannot go back takes the ids of its reply with it: the API misses the
 //      reasoning of an item whose id it knows.
 //   3. System messages at the start are the instructions; later ones stay where they are.
@@ -42,7 +42,8 @@ type Way = {
 
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
-  const stores = flagAt(request.options, "store") ?? false;
+  const background = flagAt(request.options, "background") ?? context.background ?? false;
+  const stores = flagAt(request.options, "store") ?? background;
   const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
   const left: LeftOut[] = [];
   const { input, instructions } = encodeMessages(request.messages, { context, stores, key }, left);
@@ -53,7 +54,8 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     instructions,
     input,
     stream: true,
-    store: false,
+    store: stores,
+    background: background ? true : null,
     include: ["reasoning.encrypted_content"],
     ...encodeTools(request, context, left),
     ...encodeSettings(request, context, left),

@@ -111,9 +111,13 @@ function phaseOf(item: JsonObject): TextPhase | null {
 }
 
 /** What is shown of the reasoning is its summary or, from models that keep nothing back, the reasoning itself. */
-function readReasoning(builder: ReplyBuilder, item: JsonObject, key: string): ModelEvent {
+export function reasoningText(item: JsonObject): string {
   const summary = textsOf(item, "summary");
-  const text = (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraph);
+  return (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraph);
+}
+
+function readReasoning(builder: ReplyBuilder, item: JsonObject, key: string): ModelEvent {
+  const text = reasoningText(item);
   const redacted = text === "" && textAt(item, "encrypted_content") !== null;
   return builder.reasoningEnd(key, { text, redacted, provider: builder.replay(item) });
 }

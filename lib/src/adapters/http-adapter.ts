@@ -9,21 +9,23 @@ import type {
   Timeouts,
   TransportLimits,
 } from "../engine/internal.ts";
-import type { AdapterFailure, Failure, ModelEvent, ModelRequest } from "../model/internal.ts";
-import type { Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
+import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
+import type { BackgroundResponses, Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
+import type { Exchange } from "./background.ts";
 
 import {
   defaultLimits,
   defaultTimeouts,
   failureWithoutKey,
   findKey,
-  post,
+  sendRequest,
   requestIdOf,
   retryAfter,
   TransportFailure,
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
-import { noQuirks } from "../wire/internal.ts";
+import { listAt, noQuirks } from "../wire/internal.ts";
+import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
 import { checkedBase } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 
@@ -68,6 +70,8 @@ export type ProviderProfile = {
   /** Behind every path. */
   readonly query?: string;
   readonly needsFinalize?: (request: ModelRequest) => boolean;
+  /** Start responses in the background unless a request decides. */
+  readonly background?: boolean;
 };
 
 export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
@@ -76,12 +80,61 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
   const { provider, codec, quirks = noQuirks, needsFinalize } = profile;
   const baseURL = checkedBase(provider, options.baseURL ?? profile.baseURL);
   const timeouts = checkedTimeouts(provider, options.timeouts ?? {});
+  const server: Server = { profile, options, baseURL, timeouts, codec, quirks };
+  const { background } = codec;
   return {
     provider,
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
-    stream: (request, call) => ({
-      [Symbol.asyncIterator]: () => ask({ profile, options, baseURL, timeouts, codec, quirks }, request, call),
-    }),
+    stream: (request, call) => ({ [Symbol.asyncIterator]: () => ask(server, request, call) }),
+    ...(background === undefined ? {} : backgroundOf(server, background)),
+  };
+}
+
+/** How work in the background is found again. */
+function backgroundOf(server: Server, background: BackgroundResponses): Pick<Adapter, "resume" | "cancel"> {
+  return {
+    resume: async function* (reference, request, call) {
+      const context = contextOf(server, request, call);
+      const encoded = server.codec.encode(request, context);
+      const key = await keyOf(server, call);
+      yield* resumeResponse(exchangeOf(server, background, context, call, encoded, key), reference);
+    },
+    cancel: async (reference, call) => {
+      const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
+      const encoded = { path: "", body: {}, headers: {}, left: [] };
+      const key = await keyOf(server, call);
+      await cancelResponse(exchangeOf(server, background, context, call, encoded, key), reference);
+    },
+  };
+}
+
+function exchangeOf(
+  server: Server,
+  background: BackgroundResponses,
+  context: WireContext,
+  call: AdapterCall,
+  encoded: EncodedRequest,
+  key: string | null,
+): Exchange {
+  const { provider } = server.profile;
+  const { total } = server.timeouts;
+  const ends = total === null ? null : call.clock.now() + total;
+  const include = listAt(encoded.body, "include").filter((field) => typeof field === "string");
+  return {
+    provider,
+    endpoint: context.route.endpoint,
+    background,
+    context,
+    call,
+    include,
+    totalMs: total,
+    send: (method, path, body) => {
+      const left = ends === null ? null : Math.max(1, ends - call.clock.now());
+      const timeouts = { ...server.timeouts, total: left };
+      return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
+    },
+    failureOf: (answer) => failureOf(server, answer, context, key, call.clock.now()),
+    clean: (events) => withoutKeys(events, key),
   };
 }
 
@@ -95,7 +148,7 @@ type Server = {
 };
 
 async function* ask(server: Server, request: ModelRequest, call: AdapterCall): AsyncGenerator<readonly ModelEvent[]> {
-  const { codec, profile, baseURL } = server;
+  const { codec, profile } = server;
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
@@ -106,20 +159,15 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
     yield [started, { type: "error", error: adapterFailure("authentication_failed", details) }];
     return;
   }
-  const body = JSON.stringify(encoded.body);
-  const allowed = call.beforeRequest?.();
-  if (allowed instanceof Promise) await allowed;
-  const answer = await post({
-    url: `${baseURL}${encoded.path}${profile.query ?? ""}`,
-    headers: headersOf(server, encoded, key),
-    body,
-    provider: profile.provider,
-    signal: call.signal,
-    fetch: server.options.fetch ?? ((url, init) => fetch(url, init)),
-    timeouts: server.timeouts,
-    limits: { ...defaultLimits, ...server.options.limits },
-    clock: call.clock,
-  });
+  if (codec.background?.isRequested(encoded.body) === true) {
+    yield* createResponse(
+      exchangeOf(server, codec.background, context, call, encoded, key),
+      encoded.path,
+      encoded.body,
+    );
+    return;
+  }
+  const answer = await send(server, call, key, encoded, "POST", encoded.body);
   if (answer.type !== "stream") {
     yield* whole(server, answer, context, key, started, call.clock.now());
     return;
@@ -150,32 +198,69 @@ async function* ask(server: Server, request: ModelRequest, call: AdapterCall): A
   if (last.length > 0) yield begun ? last : [started, ...last];
 }
 
+async function send(
+  server: Server,
+  call: AdapterCall,
+  key: string | null,
+  { path, headers }: Pick<EncodedRequest, "path" | "headers">,
+  method: "GET" | "POST",
+  content: JsonObject | null,
+): Promise<HttpAnswer> {
+  const { profile, baseURL, options } = server;
+  const body = content === null ? null : JSON.stringify(content);
+  const allowed = call.beforeRequest?.();
+  if (allowed instanceof Promise) await allowed;
+  return sendRequest({
+    method,
+    url: `${baseURL}${path}${queryAfter(path, profile.query ?? "")}`,
+    headers: headersOf(server, headers, key),
+    body,
+    provider: profile.provider,
+    signal: call.signal,
+    fetch: options.fetch ?? ((url, init) => fetch(url, init)),
+    timeouts: server.timeouts,
+    limits: { ...defaultLimits, ...options.limits },
+    clock: call.clock,
+  });
+}
+
+/** The query of the server, after a path that may have one of its own. */
+function queryAfter(path: string, query: string): string {
+  return path.includes("?") ? query.replace("?", "&") : query;
+}
+
+/** The failure behind a refusal or no answer at all. */
+function failureOf(
+  { codec }: Server,
+  answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
+  context: WireContext,
+  key: string | null,
+  now: number,
+): Failure {
+  if (answer.type === "failed") return failureWithoutKey(answer.failure, key);
+  const { status, headers, text } = answer;
+  const body = parseJson(text)?.value ?? text;
+  const refusal = { status, body, requestId: requestIdOf(headers), retryAfterMs: retryAfter(headers, now) };
+  return failureWithoutKey(codec.decodeError(refusal, context), key);
+}
+
 /** What a server said that is no stream: a reply of its own, a refusal, or nothing. */
 function* whole(
-  { codec, profile }: Server,
+  server: Server,
   answer: Exclude<HttpAnswer, { readonly type: "stream" }>,
   context: WireContext,
   key: string | null,
   started: ModelEvent,
   now: number,
 ): Generator<readonly ModelEvent[]> {
-  if (answer.type === "failed") {
-    yield [started, { type: "error", error: failureWithoutKey(answer.failure, key) }];
+  if (answer.type !== "body") {
+    yield [started, { type: "error", error: failureOf(server, answer, context, key, now) }];
     return;
   }
+  const { codec, profile } = server;
   const { text } = answer;
   const body = parseJson(text);
   const requestId = requestIdOf(answer.headers);
-  if (answer.type === "refused") {
-    const { status } = answer;
-    const retryAfterMs = retryAfter(answer.headers, now);
-    const error: AdapterFailure = codec.decodeError(
-      { status, body: body?.value ?? text, requestId, retryAfterMs },
-      context,
-    );
-    yield [started, { type: "error", error: failureWithoutKey(error, key) }];
-    return;
-  }
   if (body === null) {
     const message = `${profile.provider} answered something that is not JSON`;
     const error = adapterFailure("malformed_response", { provider: profile.provider, requestId, message, raw: text });
@@ -186,15 +271,20 @@ function* whole(
   yield events[0]?.type === "message_started" ? events : [started, ...events];
 }
 
-function contextOf({ profile, baseURL, quirks, codec }: Server, request: ModelRequest, call: AdapterCall): WireContext {
+function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
+  const { profile, quirks } = server;
   const { model } = request;
   const name = typeof model === "string" ? model : (model?.id ?? "");
   if (name === "") {
     const message = `no model was named for ${profile.provider}; give the engine one: engine({ model: … })`;
     throw new MisuseError("invalid_argument", message, { path: ["model"] });
   }
-  const route = { provider: profile.provider, endpoint: `${baseURL}#${codec.api}`, model: name };
-  return { route, rawChunks: call.rawChunks, quirks };
+  const { background = false } = profile;
+  return { route: routeOf(server, name), rawChunks: call.rawChunks, quirks, background };
+}
+
+function routeOf({ profile, baseURL, codec }: Server, model: string): ProviderRoute {
+  return { provider: profile.provider, endpoint: `${baseURL}#${codec.api}`, model };
 }
 
 async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<string | null> {
@@ -210,7 +300,7 @@ async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<s
 
 function headersOf(
   { profile, options }: Server,
-  encoded: EncodedRequest,
+  headers: EncodedRequest["headers"],
   key: string | null,
 ): { readonly [name: string]: string } {
   const ours = {
@@ -218,7 +308,7 @@ function headersOf(
     accept: "text/event-stream",
     ...(key === null ? {} : keyHeader(profile.auth, key)),
   };
-  return { ...ours, ...lowerCase(encoded.headers), ...lowerCase(options.headers ?? {}) };
+  return { ...ours, ...lowerCase(headers), ...lowerCase(options.headers ?? {}) };
 }
 
 /** The same name in other letters is the same header: said twice, a server would get both. */

@@ -20,7 +20,7 @@ import {
   defaultLimits,
   defaultTimeouts,
   findKey,
-  post,
+  sendRequest,
   requestIdOf,
   retryAfter,
   withoutKey,
@@ -74,7 +74,7 @@ export async function askForImages(
   const key = await keyOf(server, call);
   const clean = (text: string) => withoutKey(text, key);
   const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
-  const answer = await post({
+  const answer = await sendRequest({
     url: `${baseURL}${path}`,
     headers: headersOf(server, body, key),
     body: body.type === "json" ? JSON.stringify(body.value) : "",

@@ -82,6 +82,8 @@ function stage(...plays: readonly Play[]): Stage {
 async function serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
   const [, name = "", ...path] = (asked.url ?? "").split("/");
   const found = stages.get(name);
+  // No response can be read by its id.
+  if (asked.method === "GET") return void answer.writeHead(404).end();
   const body: JsonObject = JSON.parse(await textOf(asked));
   const key = keyOf(asked);
   if (key !== "") keys.add(key);
@@ -427,6 +429,13 @@ const wires: readonly Wire[] = [
     complain: (message) => named({ type: "error", code: "server_error", message, param: null }),
   },
   {
+    name: "openai (Responses in the background)",
+    adapter: (options) => openai({ ...options, background: true }),
+    write: writeResponses,
+    refuse: refuseOpenai,
+    complain: (message) => named({ type: "error", code: "server_error", message, param: null }),
+  },
+  {
     name: "openai (Chat Completions)",
     adapter: (options) => openai({ ...options, api: "chat" }),
     write: chatWriter((text, seal) => ({ reasoning_content: `${text} ${seal}` })),
@@ -640,6 +649,7 @@ function stored(thread: Thread): Thread {
 
 describe("a tool loop with reasoning, three replies long", () => {
   const paths = [
+    "v1/responses",
     "v1/responses",
     "v1/chat/completions",
     "v1/messages",

@@ -2,12 +2,19 @@ import type { Adapter } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 
+import { MisuseError } from "../model/internal.ts";
 import { openaiChat, openaiResponses } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
 export type OpenAIOptions = ProviderOptions & {
   /** Which of the two APIs; `responses` unless said otherwise. */
   readonly api?: "responses" | "chat";
+  /**
+   * Runs responses in the background (Responses API only): the provider computes a response without a connection. A connection that is cut is resumed where
+   * it was cut, and a process that takes over a turn after a crash reads the response instead of paying for another one. The provider stores such responses
+   * (`store: true`). A request decides for itself with `options: { background }`. Default: `false`.
+   */
+  readonly background?: boolean;
   readonly organization?: string;
   readonly project?: string;
 };
@@ -16,7 +23,17 @@ export type OpenAIOptions = ProviderOptions & {
  * Models of OpenAI, by the Responses API (default) or Chat Completions. The default API key is the environment
  * variable `OPENAI_API_KEY`.
  */
-export function openai({ api = "responses", organization, project, ...options }: OpenAIOptions = {}): Adapter {
+export function openai({
+  api = "responses",
+  background = false,
+  organization,
+  project,
+  ...options
+}: OpenAIOptions = {}): Adapter {
+  if (background && api === "chat") {
+    const message = 'openai: background responses need the Responses API; leave out api: "chat"';
+    throw new MisuseError("invalid_argument", message, { path: ["background"] });
+  }
   const headers = {
     ...(organization === undefined ? {} : { "openai-organization": organization }),
     ...(project === undefined ? {} : { "openai-project": project }),
@@ -30,6 +47,7 @@ export function openai({ api = "responses", organization, project, ...options }:
     auth: "bearer",
     variables: ["OPENAI_API_KEY"],
     quirks: api === "responses" ? {} : chat,
+    background,
   };
   return httpAdapter(profile, { ...options, headers });
 }

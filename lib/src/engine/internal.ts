@@ -32,7 +32,7 @@ export {
   TransportFailure,
   defaultLimits,
   defaultTimeouts,
-  post,
+  sendRequest,
   requestIdOf,
   retryAfter,
 } from "./model-call/transport.ts";

@@ -6,6 +6,9 @@
 //      `message_completed`, or `error`. `usage` and `raw_chunk` may trail it. Whoever reads reads to the end.
 //   3. What is wrong before a request could be made (a missing key, a request this provider cannot take) is thrown as an Everturn error
 //      before the first event. What a provider answers, also `401`, is an `error` event.
+//   4. Some providers compute a reply without a connection. An adapter that can find such work again reports a reference to it (`onReference`) before the first
+//      event of the reply, and has `resume`. `resume` yields the whole reply from its beginning under the same rules; work that the provider no longer has is
+//      an `error` event. Aborting the signal closes the connection and leaves the work alone; `cancel` stops it.
 
 import type { Clock } from "../../clock/clock.ts";
 import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
@@ -25,6 +28,17 @@ export type Adapter = {
    * have run.
    */
   readonly needsFinalize?: (request: ModelRequest) => boolean;
+  /**
+   * Reads the reply of work that an earlier `stream`, possibly in another process, reported with `onReference`. Yields the whole reply from its beginning and
+   * sends no new model call. If the provider no longer has the work, the terminal event is an `error`; the caller then makes a new call.
+   */
+  readonly resume?: (
+    reference: JsonObject,
+    request: ModelRequest,
+    call: AdapterCall,
+  ) => AsyncIterable<readonly ModelEvent[]>;
+  /** Stops work that `stream` reported with `onReference`. Best effort: a rejection is ignored. */
+  readonly cancel?: (reference: JsonObject, call: AdapterCall) => Promise<void>;
 };
 
 /** What an adapter receives with a request: signal, request id, settings, key. */
@@ -47,6 +61,12 @@ export type AdapterCall = {
    * process drives the turn. Left out: nothing to wait for.
    */
   readonly beforeRequest?: () => void | Promise<void>;
+  /**
+   * Call it, at most once, as soon as the provider has named work that goes on without this connection, and wait for what it returns before yielding the next
+   * batch: the reference is stored, so that `resume` can be called with it after a crash. It holds what identifies the work, and no key. Left out: nothing is
+   * stored.
+   */
+  readonly onReference?: (reference: JsonObject) => void | Promise<void>;
 };
 
 /** Makes image calls. Failures are thrown as `ImageAdapterError`. */

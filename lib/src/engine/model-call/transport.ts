@@ -54,9 +54,12 @@ export const defaultLimits: TransportLimits = {
 };
 
 export type HttpCall = {
+  /** Default: `POST`. */
+  readonly method?: "GET" | "POST";
   readonly url: string;
   readonly headers: { readonly [name: string]: string };
-  readonly body: string;
+  /** `null`: none. */
+  readonly body: string | null;
   readonly provider: string;
   readonly signal: AbortSignal;
   readonly fetch: FetchLike;
@@ -95,14 +98,14 @@ export class TransportFailure extends Error {
 }
 
 /** Sends a request and waits for the beginning of its answer. */
-export async function post(call: HttpCall): Promise<HttpAnswer> {
+export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
   call.signal.throwIfAborted();
   const watch = new Watch(call);
   let response: Response;
   try {
     watch.expect("connect", call.timeouts.connect);
     const sent = call.fetch(call.url, {
-      method: "POST",
+      method: call.method ?? "POST",
       headers: { ...call.headers },
       body: call.body,
       signal: watch.signal,

@@ -192,6 +192,22 @@ describe("a connection that is cut", () => {
     });
     expect((await reply).outputText).toBe(text);
   });
+
+  test("is not resumed when the time of the whole call is over, and the response is stopped", async () => {
+    server.ready = 3;
+    const adapter = model({ timeouts: { total: 5000 } });
+    const clock = handClock();
+    const reply = generate(engine({ adapter, model: "gpt-5.4", clock, retry: false }), "Hi");
+    await vi.waitFor(async () => {
+      await clock.advance(1000);
+      expect(server.requests).toContain("POST /responses/resp_1/cancel");
+    });
+    expect((await reply).error).toMatchObject({
+      reason: "timeout",
+      message: "openai: an end did not come within 5000 ms",
+    });
+    expect(server.requests).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]);
+  });
 });
 
 describe("resume", () => {
@@ -251,6 +267,16 @@ describe("resume", () => {
 });
 
 describe("a run in memory", () => {
+  test("that is cancelled cancels the response", async () => {
+    server.ready = 4;
+    const stop = new AbortController();
+    const running = stream(engine({ adapter: model(), model: "gpt-5.4" }), "Hi", { signal: stop.signal });
+    for await (const { type } of running) if (type === "text_delta") stop.abort();
+    expect(await running.result).toMatchObject({ haltedReason: "cancelled" });
+    await vi.waitFor(() => expect(server.requests).toContain("POST /responses/resp_1/cancel"));
+    expect(server.requests).toHaveLength(2);
+  });
+
   test("that ends well cancels nothing, and counts its usage once", async () => {
     server.cuts = [2, 4];
     const result = await chat(engine({ adapter: model(), model: "gpt-5.4" }), "Hi");

@@ -10,7 +10,7 @@ import type { Ports, Sink } from "./ports/ports.ts";
 import type { Running } from "./turn-stream.ts";
 
 import { startSpan } from "../engine/internal.ts";
-import { Collector } from "../kernel/internal.ts";
+import { Collector, pendingEffects } from "../kernel/internal.ts";
 import { addUsage, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { Narrator } from "./narrator.ts";
@@ -18,6 +18,7 @@ import { performCheckpoint } from "./perform/checkpoint.ts";
 import { performCode } from "./perform/code.ts";
 import { performEnvironment } from "./perform/environment.ts";
 import { performModel } from "./perform/model.ts";
+import { cancelLeftWork } from "./perform/reference.ts";
 import { Slots } from "./perform/slots.ts";
 import { performTool } from "./perform/tool.ts";
 
@@ -62,6 +63,7 @@ export function startRun<Context extends CallerContext>(
   const { signal } = controller;
   const { journal, inbox, scope, accepted, sink: outer } = portsOf(signal);
   let spoken = accepted;
+  let cancelled = false;
   const sink: Sink = {
     // Once a run is cancelled what is still going on is nobody's any more.
     live: (events, of) => {
@@ -99,6 +101,7 @@ export function startRun<Context extends CallerContext>(
             scope,
             collector,
             signal,
+            isCancelled: () => cancelled,
             unsettled,
             answered: narrator.answeredFallback,
             spoken: () => spoken,
@@ -137,6 +140,8 @@ export function startRun<Context extends CallerContext>(
     // A reply that has been settled is paid for in its answer.
     const heard = asked === null ? noUsage : collector.reply().usage;
     const usage = [...unsettled.values(), heard].reduce(plus, noUsage);
+    // A turn inside a tool also ends this way when the run around it is over; another process may continue both.
+    cancelled = plan.signal?.reason !== runIsOver;
     controller.abort(new DOMException(reason ?? "cancelled", "AbortError"));
     for (const stop of stops) stop();
     journal.cancel({ evidence: { requestId: plan.requestId, origin, reason }, received, usage });
@@ -147,6 +152,10 @@ export function startRun<Context extends CallerContext>(
   if (plan.signal?.aborted === true) onAbort();
   const { config, input } = plan;
   const entries: Drive["entries"] = (item, before, step) => {
+    if (item?.type === "cancel" && cancelled && before !== null) {
+      for (const effect of pendingEffects(before))
+        if (effect.type === "call_model" && effect.id !== asked) cancelLeftWork(plan, scope, effect);
+    }
     // What an effect has cost is part of its answer, once that is there.
     if (item?.type === "response") {
       unsettled.delete(item.response.id);
@@ -170,12 +179,15 @@ export function startRun<Context extends CallerContext>(
   );
   const settled = () => {
     plan.signal?.removeEventListener("abort", onAbort);
-    controller.abort(new DOMException("the run is over", "AbortError"));
+    controller.abort(runIsOver);
     for (const stop of stops) stop();
   };
   result.then(settled, settled);
   return { result, cancel, stop: () => cancel({ origin: "consumer", reason: "the stream was left early" }) };
 }
+
+/** Why the signal of a run is aborted that has ended, or is no longer driven here. */
+const runIsOver = new DOMException("the run is over", "AbortError");
 
 /** What effects under way have cost so far, by their ids: billed, and not yet in any answer. */
 type Unsettled = Map<string, Usage>;

@@ -1,5 +1,6 @@
 // Makes model calls: one stream an attempt, retries until something was shown, other models after that, and answers in a schema checked.
 // An attempt that another one follows is written down first (Q2): whoever performs the effect again goes on behind it, and what it cost is kept.
+// An attempt whose work the provider goes on with by itself is resumed by the process that takes over, instead of sent again (reference.ts).
 
 import type { Adapter, Checked } from "../../engine/internal.ts";
 import type { CallModel, Collector, ModelFailed, ModelReplied, Turn } from "../../kernel/internal.ts";
@@ -49,6 +50,7 @@ import {
   validationFailure,
 } from "../../model/internal.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
+import { ProviderWork, RecordFailure } from "./reference.ts";
 import { modelId, routesOf } from "./routes.ts";
 
 export type ModelPorts = {
@@ -56,6 +58,8 @@ export type ModelPorts = {
   readonly scope: Scope;
   readonly collector: Collector;
   readonly signal: AbortSignal;
+  /** Was the turn cancelled? The signal is aborted also when the run is over for another reason. */
+  readonly isCancelled: () => boolean;
   /** What has been spent and is in no answer yet. */
   readonly unsettled: Map<string, Usage>;
   /** The fallback that answered in this turn, and stays (Q7). */
@@ -75,6 +79,8 @@ type Attempt = {
   readonly heard: boolean;
   /** It failed before it said anything at all, for a reason that is a typed error of its own. */
   readonly preflight: boolean;
+  /** It read work that an earlier process had left, and sent no request. */
+  readonly resumed: boolean;
   /** What was written down of it, by whoever made it; `null`: it was made here. */
   readonly record: ModelAttempt | null;
 };
@@ -167,11 +173,18 @@ class ModelCalls {
   async #retry(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
     const { retry, clock } = this.#plan;
     const { scope, signal } = this.#ports;
-    for (let n = 1; ; n += 1) {
+    for (let n = 1; ;) {
       this.#attempts += 1;
       const attempt = this.#recall() ?? (await this.#once(adapter, request, n));
       const { failure, shown, heard } = attempt;
-      if (failure === null || n >= retry.maxAttempts || signal.aborted) return attempt;
+      if (failure === null || signal.aborted) return attempt;
+      // The provider no longer has the work, or could not finish it: the request is sent, as after any other crash. That is not a retry.
+      if (attempt.resumed && !shown && !attempt.preflight) {
+        await this.#keep(attempt, failure);
+        await this.#reset("retry", heard);
+        continue;
+      }
+      if (n >= retry.maxAttempts) return attempt;
       if (!isRetryable(retry, failure) || (shown && !retry.afterOutput)) return attempt;
       await this.#keep(attempt, failure);
       const waited = await pause({
@@ -185,6 +198,7 @@ class ModelCalls {
       });
       if (!waited) return attempt;
       await this.#reset("retry", heard);
+      n += 1;
     }
   }
 
@@ -201,16 +215,16 @@ class ModelCalls {
     const { scope, unsettled } = this.#ports;
     const record = readModelAttempt(scope.find(this.#effect.id, attemptName(this.#attempts)));
     if (record === null) return null;
-    const { failure, usage, shown, heard } = record;
+    const { failure, usage, shown, heard, resumed } = record;
     const reply = record.reply ?? modelReply({ finishReason: "error", error: failure, usage });
     this.#book(usage);
     // Nothing of it is being heard here.
     unsettled.set(this.#effect.id, this.#total());
-    return { reply, failure: record.reply === null ? failure : null, shown, heard, preflight: false, record };
+    return { reply, failure: record.reply === null ? failure : null, shown, heard, preflight: false, resumed, record };
   }
 
   /** Writes down an attempt that is not the answer, before anything follows from it. */
-  async #keep({ reply, failure, shown, heard, record }: Attempt, reason: Failure): Promise<void> {
+  async #keep({ reply, failure, shown, heard, resumed, record }: Attempt, reason: Failure): Promise<void> {
     if (record !== null) return;
     const kept: ModelAttempt = {
       failure: reason,
@@ -218,11 +232,12 @@ class ModelCalls {
       shown,
       heard,
       reply: failure === null ? storable(reply) : null,
+      resumed,
     };
     await this.#ports.scope.record(this.#effect.id, attemptName(this.#attempts), kept);
   }
 
-  /** One stream, read to its end. */
+  /** One stream, read to its end: of a new request, or of work that an earlier process left. */
   async #once(adapter: Adapter, request: ModelRequest, n: number): Promise<Attempt> {
     const { plan, ports } = { plan: this.#plan, ports: this.#ports };
     const origin = this.#origin(this.#attempts);
@@ -238,18 +253,18 @@ class ModelCalls {
     if (allowed instanceof Promise) await allowed;
     const heard: Heard = { events: 0, shown: false, terminal: null };
     let thrown: { readonly error: unknown } | null = null;
+    const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {
+      signal: ports.signal,
+      requestId: plan.requestId,
+      options: plan.adapterOptions,
+      apiKey: plan.apiKey,
+      rawChunks: plan.rawChunks,
+      attempt: n,
+      clock: plan.clock,
+      beforeRequest: ports.scope.ensure,
+    });
     try {
-      const call = {
-        signal: ports.signal,
-        requestId: plan.requestId,
-        options: plan.adapterOptions,
-        apiKey: plan.apiKey,
-        rawChunks: plan.rawChunks,
-        attempt: n,
-        clock: plan.clock,
-        beforeRequest: ports.scope.ensure,
-      };
-      const batches = adapter.stream(request, call)[Symbol.asyncIterator]();
+      const batches = work.open()[Symbol.asyncIterator]();
       try {
         for (;;) {
           const next = await batches.next();
@@ -263,18 +278,20 @@ class ModelCalls {
         batches.return?.()?.then(undefined, () => undefined);
       }
     } catch (error) {
-      if (error instanceof ListenerFailure) throw error.cause;
+      if (error instanceof ListenerFailure || error instanceof RecordFailure) throw error.cause;
       thrown = { error };
     }
     const reply = ports.collector.reply();
     const told = ports.signal.aborted ? null : failureOf(adapter, reply, heard, thrown);
     const failure = told === null ? null : failureWithoutKey(told, plan.apiKey);
+    work.close(failure);
     this.#book(reply.usage);
     ports.unsettled.set(this.#effect.id, this.spent);
     if (failure === null) span.stop({ finishReason: reply.finishReason });
     else span.fail(errorFromFailure(failure));
     const preflight = thrown !== null && heard.events === 0;
-    return { reply, failure, shown: heard.shown, heard: heard.events > 0, preflight, record: null };
+    const resumed = work.isResumed;
+    return { reply, failure, shown: heard.shown, heard: heard.events > 0, preflight, resumed, record: null };
   }
 
   /** Takes a batch in: what is no event, or comes after the end, is left out. */

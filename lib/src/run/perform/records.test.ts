@@ -129,6 +129,7 @@ describe("a model call", () => {
         shown: false,
         heard: true,
         reply: null,
+        resumed: false,
       },
     });
     expect(first.lines("retry_scheduled")).toEqual([]);

@@ -2,6 +2,7 @@
 // written before anything follows from it. What cannot be read is as if it were not there: then the work is done again.
 //
 //   attempt/<n>   a try that another one followed
+//   reference/<n> work of the provider that goes on without a connection (reference.ts)
 //   delay/<n>     the wait between that try and the next
 //   prepared      what hooks and a gate said of a call (prepare-tool.ts)
 //   started       that a handler may have begun (start-mark.ts)
@@ -34,6 +35,8 @@ export type ModelAttempt = {
   readonly heard: boolean;
   /** The answer that does not fit. */
   readonly reply: ModelReply | null;
+  /** It read work that an earlier process had left, and sent no request. */
+  readonly resumed: boolean;
 };
 
 /** A try of a handler that may be repeated, and what turns that it ran have cost. */
@@ -47,6 +50,7 @@ const modelAttemptShape: Shape<ModelAttempt> = object<ModelAttempt>({
   shown: required(boolean),
   heard: required(boolean),
   reply: fallback(nullable(replyShape), null),
+  resumed: fallback(boolean, false),
 });
 
 const toolAttemptShape = object<{ readonly failure: Failure; readonly usage: Usage }>({

@@ -1,0 +1,154 @@
+// References to work that a provider goes on with while this process may be gone (`resume` of an adapter).
+//
+// Order of writes: the adapter reports the reference, it is recorded as `reference/<n>` of the effect (Q2), and only then is any event of the reply read.
+// Crash points:
+//   before the record   the provider works on a reply that no process can find; the request is sent again, as for any other model call
+//   after the record    the process that takes over reads the reply of that work instead of sending the request
+// A cancel of the turn stops the work. The end of a run for another reason (a hand-over, a lost lease) does not: another process reads it.
+
+import type { Adapter, AdapterCall } from "../../engine/internal.ts";
+import type { CallModel } from "../../kernel/internal.ts";
+import type { Failure, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
+import type { RunPlan } from "../plan/plan.ts";
+import type { Scope } from "../ports/ports.ts";
+
+import { jsonObject, nullable, object, required, string } from "../../model/parse/reading.ts";
+import { isPair } from "../plan/plan.ts";
+import { attemptName, readRecord } from "./records.ts";
+import { modelId } from "./routes.ts";
+
+/** What is recorded: the reference, and whose it is. */
+type WorkReference = {
+  readonly provider: string;
+  readonly model: string | null;
+  readonly reference: JsonObject;
+};
+
+const workReferenceShape: Shape<WorkReference> = object<WorkReference>({
+  provider: required(string),
+  model: required(nullable(string)),
+  reference: required(jsonObject),
+});
+
+/** Milliseconds that a provider gets to stop its work. The turn does not wait for it. */
+const cancelMs = 10_000;
+
+/** Failures after which the provider may still be working on the reply. */
+const unfinished: ReadonlySet<Failure["reason"]> = new Set(["network_error", "timeout", "interrupted"]);
+
+/** Thrown through an adapter whose reference could not be recorded: the storage failed, and not the provider. */
+export class RecordFailure extends Error {}
+
+type WorkPorts = {
+  readonly scope: Scope;
+  readonly signal: AbortSignal;
+  readonly isCancelled: () => boolean;
+};
+
+/** The provider's work for one attempt of a model call. */
+export class ProviderWork {
+  readonly #ports: WorkPorts;
+  readonly #effectId: string;
+  readonly #n: number;
+  readonly #adapter: Adapter;
+  readonly #request: ModelRequest;
+  readonly #call: AdapterCall;
+  /** It was left by an earlier process. */
+  readonly isResumed: boolean;
+  #reference: JsonObject | null;
+
+  /** `n`: the number of the attempt. */
+  constructor(
+    ports: WorkPorts,
+    effectId: string,
+    n: number,
+    adapter: Adapter,
+    request: ModelRequest,
+    call: AdapterCall,
+  ) {
+    this.#ports = ports;
+    this.#effectId = effectId;
+    this.#n = n;
+    this.#adapter = adapter;
+    this.#request = request;
+    this.#call = { ...call, onReference: (reference) => this.#record(reference) };
+    this.#reference = this.#left();
+    this.isResumed = this.#reference !== null;
+  }
+
+  /** Starts the work, or reads what an earlier process left. */
+  open(): AsyncIterable<readonly ModelEvent[]> {
+    const { signal } = this.#ports;
+    signal.addEventListener("abort", this.#onAbort, { once: true });
+    const left = this.#reference === null ? null : this.#adapter.resume?.(this.#reference, this.#request, this.#call);
+    return left ?? this.#adapter.stream(this.#request, this.#call);
+  }
+
+  /** The attempt is over. Work that was given up before its end is stopped. */
+  close(failure: Failure | null): void {
+    this.#ports.signal.removeEventListener("abort", this.#onAbort);
+    if (failure !== null && unfinished.has(failure.reason)) this.#stop();
+  }
+
+  readonly #onAbort = (): void => {
+    if (this.#ports.isCancelled()) this.#stop();
+  };
+
+  #stop(): void {
+    if (this.#reference !== null) stopWork(this.#adapter, this.#reference, this.#call);
+  }
+
+  #left(): JsonObject | null {
+    const found = readRecord(workReferenceShape, this.#ports.scope.find(this.#effectId, referenceName(this.#n)));
+    if (found === null || this.#adapter.resume === undefined) return null;
+    const { provider, model, reference } = found;
+    return provider === this.#adapter.provider && model === modelId(this.#request.model) ? reference : null;
+  }
+
+  async #record(reference: JsonObject): Promise<void> {
+    this.#reference = reference;
+    // The turn was cancelled while the request was on its way.
+    if (this.#ports.signal.aborted) return this.#onAbort();
+    const { provider } = this.#adapter;
+    const value: WorkReference = { provider, model: modelId(this.#request.model), reference };
+    try {
+      await this.#ports.scope.record(this.#effectId, referenceName(this.#n), value);
+    } catch (cause) {
+      throw new RecordFailure("the reference could not be recorded", { cause });
+    }
+  }
+}
+
+/** Stops the work that an earlier process left for a model call, when the turn is cancelled before this process has performed the call. */
+export function cancelLeftWork(plan: RunPlan, scope: Scope, { id }: CallModel): void {
+  let n = 1;
+  while (scope.find(id, attemptName(n)) !== null) n += 1;
+  const found = readRecord(workReferenceShape, scope.find(id, referenceName(n)));
+  if (found === null) return;
+  const adapters = [plan.adapter, ...plan.fallback.flatMap((one) => (isPair(one) ? [one.adapter] : []))];
+  const adapter = adapters.find(({ provider }) => provider === found.provider);
+  const { requestId, adapterOptions: options, apiKey, clock } = plan;
+  const call = { requestId, options, apiKey, clock, rawChunks: false, attempt: n };
+  if (adapter !== undefined) stopWork(adapter, found.reference, { ...call, signal: new AbortController().signal });
+}
+
+/** Best effort, in bounded time. Not subject to the lease: the cancel of the turn is stored. */
+function stopWork(adapter: Adapter, reference: JsonObject, call: AdapterCall): void {
+  if (adapter.cancel === undefined) return;
+  const { beforeRequest: _, onReference: __, ...rest } = call;
+  const stop = new AbortController();
+  const done = new AbortController();
+  rest.clock.sleep(cancelMs, done.signal).then(
+    () => stop.abort(new DOMException("the provider did not stop in time", "TimeoutError")),
+    () => undefined,
+  );
+  const stopping = async (): Promise<void> => adapter.cancel?.(reference, { ...rest, signal: stop.signal });
+  stopping()
+    .catch(() => undefined)
+    .finally(() => done.abort());
+}
+
+function referenceName(n: number): string {
+  return `reference/${n}`;
+}

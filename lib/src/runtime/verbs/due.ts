@@ -112,8 +112,7 @@ async function takeDue(
   const { skipped, left } = pass;
   const limits = { before: now + 1, limit: pageSize + skipped.size + left.size };
   const [read = []] = await storage.read([{ table: "due", prefix: [engine, tenant], ...limits }]);
-  const names = (row: Row) => JSON.stringify(row.key);
-  const due = read.filter((row) => !skipped.has(names(row)) && !left.has(names(row))).slice(0, pageSize);
+  const due = read.filter((row) => !skipped.has(rowName(row)) && !left.has(rowName(row))).slice(0, pageSize);
   const first = Math.floor(clock.random() * (Math.max(0, due.length - share) + 1));
   const rows = due.slice(first, first + share);
   const keys = rows.map((row): SessionKey => ({ tenant, session: String(row.key[3]) }));
@@ -133,14 +132,18 @@ async function takeDue(
       const took = await takeOne(context, pass, key, row, openRow ?? null, lease ?? null, patient);
       if (took === "driven") count.driven += 1;
       if (took === "driven" || took === "moved") count.rows += 1;
-      else if (took === "taken") left.add(names(row));
-      else if (skipped.size < maxSkipped) skipped.set(names(row), now + skipMs(context));
+      else if (took === "taken") left.add(rowName(row));
+      else if (skipped.size < maxSkipped) skipped.set(rowName(row), now + skipMs(context));
     } catch (error) {
       if (!patient) throw error;
       return count;
     }
   }
   return count;
+}
+
+function rowName({ key }: Row): string {
+  return JSON.stringify(key);
 }
 
 /** How long this process leaves a turn to others. */

@@ -4,7 +4,7 @@ import type { HostStorage, Query } from "../internal.ts";
 
 import { describe, expect, test } from "vitest";
 
-import { counting, gate, says, thinker, worker, World } from "../../../test/runtime/world.ts";
+import { counting, gate, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { memoryStorage } from "../../host/memory/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { runtime } from "../index.ts";
@@ -102,6 +102,35 @@ describe("the index of due work", () => {
     expect(order.slice(0, 10)).toEqual([...Array.from({ length: 8 }, () => "big"), "one", "two"]);
     expect(order).toHaveLength(102);
   });
+});
+
+describe("a row that cannot be read", () => {
+  test.each(["leases", "turns"] as const)(
+    "of %s does not keep other turns of the tenant from being driven",
+    async (table) => {
+      const world = new World();
+      const of = world.engine(speaker());
+      const dead = world.process(of, { diesAfter: writes("starts") });
+      void dead.start("hi", { id: "a" });
+      await dead.died;
+      await world.leaseRunsOut();
+      const accepting = world.process(of, { drive: false });
+      await accepting.start("hi", { id: "b" });
+      const [row] = await world.rows(table, ["", "a"]);
+      if (row !== undefined) await world.raw(table, row, "{}");
+      const sessions = world.process(of);
+      expect(await sessions.recover()).toMatchObject({ pickedUp: 1 });
+      await accepting.start("hi", { id: "c" });
+      const stop = new AbortController();
+      const working = world.process(of).work({ signal: stop.signal });
+      await world.clock.advance(1000);
+      stop.abort();
+      await world.clock.advance(0);
+      await working;
+      const statuses = await Promise.all(["b", "c"].map(async (id) => (await sessions.get(id))?.session.status));
+      expect(statuses).toEqual(["completed", "completed"]);
+    },
+  );
 });
 
 describe("turns that fail at once in this process", () => {

@@ -20,6 +20,7 @@ import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { OpenTurn } from "../rows/values.ts";
 
+import { RuntimeError } from "../../model/internal.ts";
 import { merge } from "../rows/batch.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { moveDue } from "../rows/session-write.ts";
@@ -135,8 +136,10 @@ async function takeDue(
       else if (took === "taken") left.add(rowName(row));
       else if (skipped.size < maxSkipped) skipped.set(rowName(row), now + skipMs(context));
     } catch (error) {
-      if (!patient) throw error;
-      return count;
+      // A row that cannot be read concerns its own session only. Other errors are the storage's.
+      if (isUnreadable(error) && skipped.size < maxSkipped) skipped.set(names(row), now + skipMs(context));
+      else if (patient) return count;
+      else throw error;
     }
   }
   return count;
@@ -192,6 +195,10 @@ async function takeOne(
   const picked = await turns.tryPickUp(key);
   if (picked === "driven") taken.add(name);
   return picked === "left" ? "skipped" : picked;
+}
+
+function isUnreadable(error: unknown): boolean {
+  return error instanceof RuntimeError && (error.reason === "corrupt_row" || error.reason === "newer_schema");
 }
 
 function readOpen(row: Row): OpenTurn | "corrupt" {

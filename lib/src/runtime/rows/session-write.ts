@@ -325,8 +325,13 @@ function eventPut(key: SessionKey, { sequence, stored }: NumberedEvent): Put {
 function openTurn(key: SessionKey, turn: string, engine: string, due: number): readonly Put[] {
   return [
     { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn, engine, due }) },
-    { table: "due", key: dueKey(key, engine, due), tag: 0, value: "" },
+    duePut(key, { engine, due }),
   ];
+}
+
+/** The row of an open turn in the index of due work. */
+export function duePut(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): Put {
+  return { table: "due", key: dueKey(key, engine, due), tag: 0, value: "" };
 }
 
 function closedTurn(key: SessionKey, engine: string, due: number): readonly Removal[] {

@@ -133,6 +133,44 @@ describe("a row that cannot be read", () => {
   );
 });
 
+describe("an open turn keeps its row in the index", () => {
+  test("when an older release, which cannot read its row, polls", async () => {
+    const world = new World();
+    const of = world.engine(speaker());
+    await world.process(of, { drive: false }).start("hi", { id: "a" });
+    const [row] = await world.rows("open");
+    if (row === undefined) throw new Error("no turn is open");
+    await world.raw("open", row, row.value.replace(/"version":\d+/, '"version":99'));
+    expect(await world.process(of).recover()).toMatchObject({ pickedUp: 0 });
+    // The release that wrote it reads it.
+    await world.raw("open", row, row.value);
+    await world.clock.advance(61_000);
+    expect(await world.process(of).recover()).toMatchObject({ pickedUp: 1 });
+  });
+
+  test("when it is accepted while a worker removes a row of the same time that belongs to no turn", async () => {
+    const world = new World();
+    const of = world.engine(speaker());
+    await (
+      await world.process(of).start("hi", { id: "a" })
+    ).result;
+    const stray = { key: ["default", "", world.clock.now(), "a"], tag: 0, expires: null, remainingMs: null, value: "" };
+    await world.raw("due", stray, "");
+    const removal = gate();
+    const slow = world.process(of, {
+      holds: ({ batch }) => (batch.removals.some(({ table }) => table === "due") ? removal.wait() : null),
+    });
+    const polling = slow.recover();
+    await removal.reached;
+    await world.process(of, { drive: false }).reply("a", "again");
+    removal.open();
+    await polling;
+    await world.process(of).recover();
+    await world.clock.advance(0);
+    expect(await world.rows("open")).toEqual([]);
+  });
+});
+
 describe("turns that fail at once in this process", () => {
   /** A backlog, and a process whose engine cannot begin turns. Counts what it reads; fails when it reads for ever. */
   async function unfit(backlog: number) {

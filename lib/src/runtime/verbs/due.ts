@@ -9,6 +9,7 @@
 //   a takeover has to wait (Q17)  due when the backoff is over
 //   a turn fails in a process     nothing: that process skips it for a while, others may take it
 //   a turn ends or is parked      the row is removed; if it had been moved meanwhile, the worker that meets it finds no open turn and removes it
+//   a row differs from the open turn   the worker that meets it replaces it by the row of the open turn
 // The index only says where to look. Whether a turn may be driven is decided by its lease.
 //
 // Fairness: tenants of an engine are served in turn, a few turns each, beginning after the tenant that was served last.
@@ -18,12 +19,11 @@ import type { ActiveTurns } from "../drive/active-turns.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
-import type { OpenTurn } from "../rows/values.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { merge } from "../rows/batch.ts";
+import { merge, noChanges, putting } from "../rows/batch.ts";
 import { keyOf } from "../rows/session-key.ts";
-import { moveDue } from "../rows/session-write.ts";
+import { duePut, moveDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 
 /** How many turns of one tenant are taken before the next tenant is served. */
@@ -31,9 +31,6 @@ const share = 8;
 
 /** How many due rows of a tenant are read. Workers take a share of them from a random place on, so that they do not all claim the same turns. */
 const pageSize = 64;
-
-/** When a row that cannot be read is looked at again, in milliseconds. */
-const corruptMs = 60_000;
 
 /** What a runtime remembers between polls. */
 type Scan = {
@@ -167,15 +164,17 @@ async function takeOne(
   const { storage, clock, turns, lease: timings } = context;
   const now = clock.now();
   const removal: Changes = { checks: [], removals: [{ table: "due", prefix: row.key }], puts: [] };
-  const open = openRow === null ? null : readOpen(openRow);
-  if (open === "corrupt") {
-    const [engine = "", tenant = "", , session = ""] = row.key;
-    const later = { table: "due", key: [engine, tenant, now + corruptMs, session], tag: 0, value: "" } as const;
-    await storage.write(merge(removal, { checks: [], removals: [], puts: [later] }));
+  if (openRow === null) {
+    // A turn may be accepted in between, and be due at the time of this row.
+    const closed: Changes = { ...noChanges, checks: [{ table: "open", key: keyOf(key), tag: null }] };
+    await storage.write(merge(closed, removal));
     return "moved";
   }
-  if (open === null || open.due !== row.key[2]) {
-    await storage.write(removal);
+  // A row that cannot be read is reported as such, and its row in the index stays: a newer release may have written it.
+  const open = readValue("open", openRow);
+  if (open.due !== row.key[2] || open.engine !== row.key[0]) {
+    // The row in the index follows the open turn. That restores it, should it be missing.
+    await storage.write(merge(removal, putting(duePut(key, open))));
     return "moved";
   }
   const remaining = lease?.remainingMs ?? 0;
@@ -199,12 +198,4 @@ async function takeOne(
 
 function isUnreadable(error: unknown): boolean {
   return error instanceof RuntimeError && (error.reason === "corrupt_row" || error.reason === "newer_schema");
-}
-
-function readOpen(row: Row): OpenTurn | "corrupt" {
-  try {
-    return readValue("open", row);
-  } catch {
-    return "corrupt";
-  }
 }

@@ -65,24 +65,31 @@ export async function cancel(context: VerbContext, id: string, options: CancelOp
     if (written.ok) break;
   }
   turns.cancel(key, turn, origin, reason);
-  if (drives) await turns.pickUp(key);
-  // No process may have the engine any more; the turn is then ended without it.
-  const ends = async () => (await endTurn(context, key, turn, { type: "cancelled", evidence })) !== null;
-  if (drives && !(await hasEngine(context, key, turn)) && (await ends())) return "cancelled";
-  try {
-    const end = await within(context, attach(context, id, turn).result, waitMs);
-    if (end === null) return "stored";
-    return end.outcome.type === "cancelled" ? "cancelled" : "completion_won";
-  } catch (error) {
-    // The engine as it is now cannot begin the turn.
-    if (!isUnfit(error) || !(await ends())) throw error;
-    return "cancelled";
+  const ends = async () => typeof (await endTurn(context, key, turn, { type: "cancelled", evidence })) === "number";
+  const until = clock.now() + waitMs;
+  for (let result = attach(context, id, turn).result; ;) {
+    // A cancelled turn performs nothing, so the limit of takeovers does not apply to it.
+    if (drives) await turns.pickUp(key, { force: true });
+    // No process may have the engine any more; the turn is then ended without it.
+    if (drives && !(await hasEngine(context, key, turn)) && (await ends())) return "cancelled";
+    try {
+      // Looked at again every renewal time: the process that holds the session may die meanwhile.
+      const end = await within(context, result, Math.min(context.lease.renewMs, Math.max(0, until - clock.now())));
+      if (end === null && clock.now() >= until) return "stored";
+      if (end === null) continue;
+      if (end.status === "parked") return "nothing_open";
+      return end.outcome.type === "cancelled" ? "cancelled" : "completion_won";
+    } catch (error) {
+      // The engine as it is now cannot begin the turn.
+      if (!isUnfit(error)) throw error;
+      if (await ends()) return "cancelled";
+      result = attach(context, id, turn).result;
+    }
   }
 }
 
 /** The result, or `null` when the time is over first. */
 async function within<T>({ clock }: VerbContext, work: Promise<T>, ms: number): Promise<T | null> {
-  if (!Number.isFinite(ms)) return work;
   const timer = new AbortController();
   const over = clock.sleep(ms, timer.signal).then(
     () => null,

@@ -4,7 +4,17 @@ import type { JsonObject } from "../../model/index.ts";
 
 import { describe, expect, test } from "vitest";
 
-import { call, counting, eventsOf, gate, says, sessionOf, thinker, World } from "../../../test/runtime/world.ts";
+import {
+  call,
+  counting,
+  eventsOf,
+  gate,
+  says,
+  sessionOf,
+  thinker,
+  World,
+  writes,
+} from "../../../test/runtime/world.ts";
 import { messageText } from "../../model/index.ts";
 
 /** A model that calls these tools in one reply, and then says that it is done. */
@@ -107,6 +117,51 @@ describe("a cancelled turn whose engine is gone", () => {
     const read = await eventsOf(after.events("s1", { follow: false }));
     expect(read.at(-1)?.event.type).toBe("chat_completed");
   });
+});
+
+describe("cancel", () => {
+  test("Q9 says that the turn completed, also from a process without its engine", async () => {
+    const world = new World();
+    const model = thinker(() => says("Done."));
+    const replying = gate();
+    const slow = world.engine({
+      ...model,
+      async *stream(request, options) {
+        await replying.wait();
+        yield* model.stream(request, options);
+      },
+    });
+    // The process that drives the turn does not see the cancel before the turn has ended.
+    const owner = world.process(slow, {
+      also: { old: slow },
+      holdsRead: (queries) => (queries.some(({ table }) => table === "cancels") ? gate().wait() : null),
+    });
+    const turn = await owner.start("hi", { id: "s1", engine: "old" });
+    await replying.reached;
+    const claiming = gate();
+    const other = world.process(slow, {
+      holdsRead: (queries) => (queries.length === 1 && queries[0]?.table === "leases" ? claiming.wait() : null),
+    });
+    const cancelling = other.cancel("s1");
+    await claiming.reached;
+    replying.open();
+    expect((await turn.result).text).toBe("Done.");
+    claiming.open();
+    expect(await cancelling).toBe("completion_won");
+  });
+
+  test.each(["default", "old"])(
+    "ends a turn whose process died, in a process without a worker; engine %s, which only the dead one may have had",
+    async (engine) => {
+      const world = new World();
+      const of = world.engine(calls());
+      const dead = world.process(of, { also: { old: of }, diesAfter: writes("starts") });
+      void dead.start("hi", { id: "s1", engine });
+      await dead.died;
+      const cancelling = world.process(of).cancel("s1");
+      expect(await Promise.race([cancelling, world.clock.advance(60_000)])).toBe("cancelled");
+    },
+  );
 });
 
 describe("a parked turn that is ended by recover", () => {

@@ -40,22 +40,22 @@ export type TurnEnding =
   | { readonly type: "failed"; readonly failure: Failure };
 
 /**
- * Ends the turn. Returns the number of turns that follow and are driven here (input that waits becomes the next turn, Q11); `null` while another process
- * holds the session.
+ * Ends the turn. Returns the number of turns that follow and are driven here (input that waits becomes the next turn, Q11); `held` while another process
+ * holds the session; `over` when the turn is not open any more.
  */
 export async function endTurn(
   context: VerbContext,
   key: SessionKey,
   turnId: string,
   ending: TurnEnding,
-): Promise<number | null> {
+): Promise<number | "held" | "over"> {
   const { turns, storage } = context;
   const lease = await turns.claim(key);
-  if (lease === null) return null;
+  if (lease === null) return "held";
   let kept: Lease | null = lease;
   try {
     const turn = await loadTurn(storage, key, turnId, { parked: true });
-    if (turn === null) return 0;
+    if (turn === null) return "over";
     const driver = new TurnDriver(context, turn, lease, itemOf(ending));
     await driver.drive();
     // The ending commit has released the lease, or kept it for the next turn.

@@ -47,8 +47,8 @@ export async function recover(
 async function endParked(context: VerbContext, before: Found, { turnId, failure }: OpenTurnView): Promise<Recovered> {
   const reason = failure?.type === "runtime_error" ? failure : runtimeFailure("diverged");
   const pickedUp = await endTurn(context, before.key, turnId, { type: "failed", failure: reason });
-  if (pickedUp === null) throw concurrentWrite(before.key, "leases");
-  return { pickedUp, usable: true, mayRunTwice: [] };
+  if (pickedUp === "held") throw concurrentWrite(before.key, "leases");
+  return { pickedUp: pickedUp === "over" ? 0 : pickedUp, usable: true, mayRunTwice: [] };
 }
 
 /** Restarts the open step of a parked turn (Q14): a row supersedes the rows of the step; inputs, usage and start marks survive. */

@@ -46,3 +46,25 @@ test("whoever has left hears nothing, a cancel is heard once, and nothing is wat
   expect(clock.sleepers).toBe(0);
   await expect.poll(() => watchers).toBe(0);
 });
+
+test("a cancel is taken also when the storage failed at the read that its write caused", async () => {
+  const storage = memoryStorage();
+  const clock = handClock();
+  let failures = 0;
+  const read: typeof storage.read = async (queries) => {
+    if (failures === 0 && queries.some(({ prefix }) => prefix.length === 0)) {
+      failures += 1;
+      throw new Error("locked");
+    }
+    return storage.read(queries);
+  };
+  const cancels = new CancelWatch({ ...storage, read }, clock);
+  const heard: string[] = [];
+  const end = cancels.watch(turn, () => heard.push("here"));
+  await clock.advance(0);
+  await storage.write(cancel);
+  await clock.advance(1000);
+  expect(failures).toBe(1);
+  expect(heard).toEqual(["here"]);
+  end();
+});

@@ -61,8 +61,13 @@ export class CancelWatch {
         await changes.changed();
         changes.clear();
         if (signal.aborted) return;
-        const [rows = []] = await this.#storage.read([{ table: "cancels", prefix: [] }]).catch(() => []);
-        for (const row of rows) this.#take(JSON.stringify(row.key), row);
+        try {
+          const [rows = []] = await this.#storage.read([{ table: "cancels", prefix: [] }]);
+          for (const row of rows) this.#take(JSON.stringify(row.key), row);
+        } catch {
+          // The storage will not report the same cancel again: it is read once more after the rest.
+          changes.notify();
+        }
         await this.#clock.sleep(lookMs, signal).catch(() => undefined);
       }
     } finally {

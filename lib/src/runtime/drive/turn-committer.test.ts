@@ -14,6 +14,7 @@ import {
   World,
   writes,
 } from "../../../test/runtime/world.ts";
+import { RuntimeError } from "../../model/index.ts";
 
 /** The tables that each commit of a journal row writes to the journal, by the number of rows. */
 const journalRows = (world: World) =>
@@ -72,6 +73,33 @@ describe("the commits of a step", () => {
     expect(pay.runs).toHaveLength(1);
     expect(await talk(second)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
   });
+});
+
+test("the result of a tool is kept when the commit that merges it with its checkpoint fails", async () => {
+  const world = new World();
+  const pay = counting("pay");
+  const of = world.engine(worker("pay"), { tools: [pay.tool] });
+  const inbox = gate();
+  let failures = 0;
+  const first = world.process(of, {
+    holdsRead: (queries) => {
+      if (queries.length === 1 && queries[0]?.table === "inbox") return inbox.wait();
+      if (failures > 0 || !queries.some(({ table }) => table === "accepted")) return null;
+      failures += 1;
+      throw new RuntimeError("storage_failed", { message: "a read failed" });
+    },
+  });
+  const turn = await first.start("hi", { id: "s1" });
+  await inbox.reached;
+  await world.process(of, { drive: false }).steer("s1", "more");
+  inbox.open();
+  await expect(turn.result).rejects.toMatchObject({ reason: "storage_failed" });
+  expect(failures).toBe(1);
+  const second = world.process(of);
+  expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+  expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+  expect(pay.runs).toHaveLength(1);
+  expect(await talk(second)).toEqual(["user hi", "assistant ", "tool pay: ok", "user more", "assistant Done."]);
 });
 
 describe("start marks", () => {

@@ -186,13 +186,14 @@ export class TurnCommitter {
       this.#held = { ordinal, rows, events, turn };
       return "fresh";
     }
-    this.#held = null;
     await this.#write(async (now) => {
       const also = merge(rows, await this.#delivered(item));
       return ended
         ? this.#ending(turn, resultIn(reported), ordinal, events, also, now)
         : this.#advancing(turn, ordinal, events, also, now);
     });
+    // Until then `flush` can still write it alone.
+    this.#held = null;
     if (handsOver && !ended) this.stop(new HandedOver());
     return "fresh";
   }

@@ -266,6 +266,70 @@ describe("a queue of turns that wait for a free place", () => {
   });
 });
 
+describe("a worker between two polls", () => {
+  test("fills a place at once when a turn ends", async () => {
+    const world = new World();
+    const model = speaker();
+    const of = world.engine({
+      ...model,
+      async *stream(request, call) {
+        await world.clock.sleep(1);
+        yield* model.stream(request, call);
+      },
+    });
+    const accepting = world.process(of, { drive: false });
+    for (let index = 0; index < 10; index += 1) await accepting.start("hi", { id: `s${index}` });
+    const stop = new AbortController();
+    const working = world.process(of).work({ concurrency: 1, signal: stop.signal });
+    await world.clock.advance(12);
+    expect(model.asked).toHaveLength(10);
+    stop.abort();
+    await world.clock.advance(0);
+    await working;
+  });
+
+  test("does not rest longer because claims are slow", async () => {
+    const world = new World();
+    const held = gate();
+    const model = speaker();
+    const of = world.engine({
+      ...model,
+      async *stream(request, call) {
+        await held.wait();
+        yield* model.stream(request, call);
+      },
+    });
+    const storage = memoryStorage({ clock: world.clock });
+    const claims: string[] = [];
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        const lease = batch.puts.find(({ table }) => table === "leases");
+        if (lease !== undefined && batch.puts.some(({ table }) => table === "due")) {
+          claims.push(String(lease.key[1]));
+          await world.clock.sleep(200);
+        }
+        return storage.write(batch);
+      },
+    };
+    const fields = { engines: { default: of }, clock: world.clock, live: false } as const;
+    const accepting = runtime({ ...fields, host: storage, drive: false });
+    const driving = runtime({ ...fields, host });
+    await accepting.start("hi", { id: "first" });
+    const stop = new AbortController();
+    const working = driving.work({ concurrency: 4, signal: stop.signal });
+    await world.clock.advance(210);
+    await accepting.start("hi", { id: "second" });
+    await world.clock.advance(40);
+    expect(claims).toEqual(["first", "second"]);
+    held.open();
+    stop.abort();
+    await world.clock.advance(200);
+    await working;
+    await driving.close({ graceMs: 0 });
+  });
+});
+
 describe("Q17 takeovers", () => {
   /** A turn in whose safe tool every process dies. */
   async function deadly(world: World, lives: number, options: { readonly maxTakeovers?: number } = {}) {

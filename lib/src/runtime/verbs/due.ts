@@ -134,7 +134,7 @@ async function takeDue(
       else if (skipped.size < maxSkipped) skipped.set(rowName(row), now + skipMs(context));
     } catch (error) {
       // A row that cannot be read concerns its own session only. Other errors are the storage's.
-      if (isUnreadable(error) && skipped.size < maxSkipped) skipped.set(names(row), now + skipMs(context));
+      if (isUnreadable(error) && skipped.size < maxSkipped) skipped.set(rowName(row), now + skipMs(context));
       else if (patient) return count;
       else throw error;
     }

@@ -12,7 +12,7 @@ import { removeRetained } from "./retention.ts";
 /** The longest time between two polls, and the shortest rest between two that a write caused, in milliseconds. */
 const pollMs = 1000;
 const minRestMs = 20;
-/** A worker rests this many times as long as a poll took, within those bounds, so that polling never takes most of its time. */
+/** A worker rests this many times as long as a poll took that claimed nothing, within those bounds, so that polling never takes most of its time. */
 const restFactor = 9;
 /** How often deadlines and retained journals are looked at, in milliseconds. */
 const upkeepMs = 250;
@@ -29,21 +29,27 @@ export async function work(
     throw new MisuseError("invalid_argument", "work: pass a signal that ends it, and a concurrency of 1 or more");
   }
   const changes = new ChangeSignal(storage, null, ["due", "deadlines", "retained"]);
-  signal.addEventListener("abort", changes.notify);
-  // A free place is filled at once.
+  // A freed place is filled at once: a turn that ends interrupts the wait and the rest.
   let hasFreed = false;
+  let rest = new AbortController();
+  const wake = () => {
+    changes.notify();
+    rest.abort();
+  };
   const stop = turns.onFree(() => {
     hasFreed = true;
-    changes.notify();
+    wake();
   });
+  signal.addEventListener("abort", wake);
   let upkeepAt = Number.NEGATIVE_INFINITY;
   let collectAt = Number.NEGATIVE_INFINITY;
   try {
     while (!signal.aborted && !turns.closing) {
       changes.clear();
       hasFreed = false;
+      rest = new AbortController();
       const from = clock.now();
-      await pickUpDue(context, concurrency, true).catch(() => 0);
+      const claimed = await pickUpDue(context, concurrency, true).catch(() => 0);
       if (from >= upkeepAt + upkeepMs) {
         upkeepAt = from;
         await expire(context).catch(() => 0);
@@ -53,16 +59,18 @@ export async function work(
         collectAt = from;
         await collectUnused(context).catch(() => undefined);
       }
-      const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * (clock.now() - from)));
+      // The time of a poll that claimed turns is no overhead of polling.
+      const overheadMs = claimed > 0 ? 0 : clock.now() - from;
+      const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
       if (signal.aborted || turns.closing) return;
       const timer = new AbortController();
       await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
       timer.abort();
-      if (!hasFreed) await clock.sleep(restMs, signal).catch(() => undefined);
+      if (!hasFreed) await clock.sleep(restMs, rest.signal).catch(() => undefined);
     }
   } finally {
     stop();
     changes.stop();
-    signal.removeEventListener("abort", changes.notify);
+    signal.removeEventListener("abort", wake);
   }
 }

@@ -18,7 +18,8 @@ export async function claimInputs(
   const { key } = holder;
   for (;;) {
     const { epoch } = holder;
-    const [rows = []] = await storage.read([{ table: "inbox", prefix: keyOf(key), limit: claimedInputs }]);
+    const query = { table: "inbox", prefix: keyOf(key), limit: claimedInputs } as const;
+    const [rows = []] = await holder.whenFree(() => storage.read([query]));
     const free = rows
       .map((row) => ({ row, entry: readValue("inbox", row) }))
       .filter(({ entry }) => claimable(entry, epoch))

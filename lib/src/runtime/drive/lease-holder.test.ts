@@ -167,6 +167,24 @@ test("a busy storage delays a commit until it is free; nothing is lost, also bey
   expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
 });
 
+test.each(["inbox", "inboxes"] as const)("a read of %s that a busy storage refuses is repeated", async (table) => {
+  const world = new World();
+  const pay = counting("pay");
+  const model = worker("pay");
+  let failures = 0;
+  const sessions = world.process(world.engine(model, { tools: [pay.tool] }), {
+    holdsRead: (queries) => {
+      if (failures === 3 || !queries.some((query) => query.table === table)) return null;
+      failures += 1;
+      throw new RuntimeError("storage_busy", { message: "locked by another process" });
+    },
+  });
+  const turn = await sessions.start("hi", { id: "s1" });
+  await world.clock.advance(5000);
+  expect((await turn.result).text).toBe("Done.");
+  expect([failures, pay.runs.length, model.asked.length]).toEqual([3, 1, 2]);
+});
+
 test("a commit and a renewal that are refused at the same time share one claim of the next epoch (Q18)", async () => {
   const world = new World();
   const done = gate();

@@ -7,7 +7,7 @@
 //                                 an effect that outlasted the lease is not lost
 //   the row says released         this process released it, at the end of the turn or to hand it over: `lease_lost`. A late renewal, or an effect that
 //                                 is still under way, must not claim the session again
-//   `storage_busy`                nothing was written; the write is repeated with backoff until the storage is free
+//   `storage_busy`                nothing was written; the write is repeated with backoff until the storage is free. Reads that a commit needs are too
 //   any other error               thrown to the caller
 
 import type { RuntimeContext } from "../context.ts";
@@ -82,7 +82,7 @@ export class LeaseHolder {
       const { epoch } = this;
       const own = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
       const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [own] }, changes);
-      const written = await this.#whenFree(() => storage.write({ ...batch, lasting }));
+      const written = await this.whenFree(() => storage.write({ ...batch, lasting }));
       if (written.ok) {
         this.#lease = { ...this.#lease, sentAt };
         return { ok: true };
@@ -136,19 +136,19 @@ export class LeaseHolder {
   async #claimNext(): Promise<void> {
     const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
-    const row = await this.#whenFree(() => readOne(storage, { table: "leases", prefix: key }));
+    const row = await this.whenFree(() => readOne(storage, { table: "leases", prefix: key }));
     if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
     const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
     // Renewed by a concurrent write of this process.
     if (claimed.type === "busy") return;
     const batch = { checks: [claimed.check], removals: [], puts: [claimed.put] };
-    const written = await this.#whenFree(() => storage.write(batch));
+    const written = await this.whenFree(() => storage.write(batch));
     if (!written.ok) throw this.lost();
     this.#lease = claimed.lease;
   }
 
-  /** Repeats an operation while the storage is busy: nothing was written then. */
-  async #whenFree<T>(work: () => Promise<T>): Promise<T> {
+  /** Repeats reads, or a write, while the storage is busy: nothing was written then. */
+  async whenFree<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#context;
     const until = clock.now() + busyLimitMs;
     for (let delayMs = firstDelayMs; ; delayMs = Math.min(longestDelayMs, 2 * delayMs)) {

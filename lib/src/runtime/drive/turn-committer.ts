@@ -312,7 +312,8 @@ export class TurnCommitter {
     const hadPieces = await pieces.settle(this.at);
     const removals: readonly Removal[] = hadPieces || this.#mayHavePieces ? [{ table: "pieces", prefix: this.at }] : [];
     for (;;) {
-      const { change, history, next = null, releases = false } = await build(clock.now());
+      const commit = await this.#orStop(this.holder.whenFree(() => build(clock.now())));
+      const { change, history, next = null, releases = false } = commit;
       const write = writeSession(this.#stored, change);
       const batch = merge({ checks: [], removals, puts: [] }, write.changes);
       const put = next !== null ? this.#nextLeasePut : releases ? this.#releasePut : null;

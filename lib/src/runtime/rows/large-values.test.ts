@@ -10,6 +10,7 @@ import { memoryStorage } from "../../host/memory/index.ts";
 import { runtime } from "../index.ts";
 import { storageTables as tables } from "../index.ts";
 import { withLargeValues } from "./large-values.ts";
+import { readValue } from "./stored.ts";
 
 const long = "0123456789abcdef".repeat(8192);
 const other = `${long}!`;
@@ -38,13 +39,29 @@ describe("a storage with large values", () => {
     expect(texts.map(({ key }) => key[1])).toEqual(["a", "a", "c"]);
   });
 
-  test("reports a missing text as a corrupt row", async () => {
+  test("reports a row whose text is missing as corrupt, and reads the other rows", async () => {
     const inner = memoryStorage();
     const storage = withLargeValues(inner);
-    await storage.write({ checks: [], removals: [], puts: [put("a", { text: long })] });
-    await inner.write({ checks: [], removals: [{ table: "large", prefix: [] }], puts: [] });
-    await expect(storage.read([{ table: "sessions", prefix: ["t"] }])).rejects.toMatchObject({ reason: "corrupt_row" });
+    const whole = put("b", { text: long });
+    await storage.write({ checks: [], removals: [], puts: [put("a", { text: long }), whole] });
+    await inner.write({ checks: [], removals: [{ table: "large", prefix: ["t", "a"] }], puts: [] });
+    const [[broken, read] = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
+    expect(read?.value).toBe(whole.value);
+    if (broken === undefined) throw new Error("the row is gone");
+    expect(() => readValue("sessions", broken)).toThrow(/a large text of it is missing/);
   });
+});
+
+test("a session whose large text is missing does not keep others from being listed", async () => {
+  const host = memoryStorage();
+  const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Done." }] }), model: "fake:m" });
+  const sessions = runtime({ host, engines: { default: agent } });
+  for (const id of ["a", "b"]) await (await sessions.start("hi", { id, metadata: { note: `${id}${long}` } })).result;
+  await host.write({ checks: [], removals: [{ table: "large", prefix: ["", "a"] }], puts: [] });
+  expect((await sessions.list()).items.map(({ id }) => id)).toEqual(["b"]);
+  await expect(sessions.get("a")).rejects.toMatchObject({ reason: "corrupt_row" });
+  await sessions.delete("a");
+  expect(await sessions.get("a")).toBeNull();
 });
 
 test("a large reply takes at most three times its size, and is removed with its session", async () => {

@@ -9,10 +9,10 @@
 // with `{` or are empty. The texts of a session are removed with the session.
 
 import type { Json } from "../../model/internal.ts";
-import type { Batch, HostStorage, Key, Put, Query, Row } from "./storage.ts";
+import type { Batch, HostStorage, Key, Put, Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 
-import { isJsonArray, RuntimeError } from "../../model/internal.ts";
+import { isJsonArray } from "../../model/internal.ts";
 import { sha256 } from "./digest.ts";
 import { tablesOfSession } from "./tables.ts";
 
@@ -33,7 +33,7 @@ export function withLargeValues(storage: HostStorage): HostStorage {
   return {
     name: storage.name,
     durability: storage.durability,
-    read: async (queries) => resolved(storage, queries, await storage.read(queries)),
+    read: async (queries) => resolved(storage, await storage.read(queries)),
     write: async (batch) => storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch),
     watch: (changed) => storage.watch(changed),
   };
@@ -79,16 +79,17 @@ function withoutTexts(value: Json, path: Reference["path"], found: { path: Refer
   );
 }
 
+/** Resolves references. A row whose text is missing stays as it is: whoever reads its value finds it corrupt, and other rows of the read are not affected. */
 async function resolved(
   storage: HostStorage,
-  queries: readonly Query[],
   found: readonly (readonly Row[])[],
 ): Promise<readonly (readonly Row[])[]> {
   if (!found.some((rows) => rows.some(hasReferences))) return found;
   const parsed = new Map<Row, Extracted>();
   const wanted = new Map<string, Key>();
   for (const row of found.flat().filter(hasReferences)) {
-    const value: Extracted = JSON.parse(row.value.slice(marker.length));
+    const value = extractedIn(row);
+    if (value === null) continue;
     parsed.set(row, value);
     for (const { digest } of value.references) {
       const key = [...row.key.slice(0, 2), digest];
@@ -98,33 +99,39 @@ async function resolved(
   const keys = [...wanted];
   const texts = await storage.read(keys.map(([, prefix]) => ({ table: "large", prefix }) as const));
   const textOf = new Map(keys.map(([name], index) => [name, texts[index]?.[0]?.value]));
-  return found.map((rows, index) =>
+  return found.map((rows) =>
     rows.map((row) => {
       const value = parsed.get(row);
-      return value === undefined ? row : { ...row, value: withTexts(row, value, textOf, queries[index]?.table ?? "") };
+      return value === undefined ? row : { ...row, value: withTexts(row, value, textOf) ?? row.value };
     }),
   );
 }
 
-function hasReferences({ value }: Row): boolean {
+/** Does the row have references that are not resolved? After a read through `withLargeValues`: a text is missing, or the row is damaged. */
+export function hasReferences({ value }: Pick<Row, "value">): boolean {
   return value.startsWith(marker);
 }
 
+/** The references of a row; `null`: the row is damaged. */
+function extractedIn({ value }: Row): Extracted | null {
+  try {
+    const extracted: Extracted = JSON.parse(value.slice(marker.length));
+    return extracted;
+  } catch {
+    return null;
+  }
+}
+
+/** The value with its texts; `null`: one is missing. */
 function withTexts(
   row: Row,
   { data, references }: Extracted,
   textOf: ReadonlyMap<string, string | undefined>,
-  table: string,
-): string {
+): string | null {
   let whole = data;
   for (const { path, digest } of references) {
     const text = textOf.get(JSON.stringify([...row.key.slice(0, 2), digest]));
-    if (text === undefined) {
-      throw new RuntimeError("corrupt_row", {
-        message: `a large text of the row ${row.key.join(", ")} of ${table} is missing; restore it from a backup, or delete the session`,
-        metadata: { table, key: [...row.key] },
-      });
-    }
+    if (text === undefined) return null;
     whole = put(whole, path, text);
   }
   return JSON.stringify(whole);

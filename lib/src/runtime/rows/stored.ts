@@ -71,6 +71,7 @@ import {
   usageShape,
   variant,
 } from "../../model/parse/reading.ts";
+import { hasReferences } from "./large-values.ts";
 import { inputStates } from "./values.ts";
 
 type Of<T extends { readonly type: string }, Type extends T["type"]> = Extract<T, { readonly type: Type }>;
@@ -304,7 +305,13 @@ export function checkReadable<T extends keyof StoredValues>(table: T, value: Sto
 /** What a row says. */
 export function readValue<T extends keyof StoredValues>(table: T, row: Row): StoredValues[T] {
   const stored = parsed(row.value);
-  if (stored === null) throw corrupt(table, row, "it is not a value this library wrote");
+  if (stored === null) {
+    throw corrupt(
+      table,
+      row,
+      hasReferences(row) ? "a large text of it is missing" : "it is not a value this library wrote",
+    );
+  }
   if (stored.version > storedVersion) {
     throw new RuntimeError("newer_schema", {
       message: `${placeOf(table, row)} was written by a newer release (version ${stored.version}; this one reads up to ${storedVersion}): deploy that release, or a newer one, here too`,

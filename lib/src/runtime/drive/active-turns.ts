@@ -384,7 +384,7 @@ export class ActiveTurns {
       return next === null ? null : { id: next.turn.id, known: next.turn, lease: next.lease };
     } catch (error) {
       active.isLeft = true;
-      this.#leave(key, id, active.driver?.epoch ?? lease.epoch, error);
+      this.#leave(key, id, (active.driver?.lease ?? lease).epoch, error);
       return null;
     }
   }

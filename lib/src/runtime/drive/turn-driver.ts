@@ -37,12 +37,15 @@ export class TurnDriver {
     return this.#committer.next;
   }
 
-  /** The epoch of the lease, which may have been claimed again since the driver began (Q18). */
-  get epoch(): number {
-    return this.#committer.holder.epoch;
+  /** The lease, which may have been claimed again since the driver began (Q18). */
+  get lease(): Lease {
+    return this.#committer.holder.lease;
   }
 
-  /** Drives the turn to its end. Rejects with what stopped it; the turn is then as it was last committed, and the lease is released. */
+  /**
+   * Drives the turn to its end. Rejects with what stopped it; the turn is then as it was last committed, and the lease is released, unless the turn was to
+   * be ended: whoever ends it holds the lease until it is done.
+   */
   async drive(): Promise<void> {
     const { hub, pieces } = this.#context;
     const { channel, at } = this.#committer;
@@ -55,7 +58,7 @@ export class TurnDriver {
       await this.#committer.flush().catch(() => undefined);
       if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
-        await this.#committer.release();
+        if (!this.#isEnding) await this.#committer.release();
         throw error;
       }
     } finally {

@@ -119,6 +119,27 @@ describe("a cancelled turn whose engine is gone", () => {
   });
 });
 
+test("a turn that cannot be replayed is ended under the lease: no other process drives it meanwhile", async () => {
+  const world = new World();
+  const of = world.engine(calls());
+  const also = { old: of };
+  await world.process(of, { also, drive: false }).start("hi", { id: "s1", engine: "old" });
+  const [pinned] = await world.rows("contents");
+  if (pinned !== undefined) await world.raw("contents", pinned, "{}");
+  const boundary = gate();
+  const isBoundaryRead = (tables: readonly string[]) => tables.includes("journal") && !tables.includes("records");
+  const ending = world.process(of, {
+    holdsRead: (queries) => (isBoundaryRead(queries.map(({ table }) => table)) ? boundary.wait() : null),
+  });
+  const cancelling = ending.cancel("s1");
+  await boundary.reached;
+  expect(await world.process(of, { also }).recover()).toMatchObject({ pickedUp: 0 });
+  boundary.open();
+  expect(await cancelling).toBe("cancelled");
+  expect(await sessionOf(ending)).toMatchObject({ status: "idle" });
+  expect((await world.rows("leases"))[0]?.remainingMs).toBeLessThanOrEqual(0);
+});
+
 describe("cancel", () => {
   test("Q9 says that the turn completed, also from a process without its engine", async () => {
     const world = new World();

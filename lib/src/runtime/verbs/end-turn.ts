@@ -26,6 +26,7 @@ import { countingRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
 import { merge } from "../rows/batch.ts";
+import { fence } from "../rows/lease.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
@@ -53,10 +54,11 @@ export async function endTurn(
   const lease = await turns.claim(key);
   if (lease === null) return "held";
   let kept: Lease | null = lease;
+  let driver: TurnDriver | null = null;
   try {
     const turn = await loadTurn(storage, key, turnId, { parked: true });
     if (turn === null) return "over";
-    const driver = new TurnDriver(context, turn, lease, itemOf(ending));
+    driver = new TurnDriver(context, turn, lease, itemOf(ending));
     await driver.drive();
     // The ending commit has released the lease, or kept it for the next turn.
     kept = driver.next?.lease ?? null;
@@ -65,8 +67,9 @@ export async function endTurn(
     kept = null;
     return 1;
   } catch (error) {
+    kept = driver?.lease ?? lease;
     if (!cannotBeReplayed(error)) throw error;
-    return endAtBoundary(context, key, turnId, ending);
+    return await endAtBoundary(context, key, turnId, ending, kept);
   } finally {
     if (kept !== null) await turns.release(key, kept);
   }
@@ -87,6 +90,7 @@ async function endAtBoundary(
   key: SessionKey,
   turnId: string,
   ending: TurnEnding,
+  lease: Lease,
 ): Promise<number> {
   const { storage, clock, retentionMs } = context;
   const found = await find(context, key.session);
@@ -136,7 +140,11 @@ async function endAtBoundary(
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],
-      also: merge(changes, { checks: [], removals: [{ table: "pieces", prefix: at }], puts: [] }),
+      also: merge(changes, {
+        checks: [fence(keyOf(key), lease)],
+        removals: [{ table: "pieces", prefix: at }],
+        puts: [],
+      }),
     },
   );
   const written = await storage.write(write.changes);

@@ -1,0 +1,61 @@
+// What the processes of the backlog benchmark share: the storage, the agent, and the message that a worker sends for each turn it ends.
+
+import type { Adapter, Engine } from "everturn";
+import type { HostStorage } from "everturn/runtime";
+
+import { setImmediate } from "node:timers/promises";
+
+import { engine, fake, tool } from "everturn";
+import { sqliteStorage } from "everturn/host/sqlite";
+import Database from "libsql";
+
+/** Sent by a worker for each turn that it ends. The counts are those of the worker since its start. */
+export type TurnEnded = {
+  /** When the last write of the turn was committed, in milliseconds of the system clock, which all processes share. */
+  readonly at: number;
+  /** Queries of the storage; one `read` has one or more. */
+  readonly queries: number;
+  /** Write batches. One that failed a check is counted too. */
+  readonly writes: number;
+  /** Write batches that failed a check: lost races for a lease. */
+  readonly conflicts: number;
+  /** Model calls. */
+  readonly steps: number;
+};
+
+/** Opens the SQLite file of the benchmark. `normal` is for the process that only prepares it. */
+export function openStorage(
+  path: string,
+  synchronous: "full" | "normal",
+): { readonly storage: HostStorage; readonly close: () => void } {
+  const database = new Database(path);
+  return { storage: sqliteStorage(database, { synchronous }), close: () => void database.close() };
+}
+
+/** An agent without delays: `toolSteps` replies with one tool call each, then a text. `called` is called for each reply. */
+export function scriptedAgent(toolSteps: number, called: () => void): Engine {
+  const adapter: Adapter = {
+    provider: "fake",
+    stream: (request, call) => ({
+      async *[Symbol.asyncIterator]() {
+        // A model that is called over a network never replies within the same task: without this the event loop would not get to timers or messages.
+        await setImmediate();
+        called();
+        const step = request.messages.filter(({ role }) => role === "assistant").length;
+        const script =
+          step < toolSteps
+            ? ([{ type: "tool_call", id: `call-${step}`, name: "look", arguments: { step } }] as const)
+            : ([{ type: "text", text: "Done." }] as const);
+        yield* fake({ script, usage: { inputTokens: 10, outputTokens: 5 } }).stream(request, call);
+      },
+    }),
+  };
+  const look = tool({
+    name: "look",
+    description: "Returns a constant.",
+    schema: { type: "object" },
+    replay: "safe",
+    handler: () => "nothing to see",
+  });
+  return engine({ adapter, model: "fake:m", tools: [look], options: { maxTurns: 1000 } });
+}

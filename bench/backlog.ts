@@ -1,0 +1,251 @@
+// `npm run bench:backlog`: how many turns a second workers end over one SQLite file, by the number of workers and of turns that wait.
+//
+// Method
+//   This process accepts turns without driving them, in two files: one with few turns, one with the same number and the backlog. Each run copies a file, starts
+//   worker processes over the copy, and reads the time from the first turn after the warm-up to the last one of the measurement, as the workers report it. The
+//   workers never run out of turns: both files hold some that are left over at the end ("backlog 0" means that nothing else waits besides these).
+//   Runs with and without backlog alternate, because other load of the machine changes over time. The ratio is the median of the ratios of the rounds.
+//
+//   --turns 300  --warmup 60  --backlog 20000  --workers 1,2,4  --rounds 3    how many, and how often
+//   --step-workers 1,2,3,4  --step-turns 40                                  the second table: turns of ten tool steps, no backlog
+//   --seconds 12                                                             a run ends after this time with the turns it has
+//   --concurrency 16                                                         turns at a time in one worker
+
+import type { TurnEnded } from "./backlog-agent.ts";
+import type { ChildProcess } from "node:child_process";
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, copyFileSync, fsyncSync, mkdtempSync, openSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { parseArgs } from "node:util";
+
+import { runtime } from "everturn/runtime";
+import Database from "libsql";
+
+import { openStorage, scriptedAgent } from "./backlog-agent.ts";
+
+const { values: options } = parseArgs({
+  options: {
+    turns: { type: "string", default: "300" },
+    warmup: { type: "string", default: "60" },
+    backlog: { type: "string", default: "20000" },
+    workers: { type: "string", default: "1,2,4" },
+    rounds: { type: "string", default: "3" },
+    "step-workers": { type: "string", default: "1,2,3,4" },
+    "step-turns": { type: "string", default: "40" },
+    concurrency: { type: "string", default: "16" },
+    seconds: { type: "string", default: "12" },
+  },
+});
+
+const [turns, warmup, backlog, rounds, stepTurns, concurrency, longestSeconds] = [
+  Number(options.turns),
+  Number(options.warmup),
+  Number(options.backlog),
+  Number(options.rounds),
+  Number(options["step-turns"]),
+  Number(options.concurrency),
+  Number(options.seconds),
+];
+const [workerCounts, stepWorkerCounts] = [numbers(options.workers), numbers(options["step-workers"])];
+
+type Measured = {
+  readonly turnsPerSecond: number;
+  readonly stepsPerSecond: number;
+  readonly queriesPerTurn: number;
+  readonly writesPerTurn: number;
+  readonly conflictsPerTurn: number;
+};
+
+type Run = {
+  readonly file: string;
+  readonly workers: number;
+  readonly toolSteps: number;
+  readonly warmup: number;
+  readonly turns: number;
+};
+
+const folder = mkdtempSync(join(tmpdir(), "everturn-backlog-"));
+const children = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+
+/** Creates a file with so many accepted turns. All of it is in the database file, none in its WAL. */
+async function prepare(name: string, count: number): Promise<string> {
+  const path = join(folder, name);
+  const { storage, close } = openStorage(path, "normal");
+  const sessions = runtime({ host: storage, engines: { default: scriptedAgent(0, () => undefined) }, drive: false });
+  const from = performance.now();
+  for (let index = 0; index < count; index += 1) await sessions.start("Begin.", { id: `session-${index}` });
+  const seconds = (performance.now() - from) / 1000;
+  close();
+  const database = new Database(path);
+  database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  database.close();
+  const size = `${(statSync(path).size / 2 ** 20).toFixed(0)} MiB`;
+  console.log(`accepted ${count} turns in ${seconds.toFixed(1)} s (synchronous=normal, one process), ${size}`);
+  return path;
+}
+
+/** A copy that is on the disk, so that the fsyncs of the workers do not wait for it. */
+function copyOf(file: string): string {
+  const path = join(folder, "run.db");
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });
+  copyFileSync(file, path);
+  const handle = openSync(path, "r+");
+  fsyncSync(handle);
+  closeSync(handle);
+  return path;
+}
+
+async function measure({ file, workers, toolSteps, warmup, turns }: Run): Promise<Measured> {
+  const path = copyOf(file);
+  const started = Array.from({ length: workers }, () =>
+    fork(join(import.meta.dirname, "backlog-worker.ts"), [path, String(toolSteps), String(concurrency)]),
+  );
+  for (const child of started) children.add(child);
+  const reports: (TurnEnded & { readonly worker: number })[] = [];
+  const failed = Promise.race(
+    started.map(async (child) => {
+      const [code] = await once(child, "exit");
+      throw new Error(`a worker ended with ${String(code)}`);
+    }),
+  );
+  try {
+    await Promise.race([failed, Promise.all(started.map((child) => once(child, "message")))]);
+    const done = new Promise<void>((resolve) => {
+      for (const [worker, child] of started.entries()) {
+        child.on("message", (report: TurnEnded) => {
+          reports.push({ ...report, worker });
+          if (reports.length >= warmup + turns) resolve();
+        });
+        child.send("start");
+      }
+    });
+    await Promise.race([done, failed, setTimeout(longestSeconds * 1000, null, { ref: false })]);
+  } finally {
+    failed.catch(() => undefined);
+    await Promise.all(
+      started.map(async (child) => {
+        children.delete(child);
+        if (child.exitCode !== null || child.signalCode !== null) return;
+        const exited = once(child, "exit");
+        child.kill("SIGKILL");
+        await exited;
+      }),
+    );
+  }
+  const sorted = reports.toSorted((left, right) => left.at - right.at).slice(0, warmup + turns);
+  const skipped = Math.min(warmup, Math.floor(sorted.length / 4));
+  const ended = sorted.length - skipped;
+  const [first, last] = [totals(sorted.slice(0, skipped)), totals(sorted)];
+  const seconds = (last.at - first.at) / 1000;
+  return {
+    turnsPerSecond: ended / seconds,
+    stepsPerSecond: (last.steps - first.steps) / seconds,
+    queriesPerTurn: (last.queries - first.queries) / ended,
+    writesPerTurn: (last.writes - first.writes) / ended,
+    conflictsPerTurn: (last.conflicts - first.conflicts) / ended,
+  };
+}
+
+/** The counts of all workers at the last of these reports. */
+function totals(reports: readonly (TurnEnded & { readonly worker: number })[]): TurnEnded {
+  const latest = new Map(reports.map((report) => [report.worker, report]));
+  const sum = { at: reports.at(-1)?.at ?? Number.NaN, queries: 0, writes: 0, conflicts: 0, steps: 0 };
+  for (const { queries, writes, conflicts, steps } of latest.values()) {
+    sum.queries += queries;
+    sum.writes += writes;
+    sum.conflicts += conflicts;
+    sum.steps += steps;
+  }
+  return sum;
+}
+
+function numbers(list: string): readonly number[] {
+  return list.split(",").filter(Boolean).map(Number);
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((left, right) => left - right);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+function line(...cells: readonly string[]): void {
+  console.log(`  ${cells.map((cell) => cell.padStart(15)).join("")}`);
+}
+
+/** Turns of one tool step and an answer, with and without the backlog. */
+async function backlogTable(few: string, many: string): Promise<void> {
+  console.log(
+    `\nturns of one tool step, ${concurrency} at a time in each worker; median of ${rounds} rounds of ${turns} turns`,
+  );
+  line("workers", "backlog", "turns/s", "queries/turn", "writes/turn", "conflicts/turn", "x backlog 0", "(all rounds)");
+  for (const workers of workerCounts) {
+    const pairs: (readonly [Measured, Measured])[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      const run = { workers, toolSteps: 1, warmup, turns };
+      pairs.push([await measure({ ...run, file: few }), await measure({ ...run, file: many })]);
+    }
+    const ratios = pairs.map(([without, beside]) => beside.turnsPerSecond / without.turnsPerSecond);
+    for (const index of [0, 1] as const) {
+      const medianOf = (name: keyof Measured) => median(pairs.map((pair) => pair[index][name]));
+      const rates = pairs.map((pair) => pair[index].turnsPerSecond.toFixed(0)).join(" ");
+      line(
+        `${workers}`,
+        `${index === 0 ? 0 : backlog}`,
+        medianOf("turnsPerSecond").toFixed(1),
+        medianOf("queriesPerTurn").toFixed(1),
+        medianOf("writesPerTurn").toFixed(1),
+        medianOf("conflictsPerTurn").toFixed(2),
+        index === 0 ? "1.00" : median(ratios).toFixed(2),
+        rates,
+      );
+    }
+  }
+}
+
+/** Turns of ten tool steps and an answer, without a backlog. */
+async function stepTable(few: string): Promise<void> {
+  console.log(
+    `\nsteps (model calls) of turns of ten tool steps, no backlog; median of ${rounds} rounds of ${stepTurns} turns`,
+  );
+  line("workers", "steps/s", "turns/s", "queries/turn", "writes/turn", "x 1 worker", "(all rounds)");
+  const measured = stepWorkerCounts.map((): Measured[] => []);
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [index, workers] of stepWorkerCounts.entries()) {
+      const run = { file: few, workers, toolSteps: 10, warmup: concurrency, turns: stepTurns };
+      measured[index]?.push(await measure(run));
+    }
+  }
+  const one = measured[0] ?? [];
+  for (const [index, all] of measured.entries()) {
+    const medianOf = (name: keyof Measured) => median(all.map((run) => run[name]));
+    line(
+      `${stepWorkerCounts[index] ?? 0}`,
+      medianOf("stepsPerSecond").toFixed(0),
+      medianOf("turnsPerSecond").toFixed(1),
+      medianOf("queriesPerTurn").toFixed(1),
+      medianOf("writesPerTurn").toFixed(1),
+      median(all.map((run, round) => run.stepsPerSecond / (one[round]?.stepsPerSecond ?? Number.NaN))).toFixed(2),
+      all.map((run) => run.stepsPerSecond.toFixed(0)).join(" "),
+    );
+  }
+}
+
+const from = performance.now();
+console.log(`Node ${process.version}, ${process.arch}`);
+/** Turns that are left over, so that no worker runs out of turns before the end of the measurement. */
+const spare = concurrency * Math.max(0, ...workerCounts, ...stepWorkerCounts);
+const count = spare + Math.max(warmup + turns, spare + stepTurns);
+const few = await prepare("few.db", count);
+if (workerCounts.length > 0) await backlogTable(few, await prepare("many.db", count + backlog));
+if (stepWorkerCounts.length > 0) await stepTable(few);
+console.log(`\n${((performance.now() - from) / 1000).toFixed(0)} s in all`);
+process.exit();

@@ -222,12 +222,13 @@ export class ActiveTurns {
     const now = clock.now();
     const claiming = merge({ checks: [check], removals: [], puts: [put] }, moveDue(key, open, now + timings.ttlMs));
     const turnRow = await readOne(storage, { table: "turns", prefix: turnKey(key, open.turn) });
-    if (!claimed.takesOver || turnRow === null) {
+    if (turnRow === null || !(claimed.takesOver || force)) {
       return (await storage.write(claiming)).ok ? { lease, isLimit: false } : "left";
     }
     const progress = readValue("turns", turnRow);
     const before = force ? 0 : progress.takeovers;
-    const waitMs = before === 0 ? 0 : backoffMs(before) + (row?.remainingMs ?? 0);
+    // Since the lease expired; a lease that is claimed although it expires far ahead counts from now.
+    const waitMs = before === 0 ? 0 : backoffMs(before) + Math.min(0, row?.remainingMs ?? 0);
     if (waitMs > 0) {
       await storage.write(
         merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),

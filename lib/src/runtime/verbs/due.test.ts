@@ -404,4 +404,30 @@ describe("Q17 takeovers", () => {
     await last.recover();
     expect((await last.attach("s1").result).text).toBe("Done.");
   });
+
+  test("are counted anew after recover with an id, also if the lease was released before", async () => {
+    const world = new World();
+    const lives = Array.from({ length: 4 }, () => {
+      const inside = gate();
+      const slow = counting("slow", { replay: "safe", handler: () => inside.wait() });
+      const of = world.engine(worker("slow"), { tools: [slow.tool] });
+      return { inside, process: world.process(of, { maxTakeovers: 2 }) };
+    });
+    const [first, second, third, fourth] = lives;
+    if (first === undefined || second === undefined || third === undefined || fourth === undefined) return;
+    await first.process.start("hi", { id: "s1" });
+    await first.inside.reached;
+    first.process.kill();
+    await world.clock.advance(120_000);
+    expect(await second.process.recover()).toMatchObject({ pickedUp: 1 });
+    await second.inside.reached;
+    const closed = second.process.close({ graceMs: 0 });
+    await world.clock.advance(0);
+    await closed;
+    expect(await third.process.recover("s1")).toMatchObject({ pickedUp: 1 });
+    await third.inside.reached;
+    third.process.kill();
+    await world.clock.advance(120_000);
+    expect(await fourth.process.recover()).toMatchObject({ pickedUp: 1 });
+  });
 });

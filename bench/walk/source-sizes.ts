@@ -117,7 +117,8 @@ type Names = { readonly values: ReadonlySet<string>; readonly types: ReadonlySet
 async function publicNames(folder: string): Promise<readonly (Names & { readonly entryPoint: string })[]> {
   const { name, exports }: PackageJson = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   const entries = Object.entries(exports).flatMap(([path, target]) =>
-    typeof target === "string" ? [] : [{ entryPoint: join(name, path), ...target }],
+    // The worker file exports nothing, and can only be loaded in a worker thread.
+    typeof target === "string" || path.endsWith("/worker") ? [] : [{ entryPoint: join(name, path), ...target }],
   );
   return Promise.all(
     entries.map(async ({ entryPoint, types: declarations, default: code }) => {

@@ -295,6 +295,8 @@ describe("another try at a reply (Q7)", () => {
     const joined = readAll(elsewhere.attach("s", turn.turnId).events);
     const resumed = readAll(elsewhere.events("s", { after: cut.at(-1)?.cursor ?? "", turnId: turn.turnId ?? "" }));
     const local = readAll(next.events("s", { after: cut.at(-1)?.cursor ?? "", turnId: turn.turnId ?? "" }));
+    // The reply ends when a reader that came last has read it: those before it have read it too.
+    await readUntil(elsewhere.attach("s", turn.turnId).events, hasHeard("Hello"));
     second.finish();
     await next.attach("s", turn.turnId).result;
     expect(reading(await reader)).toMatchObject({ heard: ["Hello"], resets: 1 });

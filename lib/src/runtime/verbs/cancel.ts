@@ -8,7 +8,7 @@ import { EngineError, MisuseError, ValidationError } from "../../model/internal.
 import { readOne } from "../context.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
-import { checkTexts } from "./durable-options.ts";
+import { checkOptions, checkTexts } from "./durable-options.ts";
 import { endTurn } from "./end-turn.ts";
 import { attach } from "./handles.ts";
 import { find } from "./session-rows.ts";
@@ -31,6 +31,7 @@ const defaultWaitMs = 60_000;
  * `waitMs`: the cancel takes effect whichever process drives the turn.
  */
 export async function cancel(context: VerbContext, id: string, options: CancelOptions = {}): Promise<Cancelled> {
+  checkOptions("cancel", options);
   const { waitMs = defaultWaitMs, ...texts } = options;
   checkTexts("cancel", texts, ["turnId", "reason", "origin"]);
   if (!(waitMs >= 0)) {

@@ -23,13 +23,21 @@ export type TurnEnded = {
   readonly steps: number;
 };
 
-/** Opens the SQLite file of the benchmark. `normal` is for the process that only prepares it. */
-export function openStorage(
+/** How a worker opens the file: by its path (SQLite on a thread of its own, with group commit) or with a handle (every operation blocks the event loop). */
+export type StorageForm = "path" | "handle";
+
+/** Opens the SQLite file of the benchmark with a handle. `normal` is for the process that only prepares it. */
+export function openHandle(
   path: string,
   synchronous: "full" | "normal",
 ): { readonly storage: HostStorage; readonly close: () => void } {
   const database = new Database(path);
   return { storage: sqliteStorage(database, { synchronous }), close: () => void database.close() };
+}
+
+/** Opens the SQLite file of the benchmark as a worker does. */
+export function openStorage(path: string, form: StorageForm): HostStorage {
+  return form === "path" ? sqliteStorage({ path }) : openHandle(path, "full").storage;
 }
 
 /** An agent without delays: `toolSteps` replies with one tool call each, then a text. `called` is called for each reply. */

@@ -10,14 +10,19 @@
 //   --step-workers 1,2,3,4  --step-turns 40                                  the second table: turns of ten tool steps, no backlog
 //   --seconds 12                                                             a run ends after this time with the turns it has
 //   --concurrency 16                                                         turns at a time in one worker
+//   --form path | handle                                                     how workers open the file
+//   --pin                                                                    worker n runs on core n alone (Linux, `taskset`); worker n + cores shares it
+//
+//   On a machine with few cores, `--pin` shows how the rate grows with the number of workers: without it one worker uses more than one core (the event
+//   loop, the SQLite thread, the garbage collector), and a second worker finds no idle core.
 
 import type { TurnEnded } from "./backlog-agent.ts";
 import type { ChildProcess } from "node:child_process";
 
-import { fork } from "node:child_process";
+import { execFileSync, fork } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, copyFileSync, fsyncSync, mkdtempSync, openSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -25,7 +30,7 @@ import { parseArgs } from "node:util";
 import { runtime } from "everturn/runtime";
 import Database from "libsql";
 
-import { openStorage, scriptedAgent } from "./backlog-agent.ts";
+import { openHandle, scriptedAgent } from "./backlog-agent.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -38,6 +43,8 @@ const { values: options } = parseArgs({
     "step-turns": { type: "string", default: "40" },
     concurrency: { type: "string", default: "16" },
     seconds: { type: "string", default: "12" },
+    form: { type: "string", default: "path" },
+    pin: { type: "boolean", default: false },
   },
 });
 
@@ -79,7 +86,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => pr
 /** Creates a file with so many accepted turns. All of it is in the database file, none in its WAL. */
 async function prepare(name: string, count: number): Promise<string> {
   const path = join(folder, name);
-  const { storage, close } = openStorage(path, "normal");
+  const { storage, close } = openHandle(path, "normal");
   const sessions = runtime({ host: storage, engines: { default: scriptedAgent(0, () => undefined) }, drive: false });
   const from = performance.now();
   for (let index = 0; index < count; index += 1) await sessions.start("Begin.", { id: `session-${index}` });
@@ -107,9 +114,15 @@ function copyOf(file: string): string {
 async function measure({ file, workers, toolSteps, warmup, turns }: Run): Promise<Measured> {
   const path = copyOf(file);
   const started = Array.from({ length: workers }, () =>
-    fork(join(import.meta.dirname, "backlog-worker.ts"), [path, String(toolSteps), String(concurrency)]),
+    fork(join(import.meta.dirname, "backlog-worker.ts"), [path, String(toolSteps), String(concurrency), options.form]),
   );
-  for (const child of started) children.add(child);
+  for (const [index, child] of started.entries()) {
+    children.add(child);
+    if (!options.pin) continue;
+    execFileSync("taskset", ["-a", "-c", "-p", String(index % availableParallelism()), String(child.pid)], {
+      stdio: "ignore",
+    });
+  }
   const reports: (TurnEnded & { readonly worker: number })[] = [];
   const failed = Promise.race(
     started.map(async (child) => {

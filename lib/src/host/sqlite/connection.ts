@@ -21,13 +21,14 @@ import { isBusy } from "./failure.ts";
 import { migrate, versionOf } from "./schema.ts";
 import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
+import { beginImmediate } from "./write-lock.ts";
 
 export type ConnectionOptions = {
   /** Name of the storage in error messages. */
   readonly storage: string;
   readonly tablePrefix: string;
   readonly synchronous: "full" | "normal";
-  /** How long SQLite itself waits for a lock, in milliseconds. The thread is blocked in that time. */
+  /** How long an operation waits for a lock of another connection, in milliseconds. The wait blocks the thread. */
   readonly busyTimeoutMs: number;
   /** The clock by which rows expire. */
   readonly clock: Clock;
@@ -35,6 +36,7 @@ export type ConnectionOptions = {
 
 export class SqliteConnection {
   readonly #database: SqliteDatabase;
+  readonly #busyTimeoutMs: number;
   readonly #synchronous: "full" | "normal";
   readonly #statements: Statements;
   readonly #clock: Clock;
@@ -50,6 +52,7 @@ export class SqliteConnection {
     database.exec(`PRAGMA synchronous = ${synchronous}`);
     migrate(database, tablePrefix, storage);
     this.#database = database;
+    this.#busyTimeoutMs = busyTimeoutMs;
     this.#synchronous = synchronous;
     this.#statements = new Statements(database, tablePrefix, storage);
     this.#clock = clock;
@@ -58,14 +61,19 @@ export class SqliteConnection {
   /** Answers all queries from one snapshot. */
   read(queries: readonly Query[]): readonly (readonly Row[])[] {
     return this.#attempt(() =>
-      inTransaction(this.#database, "BEGIN", () => queries.map((query) => this.#statements.read(query, this.#now()))),
+      inTransaction(
+        this.#database,
+        () => this.#database.exec("BEGIN"),
+        () => queries.map((query) => this.#statements.read(query, this.#now())),
+      ),
     );
   }
 
   /** Writes batches in one transaction and returns the result of each. `beforeCommit` may throw to roll it back. */
   write(batches: readonly Batch[], beforeCommit: () => void = () => undefined): readonly Written[] {
+    const begin = () => beginImmediate(this.#database, this.#busyTimeoutMs);
     const commit = () =>
-      inTransaction(this.#database, "BEGIN IMMEDIATE", () => {
+      inTransaction(this.#database, begin, () => {
         const results = batches.map((batch) => this.#apply(batch));
         beforeCommit();
         return results;
@@ -137,7 +145,11 @@ function useWal(database: SqliteDatabase): void {
     } catch (error) {
       // Two connections that change the mode at once may both get SQLITE_BUSY without waiting. BEGIN IMMEDIATE waits.
       if (!isBusy(error) || triesLeft === 0) throw error;
-      inTransaction(database, "BEGIN IMMEDIATE", () => undefined);
+      inTransaction(
+        database,
+        () => database.exec("BEGIN IMMEDIATE"),
+        () => undefined,
+      );
     }
   }
 }

@@ -61,7 +61,8 @@ function table(prefix: string, name: string, key: { readonly [column: string]: "
 export function migrate(database: SqliteDatabase, prefix: string, storage: string): void {
   if (versionOf(database, prefix, storage) === steps.length) return;
   // Of several that open a new file at once, the first does it and the others wait for it.
-  inTransaction(database, "BEGIN IMMEDIATE", () => {
+  const begin = () => database.exec("BEGIN IMMEDIATE");
+  inTransaction(database, begin, () => {
     const version = versionOf(database, prefix, storage);
     for (const step of steps.slice(version)) for (const sql of step(prefix)) database.exec(sql);
     database.exec(

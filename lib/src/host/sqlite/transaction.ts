@@ -1,10 +1,10 @@
-// Work that counts as a whole or not at all. Nothing in it waits, so nothing else of this process can come in between.
+// Runs synchronous work in one transaction: all of it is committed, or none. No other code of this thread runs between BEGIN and COMMIT.
 
 import type { SqliteDatabase } from "./database.ts";
 
-export function inTransaction<T>(database: SqliteDatabase, begin: "BEGIN" | "BEGIN IMMEDIATE", work: () => T): T {
-  // When this throws, a transaction of the caller's may be open, which is not ours to end.
-  database.exec(begin);
+/** `begin` executes BEGIN. If it throws, no ROLLBACK follows: a transaction that the caller of the storage opened on the same handle may be open. */
+export function inTransaction<T>(database: SqliteDatabase, begin: () => unknown, work: () => T): T {
+  begin();
   try {
     const result = work();
     database.exec("COMMIT");
@@ -19,6 +19,6 @@ function rollback(database: SqliteDatabase): void {
   try {
     database.exec("ROLLBACK");
   } catch {
-    // SQLite has done it already: some errors end the transaction.
+    // Some errors make SQLite roll back by itself; ROLLBACK fails then.
   }
 }

@@ -1,0 +1,87 @@
+// Checks what ARCHITECTURE.md and CONTRIBUTING.md claim about the code: the files they name exist, and the batches of the durable walk write the tables that
+// ARCHITECTURE.md lists.
+
+import type { HostStorage } from "everturn/runtime";
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime, storageTables } from "everturn/runtime";
+import { describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const folders = ["lib/src", "lib/test", "apps/server/src", "apps/cli/src", "bench"];
+const sourceFiles = folders
+  .flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((path) => `${folder}/${path}`),
+  )
+  .filter((path) => path.endsWith(".ts") && !path.includes("node_modules"));
+
+describe.each(["ARCHITECTURE.md", "CONTRIBUTING.md"])("%s", (document) => {
+  const text = readFileSync(join(root, document), "utf8");
+  const named = [
+    ...new Set([...text.matchAll(/`(?<path>[\w/.-]+\.ts)`/g)].map((match) => match.groups?.["path"] ?? "")),
+  ];
+
+  test("names source files", () => {
+    expect(named.length).toBeGreaterThan(20);
+  });
+
+  test.each(named)("%s exists", (path) => {
+    expect(sourceFiles.some((file) => `/${file}`.endsWith(`/${path}`))).toBe(true);
+  });
+});
+
+describe("the durable walk of ARCHITECTURE.md", () => {
+  /** The last cells of its table of batches, which name the tables whose rows are put or removed. */
+  const rows = readFileSync(join(root, "ARCHITECTURE.md"), "utf8")
+    .split("\n")
+    .map((line) => /^\| [A-E] +\|[^|]*\|(?<written>[^|]*)\|$/.exec(line)?.groups?.["written"])
+    .filter((cell) => cell !== undefined);
+
+  test("lists the tables that each batch writes", async () => {
+    const memory: HostStorage = memoryStorage();
+    type Batch = Parameters<HostStorage["write"]>[0];
+    const batches: Batch[] = [];
+    const host = {
+      ...memory,
+      write: (batch: Batch) => {
+        batches.push(batch);
+        return memory.write(batch);
+      },
+    };
+    const pay = tool({ name: "pay", description: "Pays.", schema: { type: "object" }, handler: () => "paid" });
+    const usage = { inputTokens: 10, outputTokens: 5 };
+    const scripts = [
+      [{ type: "text", text: "Hello." } as const],
+      [{ type: "tool_call", name: "pay" } as const],
+      [{ type: "text", text: "Paid." } as const],
+    ];
+    const agent = engine({ adapter: fake({ scripts, usage }), model: "fake:m", tools: [pay] });
+    const sessions = runtime({ host, engines: { default: agent } });
+    await (
+      await sessions.start("Hello.", { id: "s1" })
+    ).result;
+    batches.length = 0;
+
+    await (
+      await sessions.reply("s1", "Pay the bill.", { key: "k1" })
+    ).result;
+    await sessions.close();
+    const written = batches
+      .filter(({ lasting }) => lasting !== false)
+      .map(({ puts, removals }) => tableNames([...puts, ...removals]));
+    expect(rows.map(namesIn)).toEqual(written);
+  });
+
+  function tableNames(changes: readonly { readonly table: string }[]): readonly string[] {
+    return [...new Set(changes.map(({ table }) => table))].sort();
+  }
+
+  function namesIn(cell: string): readonly string[] {
+    const quoted = [...cell.matchAll(/`(?<name>\w+)`/g)].map((match) => match.groups?.["name"] ?? "");
+    return tableNames(quoted.filter((name) => Object.hasOwn(storageTables, name)).map((table) => ({ table })));
+  }
+});

@@ -18,7 +18,10 @@ type Snippet = { readonly title: string; readonly module: string; readonly code:
 
 const documents = [
   ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map((name) => join(root, name)),
-  ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))),
+  // docs/reference repeats the examples of doc comments, which are run from the sources.
+  ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))).filter(
+    (path) => !path.startsWith(join(root, "docs/reference/")),
+  ),
 ];
 const sources = await filesBelow(
   join(root, "lib/src"),

@@ -165,7 +165,7 @@ class ResponseReader {
   }
 
   async *#takeWhole(body: Json): AsyncGenerator<readonly ModelEvent[], Outcome> {
-    const { responseId, isRunning } = this.#exchange.background.read(body);
+    const { responseId, isRunning } = this.#exchange.background.readStatus(body);
     if (responseId !== null) await this.#report(responseId);
     if (isRunning) return { type: "running" };
     yield this.#out(this.#decoder.complete(body));

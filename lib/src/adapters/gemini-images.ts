@@ -20,7 +20,7 @@ import {
   flagAt,
   objectAt,
   objectsAt,
-  said,
+  omitNullish,
   textAt,
   geminiGenerateContent,
 } from "../wire/internal.ts";
@@ -62,7 +62,7 @@ function encode(request: ImageRequest): ImageCall {
   const ratio = aspectRatio(size);
   const value = {
     contents: [{ role: "user", parts: [...inputImages.map(partOf), { text: prompt ?? "" }] }],
-    generationConfig: said({
+    generationConfig: omitNullish({
       responseModalities: ["TEXT", "IMAGE"],
       imageConfig: ratio === null ? null : { aspectRatio: ratio },
       // A model that gives one image a call says so itself.
@@ -99,10 +99,10 @@ function partOf(image: ImageContent): JsonObject {
       const [, type, data] = /^data:([^;,]+);base64,(.*)$/s.exec(source.url) ?? [];
       if (type !== undefined && data !== undefined) return { inlineData: { mimeType: mimeType ?? type, data } };
       // Fetched by the API.
-      return { fileData: said({ mimeType, fileUri: source.url }) };
+      return { fileData: omitNullish({ mimeType, fileUri: source.url }) };
     }
     case "provider_file":
-      if (source.provider === provider) return { fileData: said({ mimeType, fileUri: source.id }) };
+      if (source.provider === provider) return { fileData: omitNullish({ mimeType, fileUri: source.id }) };
       throw refusal("unsupported_feature", provider, `the image was uploaded to ${source.provider}`);
     case "file":
       throw refusal("unsupported_feature", provider, "the image is a file on disk: read it first");
@@ -167,7 +167,7 @@ function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, mo
       outputTokens: sum(countAt(spent, "candidatesTokenCount"), countAt(spent, "thoughtsTokenCount")),
     }),
     raw,
-    metadata: said({ providerRequestId: requestId, text: text === "" ? null : text, usageDetails: spent }),
+    metadata: omitNullish({ providerRequestId: requestId, text: text === "" ? null : text, usageDetails: spent }),
   });
 }
 
@@ -182,14 +182,14 @@ function withheld(
   const [candidate = null] = candidates;
   const blockReason = textAt(feedback, "blockReason");
   const finishReason = textAt(candidate, "finishReason");
-  const why = textAt(candidate, "finishMessage") ?? blockReason ?? finishReason ?? "it said no reason";
+  const why = textAt(candidate, "finishMessage") ?? blockReason ?? finishReason ?? "the provider gave no reason";
   return new ImageAdapterError("content_filter", {
     provider,
     message: `${provider} gave no image: ${why}`,
     requestId,
     code: blockReason ?? finishReason,
     raw: JSON.stringify(raw),
-    metadata: said({ blockReason, finishReason, text: text === "" ? null : text }),
+    metadata: omitNullish({ blockReason, finishReason, text: text === "" ? null : text }),
   });
 }
 

@@ -101,7 +101,7 @@ function backgroundOf(server: Server, background: BackgroundResponses): Pick<Ada
     },
     cancel: async (reference, call) => {
       const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
-      const encoded = { path: "", body: {}, headers: {}, left: [] };
+      const encoded = { path: "", body: {}, headers: {}, omissions: [] };
       const key = await keyOf(server, call);
       await cancelResponse(exchangeOf(server, background, context, call, encoded, key), reference);
     },

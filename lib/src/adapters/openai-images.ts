@@ -14,7 +14,7 @@ import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-http.ts";
 
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
-import { countAt, numberAt, objectAt, objectsAt, said, textAt, openaiResponses } from "../wire/internal.ts";
+import { countAt, numberAt, objectAt, objectsAt, omitNullish, textAt, openaiResponses } from "../wire/internal.ts";
 import { checkedBase } from "./base-url.ts";
 import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
 
@@ -84,7 +84,7 @@ function fieldsOf(request: ImageRequest, model: string, { isGpt }: Family): Json
     : { quality, style, response_format: responseFormat === "url" ? "url" : "b64_json" };
   // One whole answer is read here, whatever is asked for.
   const { stream: _, partial_images: __, ...theirs } = options;
-  return said({ model, prompt, n, size: sizeText(size), ...own, ...theirs });
+  return omitNullish({ model, prompt, n, size: sizeText(size), ...own, ...theirs });
 }
 
 /** Words of the library that these models have others for. */
@@ -186,7 +186,7 @@ function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, mo
       outputTokens: countAt(spent, "output_tokens"),
     }),
     raw,
-    metadata: said({ providerRequestId: requestId, created: numberAt(body, "created"), usageDetails: spent }),
+    metadata: omitNullish({ providerRequestId: requestId, created: numberAt(body, "created"), usageDetails: spent }),
   });
 }
 

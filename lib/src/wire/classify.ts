@@ -1,18 +1,18 @@
 // What a provider's refusal means: which reason, and whether it is worth trying again. By status first, then by the words providers use.
 
 import type { AdapterErrorReason, AdapterFailure, Json } from "../model/internal.ts";
-import type { ErrorAnswer, WireContext } from "./codec.ts";
+import type { ErrorResponse, WireContext } from "./codec.ts";
 
 import { adapterFailure } from "../model/internal.ts";
 
 /** What an API says went wrong, taken out of its own form. */
-export type Complaint = {
+export type ProviderError = {
   readonly message: string | null;
   /** The API's own word: a code, or a type. */
   readonly code: string | null;
 };
 
-const hardQuota = [
+const quotaPhrases = [
   "insufficient_quota",
   "usage_limit_reached",
   "usage_not_included",
@@ -20,8 +20,8 @@ const hardQuota = [
   "exceeded your current quota",
   "billing_hard_limit_reached",
 ];
-const rateWords = ["rate limit", "rate_limit", "too many requests", "tokens per min", "requests per min"];
-const overflowWords = [
+const rateLimitPhrases = ["rate limit", "rate_limit", "too many requests", "tokens per min", "requests per min"];
+const contextOverflowPhrases = [
   "context_length_exceeded",
   "maximum context length",
   "context window",
@@ -38,7 +38,7 @@ const overflowWords = [
   "token limit exceeded",
   "contextwindowexceeded",
 ];
-const filterWords = [
+const contentFilterPhrases = [
   "content_filter",
   "content_policy",
   "content management policy",
@@ -48,7 +48,7 @@ const filterWords = [
   "responsible ai practices",
 ];
 /** What a model or an account cannot do, said with a 400. */
-const featureWords = [
+const unsupportedFeaturePhrases = [
   "unsupported_parameter",
   "unsupported_value",
   "does not support",
@@ -58,25 +58,29 @@ const featureWords = [
 ];
 
 /** The failure behind an answer of a provider. */
-export function classify(answer: ErrorAnswer, complaint: Complaint, { route }: WireContext): AdapterFailure {
-  const { status, body, requestId, retryAfterMs } = answer;
-  const words = `${complaint.code ?? ""} ${complaint.message ?? ""}`.toLowerCase();
-  const reason = reasonOf(status, words);
-  const exhausted = hardQuota.some((word) => words.includes(word));
+export function classify(
+  response: ErrorResponse,
+  providerError: ProviderError,
+  { route }: WireContext,
+): AdapterFailure {
+  const { status, body, requestId, retryAfterMs } = response;
+  const errorText = `${providerError.code ?? ""} ${providerError.message ?? ""}`.toLowerCase();
+  const reason = reasonOf(status, errorText);
+  const isQuotaExhausted = quotaPhrases.some((phrase) => errorText.includes(phrase));
   return adapterFailure(reason, {
     provider: route.provider,
     status,
     requestId,
     retryAfterMs,
-    code: complaint.code,
-    raw: typeof body === "string" ? body : written(body),
-    ...wordsOf(status, complaint, route.provider),
-    ...(exhausted ? { retryable: false, kind: "quota" as const } : {}),
+    code: providerError.code,
+    raw: typeof body === "string" ? body : stringified(body),
+    ...messageOf(status, providerError, route.provider),
+    ...(isQuotaExhausted ? { retryable: false, kind: "quota" as const } : {}),
     ...(status === 409 || status === 408 || status === 425 ? { retryable: true } : {}),
   });
 }
 
-function wordsOf(status: number | null, { message }: Complaint, provider: string): { readonly message?: string } {
+function messageOf(status: number | null, { message }: ProviderError, provider: string): { readonly message?: string } {
   if (message !== null) return { message: `${provider}: ${message}` };
   if (status === null || status < 300 || status >= 400) return {};
   // Whoever is named there is not given the key.
@@ -86,7 +90,7 @@ function wordsOf(status: number | null, { message }: Complaint, provider: string
 }
 
 /** The body as text; nothing when it is nested too deep to be written. */
-function written(body: Json): string | null {
+function stringified(body: Json): string | null {
   try {
     return JSON.stringify(body);
   } catch {
@@ -94,10 +98,11 @@ function written(body: Json): string | null {
   }
 }
 
-function reasonOf(status: number | null, words: string): AdapterErrorReason {
-  const isRate = rateWords.some((word) => words.includes(word));
-  if (!isRate && overflowWords.some((word) => words.includes(word))) return "context_length_exceeded";
-  if (filterWords.some((word) => words.includes(word))) return "content_filter";
+function reasonOf(status: number | null, errorText: string): AdapterErrorReason {
+  const isRateLimit = rateLimitPhrases.some((phrase) => errorText.includes(phrase));
+  if (!isRateLimit && contextOverflowPhrases.some((phrase) => errorText.includes(phrase)))
+    return "context_length_exceeded";
+  if (contentFilterPhrases.some((phrase) => errorText.includes(phrase))) return "content_filter";
   switch (status) {
     case 401:
     case 403:
@@ -108,22 +113,24 @@ function reasonOf(status: number | null, words: string): AdapterErrorReason {
     case 429:
       return "rate_limited";
     case 400:
-      return featureWords.some((word) => words.includes(word)) ? "unsupported_feature" : "invalid_request";
+      return unsupportedFeaturePhrases.some((phrase) => errorText.includes(phrase))
+        ? "unsupported_feature"
+        : "invalid_request";
     case 404:
     case 413:
     case 422:
       return "invalid_request";
     default:
-      return byWords(status, words, isRate);
+      return reasonFromText(status, errorText, isRateLimit);
   }
 }
 
-function byWords(status: number | null, words: string, isRate: boolean): AdapterErrorReason {
+function reasonFromText(status: number | null, errorText: string, isRateLimit: boolean): AdapterErrorReason {
   if (status !== null && status >= 500) return "provider_unavailable";
-  if (status !== null && status >= 400 && !isRate) return "unknown";
-  if (isRate || hardQuota.some((word) => words.includes(word))) return "rate_limited";
-  if (/overloaded|unavailable|server_error|internal|api_error/.test(words)) return "provider_unavailable";
-  if (/auth|permission|api key|api_key/.test(words)) return "authentication_failed";
-  if (/invalid|not_found|bad_request/.test(words)) return "invalid_request";
-  return /timeout|deadline/.test(words) ? "timeout" : "unknown";
+  if (status !== null && status >= 400 && !isRateLimit) return "unknown";
+  if (isRateLimit || quotaPhrases.some((phrase) => errorText.includes(phrase))) return "rate_limited";
+  if (/overloaded|unavailable|server_error|internal|api_error/.test(errorText)) return "provider_unavailable";
+  if (/auth|permission|api key|api_key/.test(errorText)) return "authentication_failed";
+  if (/invalid|not_found|bad_request/.test(errorText)) return "invalid_request";
+  return /timeout|deadline/.test(errorText) ? "timeout" : "unknown";
 }

@@ -30,7 +30,7 @@ export type Codec = {
   /** Reads a whole reply; the same events as its stream would give, without the deltas in between. */
   readonly decodeReply: (body: Json, context: WireContext) => readonly ModelEvent[];
   /** What the provider says with an HTTP status of 400 and above, or in place of a reply. `body` is JSON, or the text when it is not. */
-  readonly decodeError: (answer: ErrorAnswer, context: WireContext) => AdapterFailure;
+  readonly decodeError: (answer: ErrorResponse, context: WireContext) => AdapterFailure;
   /** Responses that the provider computes without a connection. Absent: the API has none. */
   readonly background?: BackgroundResponses;
 };
@@ -44,7 +44,7 @@ export type BackgroundResponses = {
   readonly isRequested: (body: JsonObject) => boolean;
   readonly decoder: (context: WireContext) => ResumableDecoder;
   /** Reads the state of a response from its whole body. */
-  readonly read: (body: Json) => { readonly responseId: string | null; readonly isRunning: boolean };
+  readonly readStatus: (body: Json) => { readonly responseId: string | null; readonly isRunning: boolean };
   /** GET: the events of the response after the one numbered `after`; `null`: all of them. */
   readonly streamPath: (responseId: string, after: number | null, include: readonly string[]) => string;
   /** GET: the response as it is now. */
@@ -102,10 +102,10 @@ export type EncodedRequest = {
   /** Headers the API itself asks for; never a key. */
   readonly headers: { readonly [name: string]: string };
   /** What of the request is not in it, and why: evidence for whoever wonders. */
-  readonly left: readonly LeftOut[];
+  readonly omissions: readonly Omission[];
 };
 
-export type LeftOut = { readonly path: string; readonly reason: "foreign_replay" | "unsupported" | "repaired" };
+export type Omission = { readonly path: string; readonly reason: "foreign_replay" | "unsupported" | "repaired" };
 
 /** One event of a server-sent event stream. */
 export type Frame = { readonly event: string | null; readonly data: string };
@@ -115,7 +115,7 @@ export type Decoder = {
   /** The stream is over. Nothing when its end was heard; otherwise the failure. */
   readonly end: () => readonly ModelEvent[];
   /** What was heard, for a count: events that were understood, kept without being understood, and neither. */
-  readonly heard: { readonly understood: number; readonly opaque: number; readonly unknown: number };
+  readonly counts: { readonly understood: number; readonly opaque: number; readonly unknown: number };
 };
 
 /** A decoder that outlives its connection: another connection, or the whole response, can continue what it has read. */
@@ -128,7 +128,7 @@ export type ResumableDecoder = Decoder & {
   readonly complete: (body: Json) => readonly ModelEvent[];
 };
 
-export type ErrorAnswer = {
+export type ErrorResponse = {
   readonly status: number | null;
   readonly body: Json;
   readonly requestId: string | null;

@@ -16,12 +16,12 @@ export function objectAt(object: JsonObject | null, key: string): JsonObject | n
 /** The objects of a list under a key. */
 export function objectsAt(object: JsonObject | null, key: string): readonly JsonObject[] {
   const list = listAt(object, key);
-  const found: JsonObject[] = [];
-  for (const one of list) {
-    const whole = asObject(one);
-    if (whole !== null) found.push(whole);
+  const objects: JsonObject[] = [];
+  for (const item of list) {
+    const itemObject = asObject(item);
+    if (itemObject !== null) objects.push(itemObject);
   }
-  return found;
+  return objects;
 }
 
 export function listAt(object: JsonObject | null, key: string): readonly Json[] {
@@ -51,7 +51,7 @@ export function flagAt(object: JsonObject | null, key: string): boolean | null {
 }
 
 /** The fields that say something: `null` and `undefined` are left out of what is sent. */
-export function said(fields: { readonly [key: string]: Json | undefined }): JsonObject {
+export function omitNullish(fields: { readonly [key: string]: Json | undefined }): JsonObject {
   const entries = Object.entries(fields).flatMap(([key, value]): [string, Json][] =>
     value === undefined || value === null ? [] : [[key, value]],
   );

@@ -1,4 +1,4 @@
-import type { Codec, LeftOut, Quirks, WireContext } from "./codec.ts";
+import type { Codec, Omission, Quirks, WireContext } from "./codec.ts";
 import type { Json, JsonObject, Message } from "everturn/model";
 
 import { AdapterError, assistant, request, system, textPart, toolCall, toolResult, user } from "everturn/model";
@@ -27,7 +27,7 @@ function contextOf(name: string, quirks: Quirks = noQuirks): WireContext {
   return { route: { provider: name, endpoint: "https://x.test/v1", model: "model-1" }, rawChunks: false, quirks };
 }
 
-type Sent = { readonly body: JsonObject; readonly left: readonly LeftOut[] };
+type Sent = { readonly body: JsonObject; readonly omissions: readonly Omission[] };
 
 function sent(codec: Codec, messages: readonly Message[], quirks: Quirks = noQuirks): Sent {
   return codec.encode(request(messages), contextOf(codec.api, quirks));
@@ -63,7 +63,7 @@ describe("ids of calls", () => {
   const twice = [user("a"), ...step("call_0", "one"), ...step("call_0", "two"), ...step("call_0", "three")];
 
   test("are each sent once in a request, with their answers", () => {
-    const { messages, left } = sendableHistory(twice);
+    const { messages, omissions } = sendableHistory(twice);
     const ids = idsOf(messages);
     expect(ids.calls).toEqual(["call_0", "call_0~2", "call_0~3"]);
     expect(ids.answers).toEqual(ids.calls);
@@ -72,7 +72,7 @@ describe("ids of calls", () => {
       "two",
       "three",
     ]);
-    expect(left).toEqual([]);
+    expect(omissions).toEqual([]);
     const { body } = sent(anthropicMessages, twice);
     const used = valuesAt(body, "id");
     expect(new Set(used).size).toBe(3);
@@ -169,7 +169,7 @@ describe("ids of calls", () => {
 
   test("every message says where it stood", () => {
     const history = [user("a"), calls("x", "y"), user("b"), toolResult("y", "2"), user("c")];
-    expect(sendableHistory(history).places).toEqual([0, 1, 1, 3, 2, 4]);
+    expect(sendableHistory(history).requestIndexes).toEqual([0, 1, 1, 3, 2, 4]);
   });
 });
 
@@ -181,11 +181,11 @@ describe("a call without a name", () => {
   ];
 
   test.each(codecs)("$name: is sent with one", ({ codec }) => {
-    const { body, left } = sent(codec, history);
+    const { body, omissions } = sent(codec, history);
     const names = valuesAt(body, "name");
     expect(names).toContain("unknown_tool");
     expect(names).not.toContain("");
-    expect(left).toEqual([{ path: "messages[1].toolCalls[0].name", reason: "repaired" }]);
+    expect(omissions).toEqual([{ path: "messages[1].toolCalls[0].name", reason: "repaired" }]);
   });
 });
 
@@ -202,9 +202,9 @@ describe("messages with nothing to send", () => {
 
   for (const { name, codec, field } of codecs) {
     test.each(empty)(`${name}: %s is left out, and said`, (_, message) => {
-      const { body, left } = sent(codec, [user("a"), message, user("b")]);
+      const { body, omissions } = sent(codec, [user("a"), message, user("b")]);
       expect(body[field]).toEqual(sent(codec, [user("a"), user("b")]).body[field]);
-      expect(left.filter(({ path }) => path.startsWith("messages[1]"))).not.toEqual([]);
+      expect(omissions.filter(({ path }) => path.startsWith("messages[1]"))).not.toEqual([]);
     });
 
     test.each(empty)(`${name}: %s alone cannot be sent`, (_, message) => {
@@ -221,7 +221,7 @@ describe("messages with nothing to send", () => {
   test("empty instructions are no message", () => {
     expect(sent(openaiChat, [system(""), user("a")])).toMatchObject({
       body: { messages: [{ role: "user", content: "a" }] },
-      left: [{ path: "messages[0]", reason: "repaired" }],
+      omissions: [{ path: "messages[0]", reason: "repaired" }],
     });
     expect(() => sent(openaiChat, [system("")])).toThrow(/nothing to send/);
   });

@@ -2,7 +2,7 @@
 
 import type { Json } from "../model/internal.ts";
 
-type Growing =
+type OpenContainer =
   | { type: "array"; items: Json[] }
   | { type: "object"; fields: { [key: string]: Json }; key: string | null };
 
@@ -13,11 +13,11 @@ type Growing =
  */
 export class PartialJson {
   #root: Json | undefined;
-  readonly #stack: Growing[] = [];
+  readonly #stack: OpenContainer[] = [];
   /** What is being read: nothing, a text, or a number or word. */
   #state: "value" | "text" | "escape" | "unicode" | "word" | "done" | "broken" = "value";
-  #text = "";
-  #word = "";
+  #string = "";
+  #token = "";
   #hex = "";
   /** A text that is the name of a field. */
   #isKey = false;
@@ -39,15 +39,15 @@ export class PartialJson {
         // Most of what is written is text: up to its next mark it is taken at once.
         const end = this.#plainEnd(text, index);
         if (end > index) {
-          this.#text += text.slice(index, end);
+          this.#string += text.slice(index, end);
           index = end;
           if (index >= text.length) break;
         }
       }
-      this.#take(text.charAt(index));
+      this.#consume(text.charAt(index));
     }
-    const writes = this.#state === "text" || this.#state === "escape" || this.#state === "unicode";
-    if (writes && !this.#isKey) this.#show(this.#text);
+    const isInString = this.#state === "text" || this.#state === "escape" || this.#state === "unicode";
+    if (isInString && !this.#isKey) this.#setOpenString(this.#string);
   }
 
   #plainEnd(text: string, from: number): number {
@@ -56,11 +56,11 @@ export class PartialJson {
     return end;
   }
 
-  #take(char: string): void {
+  #consume(char: string): void {
     switch (this.#state) {
       case "text":
         if (char === "\\") this.#state = "escape";
-        else this.#endText();
+        else this.#endString();
         return;
       case "escape":
         this.#escape(char);
@@ -68,19 +68,19 @@ export class PartialJson {
       case "unicode":
         this.#hex += char;
         if (this.#hex.length < 4) return;
-        this.#text += String.fromCharCode(Number.parseInt(this.#hex, 16));
+        this.#string += String.fromCharCode(Number.parseInt(this.#hex, 16));
         this.#state = "text";
         return;
       case "word":
         if (/[\w.+-]/.test(char)) {
-          this.#word += char;
+          this.#token += char;
           return;
         }
-        this.#endWord();
-        this.#mark(char);
+        this.#endToken();
+        this.#consumeStructure(char);
         return;
       case "value":
-        this.#mark(char);
+        this.#consumeStructure(char);
         return;
       case "done":
       case "broken":
@@ -88,15 +88,15 @@ export class PartialJson {
     }
   }
 
-  #mark(char: string): void {
+  #consumeStructure(char: string): void {
     if (this.#state === "broken" || this.#state === "done" || char.trim() === "") return;
     const top = this.#stack.at(-1);
     switch (char) {
       case '"':
         this.#state = "text";
-        this.#text = "";
+        this.#string = "";
         this.#isKey = top?.type === "object" && this.#expectsKey;
-        if (!this.#isKey) this.#add("");
+        if (!this.#isKey) this.#addValue("");
         return;
       case "{":
         return this.#open({ type: "object", fields: {}, key: null });
@@ -116,54 +116,54 @@ export class PartialJson {
         return;
       default:
         this.#state = "word";
-        this.#word = char;
+        this.#token = char;
     }
   }
 
-  #open(growing: Growing): void {
-    this.#add(growing.type === "array" ? growing.items : growing.fields);
-    this.#stack.push(growing);
-    this.#expectsKey = growing.type === "object";
+  #open(container: OpenContainer): void {
+    this.#addValue(container.type === "array" ? container.items : container.fields);
+    this.#stack.push(container);
+    this.#expectsKey = container.type === "object";
   }
 
   #escape(char: string): void {
-    const plain = escapes[char];
+    const unescaped = escapedCharacters[char];
     if (char === "u") {
       this.#hex = "";
       this.#state = "unicode";
       return;
     }
-    this.#text += plain ?? char;
+    this.#string += unescaped ?? char;
     this.#state = "text";
   }
 
-  #endText(): void {
+  #endString(): void {
     this.#state = "value";
     const top = this.#stack.at(-1);
     if (this.#isKey && top?.type === "object") {
-      top.key = this.#text;
+      top.key = this.#string;
       this.#expectsKey = false;
       return;
     }
-    this.#show(this.#text);
+    this.#setOpenString(this.#string);
     if (this.#stack.length === 0) this.#state = "done";
   }
 
-  #endWord(): void {
+  #endToken(): void {
     this.#state = "value";
-    const word = this.#word;
-    const known = words.get(word);
-    const value = known === undefined ? Number(word) : known;
+    const token = this.#token;
+    const literal = literals.get(token);
+    const value = literal === undefined ? Number(token) : literal;
     if (typeof value === "number" && Number.isNaN(value)) {
       this.#state = "broken";
       return;
     }
-    this.#add(value);
+    this.#addValue(value);
     if (this.#stack.length === 0) this.#state = "done";
   }
 
   /** A new value in its place. */
-  #add(value: Json): void {
+  #addValue(value: Json): void {
     const top = this.#stack.at(-1);
     if (top === undefined) this.#root = value;
     else if (top.type === "array") top.items.push(value);
@@ -172,16 +172,16 @@ export class PartialJson {
   }
 
   /** The text that is being written, as far as it goes. */
-  #show(text: string): void {
+  #setOpenString(text: string): void {
     const top = this.#stack.at(-1);
     if (top === undefined) this.#root = text;
     else if (top.type === "array") top.items[top.items.length - 1] = text;
-    else this.#add(text);
+    else this.#addValue(text);
   }
 }
 
-const escapes: { readonly [char: string]: string } = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f" };
-const words: ReadonlyMap<string, Json> = new Map<string, Json>([
+const escapedCharacters: { readonly [char: string]: string } = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f" };
+const literals: ReadonlyMap<string, Json> = new Map<string, Json>([
   ["true", true],
   ["false", false],
   ["null", null],

@@ -49,8 +49,8 @@ type CallBlock = {
   readonly type: "call";
   readonly id: string;
   name: string;
-  raw: string;
-  whole: ToolCall | null;
+  receivedArguments: string;
+  call: ToolCall | null;
   readonly providerExecuted: boolean;
 };
 type Block =
@@ -73,32 +73,32 @@ export type ReplyEnd = {
 export class ReplyBuilder {
   readonly #context: WireContext;
   readonly #blocks: Block[] = [];
-  readonly #byKey = new Map<string, Block>();
+  readonly #blocksByKey = new Map<string, Block>();
   /** Ids of calls that are taken, and how often each was asked for. */
-  readonly #ids = new Map<string, number>();
+  readonly #idUses = new Map<string, number>();
 
   constructor(context: WireContext) {
     this.#context = context;
   }
 
   /** Data the provider wants back, stamped with the way it came. */
-  replay(data: ProviderReplay["data"]): ProviderReplay {
+  replayData(data: ProviderReplay["data"]): ProviderReplay {
     return { ...this.#context.route, data };
   }
 
-  started(): ModelEvent {
+  messageStarted(): ModelEvent {
     return { type: "message_started", message: assistant("") };
   }
 
   text(id: string | null, delta: string, kind: TextBlock["kind"] = "text"): ModelEvent {
-    this.#text(id, kind).text += delta;
+    this.#textBlock(id, kind).text += delta;
     return { type: "text_delta", id, delta };
   }
 
   /** A block of text is whole. What is not given is as it was heard. */
-  textEnd(
+  completeText(
     id: string | null,
-    rest: {
+    details: {
       readonly text?: string;
       readonly phase?: TextPhase | null;
       readonly provider?: ProviderReplay | null;
@@ -106,72 +106,72 @@ export class ReplyBuilder {
       readonly kind?: TextBlock["kind"];
     } = {},
   ): ModelEvent {
-    const block = this.#text(id, rest.kind ?? "text");
-    block.text = rest.text ?? block.text;
-    block.kind = rest.kind ?? block.kind;
-    block.phase = rest.phase ?? block.phase;
-    block.provider = storableReplay(rest.provider) ?? block.provider;
-    block.metadata = rest.metadata === undefined ? block.metadata : storableMetadata(rest.metadata);
+    const block = this.#textBlock(id, details.kind ?? "text");
+    block.text = details.text ?? block.text;
+    block.kind = details.kind ?? block.kind;
+    block.phase = details.phase ?? block.phase;
+    block.provider = storableReplay(details.provider) ?? block.provider;
+    block.metadata = details.metadata === undefined ? block.metadata : storableMetadata(details.metadata);
     return { type: "text_completed", id, text: block.text, phase: block.phase, provider: block.provider };
   }
 
   reasoning(id: string | null, delta: string): ModelEvent {
-    this.#reasoning(id).text += delta;
+    this.#reasoningBlock(id).text += delta;
     return { type: "reasoning_delta", id, delta };
   }
 
-  reasoningEnd(
+  completeReasoning(
     id: string | null,
-    rest: { readonly text?: string; readonly redacted?: boolean; readonly provider?: ProviderReplay | null } = {},
+    details: { readonly text?: string; readonly redacted?: boolean; readonly provider?: ProviderReplay | null } = {},
   ): ModelEvent {
-    const block = this.#reasoning(id);
-    block.text = rest.text ?? block.text;
-    block.redacted = rest.redacted ?? block.redacted;
-    block.provider = storableReplay(rest.provider) ?? block.provider;
+    const block = this.#reasoningBlock(id);
+    block.text = details.text ?? block.text;
+    block.redacted = details.redacted ?? block.redacted;
+    block.provider = storableReplay(details.provider) ?? block.provider;
     return { type: "reasoning_completed", id, text: block.text, redacted: block.redacted, provider: block.provider };
   }
 
   /** A call begins. `key` is what the stream knows it by, when that is not its id. Another call of the same id gets one of its own. */
-  callStart(
-    wanted: string,
+  startCall(
+    requestedId: string,
     name: string,
     options: { readonly providerExecuted?: boolean; readonly key?: string } = {},
   ): ModelEvent {
-    const { providerExecuted = false, key = wanted } = options;
-    const id = this.#freeId(wanted);
-    const block: CallBlock = { type: "call", id, name, raw: "", whole: null, providerExecuted };
+    const { providerExecuted = false, key = requestedId } = options;
+    const id = this.#uniqueId(requestedId);
+    const block: CallBlock = { type: "call", id, name, receivedArguments: "", call: null, providerExecuted };
     this.#blocks.push(block);
-    this.#byKey.set(`call:${key}`, block);
+    this.#blocksByKey.set(`call:${key}`, block);
     return { type: "tool_call_started", id, name, providerExecuted };
   }
 
   /** The id of the call of that key, which is not always the one it asked for. */
   callId(key: string): string | null {
-    const block = this.#byKey.get(`call:${key}`);
+    const block = this.#blocksByKey.get(`call:${key}`);
     return block?.type === "call" ? block.id : null;
   }
 
   hasCall(key: string): boolean {
-    return this.#byKey.has(`call:${key}`);
+    return this.#blocksByKey.has(`call:${key}`);
   }
 
   /** Is the call of that key not whole yet? */
-  isOpen(key: string): boolean {
-    const block = this.#byKey.get(`call:${key}`);
-    return block?.type === "call" && block.whole === null;
+  isCallOpen(key: string): boolean {
+    const block = this.#blocksByKey.get(`call:${key}`);
+    return block?.type === "call" && block.call === null;
   }
 
-  callDelta(key: string, argumentsDelta: string): ModelEvent | null {
-    const block = this.#byKey.get(`call:${key}`);
+  appendArguments(key: string, argumentsDelta: string): ModelEvent | null {
+    const block = this.#blocksByKey.get(`call:${key}`);
     if (block?.type !== "call") return null;
-    block.raw += argumentsDelta;
+    block.receivedArguments += argumentsDelta;
     return { type: "tool_call_delta", id: block.id, argumentsDelta };
   }
 
   /** A call is whole: its arguments are what was heard, or what is given. Arguments that are no JSON object are `null`, with what was written. */
-  callEnd(
+  completeCall(
     key: string,
-    rest: {
+    details: {
       readonly raw?: string;
       readonly arguments?: JsonObject | null;
       readonly provider?: ProviderReplay | null;
@@ -179,26 +179,26 @@ export class ReplyBuilder {
       readonly name?: string;
     } = {},
   ): ModelEvent | null {
-    const block = this.#byKey.get(`call:${key}`);
+    const block = this.#blocksByKey.get(`call:${key}`);
     if (block?.type !== "call") return null;
-    const raw = rest.raw ?? block.raw;
-    const given = rest.arguments;
-    const whole = toolCall({
+    const raw = details.raw ?? block.receivedArguments;
+    const givenArguments = details.arguments;
+    const call = toolCall({
       id: block.id,
-      name: rest.name ?? block.name,
-      arguments: given === undefined ? argumentsOf(raw) : given,
-      rawArguments: given === undefined ? raw : null,
-      provider: rest.provider ?? null,
-      metadata: rest.metadata ?? {},
+      name: details.name ?? block.name,
+      arguments: givenArguments === undefined ? parseArguments(raw) : givenArguments,
+      rawArguments: givenArguments === undefined ? raw : null,
+      provider: details.provider ?? null,
+      metadata: details.metadata ?? {},
     });
-    block.whole = whole;
-    return { type: "tool_call_completed", ...whole, providerExecuted: block.providerExecuted };
+    block.call = call;
+    return { type: "tool_call_completed", ...call, providerExecuted: block.providerExecuted };
   }
 
   /** Calls that were begun and never ended, in order: some APIs say no more than the end of the reply. */
   openCalls(): readonly string[] {
-    return [...this.#byKey].flatMap(([key, block]) =>
-      block.type === "call" && block.whole === null ? [key.slice("call:".length)] : [],
+    return [...this.#blocksByKey].flatMap(([key, block]) =>
+      block.type === "call" && block.call === null ? [key.slice("call:".length)] : [],
     );
   }
 
@@ -209,7 +209,7 @@ export class ReplyBuilder {
 
   /** Does the reply hold whole calls that somebody here has to run? */
   get hasCalls(): boolean {
-    return this.#blocks.some((block) => block.type === "call" && !block.providerExecuted && block.whole !== null);
+    return this.#blocks.some((block) => block.type === "call" && !block.providerExecuted && block.call !== null);
   }
 
   get heardText(): string {
@@ -226,20 +226,21 @@ export class ReplyBuilder {
     output = null,
     metadata = {},
   }: ReplyEnd): readonly ModelEvent[] {
-    const whole = this.#calls();
-    const calls = whole.filter(({ providerExecuted }) => !providerExecuted).map(({ call }) => call);
-    const well =
+    const completedCalls = this.#completedCalls();
+    const calls = completedCalls.filter(({ providerExecuted }) => !providerExecuted).map(({ call }) => call);
+    const endedNormally =
       finishReason === "stop" || finishReason === "other" || finishReason === null || finishReason === "tool_calls";
-    const reason = calls.length > 0 && well ? "tool_calls" : finishReason === "tool_calls" ? "stop" : finishReason;
+    const reason =
+      calls.length > 0 && endedNormally ? "tool_calls" : finishReason === "tool_calls" ? "stop" : finishReason;
     const parts = this.#parts();
-    const [only] = parts;
-    const plain = parts.length === 1 && only?.type === "text" && isPlain(only);
-    const content = parts.length === 0 ? "" : plain && only?.type === "text" ? only.text : parts;
+    const [onlyPart] = parts;
+    const isPlainText = parts.length === 1 && onlyPart?.type === "text" && isPlain(onlyPart);
+    const content = parts.length === 0 ? "" : isPlainText && onlyPart?.type === "text" ? onlyPart.text : parts;
     const message = assistant(content, { toolCalls: calls, finishReason: reason });
-    const spent: readonly ModelEvent[] = usage === null ? [] : [{ type: "usage", usage }];
+    const usageEvents: readonly ModelEvent[] = usage === null ? [] : [{ type: "usage", usage }];
     const { route } = this.#context;
     return [
-      ...spent,
+      ...usageEvents,
       {
         type: "message_completed",
         message,
@@ -255,22 +256,22 @@ export class ReplyBuilder {
     ];
   }
 
-  #freeId(wanted: string): string {
-    let n = (this.#ids.get(wanted) ?? 0) + 1;
-    let id = n === 1 ? wanted : `${wanted}~${n}`;
-    while (n > 1 && this.#ids.has(id)) {
+  #uniqueId(requestedId: string): string {
+    let n = (this.#idUses.get(requestedId) ?? 0) + 1;
+    let id = n === 1 ? requestedId : `${requestedId}~${n}`;
+    while (n > 1 && this.#idUses.has(id)) {
       n += 1;
-      id = `${wanted}~${n}`;
+      id = `${requestedId}~${n}`;
     }
-    this.#ids.set(wanted, n);
-    if (id !== wanted) this.#ids.set(id, 1);
+    this.#idUses.set(requestedId, n);
+    if (id !== requestedId) this.#idUses.set(id, 1);
     return id;
   }
 
-  #calls(): readonly { readonly call: ToolCall; readonly providerExecuted: boolean }[] {
+  #completedCalls(): readonly { readonly call: ToolCall; readonly providerExecuted: boolean }[] {
     return this.#blocks.flatMap((block) =>
-      block.type === "call" && block.whole !== null
-        ? [{ call: block.whole, providerExecuted: block.providerExecuted }]
+      block.type === "call" && block.call !== null
+        ? [{ call: block.call, providerExecuted: block.providerExecuted }]
         : [],
     );
   }
@@ -288,37 +289,37 @@ export class ReplyBuilder {
           return text === "" && provider === null ? [] : [reasoningPart(text, { redacted, provider })];
         }
         case "call":
-          if (block.whole === null) return [];
-          return [toolCallPart(block.id, block.providerExecuted ? { providerExecuted: block.whole } : {})];
+          if (block.call === null) return [];
+          return [toolCallPart(block.id, block.providerExecuted ? { providerExecuted: block.call } : {})];
         case "part":
           return [block.part];
       }
     });
-    const first = parts.findIndex(({ type }) => type === "tool_call");
+    const firstCallIndex = parts.findIndex(({ type }) => type === "tool_call");
     const isSimple =
       parts.every((part) =>
         part.type === "tool_call" ? part.providerExecuted === null : part.type === "text" && isPlain(part),
       ) &&
       parts.filter(({ type }) => type === "text").length <= 1 &&
-      (first === -1 || parts.slice(first).every(({ type }) => type === "tool_call"));
+      (firstCallIndex === -1 || parts.slice(firstCallIndex).every(({ type }) => type === "tool_call"));
     return isSimple ? parts.filter(({ type }) => type === "text") : parts;
   }
 
-  #text(id: string | null, kind: TextBlock["kind"]): TextBlock {
-    const known = id === null ? this.#blocks.at(-1) : this.#byKey.get(`text:${id}`);
-    if (known?.type === "text" && (id !== null || known.id === null)) return known;
+  #textBlock(id: string | null, kind: TextBlock["kind"]): TextBlock {
+    const existing = id === null ? this.#blocks.at(-1) : this.#blocksByKey.get(`text:${id}`);
+    if (existing?.type === "text" && (id !== null || existing.id === null)) return existing;
     const block: TextBlock = { type: "text", id, text: "", kind, phase: null, provider: null, metadata: {} };
     this.#blocks.push(block);
-    if (id !== null) this.#byKey.set(`text:${id}`, block);
+    if (id !== null) this.#blocksByKey.set(`text:${id}`, block);
     return block;
   }
 
-  #reasoning(id: string | null): ReasoningBlock {
-    const known = id === null ? this.#blocks.at(-1) : this.#byKey.get(`reasoning:${id}`);
-    if (known?.type === "reasoning" && (id !== null || known.id === null)) return known;
+  #reasoningBlock(id: string | null): ReasoningBlock {
+    const existing = id === null ? this.#blocks.at(-1) : this.#blocksByKey.get(`reasoning:${id}`);
+    if (existing?.type === "reasoning" && (id !== null || existing.id === null)) return existing;
     const block: ReasoningBlock = { type: "reasoning", id, text: "", redacted: false, provider: null };
     this.#blocks.push(block);
-    if (id !== null) this.#byKey.set(`reasoning:${id}`, block);
+    if (id !== null) this.#blocksByKey.set(`reasoning:${id}`, block);
     return block;
   }
 }
@@ -348,9 +349,9 @@ function storableMetadata(metadata: JsonObject): JsonObject {
 }
 
 /** Arguments as an object; no text at all is none. `null`: what was written is no JSON object, or none that can be stored. */
-export function argumentsOf(raw: string): JsonObject | null {
+export function parseArguments(raw: string): JsonObject | null {
   if (raw.trim() === "") return {};
   const parsed = parseJson(raw);
-  const found = parsed === null ? null : asObject(parsed.value);
-  return found === null || !isStorableJson(found) ? null : found;
+  const argumentsObject = parsed === null ? null : asObject(parsed.value);
+  return argumentsObject === null || !isStorableJson(argumentsObject) ? null : argumentsObject;
 }

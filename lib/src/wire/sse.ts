@@ -29,33 +29,33 @@ export class FrameTooLong extends Error {
  */
 export function frameReader(maxLength: number = maxFrameLength): FrameReader {
   if (maxLength < 1) throw new MisuseError("invalid_argument", "frameReader: the longest frame has to have a length");
-  let out: Frame[] = [];
+  let completeFrames: Frame[] = [];
   /** How much has come since the last event. */
-  let open = 0;
+  let pendingLength = 0;
   const parser = createParser({
     onEvent: ({ event, data }) => {
-      open = 0;
-      out.push({ event: event ?? null, data });
+      pendingLength = 0;
+      completeFrames.push({ event: event ?? null, data });
     },
     onComment: () => {
-      open = 0;
+      pendingLength = 0;
     },
   });
-  const taken = () => {
-    const frames = out;
-    out = [];
+  const takeCompleteFrames = () => {
+    const frames = completeFrames;
+    completeFrames = [];
     return frames;
   };
   return {
     push: (text) => {
-      open += text.length;
+      pendingLength += text.length;
       parser.feed(text);
-      if (open > maxLength) throw new FrameTooLong(`an event or a line of more than ${maxLength} characters`);
-      return taken();
+      if (pendingLength > maxLength) throw new FrameTooLong(`an event or a line of more than ${maxLength} characters`);
+      return takeCompleteFrames();
     },
     end: () => {
       parser.feed("\n\n");
-      return taken();
+      return takeCompleteFrames();
     },
   };
 }

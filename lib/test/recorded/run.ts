@@ -86,9 +86,9 @@ function check(api: WireApi, path: string): void {
     total.replies += 1;
     const decoder = codecs[api].decoder(context);
     const events = [...frames.flatMap((frame) => decoder.push([frame])), ...decoder.end()];
-    total.understood += decoder.heard.understood;
-    total.opaque += decoder.heard.opaque;
-    total.unknown += decoder.heard.unknown;
+    total.understood += decoder.counts.understood;
+    total.opaque += decoder.counts.opaque;
+    total.unknown += decoder.counts.unknown;
     judge(path, api, events, frames.flatMap(chunkOf));
   }
 }

@@ -40,12 +40,12 @@ function requestFrom(text: string): ModelRequest {
   return parsed.value;
 }
 
-/** The cases with their files; `null` for those a case does not have. `left.json` is what was left out, when anything was. */
+/** The cases with their files; `null` for those a case does not have. `omissions.json` is what was left out, when anything was. */
 const cases = readdirSync(root).map((name) => ({
   name,
   request: read(root, name, "request.json"),
   body: read(root, name, "body.json"),
-  left: read(root, name, "left.json"),
+  omissions: read(root, name, "omissions.json"),
   stream: read(root, name, "stream.txt"),
   reply: read(root, name, "reply.json"),
   events: read(root, name, "events.json"),
@@ -69,7 +69,7 @@ function terminals(events: readonly ModelEvent[]): number {
 }
 
 describe("[allm 110] [allm 111] requests", () => {
-  for (const { name, request: given, body, left } of cases) {
+  for (const { name, request: given, body, omissions } of cases) {
     if (given === null || body === null) continue;
     test(name, () => {
       const encoded = anthropicMessages.encode(requestFrom(given), context);
@@ -77,7 +77,7 @@ describe("[allm 110] [allm 111] requests", () => {
         path: "/messages",
         headers: { "anthropic-version": "2023-06-01" },
         body: json(body),
-        left: left === null ? [] : json(left),
+        omissions: omissions === null ? [] : json(omissions),
       });
     });
   }
@@ -96,7 +96,7 @@ describe("[allm 110] [allm 111] requests", () => {
     });
     expect(encoded.body["thinking"]).toBeUndefined();
     expect(encoded.body["max_tokens"]).toBe(4096);
-    expect(encoded.left).toEqual([{ path: "reasoning", reason: "unsupported" }]);
+    expect(encoded.omissions).toEqual([{ path: "reasoning", reason: "unsupported" }]);
   });
 
   test("levels of effort", () => {
@@ -120,7 +120,7 @@ describe("[allm 110] [allm 111] requests", () => {
       disable_parallel_tool_use: true,
     });
     expect(body({ toolChoice: "none" }).body["tool_choice"]).toBeUndefined();
-    expect(body({ toolChoice: "required" }).left).toEqual([{ path: "toolChoice", reason: "unsupported" }]);
+    expect(body({ toolChoice: "required" }).omissions).toEqual([{ path: "toolChoice", reason: "unsupported" }]);
   });
 
   test("what a compatible server does not take", () => {
@@ -129,7 +129,7 @@ describe("[allm 110] [allm 111] requests", () => {
     const encoded = body({ temperature: 1, responseFormat: schema }, { ...context, quirks });
     expect(encoded.body["temperature"]).toBeUndefined();
     expect(encoded.body["output_config"]).toBeUndefined();
-    expect(encoded.left.map(({ path }) => path)).toEqual(["responseFormat", "temperature"]);
+    expect(encoded.omissions.map(({ path }) => path)).toEqual(["responseFormat", "temperature"]);
   });
 
   test("a file on disk, a file of another provider, a file of another type", () => {
@@ -271,7 +271,7 @@ describe("[allm 112] replies", () => {
     for (const data of ["[DONE]", "", "7", "null", "{"]) {
       const decoder = anthropicMessages.decoder(context);
       expect(decoder.push([{ event: null, data }])).toEqual([]);
-      expect(decoder.heard.unknown).toBe(1);
+      expect(decoder.counts.unknown).toBe(1);
     }
     // Deeper than anything that can be stored.
     const deep = `${'{"a":'.repeat(200)}1${"}".repeat(200)}`;
@@ -461,8 +461,8 @@ describe("replay", () => {
   }
 
   test("W4: over three steps and a JSON round trip the same bytes go back", () => {
-    const { body, left } = anthropicMessages.encode(request(conversation()), context);
-    expect(left).toEqual([]);
+    const { body, omissions } = anthropicMessages.encode(request(conversation()), context);
+    expect(omissions).toEqual([]);
     expect(opaque(body)).toEqual([
       '"signature":"RXFRQmFiYw=="',
       '"data":"ZW5jcnlwdGVk"',
@@ -481,12 +481,12 @@ describe("replay", () => {
     ["endpoint", { ...route, endpoint: "https://proxy.example/v1" }],
     ["provider", { ...route, provider: "bedrock" }],
   ])("W4: nothing of it goes to another %s", (_, other) => {
-    const { body, left } = anthropicMessages.encode(request(conversation()), { ...context, route: other });
+    const { body, omissions } = anthropicMessages.encode(request(conversation()), { ...context, route: other });
     expect(opaque(body)).toEqual([]);
     expect(JSON.stringify(body)).toContain("It is 1094 km long.");
-    expect(left.length).toBeGreaterThan(0);
-    expect(left.every(({ reason }) => reason === "foreign_replay")).toBe(true);
-    expect(left.map(({ path }) => path)).toContain("messages[1].content[0]");
+    expect(omissions.length).toBeGreaterThan(0);
+    expect(omissions.every(({ reason }) => reason === "foreign_replay")).toBe(true);
+    expect(omissions.map(({ path }) => path)).toContain("messages[1].content[0]");
   });
 });
 
@@ -513,7 +513,7 @@ describe("recorded traffic", () => {
           expect(events.at(-1), file).toMatchObject({ type: "error", error: { reason: "interrupted" } });
           continue;
         }
-        for (const key of ["understood", "opaque", "unknown"] as const) sum[key] += decoder.heard[key];
+        for (const key of ["understood", "opaque", "unknown"] as const) sum[key] += decoder.counts[key];
         checkReply(file, events, one.map(json));
       }
     }
@@ -572,9 +572,9 @@ function checkReply(file: string, events: readonly ModelEvent[], source: readonl
   expect(provided, file).toHaveLength(found.parts);
   // And what was read can be sent back as it was.
   if (reply.message === null) return;
-  const { left } = anthropicMessages.encode(request([user("?"), reply.message]), context);
+  const { omissions } = anthropicMessages.encode(request([user("?"), reply.message]), context);
   expect(
-    left.filter(({ reason }) => reason !== "repaired"),
+    omissions.filter(({ reason }) => reason !== "repaired"),
     file,
   ).toEqual([]);
 }

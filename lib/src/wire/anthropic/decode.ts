@@ -11,7 +11,7 @@
 //   6. Blocks may come with `message_start` already: replies to code that calls tools do.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
-import type { Decoder, ErrorAnswer, Frame, WireContext } from "../codec.ts";
+import type { Decoder, ErrorResponse, Frame, WireContext } from "../codec.ts";
 
 import {
   isStorableJson,
@@ -24,10 +24,10 @@ import {
 } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
 import { asObject, countAt, listAt, objectAt, objectsAt, textAt } from "../fields.ts";
-import { argumentsOf, rawChunk, ReplyBuilder } from "../reply-builder.ts";
+import { parseArguments, rawChunk, ReplyBuilder } from "../reply-builder.ts";
 
 /** What became of an event, for the count. */
-type Heard = "understood" | "opaque" | "unknown";
+type EventClass = "understood" | "opaque" | "unknown";
 
 /** A block that has begun. `fields` is what the block would say if it were whole; the builder has its text. */
 type OpenBlock = {
@@ -58,16 +58,16 @@ function kindOf(type: string): BlockKind {
 }
 
 /** Reads the blocks of one reply, streamed or whole, and what is said about it. */
-class Reply {
+class MessageReader {
   readonly #builder: ReplyBuilder;
-  readonly #open = new Map<number, OpenBlock>();
+  readonly #openBlocks = new Map<number, OpenBlock>();
   /** Calls that have begun, by place and id. */
-  readonly #called = new Set<string>();
-  #begun = 0;
-  #counts: JsonObject = {};
+  readonly #seenBlocks = new Set<string>();
+  #blockCount = 0;
+  #usageFields: JsonObject = {};
   #usage: Usage | null = null;
   #model: string | null = null;
-  #stop: string | null = null;
+  #stopReason: string | null = null;
   #metadata: JsonObject = {};
   id: string | null = null;
   started = false;
@@ -77,68 +77,68 @@ class Reply {
   }
 
   /** The head of a message: its names, what it cost so far, and blocks that are there already. */
-  head(message: JsonObject): readonly ModelEvent[] {
+  readStart(message: JsonObject): readonly ModelEvent[] {
     this.started = true;
     this.id = textAt(message, "id");
     this.#model = textAt(message, "model");
-    this.ended(message, message);
-    const whole = objectsAt(message, "content").flatMap((block, at) => {
-      this.#isCalled(at, block);
-      const begun = this.#begin(block);
-      return [...begun.events, ...this.#close(begun.block)];
+    this.readEnding(message, message);
+    const blockEvents = objectsAt(message, "content").flatMap((block, blockIndex) => {
+      this.#isRepeated(blockIndex, block);
+      const created = this.#createBlock(block);
+      return [...created.events, ...this.#closeBlock(created.block)];
     });
-    return [this.#builder.started(), ...whole];
+    return [this.#builder.messageStarted(), ...blockEvents];
   }
 
   /** What is said about the end: in a stream in two places, in a whole message in one. */
-  ended(delta: JsonObject, around: JsonObject): void {
-    this.#stop = textAt(delta, "stop_reason") ?? this.#stop;
-    const spent = objectAt(around, "usage");
-    if (spent !== null) {
-      this.#counts = { ...this.#counts, ...withoutNulls(spent) };
-      this.#usage = usageOf(this.#counts);
+  readEnding(delta: JsonObject, envelope: JsonObject): void {
+    this.#stopReason = textAt(delta, "stop_reason") ?? this.#stopReason;
+    const reportedUsage = objectAt(envelope, "usage");
+    if (reportedUsage !== null) {
+      this.#usageFields = { ...this.#usageFields, ...omitNulls(reportedUsage) };
+      this.#usage = usageOf(this.#usageFields);
     }
     this.#metadata = {
       ...this.#metadata,
-      ...withoutNulls(only(delta, ["stop_sequence", "stop_details", "container"])),
-      ...withoutNulls(only(around, ["context_management"])),
+      ...omitNulls(pickKeys(delta, ["stop_sequence", "stop_details", "container"])),
+      ...omitNulls(pickKeys(envelope, ["context_management"])),
     };
   }
 
-  begin(index: number, block: JsonObject): readonly ModelEvent[] {
-    if (this.#isCalled(index, block)) return [];
-    const before = this.stop(index);
-    const begun = this.#begin(block);
-    this.#open.set(index, begun.block);
-    return [...before, ...begun.events];
+  startBlock(index: number, block: JsonObject): readonly ModelEvent[] {
+    if (this.#isRepeated(index, block)) return [];
+    const closedEvents = this.stopBlock(index);
+    const created = this.#createBlock(block);
+    this.#openBlocks.set(index, created.block);
+    return [...closedEvents, ...created.events];
   }
 
   /** Has this call, or the result of a call, begun in this place before? From now on it has. */
-  #isCalled(index: number, block: JsonObject): boolean {
+  #isRepeated(index: number, block: JsonObject): boolean {
     const kind = kindOf(textAt(block, "type") ?? "");
     if (kind !== "call" && kind !== "provider_call" && kind !== "result") return false;
     const id = textAt(block, kind === "result" ? "tool_use_id" : "id") ?? "";
-    const open = this.#open.get(index);
+    const open = this.#openBlocks.get(index);
     // Without an id only the block that has just begun can be the same.
     if (id === "")
       return open?.kind === kind && open.input === "" && textAt(open.fields, "name") === textAt(block, "name");
     const key = `${index}:${kind}:${id}`;
-    const isKnown = this.#called.has(key);
-    this.#called.add(key);
-    return isKnown;
+    const isRepeated = this.#seenBlocks.has(key);
+    this.#seenBlocks.add(key);
+    return isRepeated;
   }
 
   kindAt(index: number): BlockKind | null {
-    return this.#open.get(index)?.kind ?? null;
+    return this.#openBlocks.get(index)?.kind ?? null;
   }
 
   /** More of a block; `null` when there is no such block, or it does not take this. */
-  delta(index: number, delta: JsonObject): readonly ModelEvent[] | null {
+  appendDelta(index: number, delta: JsonObject): readonly ModelEvent[] | null {
     const type = textAt(delta, "type");
     // Some servers forget to begin their text.
-    const implied = type === "text_delta" ? "text" : type === "thinking_delta" ? "thinking" : null;
-    if (implied !== null && !this.#open.has(index)) this.begin(index, { type: implied });
-    const block = this.#open.get(index);
+    const impliedType = type === "text_delta" ? "text" : type === "thinking_delta" ? "thinking" : null;
+    if (impliedType !== null && !this.#openBlocks.has(index)) this.startBlock(index, { type: impliedType });
+    const block = this.#openBlocks.get(index);
     if (block === undefined) return null;
     const text = textAt(delta, "text") ?? textAt(delta, "thinking") ?? textAt(delta, "partial_json") ?? "";
     switch (block.kind) {
@@ -148,56 +148,56 @@ class Reply {
           if (citation !== undefined) block.citations.push(citation);
           return [];
         }
-        return type === "text_delta" ? this.#grow(block, text) : null;
+        return type === "text_delta" ? this.#appendText(block, text) : null;
       case "thinking":
         if (type === "signature_delta") {
           const signature = (textAt(block.fields, "signature") ?? "") + (textAt(delta, "signature") ?? "");
           block.fields = { ...block.fields, signature };
           return [];
         }
-        return type === "thinking_delta" ? this.#grow(block, text) : null;
+        return type === "thinking_delta" ? this.#appendText(block, text) : null;
       case "call":
       case "provider_call":
         if (type !== "input_json_delta") return null;
         block.input += text;
-        return text === "" ? [] : some(this.#builder.callDelta(block.id, text));
+        return text === "" ? [] : listOf(this.#builder.appendArguments(block.id, text));
       case "redacted_thinking":
       case "result":
       case "opaque":
         if (type === "input_json_delta") block.input += text;
-        else block.fields = grown(block.fields, delta);
+        else block.fields = mergeDelta(block.fields, delta);
         return [];
     }
   }
 
-  stop(index: number): readonly ModelEvent[] {
-    const block = this.#open.get(index);
-    this.#open.delete(index);
-    return block === undefined ? [] : this.#close(block);
+  stopBlock(index: number): readonly ModelEvent[] {
+    const block = this.#openBlocks.get(index);
+    this.#openBlocks.delete(index);
+    return block === undefined ? [] : this.#closeBlock(block);
   }
 
   /** What is known to have been spent; nothing when nothing is. */
-  spent(): readonly ModelEvent[] {
+  usageEvents(): readonly ModelEvent[] {
     return this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
   }
 
-  end(): readonly ModelEvent[] {
-    const closed = [...this.#open.keys()].flatMap((index) => this.stop(index));
-    const end = this.#builder.end({
-      finishReason: finishReasonOf(this.#stop),
-      rawFinishReason: this.#stop,
+  complete(): readonly ModelEvent[] {
+    const closedEvents = [...this.#openBlocks.keys()].flatMap((index) => this.stopBlock(index));
+    const endEvents = this.#builder.end({
+      finishReason: finishReasonOf(this.#stopReason),
+      rawFinishReason: this.#stopReason,
       responseId: this.id,
       model: this.#model,
       usage: this.#usage,
       metadata: this.#metadata,
     });
-    return [...closed, ...end];
+    return [...closedEvents, ...endEvents];
   }
 
   /** A block by what it begins with. Its id is its place among the blocks of the reply. */
-  #begin(fields: JsonObject): { readonly block: OpenBlock; readonly events: readonly ModelEvent[] } {
-    const id = `${this.#begun}`;
-    this.#begun += 1;
+  #createBlock(fields: JsonObject): { readonly block: OpenBlock; readonly events: readonly ModelEvent[] } {
+    const id = `${this.#blockCount}`;
+    this.#blockCount += 1;
     const kind = kindOf(textAt(fields, "type") ?? "");
     const block: OpenBlock = {
       id,
@@ -209,16 +209,16 @@ class Reply {
     };
     switch (kind) {
       case "text":
-        return { block, events: this.#grow(block, textAt(fields, "text") ?? "") };
+        return { block, events: this.#appendText(block, textAt(fields, "text") ?? "") };
       case "thinking":
-        return { block, events: this.#grow(block, textAt(fields, "thinking") ?? "") };
+        return { block, events: this.#appendText(block, textAt(fields, "thinking") ?? "") };
       case "call":
       case "provider_call": {
         const providerExecuted = kind === "provider_call";
-        const given = textAt(fields, "id") ?? "";
-        const called = given === "" ? `call_${id}` : given;
+        const apiId = textAt(fields, "id") ?? "";
+        const callId = apiId === "" ? `call_${id}` : apiId;
         const name = textAt(fields, "name") ?? "";
-        return { block, events: [this.#builder.callStart(called, name, { providerExecuted, key: id })] };
+        return { block, events: [this.#builder.startCall(callId, name, { providerExecuted, key: id })] };
       }
       case "redacted_thinking":
       case "result":
@@ -227,37 +227,37 @@ class Reply {
     }
   }
 
-  #grow(block: OpenBlock, text: string): readonly ModelEvent[] {
+  #appendText(block: OpenBlock, text: string): readonly ModelEvent[] {
     if (text === "") return [];
     block.hasText = true;
     return [block.kind === "text" ? this.#builder.text(block.id, text) : this.#builder.reasoning(block.id, text)];
   }
 
   /** A block is whole. */
-  #close(block: OpenBlock): readonly ModelEvent[] {
+  #closeBlock(block: OpenBlock): readonly ModelEvent[] {
     const { id, kind, fields, citations } = block;
     const builder = this.#builder;
     switch (kind) {
       case "text": {
-        const cited = citations.length === 0 ? {} : { citations };
-        const provider = citations.length === 0 ? null : builder.replay(cited);
-        return [builder.textEnd(id, { provider, metadata: cited })];
+        const citationFields = citations.length === 0 ? {} : { citations };
+        const provider = citations.length === 0 ? null : builder.replayData(citationFields);
+        return [builder.completeText(id, { provider, metadata: citationFields })];
       }
       case "thinking": {
         // The API takes back only thinking it has signed.
         const isSigned = (textAt(fields, "signature") ?? "") !== "";
-        const provider = isSigned ? builder.replay(except(fields, ["thinking"])) : null;
-        return [builder.reasoningEnd(id, { redacted: isSigned && !block.hasText, provider })];
+        const provider = isSigned ? builder.replayData(omitKeys(fields, ["thinking"])) : null;
+        return [builder.completeReasoning(id, { redacted: isSigned && !block.hasText, provider })];
       }
       case "redacted_thinking":
-        return [builder.reasoningEnd(id, { redacted: true, provider: builder.replay(fields) })];
+        return [builder.completeReasoning(id, { redacted: true, provider: builder.replayData(fields) })];
       case "call":
       case "provider_call": {
-        const input = block.input.trim() === "" ? (objectAt(fields, "input") ?? {}) : argumentsOf(block.input);
-        const rest = except(fields, ["id", "name", "input", ...(kind === "call" ? ["type"] : [])]);
-        const provider = Object.keys(rest).length === 0 ? null : builder.replay(rest);
-        return some(
-          builder.callEnd(id, input === null ? { raw: block.input, provider } : { arguments: input, provider }),
+        const input = block.input.trim() === "" ? (objectAt(fields, "input") ?? {}) : parseArguments(block.input);
+        const extraFields = omitKeys(fields, ["id", "name", "input", ...(kind === "call" ? ["type"] : [])]);
+        const provider = Object.keys(extraFields).length === 0 ? null : builder.replayData(extraFields);
+        return listOf(
+          builder.completeCall(id, input === null ? { raw: block.input, provider } : { arguments: input, provider }),
         );
       }
       case "result": {
@@ -265,7 +265,7 @@ class Reply {
         const isError = fields["is_error"] === true || (textAt(asObject(content), "type") ?? "").endsWith("_error");
         const toolCallId = textAt(fields, "tool_use_id") ?? "";
         builder.part(
-          toolResultPart(toolCallId, content, { isError, provider: builder.replay(except(fields, ["content"])) }),
+          toolResultPart(toolCallId, content, { isError, provider: builder.replayData(omitKeys(fields, ["content"])) }),
         );
         return [];
       }
@@ -273,8 +273,8 @@ class Reply {
         const type = textAt(fields, "type") ?? "unknown";
         // From here on another model answers.
         if (type === "fallback") this.#model = textAt(objectAt(fields, "to"), "model") ?? this.#model;
-        const input = block.input.trim() === "" ? null : argumentsOf(block.input);
-        builder.part(opaquePart(type, builder.replay(input === null ? fields : { ...fields, input })));
+        const input = block.input.trim() === "" ? null : parseArguments(block.input);
+        builder.part(opaquePart(type, builder.replayData(input === null ? fields : { ...fields, input })));
         return [];
       }
     }
@@ -282,92 +282,93 @@ class Reply {
 }
 
 export function anthropicDecoder(context: WireContext): Decoder {
-  const reply = new Reply(context);
-  const heard = { understood: 0, opaque: 0, unknown: 0 };
-  let isOver = false;
+  const reader = new MessageReader(context);
+  const counts = { understood: 0, opaque: 0, unknown: 0 };
+  let isTerminated = false;
 
   function fail(error: ModelEvent): readonly ModelEvent[] {
-    isOver = true;
-    return [...reply.spent(), error];
+    isTerminated = true;
+    return [...reader.usageEvents(), error];
   }
 
   function interrupted(message: string): readonly ModelEvent[] {
     const { provider } = context.route;
-    const eventIndex = heard.understood + heard.opaque + heard.unknown;
+    const eventIndex = counts.understood + counts.opaque + counts.unknown;
     return fail({ type: "error", error: streamFailure("interrupted", { provider, message, eventIndex }) });
   }
 
-  function take(event: JsonObject): { readonly events: readonly ModelEvent[]; readonly as: Heard } {
+  function readEvent(event: JsonObject): { readonly events: readonly ModelEvent[]; readonly eventClass: EventClass } {
     const index = countAt(event, "index") ?? 0;
     switch (textAt(event, "type")) {
       case "message_start": {
         const message = objectAt(event, "message") ?? {};
-        if (!reply.started) return { events: reply.head(message), as: "understood" };
-        const isSame = textAt(message, "id") === reply.id;
+        if (!reader.started) return { events: reader.readStart(message), eventClass: "understood" };
+        const isDuplicate = textAt(message, "id") === reader.id;
         return {
-          events: isSame ? [] : interrupted("another message began before this one had ended"),
-          as: "understood",
+          events: isDuplicate ? [] : interrupted("another message began before this one had ended"),
+          eventClass: "understood",
         };
       }
       case "content_block_start": {
-        const events = [...begun(), ...reply.begin(index, objectAt(event, "content_block") ?? {})];
-        return { events, as: reply.kindAt(index) === "opaque" ? "opaque" : "understood" };
+        const events = [...startIfNeeded(), ...reader.startBlock(index, objectAt(event, "content_block") ?? {})];
+        return { events, eventClass: reader.kindAt(index) === "opaque" ? "opaque" : "understood" };
       }
       case "content_block_delta": {
-        const first = begun();
-        const events = reply.delta(index, objectAt(event, "delta") ?? {});
-        const as = events === null ? "unknown" : reply.kindAt(index) === "opaque" ? "opaque" : "understood";
-        return { events: [...first, ...(events ?? [])], as };
+        const startEvents = startIfNeeded();
+        const events = reader.appendDelta(index, objectAt(event, "delta") ?? {});
+        const eventClass = events === null ? "unknown" : reader.kindAt(index) === "opaque" ? "opaque" : "understood";
+        return { events: [...startEvents, ...(events ?? [])], eventClass };
       }
       case "content_block_stop": {
-        const kind = reply.kindAt(index);
-        const as = kind === null ? "unknown" : kind === "opaque" ? "opaque" : "understood";
-        return { events: reply.stop(index), as };
+        const kind = reader.kindAt(index);
+        const eventClass = kind === null ? "unknown" : kind === "opaque" ? "opaque" : "understood";
+        return { events: reader.stopBlock(index), eventClass };
       }
       case "message_delta":
-        reply.ended(objectAt(event, "delta") ?? {}, event);
-        return { events: [], as: "understood" };
+        reader.readEnding(objectAt(event, "delta") ?? {}, event);
+        return { events: [], eventClass: "understood" };
       case "message_stop": {
-        isOver = true;
-        return { events: [...begun(), ...reply.end()], as: "understood" };
+        isTerminated = true;
+        return { events: [...startIfNeeded(), ...reader.complete()], eventClass: "understood" };
       }
       case "ping":
-        return { events: [], as: "understood" };
+        return { events: [], eventClass: "understood" };
       case "error":
-        return { events: fail(errorEvent(event, context)), as: "understood" };
+        return { events: fail(errorEvent(event, context)), eventClass: "understood" };
       default:
         // A gateway's complaint in a form of its own.
-        if (objectAt(event, "error") !== null) return { events: fail(errorEvent(event, context)), as: "understood" };
-        return { events: [], as: "unknown" };
+        if (objectAt(event, "error") !== null)
+          return { events: fail(errorEvent(event, context)), eventClass: "understood" };
+        return { events: [], eventClass: "unknown" };
     }
   }
 
   /** A reply without a head begins with whatever comes first. */
-  function begun(): readonly ModelEvent[] {
-    return reply.started ? [] : reply.head({});
+  function startIfNeeded(): readonly ModelEvent[] {
+    return reader.started ? [] : reader.readStart({});
   }
 
-  function read({ event, data }: Frame): readonly ModelEvent[] {
+  function readFrame({ event, data }: Frame): readonly ModelEvent[] {
     const parsed = parseJson(data);
     const raw: readonly ModelEvent[] = context.rawChunks && parsed !== null ? [rawChunk(parsed.value)] : [];
     const object = parsed === null ? null : asObject(parsed.value);
-    if (isOver || (object === null && event !== "error")) {
-      heard.unknown += 1;
+    if (isTerminated || (object === null && event !== "error")) {
+      counts.unknown += 1;
       return raw;
     }
     try {
-      const { events, as } = take(object ?? { type: "error", error: { message: data } });
-      heard[as] += 1;
+      const { events, eventClass } = readEvent(object ?? { type: "error", error: { message: data } });
+      counts[eventClass] += 1;
       return [...raw, ...events];
     } catch (cause) {
-      return [...raw, ...fail(malformed(cause, context))];
+      return [...raw, ...fail(malformedEvent(cause, context))];
     }
   }
 
   return {
-    push: (frames) => frames.flatMap(read),
-    end: () => (isOver ? [] : interrupted("the stream ended before message_stop")),
-    heard,
+    push: (frames) => frames.flatMap(readFrame),
+    end: () => (isTerminated ? [] : interrupted("the stream ended before message_stop")),
+    counts,
   };
 }
 
@@ -376,29 +377,31 @@ export function decodeReply(body: Json, context: WireContext): readonly ModelEve
   const raw: readonly ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
   const message = asObject(body);
   if (message === null || message["content"] === undefined) return [...raw, errorEvent(body, context)];
-  const reply = new Reply(context);
+  const reader = new MessageReader(context);
   try {
-    const head = reply.head(message).filter(({ type }) => type !== "text_delta" && type !== "reasoning_delta");
-    return [...raw, ...head, ...reply.end()];
+    const startEvents = reader
+      .readStart(message)
+      .filter(({ type }) => type !== "text_delta" && type !== "reasoning_delta");
+    return [...raw, ...startEvents, ...reader.complete()];
   } catch (cause) {
-    return [...raw, ...reply.spent(), malformed(cause, context)];
+    return [...raw, ...reader.usageEvents(), malformedEvent(cause, context)];
   }
 }
 
 /** What can be read but not stored, because it is nested too deep or too large, fails the reply. */
-function malformed(cause: unknown, { route }: WireContext): ModelEvent {
-  const why = cause instanceof MisuseError ? { message: cause.message } : { cause };
-  return { type: "error", error: streamFailure("malformed_event", { provider: route.provider, ...why }) };
+function malformedEvent(cause: unknown, { route }: WireContext): ModelEvent {
+  const details = cause instanceof MisuseError ? { message: cause.message } : { cause };
+  return { type: "error", error: streamFailure("malformed_event", { provider: route.provider, ...details }) };
 }
 
 /** What went wrong, from `{"type":"error","error":{"type":…,"message":…},"request_id":…}` or whatever stands in its place. */
-export function decodeError(answer: ErrorAnswer, context: WireContext): AdapterFailure {
-  const body = asObject(answer.body);
+export function decodeError(response: ErrorResponse, context: WireContext): AdapterFailure {
+  const body = asObject(response.body);
   const error = objectAt(body, "error");
   const message = textAt(error, "message") ?? textAt(body, "error") ?? textAt(body, "message");
-  const requestId = answer.requestId ?? textAt(body, "request_id");
-  const text = typeof answer.body === "string" && answer.body.trim() !== "" ? answer.body.slice(0, 500) : null;
-  return classify({ ...answer, requestId }, { message: message ?? text, code: textAt(error, "type") }, context);
+  const requestId = response.requestId ?? textAt(body, "request_id");
+  const text = typeof response.body === "string" && response.body.trim() !== "" ? response.body.slice(0, 500) : null;
+  return classify({ ...response, requestId }, { message: message ?? text, code: textAt(error, "type") }, context);
 }
 
 function errorEvent(body: Json, context: WireContext): ModelEvent {
@@ -408,8 +411,8 @@ function errorEvent(body: Json, context: WireContext): ModelEvent {
   };
 }
 
-function finishReasonOf(stop: string | null): FinishReason | null {
-  switch (stop) {
+function finishReasonOf(stopReason: string | null): FinishReason | null {
+  switch (stopReason) {
     case null:
       return null;
     case "end_turn":
@@ -428,7 +431,7 @@ function finishReasonOf(stop: string | null): FinishReason | null {
   }
 }
 
-const counted = [
+const countedUsageKeys = [
   "input_tokens",
   "cache_read_input_tokens",
   "cache_creation_input_tokens",
@@ -441,48 +444,50 @@ const counted = [
  * Usage with the prompt counted whole: the provider counts what came from a cache, and what went there, on their own. A count that is none is
  * left out: it does not cost the reply.
  */
-function usageOf(spent: JsonObject): Usage {
-  const fresh = countAt(spent, "input_tokens");
-  const cached = countAt(spent, "cache_read_input_tokens");
-  const written = countAt(spent, "cache_creation_input_tokens");
-  const sum = fresh === null ? null : fresh + (cached ?? 0) + (written ?? 0);
-  const used = Object.entries(objectAt(spent, "server_tool_use") ?? {})
+function usageOf(reportedUsage: JsonObject): Usage {
+  const uncached = countAt(reportedUsage, "input_tokens");
+  const cached = countAt(reportedUsage, "cache_read_input_tokens");
+  const written = countAt(reportedUsage, "cache_creation_input_tokens");
+  const sum = uncached === null ? null : uncached + (cached ?? 0) + (written ?? 0);
+  const toolRequests = Object.entries(objectAt(reportedUsage, "server_tool_use") ?? {})
     .filter(([, count]) => typeof count === "number" && Number.isFinite(count) && count > 0)
     .map(([name, count]): [string, Json] => [name.replace(/_requests$/, ""), count]);
   return usage({
     inputTokens: Number.isSafeInteger(sum) ? sum : null,
-    outputTokens: countAt(spent, "output_tokens"),
+    outputTokens: countAt(reportedUsage, "output_tokens"),
     cachedInputTokens: cached,
     cacheWriteInputTokens: written,
-    reasoningTokens: countAt(objectAt(spent, "output_tokens_details"), "thinking_tokens"),
-    toolUsage: Object.fromEntries(used),
+    reasoningTokens: countAt(objectAt(reportedUsage, "output_tokens_details"), "thinking_tokens"),
+    toolUsage: Object.fromEntries(toolRequests),
     extra: Object.fromEntries(
-      Object.entries(except(spent, counted)).filter(([key, value]) => isStorableJson({ [key]: value })),
+      Object.entries(omitKeys(reportedUsage, countedUsageKeys)).filter(([key, value]) =>
+        isStorableJson({ [key]: value }),
+      ),
     ),
   });
 }
 
 /** What a delta adds to fields nobody here knows: text goes on, anything else is set. */
-function grown(fields: JsonObject, delta: JsonObject): JsonObject {
-  const added = Object.entries(withoutNulls(except(delta, ["type"]))).map(([key, value]): [string, Json] => {
-    const before = fields[key];
-    return [key, typeof before === "string" && typeof value === "string" ? before + value : value];
+function mergeDelta(fields: JsonObject, delta: JsonObject): JsonObject {
+  const changes = Object.entries(omitNulls(omitKeys(delta, ["type"]))).map(([key, value]): [string, Json] => {
+    const previous = fields[key];
+    return [key, typeof previous === "string" && typeof value === "string" ? previous + value : value];
   });
-  return { ...fields, ...Object.fromEntries(added) };
+  return { ...fields, ...Object.fromEntries(changes) };
 }
 
-function except(fields: JsonObject, keys: readonly string[]): JsonObject {
+function omitKeys(fields: JsonObject, keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(fields).filter(([key]) => !keys.includes(key)));
 }
 
-function only(fields: JsonObject, keys: readonly string[]): JsonObject {
+function pickKeys(fields: JsonObject, keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(fields).filter(([key]) => keys.includes(key)));
 }
 
-function withoutNulls(fields: JsonObject): JsonObject {
+function omitNulls(fields: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
-function some(event: ModelEvent | null): readonly ModelEvent[] {
+function listOf(event: ModelEvent | null): readonly ModelEvent[] {
   return event === null ? [] : [event];
 }

@@ -13,12 +13,12 @@ type Branch =
   | { readonly type: "array"; readonly items: Node[] };
 type Leaf = { readonly type: "leaf"; value: Json; open: boolean };
 type Node = Branch | Leaf;
-type Step = string | number;
+type PathSegment = string | number;
 
 /** A container the text is inside of, and the child it is at. */
-type Open = { readonly branch: Branch; at: Step | null };
+type OpenContainer = { readonly branch: Branch; currentKey: PathSegment | null };
 
-export type WholeArguments = {
+export type AssembledArguments = {
   /** The rest of the text. */
   readonly delta: string;
   readonly arguments: JsonObject | null;
@@ -26,92 +26,101 @@ export type WholeArguments = {
   readonly raw: string | null;
 };
 
-const maxSteps = 64;
+const maxPathSegments = 64;
 
 export class PartialArguments {
   readonly #root: Branch = { type: "object", fields: new Map() };
-  #stack: Open[] = [];
-  #openText: Leaf | null = null;
-  #inOrder = true;
-  readonly #misfits: JsonObject[] = [];
+  #stack: OpenContainer[] = [];
+  #openString: Leaf | null = null;
+  #isTextInOrder = true;
+  readonly #unplacedPieces: JsonObject[] = [];
 
   /** Takes one piece in; gives the JSON text it adds. */
   add(piece: JsonObject): string {
     const value = valueOf(piece);
     if (value === undefined) return "";
-    const steps = stepsOf(textAt(piece, "jsonPath") ?? "");
+    const segments = parsePath(textAt(piece, "jsonPath") ?? "");
     const continues = flagAt(piece, "willContinue") === true;
-    const before = steps === null ? null : this.#find(steps);
-    if (before?.type === "leaf" && before.open && typeof before.value === "string" && typeof value === "string") {
-      const text = before === this.#openText ? this.#more(value, continues) : this.#giveUp();
-      before.value += value;
-      before.open = continues;
+    const existing = segments === null ? null : this.#find(segments);
+    if (existing?.type === "leaf" && existing.open && typeof existing.value === "string" && typeof value === "string") {
+      const text = existing === this.#openString ? this.#continueString(value, continues) : this.#stopText();
+      existing.value += value;
+      existing.open = continues;
       return text;
     }
     const leaf: Leaf = { type: "leaf", value, open: continues };
-    const text = steps === null || this.#misfits.length > 0 ? "" : this.#write(steps, leaf, before !== null);
-    if (steps === null || !place(this.#root, steps, leaf)) this.#misfits.push(piece);
+    const text =
+      segments === null || this.#unplacedPieces.length > 0 ? "" : this.#writeValue(segments, leaf, existing !== null);
+    if (segments === null || !setAtPath(this.#root, segments, leaf)) this.#unplacedPieces.push(piece);
     return text;
   }
 
   /** The call is over. */
-  end(): WholeArguments {
-    if (this.#misfits.length > 0) return { delta: "", arguments: null, raw: JSON.stringify(this.#misfits) };
-    const delta = this.#inOrder ? `${this.#stack.length === 0 ? "{}" : this.#closeText() + this.#closeTo(0)}` : "";
+  end(): AssembledArguments {
+    if (this.#unplacedPieces.length > 0)
+      return { delta: "", arguments: null, raw: JSON.stringify(this.#unplacedPieces) };
+    const delta = this.#isTextInOrder
+      ? `${this.#stack.length === 0 ? "{}" : this.#closeString() + this.#closeTo(0)}`
+      : "";
     return { delta, arguments: objectOf(this.#root.type === "object" ? this.#root.fields : new Map()), raw: null };
   }
 
-  #find(steps: readonly Step[]): Node | null {
-    return steps.reduce<Node | null>((node, step) => (node === null ? null : childOf(node, step)), this.#root);
+  #find(segments: readonly PathSegment[]): Node | null {
+    return segments.reduce<Node | null>((node, segment) => (node === null ? null : childOf(node, segment)), this.#root);
   }
 
-  #more(value: string, continues: boolean): string {
-    if (!continues) this.#openText = null;
-    return this.#inOrder ? `${JSON.stringify(value).slice(1, -1)}${continues ? "" : '"'}` : "";
+  #continueString(value: string, continues: boolean): string {
+    if (!continues) this.#openString = null;
+    return this.#isTextInOrder ? `${JSON.stringify(value).slice(1, -1)}${continues ? "" : '"'}` : "";
   }
 
-  #giveUp(): string {
-    this.#inOrder = false;
+  #stopText(): string {
+    this.#isTextInOrder = false;
     return "";
   }
 
   /** The text of a new value at a path, with what has to be closed and opened on the way there. */
-  #write(steps: readonly Step[], leaf: Leaf, again: boolean): string {
-    if (!this.#inOrder || again) return this.#giveUp();
-    let text = this.#closeText();
+  #writeValue(segments: readonly PathSegment[], leaf: Leaf, isReplacement: boolean): string {
+    if (!this.#isTextInOrder || isReplacement) return this.#stopText();
+    let text = this.#closeString();
     if (this.#stack.length === 0) {
-      this.#stack.push({ branch: this.#root, at: null });
+      this.#stack.push({ branch: this.#root, currentKey: null });
       text += "{";
     }
     let depth = 0;
-    while (depth < steps.length - 1 && this.#stack[depth]?.at === steps[depth] && depth + 1 < this.#stack.length)
+    while (
+      depth < segments.length - 1 &&
+      this.#stack[depth]?.currentKey === segments[depth] &&
+      depth + 1 < this.#stack.length
+    )
       depth += 1;
     text += this.#closeTo(depth + 1);
-    for (; depth < steps.length; depth += 1) {
+    for (; depth < segments.length; depth += 1) {
       const open = this.#stack[depth];
-      const step = steps[depth];
-      if (open === undefined || step === undefined || childOf(open.branch, step) !== null) return this.#giveUp();
-      if ((open.branch.type === "object") !== (typeof step === "string")) return this.#giveUp();
-      text += open.at === null ? "" : ",";
-      text += typeof step === "string" ? `${JSON.stringify(step)}:` : "";
-      open.at = step;
-      const next = steps[depth + 1];
+      const segment = segments[depth];
+      if (open === undefined || segment === undefined || childOf(open.branch, segment) !== null)
+        return this.#stopText();
+      if ((open.branch.type === "object") !== (typeof segment === "string")) return this.#stopText();
+      text += open.currentKey === null ? "" : ",";
+      text += typeof segment === "string" ? `${JSON.stringify(segment)}:` : "";
+      open.currentKey = segment;
+      const next = segments[depth + 1];
       if (next === undefined) continue;
       const branch = emptyBranch(next);
-      if (!put(open.branch, step, branch)) return this.#giveUp();
-      this.#stack.push({ branch, at: null });
+      if (!setChild(open.branch, segment, branch)) return this.#stopText();
+      this.#stack.push({ branch, currentKey: null });
       text += branch.type === "object" ? "{" : "[";
     }
-    const written = JSON.stringify(leaf.value);
-    if (!leaf.open || typeof leaf.value !== "string") return text + written;
-    this.#openText = leaf;
-    return text + written.slice(0, -1);
+    const valueText = JSON.stringify(leaf.value);
+    if (!leaf.open || typeof leaf.value !== "string") return text + valueText;
+    this.#openString = leaf;
+    return text + valueText.slice(0, -1);
   }
 
-  #closeText(): string {
-    if (this.#openText === null) return "";
-    this.#openText.open = false;
-    this.#openText = null;
+  #closeString(): string {
+    if (this.#openString === null) return "";
+    this.#openString.open = false;
+    this.#openString = null;
     return '"';
   }
 
@@ -133,49 +142,49 @@ function valueOf(piece: JsonObject): Json | undefined {
 }
 
 /** `$.a[0]['b c']` as its steps; `null` for what is no path to a value. */
-function stepsOf(path: string): readonly Step[] | null {
+function parsePath(path: string): readonly PathSegment[] | null {
   if (!path.startsWith("$")) return null;
-  const steps: Step[] = [];
-  const step = /\.([^.[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/y;
-  step.lastIndex = 1;
-  while (step.lastIndex < path.length) {
-    const found = step.exec(path);
-    if (found === null || steps.length === maxSteps) return null;
-    const [, name, index, single, double] = found;
-    steps.push(index === undefined ? (name ?? (single ?? double ?? "").replaceAll(/\\(.)/g, "$1")) : Number(index));
+  const segments: PathSegment[] = [];
+  const segmentPattern = /\.([^.[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/y;
+  segmentPattern.lastIndex = 1;
+  while (segmentPattern.lastIndex < path.length) {
+    const match = segmentPattern.exec(path);
+    if (match === null || segments.length === maxPathSegments) return null;
+    const [, name, index, single, double] = match;
+    segments.push(index === undefined ? (name ?? (single ?? double ?? "").replaceAll(/\\(.)/g, "$1")) : Number(index));
   }
-  return steps.length === 0 ? null : steps;
+  return segments.length === 0 ? null : segments;
 }
 
-function childOf(node: Node, step: Step): Node | null {
-  if (node.type === "object") return typeof step === "string" ? (node.fields.get(step) ?? null) : null;
-  return node.type === "array" && typeof step === "number" ? (node.items[step] ?? null) : null;
+function childOf(node: Node, segment: PathSegment): Node | null {
+  if (node.type === "object") return typeof segment === "string" ? (node.fields.get(segment) ?? null) : null;
+  return node.type === "array" && typeof segment === "number" ? (node.items[segment] ?? null) : null;
 }
 
-function emptyBranch(firstChild: Step): Branch {
+function emptyBranch(firstChild: PathSegment): Branch {
   return typeof firstChild === "string" ? { type: "object", fields: new Map() } : { type: "array", items: [] };
 }
 
 /** Puts a child in its place; lists grow by one at a time. */
-function put(branch: Branch, step: Step, child: Node): boolean {
+function setChild(branch: Branch, segment: PathSegment, child: Node): boolean {
   if (branch.type === "object") {
-    if (typeof step !== "string") return false;
-    branch.fields.set(step, child);
+    if (typeof segment !== "string") return false;
+    branch.fields.set(segment, child);
     return true;
   }
-  if (typeof step !== "number" || step > branch.items.length) return false;
-  branch.items[step] = child;
+  if (typeof segment !== "number" || segment > branch.items.length) return false;
+  branch.items[segment] = child;
   return true;
 }
 
-function place(root: Branch, steps: readonly Step[], leaf: Leaf): boolean {
+function setAtPath(root: Branch, segments: readonly PathSegment[], leaf: Leaf): boolean {
   let branch = root;
-  for (const [index, step] of steps.entries()) {
-    const next = steps[index + 1];
-    if (next === undefined) return put(branch, step, leaf);
-    const known = childOf(branch, step);
-    const child = known === null ? emptyBranch(next) : known;
-    if (child.type === "leaf" || (known === null && !put(branch, step, child))) return false;
+  for (const [index, segment] of segments.entries()) {
+    const next = segments[index + 1];
+    if (next === undefined) return setChild(branch, segment, leaf);
+    const existing = childOf(branch, segment);
+    const child = existing === null ? emptyBranch(next) : existing;
+    if (child.type === "leaf" || (existing === null && !setChild(branch, segment, child))) return false;
     branch = child;
   }
   return false;

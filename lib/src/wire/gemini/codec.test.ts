@@ -112,8 +112,8 @@ function stored(events: readonly ModelEvent[]): AssistantMessage {
 
 describe("[allm 113] what is sent", () => {
   test.each(asked)("$name", ({ request, body }) => {
-    const { path, body: sent, left, headers } = geminiGenerateContent.encode(request, context);
-    expect({ body: sent, left }).toEqual(body);
+    const { path, body: sent, omissions, headers } = geminiGenerateContent.encode(request, context);
+    expect({ body: sent, omissions }).toEqual(body);
     expect(path).toBe("/models/gemini-3-pro:streamGenerateContent?alt=sse");
     expect(headers).toEqual({});
   });
@@ -156,7 +156,7 @@ describe("[allm 113] what is sent", () => {
     const old = { ...context, route: { ...context.route, model: "gemini-2.5-flash" } };
     const call = toolCall({ id: "x", name: "look", arguments: {} });
     const picture = imagePart({ source: { type: "base64", data: "AA==" }, mimeType: "image/png" });
-    const { body, left } = geminiGenerateContent.encode(
+    const { body, omissions } = geminiGenerateContent.encode(
       request([user("go"), assistant("", { toolCalls: [call] }), toolResult("x", [picture])], {
         reasoning: { effort: "high", budgetTokens: 512, summary: null },
       }),
@@ -176,7 +176,7 @@ describe("[allm 113] what is sent", () => {
       ],
       generationConfig: { thinkingConfig: { thinkingBudget: 512 } },
     });
-    expect(left).toEqual([{ path: "reasoning.effort", reason: "unsupported" }]);
+    expect(omissions).toEqual([{ path: "reasoning.effort", reason: "unsupported" }]);
   });
 
   test("quirks: no schema, and fields that must not be there", () => {
@@ -185,12 +185,12 @@ describe("[allm 113] what is sent", () => {
       temperature: 1,
       responseFormat: { type: "json_schema", name: "n", schema: {}, strict: true },
     });
-    const { body, left } = geminiGenerateContent.encode(asked, {
+    const { body, omissions } = geminiGenerateContent.encode(asked, {
       ...context,
       quirks: { jsonSchema: false, without: ["seed"] },
     });
     expect(body["generationConfig"]).toEqual({ temperature: 1, responseMimeType: "application/json" });
-    expect(left).toEqual([{ path: "responseFormat.schema", reason: "unsupported" }]);
+    expect(omissions).toEqual([{ path: "responseFormat.schema", reason: "unsupported" }]);
   });
 
   test("models of other collections keep their path", () => {
@@ -379,7 +379,7 @@ describe("[allm 114] what is heard", () => {
       frame(says([{ toolCall: { toolType: "GOOGLE_SEARCH_WEB" } }])),
       frame({ surprise: 1 }),
     ]);
-    expect(decoder.heard).toEqual({ understood: 1, opaque: 1, unknown: 1 });
+    expect(decoder.counts).toEqual({ understood: 1, opaque: 1, unknown: 1 });
   });
 });
 
@@ -463,8 +463,8 @@ describe("W4: what goes back", () => {
   }
 
   test("three steps through storage come back as they came", () => {
-    const { body, left } = geminiGenerateContent.encode(conversation(), context);
-    expect(left).toEqual([]);
+    const { body, omissions } = geminiGenerateContent.encode(conversation(), context);
+    expect(omissions).toEqual([]);
     expect(body["contents"]).toEqual([
       { role: "user", parts: [{ text: "go" }] },
       ...steps.flatMap((parts, step) => [
@@ -485,7 +485,7 @@ describe("W4: what goes back", () => {
     ["endpoint", { endpoint: "https://aiplatform.googleapis.com/v1" }],
     ["provider", { provider: "vertex" }],
   ])("none of it to another %s", (_, change) => {
-    const { body, left } = geminiGenerateContent.encode(conversation(), {
+    const { body, omissions } = geminiGenerateContent.encode(conversation(), {
       ...context,
       route: { ...context.route, ...change },
     });
@@ -505,9 +505,9 @@ describe("W4: what goes back", () => {
       {},
       {},
     ]);
-    expect(left).toHaveLength(12);
-    expect(new Set(left.map(({ reason }) => reason))).toEqual(new Set(["foreign_replay"]));
-    expect(left[0]).toEqual({ path: "messages[1].content[0]", reason: "foreign_replay" });
+    expect(omissions).toHaveLength(12);
+    expect(new Set(omissions.map(({ reason }) => reason))).toEqual(new Set(["foreign_replay"]));
+    expect(omissions[0]).toEqual({ path: "messages[1].content[0]", reason: "foreign_replay" });
   });
 });
 
@@ -582,7 +582,7 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
       ...decoder.end(),
     ];
     expect(terminals(events)).toBe(1);
-    expect(decoder.heard).toEqual({ understood: chunks.length, opaque: 0, unknown: 0 });
+    expect(decoder.counts).toEqual({ understood: chunks.length, opaque: 0, unknown: 0 });
     const reply = fold(events);
     expect(reply.error).toBeNull();
     expect(reply.usage.inputTokens).toBeGreaterThan(0);
@@ -596,9 +596,9 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
       const whole = reply.toolCalls.find((call) => call.id === id);
       if (text.join("") !== "") expect(JSON.parse(text.join(""))).toEqual(whole?.arguments);
     }
-    const { body, left } = geminiGenerateContent.encode(request([user("a"), stored(events)]), context);
+    const { body, omissions } = geminiGenerateContent.encode(request([user("a"), stored(events)]), context);
     expect(signatures(body)).toEqual(signatures([...chunks]));
-    expect(left.every(({ reason }) => reason === "repaired")).toBe(true);
+    expect(omissions.every(({ reason }) => reason === "repaired")).toBe(true);
   });
 
   test.each(files.filter((file) => file.endsWith(".json")))("%s", (file) => {

@@ -17,7 +17,7 @@ import type {
   ModelEvent,
   Usage,
 } from "../../model/internal.ts";
-import type { Decoder, ErrorAnswer, Frame, WireContext } from "../codec.ts";
+import type { Decoder, ErrorResponse, Frame, WireContext } from "../codec.ts";
 
 import {
   adapterFailure,
@@ -28,138 +28,139 @@ import {
   withFiniteNumbers,
 } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
+import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { PartialArguments } from "./arguments.ts";
 
 export function decoder(context: WireContext): Decoder {
-  const reading = new Reading(context, true);
+  const reader = new ResponseReader(context, true);
   return {
-    push: (frames) => frames.flatMap((frame) => reading.frame(frame)),
-    end: () => reading.cut(),
-    heard: reading.heard,
+    push: (frames) => frames.flatMap((frame) => reader.readFrame(frame)),
+    end: () => reader.endStream(),
+    counts: reader.counts,
   };
 }
 
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
-  const reading = new Reading(context, false);
+  const reader = new ResponseReader(context, false);
   // Without `alt=sse` a stream is one list of its pieces.
   const pieces = Array.isArray(body) ? body : [body];
-  return [...pieces.flatMap((piece: Json) => reading.value(piece)), ...reading.over(body)];
+  return [...pieces.flatMap((piece: Json) => reader.readValue(piece)), ...reader.endReply(body)];
 }
 
 type OpenRun = { readonly type: "text" | "reasoning"; readonly id: string; signature: string | null };
 type OpenCall = {
   readonly key: string;
-  readonly given: string | null;
+  readonly apiId: string | null;
   partial: PartialArguments | null;
   args: Json;
   signature: string | null;
 };
 
-class Reading {
-  readonly heard = { understood: 0, opaque: 0, unknown: 0 };
+class ResponseReader {
+  readonly counts = { understood: 0, opaque: 0, unknown: 0 };
   readonly #context: WireContext;
   readonly #builder: ReplyBuilder;
-  readonly #streams: boolean;
-  #started = false;
-  #done = false;
+  readonly #emitsDeltas: boolean;
+  #isStarted = false;
+  #isDone = false;
   #run: OpenRun | null = null;
   #call: OpenCall | null = null;
-  #runs = 0;
-  #calls = 0;
+  #runCount = 0;
+  #callCount = 0;
   readonly #callIds = new Set<string>();
-  #lastText: string | null = null;
+  #lastTextId: string | null = null;
   #usage: Usage | null = null;
   #responseId: string | null = null;
   #model: string | null = null;
   #metadata: JsonObject = {};
   #sources: JsonObject = {};
 
-  constructor(context: WireContext, streams: boolean) {
+  constructor(context: WireContext, emitsDeltas: boolean) {
     this.#context = context;
-    this.#streams = streams;
+    this.#emitsDeltas = emitsDeltas;
     this.#builder = new ReplyBuilder(context);
   }
 
-  frame({ data }: Frame): readonly ModelEvent[] {
+  readFrame({ data }: Frame): readonly ModelEvent[] {
     const text = data.trim();
     if (text === "" || text === "[DONE]") return [];
     const parsed = parseJson(text);
-    if (parsed !== null) return this.value(parsed.value);
-    this.heard.unknown += 1;
+    if (parsed !== null) return this.readValue(parsed.value);
+    this.counts.unknown += 1;
     return this.#fail(streamFailure("malformed_event", { provider: this.#context.route.provider, raw: text }));
   }
 
-  value(given: Json): readonly ModelEvent[] {
-    const value = withFiniteNumbers(given, maxDepth);
+  readValue(parsed: Json): readonly ModelEvent[] {
+    const value = withFiniteNumbers(parsed, maxChunkDepth);
     const raw: readonly ModelEvent[] = this.#context.rawChunks ? [rawChunk(value ?? null)] : [];
     if (value === undefined) {
-      this.heard.unknown += 1;
-      const message = `nested more than ${maxDepth} levels deep`;
+      this.counts.unknown += 1;
+      const message = `nested more than ${maxChunkDepth} levels deep`;
       const error = streamFailure("malformed_event", { provider: this.#context.route.provider, message });
       return [...raw, ...this.#fail(error)];
     }
     const chunk = asObject(value);
     if (chunk === null) {
-      this.heard.unknown += 1;
+      this.counts.unknown += 1;
       return raw;
     }
-    const unread = this.heard.opaque;
-    const events = this.#chunk(chunk);
-    if (events === null) this.heard.unknown += 1;
-    else if (this.heard.opaque === unread) this.heard.understood += 1;
+    const opaqueBefore = this.counts.opaque;
+    const events = this.#readChunk(chunk);
+    if (events === null) this.counts.unknown += 1;
+    else if (this.counts.opaque === opaqueBefore) this.counts.understood += 1;
     return [...raw, ...(events ?? [])];
   }
 
   /** The stream is over. */
-  cut(): readonly ModelEvent[] {
+  endStream(): readonly ModelEvent[] {
     return this.#fail(streamFailure("interrupted", { provider: this.#context.route.provider }));
   }
 
   /** There is no more of a whole reply. One without an end is taken as it is; one without anything is none. */
-  over(body: Json): readonly ModelEvent[] {
-    if (this.#done) return [];
-    if (this.#started) return this.#finish(null);
+  endReply(body: Json): readonly ModelEvent[] {
+    if (this.#isDone) return [];
+    if (this.#isStarted) return this.#finish(null);
     const raw = typeof body === "string" ? body : JSON.stringify(body);
     const message = "a reply without candidates";
     return this.#fail(adapterFailure("malformed_response", { provider: this.#context.route.provider, message, raw }));
   }
 
   /** One piece. `null`: nothing in it says anything to us. */
-  #chunk(chunk: JsonObject): readonly ModelEvent[] | null {
+  #readChunk(chunk: JsonObject): readonly ModelEvent[] | null {
     const error = objectAt(chunk, "error");
     if (error !== null) {
-      const answer = { status: numberAt(error, "code"), body: chunk, requestId: null, retryAfterMs: null };
-      return this.#fail(decodeError(answer, this.#context));
+      const response = { status: numberAt(error, "code"), body: chunk, requestId: null, retryAfterMs: null };
+      return this.#fail(decodeError(response, this.#context));
     }
     this.#responseId = textAt(chunk, "responseId") ?? this.#responseId;
     this.#model = textAt(chunk, "modelVersion") ?? this.#model;
-    const spent = usageOf(objectAt(chunk, "usageMetadata"));
-    this.#usage = spent ?? this.#usage;
-    if (this.#done) return spent === null ? [] : [{ type: "usage", usage: spent }];
+    const reportedUsage = usageOf(objectAt(chunk, "usageMetadata"));
+    this.#usage = reportedUsage ?? this.#usage;
+    if (this.#isDone) return reportedUsage === null ? [] : [{ type: "usage", usage: reportedUsage }];
     const feedback = objectAt(chunk, "promptFeedback");
-    const candidate = objectsAt(chunk, "candidates").find((one) => (numberAt(one, "index") ?? 0) === 0) ?? null;
-    if (candidate === null && feedback === null) return spent === null && !isKnown(chunk) ? null : [];
+    const candidate =
+      objectsAt(chunk, "candidates").find((candidateItem) => (numberAt(candidateItem, "index") ?? 0) === 0) ?? null;
+    if (candidate === null && feedback === null) return reportedUsage === null && !hasKnownField(chunk) ? null : [];
     const events: ModelEvent[] = [];
     if (feedback !== null) this.#metadata = { ...this.#metadata, promptFeedback: feedback };
-    if (candidate !== null) this.#candidate(candidate, events);
-    const end = textAt(candidate, "finishReason") ?? blockOf(feedback);
-    if (end !== null) {
+    if (candidate !== null) this.#readCandidate(candidate, events);
+    const rawFinishReason = textAt(candidate, "finishReason") ?? blockReasonOf(feedback);
+    if (rawFinishReason !== null) {
       this.#start(events);
-      events.push(...this.#finish(end, textAt(candidate, "finishReason") === null));
+      events.push(...this.#finish(rawFinishReason, textAt(candidate, "finishReason") === null));
     }
     return events;
   }
 
   #start(events: ModelEvent[]): void {
-    if (!this.#started) events.push(this.#builder.started());
-    this.#started = true;
+    if (!this.#isStarted) events.push(this.#builder.messageStarted());
+    this.#isStarted = true;
   }
 
-  #candidate(candidate: JsonObject, events: ModelEvent[]): void {
+  #readCandidate(candidate: JsonObject, events: ModelEvent[]): void {
     this.#start(events);
-    for (const part of objectsAt(objectAt(candidate, "content"), "parts")) this.#part(part, events);
+    for (const part of objectsAt(objectAt(candidate, "content"), "parts")) this.#readPart(part, events);
     for (const [key, value] of Object.entries(candidate)) {
       if (key === "content" || key === "finishReason" || key === "index" || isEmpty(value)) continue;
       if (sourceKeys.has(key)) this.#sources = { ...this.#sources, [key]: value };
@@ -167,55 +168,57 @@ class Reading {
     }
   }
 
-  #part(part: JsonObject, events: ModelEvent[]): void {
+  #readPart(part: JsonObject, events: ModelEvent[]): void {
     const signature = textAt(part, "thoughtSignature") || null;
     const call = objectAt(part, "functionCall");
-    if (call !== null) return this.#functionCall(call, signature, events);
-    const kind = Object.keys(part).find((key) => !aboutParts.has(key)) ?? null;
+    if (call !== null) return this.#readFunctionCall(call, signature, events);
+    const kind = Object.keys(part).find((key) => !partAttributeKeys.has(key)) ?? null;
     if (kind !== null && kind !== "text") {
       this.#endCall(events);
       this.#endRun(events);
-      this.#builder.part(opaquePart(kind, this.#builder.replay(part)));
-      this.heard.opaque += 1;
+      this.#builder.part(opaquePart(kind, this.#builder.replayData(part)));
+      this.counts.opaque += 1;
       return;
     }
     const text = textAt(part, "text") ?? "";
     // Servers end streams with an empty text that means nothing.
     if (text !== "" || signature !== null)
-      this.#words(flagAt(part, "thought") === true ? "reasoning" : "text", text, signature, events);
+      this.#appendToRun(flagAt(part, "thought") === true ? "reasoning" : "text", text, signature, events);
   }
 
-  #words(type: OpenRun["type"], text: string, signature: string | null, events: ModelEvent[]): void {
+  #appendToRun(type: OpenRun["type"], text: string, signature: string | null, events: ModelEvent[]): void {
     this.#endCall(events);
-    const isSigned = this.#run !== null && this.#run.signature !== null && signature !== null;
-    if (this.#run?.type !== type || isSigned) this.#endRun(events);
-    this.#run ??= { type, id: `${type}_${this.#runs++}`, signature: null };
+    const isSignedAgain = this.#run !== null && this.#run.signature !== null && signature !== null;
+    if (this.#run?.type !== type || isSignedAgain) this.#endRun(events);
+    this.#run ??= { type, id: `${type}_${this.#runCount++}`, signature: null };
     const { id } = this.#run;
     this.#run.signature = signature ?? this.#run.signature;
-    if (type === "text") this.#lastText = id;
+    if (type === "text") this.#lastTextId = id;
     const event = type === "text" ? this.#builder.text(id, text) : this.#builder.reasoning(id, text);
-    if (text !== "" && this.#streams) events.push(event);
+    if (text !== "" && this.#emitsDeltas) events.push(event);
   }
 
   #endRun(events: ModelEvent[]): void {
     if (this.#run === null) return;
     const { type, id, signature } = this.#run;
     this.#run = null;
-    const provider = signature === null ? null : this.#builder.replay({ thoughtSignature: signature });
+    const provider = signature === null ? null : this.#builder.replayData({ thoughtSignature: signature });
     events.push(
-      type === "text" ? this.#builder.textEnd(id, { provider }) : this.#builder.reasoningEnd(id, { provider }),
+      type === "text"
+        ? this.#builder.completeText(id, { provider })
+        : this.#builder.completeReasoning(id, { provider }),
     );
   }
 
   /** A call, or the next piece of the one that is open: pieces after the first have no name. */
-  #functionCall(call: JsonObject, signature: string | null, events: ModelEvent[]): void {
-    const given = textAt(call, "id") || null;
+  #readFunctionCall(call: JsonObject, signature: string | null, events: ModelEvent[]): void {
+    const apiId = textAt(call, "id") || null;
     const name = textAt(call, "name") || null;
-    const continues = name === null || (given !== null && given === this.#call?.given);
+    const continues = name === null || (apiId !== null && apiId === this.#call?.apiId);
     if (!continues) {
       this.#endCall(events);
       this.#endRun(events);
-      this.#call = this.#startCall(name, given, events);
+      this.#call = this.#startCall(name, apiId, events);
     }
     const open = this.#call;
     if (open === null) return;
@@ -223,76 +226,77 @@ class Reading {
     open.args = call["args"] ?? open.args;
     for (const piece of objectsAt(call, "partialArgs")) {
       open.partial ??= new PartialArguments();
-      this.#grow(open, open.partial.add(piece), events);
+      this.#appendArguments(open, open.partial.add(piece), events);
     }
     if (flagAt(call, "willContinue") !== true) this.#endCall(events);
   }
 
-  #startCall(name: string, given: string | null, events: ModelEvent[]): OpenCall {
-    const key = `${this.#calls++}`;
-    let id = given ?? `call_${key}`;
+  #startCall(name: string, apiId: string | null, events: ModelEvent[]): OpenCall {
+    const key = `${this.#callCount++}`;
+    let id = apiId ?? `call_${key}`;
     while (this.#callIds.has(id)) id = `${id}_${key}`;
     this.#callIds.add(id);
-    events.push(this.#builder.callStart(id, name, { key }));
-    return { key, given, partial: null, args: null, signature: null };
+    events.push(this.#builder.startCall(id, name, { key }));
+    return { key, apiId, partial: null, args: null, signature: null };
   }
 
-  #grow({ key }: OpenCall, delta: string, events: ModelEvent[]): void {
-    const event = delta === "" ? null : this.#builder.callDelta(key, delta);
-    if (event !== null && this.#streams) events.push(event);
+  #appendArguments({ key }: OpenCall, delta: string, events: ModelEvent[]): void {
+    const event = delta === "" ? null : this.#builder.appendArguments(key, delta);
+    if (event !== null && this.#emitsDeltas) events.push(event);
   }
 
   #endCall(events: ModelEvent[]): void {
     const open = this.#call;
     if (open === null) return;
     this.#call = null;
-    const { key, given, partial, args, signature } = open;
-    const data = said({ id: given, thoughtSignature: signature });
-    const provider = Object.keys(data).length === 0 ? null : this.#builder.replay(data);
-    const whole = partial?.end() ?? null;
-    if (whole !== null) this.#grow(open, whole.delta, events);
-    const object = args === null ? {} : asObject(args);
-    const raw = whole?.raw ?? (object === null ? (typeof args === "string" ? args : JSON.stringify(args)) : null);
-    const end =
+    const { key, apiId, partial, args, signature } = open;
+    const data = omitNullish({ id: apiId, thoughtSignature: signature });
+    const provider = Object.keys(data).length === 0 ? null : this.#builder.replayData(data);
+    const assembled = partial?.end() ?? null;
+    if (assembled !== null) this.#appendArguments(open, assembled.delta, events);
+    const argsObject = args === null ? {} : asObject(args);
+    const raw =
+      assembled?.raw ?? (argsObject === null ? (typeof args === "string" ? args : JSON.stringify(args)) : null);
+    const endEvent =
       raw === null
-        ? this.#builder.callEnd(key, { arguments: { ...object, ...whole?.arguments }, provider })
-        : this.#builder.callEnd(key, { raw, provider });
-    if (end !== null) events.push(end);
+        ? this.#builder.completeCall(key, { arguments: { ...argsObject, ...assembled?.arguments }, provider })
+        : this.#builder.completeCall(key, { raw, provider });
+    if (endEvent !== null) events.push(endEvent);
   }
 
   /** The end of the reply. A call that was cut off by it is none. */
-  #finish(word: string | null, isBlocked = false): readonly ModelEvent[] {
+  #finish(rawFinishReason: string | null, isBlocked = false): readonly ModelEvent[] {
     const events: ModelEvent[] = [];
-    const finishReason = isBlocked ? "content_filter" : finishReasonOf(word);
+    const finishReason = isBlocked ? "content_filter" : finishReasonOf(rawFinishReason);
     if (finishReason === "stop" || finishReason === "other" || finishReason === null) this.#endCall(events);
     this.#endRun(events);
     // Sources are told at the end; they belong to the text.
-    if (this.#lastText !== null && !isEmpty(this.#sources)) {
-      this.#builder.textEnd(this.#lastText, { metadata: this.#sources });
+    if (this.#lastTextId !== null && !isEmpty(this.#sources)) {
+      this.#builder.completeText(this.#lastTextId, { metadata: this.#sources });
     }
-    const metadata = this.#lastText === null ? { ...this.#metadata, ...this.#sources } : this.#metadata;
-    this.#done = true;
-    const end = {
+    const metadata = this.#lastTextId === null ? { ...this.#metadata, ...this.#sources } : this.#metadata;
+    this.#isDone = true;
+    const ending = {
       finishReason,
-      rawFinishReason: word,
+      rawFinishReason: rawFinishReason,
       responseId: this.#responseId,
       model: this.#model,
       usage: this.#usage,
       metadata,
     };
-    return [...events, ...this.#builder.end(end)];
+    return [...events, ...this.#builder.end(ending)];
   }
 
   #fail(error: Failure): readonly ModelEvent[] {
-    if (this.#done) return [];
-    this.#done = true;
-    const spent: readonly ModelEvent[] = this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
-    return [...spent, { type: "error", error }];
+    if (this.#isDone) return [];
+    this.#isDone = true;
+    const reportedUsage: readonly ModelEvent[] = this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
+    return [...reportedUsage, { type: "error", error }];
   }
 }
 
 /** Keys of a part that say something about it and are not what it holds. */
-const aboutParts: ReadonlySet<string> = new Set([
+const partAttributeKeys: ReadonlySet<string> = new Set([
   "thought",
   "thoughtSignature",
   "partMetadata",
@@ -300,9 +304,9 @@ const aboutParts: ReadonlySet<string> = new Set([
   "mediaResolution",
 ]);
 const sourceKeys: ReadonlySet<string> = new Set(["groundingMetadata", "citationMetadata", "groundingAttributions"]);
-const maxDepth = 100;
+const maxChunkDepth = 100;
 
-function isKnown(chunk: JsonObject): boolean {
+function hasKnownField(chunk: JsonObject): boolean {
   return ["candidates", "usageMetadata", "modelVersion", "responseId"].some((key) => Object.hasOwn(chunk, key));
 }
 
@@ -310,13 +314,13 @@ function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
-function blockOf(feedback: JsonObject | null): string | null {
+function blockReasonOf(feedback: JsonObject | null): string | null {
   const reason = textAt(feedback, "blockReason");
   return reason === "BLOCK_REASON_UNSPECIFIED" ? null : reason;
 }
 
-function finishReasonOf(word: string | null): FinishReason | null {
-  switch (word) {
+function finishReasonOf(rawFinishReason: string | null): FinishReason | null {
+  switch (rawFinishReason) {
     case null:
       return null;
     case "STOP":
@@ -344,7 +348,7 @@ function finishReasonOf(word: string | null): FinishReason | null {
   }
 }
 
-const counted: ReadonlySet<string> = new Set([
+const countedUsageKeys: ReadonlySet<string> = new Set([
   "promptTokenCount",
   "candidatesTokenCount",
   "responseTokenCount",
@@ -354,49 +358,49 @@ const counted: ReadonlySet<string> = new Set([
 ]);
 
 /** Gemini counts thoughts apart from the answer, and what its own tools gave the model apart from the prompt; we count them in. */
-function usageOf(told: JsonObject | null): Usage | null {
-  const prompt = countAt(told, "promptTokenCount");
-  const answer = countAt(told, "candidatesTokenCount") ?? countAt(told, "responseTokenCount");
-  const thoughts = countAt(told, "thoughtsTokenCount");
-  const total = countAt(told, "totalTokenCount");
-  if (told === null || (prompt === null && answer === null && thoughts === null && total === null)) return null;
+function usageOf(reported: JsonObject | null): Usage | null {
+  const prompt = countAt(reported, "promptTokenCount");
+  const answer = countAt(reported, "candidatesTokenCount") ?? countAt(reported, "responseTokenCount");
+  const thoughts = countAt(reported, "thoughtsTokenCount");
+  const total = countAt(reported, "totalTokenCount");
+  if (reported === null || (prompt === null && answer === null && thoughts === null && total === null)) return null;
   return usageFrom({
-    inputTokens: sum(prompt, countAt(told, "toolUsePromptTokenCount")),
+    inputTokens: sum(prompt, countAt(reported, "toolUsePromptTokenCount")),
     outputTokens: sum(answer, thoughts),
-    cachedInputTokens: countAt(told, "cachedContentTokenCount"),
+    cachedInputTokens: countAt(reported, "cachedContentTokenCount"),
     reasoningTokens: thoughts,
     totalTokens: total,
-    extra: Object.fromEntries(Object.entries(told).filter(([key]) => !counted.has(key))),
+    extra: Object.fromEntries(Object.entries(reported).filter(([key]) => !countedUsageKeys.has(key))),
   });
 }
 
 /** `null` also where the sum is too large to be a count. */
 function sum(left: number | null, right: number | null): number | null {
-  const both = left === null || right === null ? (left ?? right) : left + right;
-  return both !== null && Number.isSafeInteger(both) ? both : null;
+  const total = left === null || right === null ? (left ?? right) : left + right;
+  return total !== null && Number.isSafeInteger(total) ? total : null;
 }
 
 /** `google.rpc.Status`, in a list of one when the stream was asked for without `alt=sse`. */
-export function decodeError(answer: ErrorAnswer, context: WireContext): AdapterFailure {
-  const { body } = answer;
-  const status = isHttpStatus(answer.status) ? answer.status : null;
-  const outer = Array.isArray(body) ? asObject(listAt({ body }, "body")[0]) : asObject(body);
-  const error = objectAt(outer, "error");
+export function decodeError(response: ErrorResponse, context: WireContext): AdapterFailure {
+  const { body } = response;
+  const status = isHttpStatus(response.status) ? response.status : null;
+  const errorBody = Array.isArray(body) ? asObject(listAt({ body }, "body")[0]) : asObject(body);
+  const error = objectAt(errorBody, "error");
   const details = objectsAt(error, "details");
-  const detail = (type: string) => details.filter((one) => textAt(one, "@type")?.endsWith(type) === true);
-  const delay = detail("google.rpc.RetryInfo").map((one) => textAt(one, "retryDelay"))[0] ?? null;
-  const reason = detail("google.rpc.ErrorInfo").map((one) => textAt(one, "reason"))[0] ?? null;
-  const quotas = detail("google.rpc.QuotaFailure").flatMap((one) =>
-    objectsAt(one, "violations").map((violation) => textAt(violation, "quotaId") ?? ""),
+  const detailsOfType = (type: string) => details.filter((item) => textAt(item, "@type")?.endsWith(type) === true);
+  const delay = detailsOfType("google.rpc.RetryInfo").map((item) => textAt(item, "retryDelay"))[0] ?? null;
+  const reason = detailsOfType("google.rpc.ErrorInfo").map((item) => textAt(item, "reason"))[0] ?? null;
+  const quotas = detailsOfType("google.rpc.QuotaFailure").flatMap((item) =>
+    objectsAt(item, "violations").map((violation) => textAt(violation, "quotaId") ?? ""),
   );
   // A bad key comes as a bad request.
-  const isKey = reason === "API_KEY_INVALID" || reason === "API_KEY_EXPIRED";
-  const complaint = {
+  const isKeyError = reason === "API_KEY_INVALID" || reason === "API_KEY_EXPIRED";
+  const providerError = {
     message: textAt(error, "message") ?? (typeof body === "string" && body !== "" ? body : null),
-    code: isKey ? reason : textAt(error, "status"),
+    code: isKeyError ? reason : textAt(error, "status"),
   };
-  const retryAfterMs = answer.retryAfterMs ?? millisecondsOf(delay);
-  const failure = classify({ ...answer, retryAfterMs, status: isKey ? 401 : status }, complaint, context);
+  const retryAfterMs = response.retryAfterMs ?? millisecondsOf(delay);
+  const failure = classify({ ...response, retryAfterMs, status: isKeyError ? 401 : status }, providerError, context);
   if (failure.reason !== "rate_limited") return { ...failure, status };
   // The words are the same for a limit a minute and a limit a day; only the details tell them apart.
   const isDaily = quotas.some((id) => id.includes("PerDay"));

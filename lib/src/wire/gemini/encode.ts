@@ -24,33 +24,33 @@ import type {
   ToolMessage,
   UserPart,
 } from "../../model/internal.ts";
-import type { EncodedRequest, LeftOut, WireContext } from "../codec.ts";
+import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
 import { AdapterError, replayFor, visibleText } from "../../model/internal.ts";
-import { asObject, said, textAt } from "../fields.ts";
+import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
-  const left: LeftOut[] = [];
-  const { system, contents } = turns(request.messages, route, left);
+  const omissions: Omission[] = [];
+  const { system, contents } = encodeHistory(request.messages, route, omissions);
   if (contents.length === 0 && request.options["contents"] === undefined) throw nothingToSend(route);
-  const tools = toolsOf(request, route, left);
-  const config = configOf(request, context, left);
-  const body = said({
+  const tools = encodeTools(request, route, omissions);
+  const config = encodeGenerationConfig(request, context, omissions);
+  const body = omitNullish({
     contents,
     systemInstruction: system === "" ? null : { parts: [{ text: system }] },
     tools: tools.length === 0 ? null : tools,
-    toolConfig: toolConfigOf(request, left),
+    toolConfig: encodeToolConfig(request, omissions),
     generationConfig: Object.keys(config).length === 0 ? null : config,
   });
-  if (request.promptCache !== null) left.push({ path: "promptCache", reason: "unsupported" });
-  if (request.parallelToolCalls === false) left.push({ path: "parallelToolCalls", reason: "unsupported" });
+  if (request.promptCache !== null) omissions.push({ path: "promptCache", reason: "unsupported" });
+  if (request.parallelToolCalls === false) omissions.push({ path: "parallelToolCalls", reason: "unsupported" });
   return {
     path: `/${modelPath(route)}:streamGenerateContent?alt=sse`,
-    body: without(merged(body, request.options), quirks.without ?? []),
+    body: omitFields(mergeOptions(body, request.options), quirks.without ?? []),
     headers: {},
-    left,
+    omissions,
   };
 }
 
@@ -58,18 +58,19 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
 function modelPath(route: ProviderRoute): string {
   const { model } = route;
   const segments = (model.includes("/") ? model : `models/${model}`).split("/");
-  const written = segments.map((segment) => (isStep(segment) ? null : encoded(segment)));
-  if (written.includes(null)) throw refusal(`${JSON.stringify(model)} is no name of a model`, route, "invalid_request");
-  return written.join("/");
+  const encodedSegments = segments.map((segment) => (isDotSegment(segment) ? null : encodeSegment(segment)));
+  if (encodedSegments.includes(null))
+    throw requestError(`${JSON.stringify(model)} is no name of a model`, route, "invalid_request");
+  return encodedSegments.join("/");
 }
 
 /** What a URL takes as a way, and not as a name. */
-function isStep(segment: string): boolean {
+function isDotSegment(segment: string): boolean {
   return segment === "" || segment === "." || segment === "..";
 }
 
 /** `null`: half a character, which no URL can hold. */
-function encoded(segment: string): string | null {
+function encodeSegment(segment: string): string | null {
   try {
     return encodeURIComponent(segment);
   } catch {
@@ -78,35 +79,39 @@ function encoded(segment: string): string | null {
 }
 
 /** Options win, word for word; objects that are on both sides (`generationConfig`) are joined key by key. */
-function merged(body: JsonObject, options: JsonObject): JsonObject {
-  const joined = Object.entries(options).map(([key, value]): [string, Json] => {
-    const ours = asObject(body[key]);
-    const theirs = asObject(value);
-    return [key, ours === null || theirs === null ? value : { ...ours, ...theirs }];
+function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
+  const mergedEntries = Object.entries(options).map(([key, value]): [string, Json] => {
+    const encodedObject = asObject(body[key]);
+    const optionObject = asObject(value);
+    return [key, encodedObject === null || optionObject === null ? value : { ...encodedObject, ...optionObject }];
   });
-  return { ...body, ...Object.fromEntries(joined) };
+  return { ...body, ...Object.fromEntries(mergedEntries) };
 }
 
-function without(body: JsonObject, fields: readonly string[]): JsonObject {
+function omitFields(body: JsonObject, fields: readonly string[]): JsonObject {
   if (fields.length === 0) return body;
-  const kept = (object: JsonObject) => Object.entries(object).filter(([key]) => !fields.includes(key));
+  const allowedEntries = (object: JsonObject) => Object.entries(object).filter(([key]) => !fields.includes(key));
   return Object.fromEntries(
-    kept(body).map(([key, value]): [string, Json] => {
+    allowedEntries(body).map(([key, value]): [string, Json] => {
       const config = key === "generationConfig" ? asObject(value) : null;
-      return [key, config === null ? value : Object.fromEntries(kept(config))];
+      return [key, config === null ? value : Object.fromEntries(allowedEntries(config))];
     }),
   );
 }
 
 // ---- settings
 
-function configOf(request: ModelRequest, { route, quirks }: WireContext, left: LeftOut[]): JsonObject {
+function encodeGenerationConfig(
+  request: ModelRequest,
+  { route, quirks }: WireContext,
+  omissions: Omission[],
+): JsonObject {
   const { responseFormat, reasoning, stopSequences } = request;
   const takesSchema = quirks.jsonSchema !== false;
-  const schema = responseFormat?.type === "json_schema" ? plainSchema(responseFormat.schema) : null;
-  if (schema !== null && !takesSchema) left.push({ path: "responseFormat.schema", reason: "unsupported" });
-  const thinking = reasoning === null ? {} : thinkingOf(reasoning, route, left);
-  return said({
+  const schema = responseFormat?.type === "json_schema" ? withoutSchemaKeyword(responseFormat.schema) : null;
+  if (schema !== null && !takesSchema) omissions.push({ path: "responseFormat.schema", reason: "unsupported" });
+  const thinking = reasoning === null ? {} : encodeThinking(reasoning, route, omissions);
+  return omitNullish({
     maxOutputTokens: request.maxTokens,
     temperature: request.temperature,
     topP: request.topP,
@@ -119,46 +124,46 @@ function configOf(request: ModelRequest, { route, quirks }: WireContext, left: L
 }
 
 /** Levels since Gemini 3, tokens before; a request with both is refused. */
-function thinkingOf(reasoning: ReasoningSettings, route: ProviderRoute, left: LeftOut[]): JsonObject {
+function encodeThinking(reasoning: ReasoningSettings, route: ProviderRoute, omissions: Omission[]): JsonObject {
   const { effort, budgetTokens, summary } = reasoning;
   const includeThoughts = summary === null ? null : summary !== "none";
-  if (effort === "none") return said({ thinkingBudget: 0, includeThoughts });
+  if (effort === "none") return omitNullish({ thinkingBudget: 0, includeThoughts });
   const takesLevel = effort !== null && !isBeforeGemini3(route.model);
-  if (effort !== null && !takesLevel) left.push({ path: "reasoning.effort", reason: "unsupported" });
-  if (takesLevel && budgetTokens !== null) left.push({ path: "reasoning.budgetTokens", reason: "unsupported" });
+  if (effort !== null && !takesLevel) omissions.push({ path: "reasoning.effort", reason: "unsupported" });
+  if (takesLevel && budgetTokens !== null) omissions.push({ path: "reasoning.budgetTokens", reason: "unsupported" });
   return takesLevel
-    ? said({ thinkingLevel: effort, includeThoughts })
-    : said({ thinkingBudget: budgetTokens, includeThoughts });
+    ? omitNullish({ thinkingLevel: effort, includeThoughts })
+    : omitNullish({ thinkingBudget: budgetTokens, includeThoughts });
 }
 
 function isBeforeGemini3(model: string): boolean {
   return /gemini-[12](?!\d)/.test(model);
 }
 
-function plainSchema(schema: JsonObject): JsonObject {
-  const { $schema: _, ...rest } = schema;
-  return rest;
+function withoutSchemaKeyword(schema: JsonObject): JsonObject {
+  const { $schema: _, ...schemaFields } = schema;
+  return schemaFields;
 }
 
-function toolsOf(request: ModelRequest, { provider }: ProviderRoute, left: LeftOut[]): readonly JsonObject[] {
+function encodeTools(request: ModelRequest, { provider }: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
   const functionDeclarations = request.tools.map(({ name, description, schema }) => ({
     name,
     description,
-    parametersJsonSchema: plainSchema(schema),
+    parametersJsonSchema: withoutSchemaKeyword(schema),
   }));
-  const own = request.providerTools.flatMap((tool, index): readonly JsonObject[] => {
+  const hostedTools = request.providerTools.flatMap((tool, index): readonly JsonObject[] => {
     if (tool.provider === provider) return [{ [tool.name]: tool.options }];
-    left.push({ path: `providerTools[${index}]`, reason: "unsupported" });
+    omissions.push({ path: `providerTools[${index}]`, reason: "unsupported" });
     return [];
   });
-  return functionDeclarations.length === 0 ? own : [{ functionDeclarations }, ...own];
+  return functionDeclarations.length === 0 ? hostedTools : [{ functionDeclarations }, ...hostedTools];
 }
 
 /** A choice among no functions is refused, so it is not made. */
-function toolConfigOf({ tools, toolChoice }: ModelRequest, left: LeftOut[]): JsonObject | null {
+function encodeToolConfig({ tools, toolChoice }: ModelRequest, omissions: Omission[]): JsonObject | null {
   if (toolChoice === null) return null;
   if (tools.length === 0) {
-    left.push({ path: "toolChoice", reason: "unsupported" });
+    omissions.push({ path: "toolChoice", reason: "unsupported" });
     return null;
   }
   if (typeof toolChoice === "object")
@@ -170,82 +175,91 @@ function toolConfigOf({ tools, toolChoice }: ModelRequest, left: LeftOut[]): Jso
 // ---- history
 
 /** A message's parts on a route, and what is not in them, by paths within the message. */
-type Encoded = {
+type EncodedMessage = {
   readonly route: string;
   readonly call: ToolCall | null;
   readonly parts: readonly JsonObject[];
-  readonly left: readonly LeftOut[];
+  readonly omissions: readonly Omission[];
 };
-const encodedMessages = new WeakMap<Message, Encoded>();
+const encodedMessages = new WeakMap<Message, EncodedMessage>();
 
-type Turn = { readonly role: "user" | "model"; readonly of: Message["role"]; readonly parts: JsonObject[] };
+type ContentTurn = {
+  readonly role: "user" | "model";
+  readonly messageRole: Message["role"];
+  readonly parts: JsonObject[];
+};
 
-function turns(
+function encodeHistory(
   messages: readonly Message[],
   route: ProviderRoute,
-  left: LeftOut[],
+  omissions: Omission[],
 ): { readonly system: string; readonly contents: readonly JsonObject[] } {
   const history = sendableHistory(messages);
-  left.push(...history.left);
-  const system: string[] = [];
-  const found: Turn[] = [];
+  omissions.push(...history.omissions);
+  const systemTexts: string[] = [];
+  const turns: ContentTurn[] = [];
   let calls: readonly ToolCall[] = [];
   for (const [index, message] of history.messages.entries()) {
-    const at = `messages[${history.places[index] ?? index}]`;
+    const messagePath = `messages[${history.requestIndexes[index] ?? index}]`;
     if (message.role === "system") {
       const text = textOf(message.content);
-      if (text === "") left.push({ path: at, reason: "repaired" });
-      else system.push(text);
+      if (text === "") omissions.push({ path: messagePath, reason: "repaired" });
+      else systemTexts.push(text);
       continue;
     }
     if (message.role === "assistant") calls = message.toolCalls;
     const call = message.role === "tool" ? (calls.find(({ id }) => id === message.toolCallId) ?? null) : null;
-    const { parts, left: lost } = encodeOnce(message, call, route);
-    left.push(...lost.map(({ path, reason }) => ({ path: `${at}.${path}`, reason })));
+    const { parts, omissions: messageOmissions } = encodeOnce(message, call, route);
+    omissions.push(...messageOmissions.map(({ path, reason }) => ({ path: `${messagePath}.${path}`, reason })));
     if (parts.length === 0) {
-      left.push({ path: at, reason: "repaired" });
+      omissions.push({ path: messagePath, reason: "repaired" });
       continue;
     }
-    const last = found.at(-1);
-    const joins = last?.of === message.role && (message.role === "assistant" || message.role === "tool");
-    if (joins) last.parts.push(...parts);
+    const last = turns.at(-1);
+    const joinsLastTurn =
+      last?.messageRole === message.role && (message.role === "assistant" || message.role === "tool");
+    if (joinsLastTurn) last.parts.push(...parts);
     else
-      found.push({
+      turns.push({
         role: message.role === "assistant" ? "model" : "user",
-        of: message.role,
+        messageRole: message.role,
         parts: [...parts],
       });
   }
   return {
-    system: system.join("\n\n"),
-    contents: found.map(({ role, parts }) => ({ role, parts })),
+    system: systemTexts.join("\n\n"),
+    contents: turns.map(({ role, parts }) => ({ role, parts })),
   };
 }
 
-function encodeOnce(message: Exclude<Message, { role: "system" }>, call: ToolCall | null, to: ProviderRoute): Encoded {
+function encodeOnce(
+  message: Exclude<Message, { role: "system" }>,
+  call: ToolCall | null,
+  to: ProviderRoute,
+): EncodedMessage {
   const route = JSON.stringify([to.provider, to.endpoint, to.model]);
-  const known = encodedMessages.get(message);
-  if (known?.route === route && known.call === call) return known;
-  const left: LeftOut[] = [];
-  const encoded = { route, call, parts: partsOf(message, call, to, left), left };
+  const cached = encodedMessages.get(message);
+  if (cached?.route === route && cached.call === call) return cached;
+  const omissions: Omission[] = [];
+  const encoded = { route, call, parts: encodeParts(message, call, to, omissions), omissions };
   encodedMessages.set(message, encoded);
   return encoded;
 }
 
-function partsOf(
+function encodeParts(
   message: Exclude<Message, { role: "system" }>,
   call: ToolCall | null,
   route: ProviderRoute,
-  left: LeftOut[],
+  omissions: Omission[],
 ): readonly JsonObject[] {
   switch (message.role) {
     case "user":
     case "event":
-      return userParts(message.content, route, left);
+      return userParts(message.content, route, omissions);
     case "tool":
-      return resultParts(message, call, route, left);
+      return resultParts(message, call, route, omissions);
     case "assistant":
-      return replyParts(message, route, left);
+      return replyParts(message, route, omissions);
   }
 }
 
@@ -262,17 +276,17 @@ function textParts(text: string): readonly JsonObject[] {
 function userParts(
   content: string | readonly UserPart[],
   route: ProviderRoute,
-  left: LeftOut[],
+  omissions: Omission[],
 ): readonly JsonObject[] {
   if (typeof content === "string") return textParts(content);
-  return content.flatMap((part, index) => userPart(part, `content[${index}]`, route, left));
+  return content.flatMap((part, index) => userPart(part, `content[${index}]`, route, omissions));
 }
 
-function userPart(part: UserPart, path: string, route: ProviderRoute, left: LeftOut[]): readonly JsonObject[] {
+function userPart(part: UserPart, path: string, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
   if (part.type === "text") return textParts(visibleText(part.text, part.pruneState));
   if (part.pruneState !== null) return textParts(visibleText("", part.pruneState));
   if (part.type === "file") return [mediaPart(part.source, part.mimeType, path, route)];
-  if (part.detail !== "auto") left.push({ path: `${path}.detail`, reason: "unsupported" });
+  if (part.detail !== "auto") omissions.push({ path: `${path}.detail`, reason: "unsupported" });
   return [mediaPart(part.image.source, part.image.mimeType, path, route)];
 }
 
@@ -280,24 +294,24 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
   switch (source.type) {
     case "base64":
       if (mimeType === null) {
-        throw refusal(`${path} has no MIME type, and Gemini takes no data without one`, route, "invalid_request");
+        throw requestError(`${path} has no MIME type, and Gemini takes no data without one`, route, "invalid_request");
       }
       return { inlineData: { mimeType, data: source.data } };
     case "url": {
       const inline = /^data:([^;,]+);base64,(.*)$/s.exec(source.url);
       const [, type, data] = inline ?? [];
       if (type !== undefined && data !== undefined) return { inlineData: { mimeType: mimeType ?? type, data } };
-      return { fileData: said({ mimeType, fileUri: source.url }) };
+      return { fileData: omitNullish({ mimeType, fileUri: source.url }) };
     }
     case "provider_file":
-      if (source.provider === route.provider) return { fileData: said({ mimeType, fileUri: source.id }) };
-      throw refusal(`${path} was uploaded to ${source.provider}`, route);
+      if (source.provider === route.provider) return { fileData: omitNullish({ mimeType, fileUri: source.id }) };
+      throw requestError(`${path} was uploaded to ${source.provider}`, route);
     case "file":
-      throw refusal(`${path} is a file on disk: read it first`, route);
+      throw requestError(`${path} is a file on disk: read it first`, route);
   }
 }
 
-function refusal(
+function requestError(
   message: string,
   { provider }: ProviderRoute,
   reason: "unsupported_feature" | "invalid_request" = "unsupported_feature",
@@ -310,95 +324,102 @@ function resultParts(
   message: ToolMessage,
   call: ToolCall | null,
   route: ProviderRoute,
-  left: LeftOut[],
+  omissions: Omission[],
 ): readonly JsonObject[] {
   const { content, status, name } = message;
-  const shown = typeof content === "string" ? [{ text: content }] : userParts(content, route, left);
-  const text = shown.flatMap((part) => textAt(part, "text") ?? []).join("\n");
-  const media = shown.filter((part) => textAt(part, "text") === null);
-  const isInside = (part: JsonObject) => "inlineData" in part && !isBeforeGemini3(route.model);
-  const inside = media.filter(isInside);
+  const contentParts = typeof content === "string" ? [{ text: content }] : userParts(content, route, omissions);
+  const text = contentParts.flatMap((part) => textAt(part, "text") ?? []).join("\n");
+  const media = contentParts.filter((part) => textAt(part, "text") === null);
+  const isNested = (part: JsonObject) => "inlineData" in part && !isBeforeGemini3(route.model);
+  const nestedMedia = media.filter(isNested);
   const failed = status === "failure" || status === "cancelled" || status === "not_run";
-  const functionResponse = said({
-    id: call === null ? null : textAt(replayOf(call.provider, route), "id"),
+  const functionResponse = omitNullish({
+    id: call === null ? null : textAt(replayFields(call.provider, route), "id"),
     name: call?.name ?? name ?? "unknown",
     response: failed ? { error: text } : { output: text },
-    parts: inside.length === 0 ? null : inside,
+    parts: nestedMedia.length === 0 ? null : nestedMedia,
   });
-  return [{ functionResponse }, ...media.filter((part) => !isInside(part))];
+  return [{ functionResponse }, ...media.filter((part) => !isNested(part))];
 }
 
 /** What may go back of a part's replay data. */
-function replayOf(provider: ProviderReplay | null, route: ProviderRoute): JsonObject | null {
+function replayFields(provider: ProviderReplay | null, route: ProviderRoute): JsonObject | null {
   const verdict = replayFor(provider, route);
   return verdict.type === "replay" ? asObject(verdict.data) : null;
 }
 
 /** The same, and said so if there is some that may not. */
-function replayAt(
+function replayFieldsOrOmit(
   provider: ProviderReplay | null,
   path: string,
   route: ProviderRoute,
-  left: LeftOut[],
+  omissions: Omission[],
 ): JsonObject | null {
-  if (replayFor(provider, route).type === "foreign_route") left.push({ path, reason: "foreign_replay" });
-  return replayOf(provider, route);
+  if (replayFor(provider, route).type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
+  return replayFields(provider, route);
 }
 
-function replyParts(message: AssistantMessage, route: ProviderRoute, left: LeftOut[]): readonly JsonObject[] {
+function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
   const { content, toolCalls } = message;
-  const open = new Map(toolCalls.map((call, index) => [call.id, { call, index }]));
-  let first = true;
-  const callParts = ({ call, index }: { readonly call: ToolCall; readonly index: number }): JsonObject => {
-    open.delete(call.id);
+  const unplacedCalls = new Map(toolCalls.map((call, index) => [call.id, { call, index }]));
+  let isFirstCall = true;
+  const encodeCall = ({ call, index }: { readonly call: ToolCall; readonly index: number }): JsonObject => {
+    unplacedCalls.delete(call.id);
     const path = `toolCalls[${index}]`;
-    const replay = replayAt(call.provider, `${path}.provider`, route, left);
-    if (call.arguments === null) left.push({ path: `${path}.arguments`, reason: "repaired" });
-    const signature = textAt(replay, "thoughtSignature") ?? (first ? standIn(route.model) : null);
-    first = false;
-    const functionCall = said({ id: textAt(replay, "id"), name: call.name, args: call.arguments ?? {} });
-    return said({ functionCall, thoughtSignature: signature });
+    const replay = replayFieldsOrOmit(call.provider, `${path}.provider`, route, omissions);
+    if (call.arguments === null) omissions.push({ path: `${path}.arguments`, reason: "repaired" });
+    const signature = textAt(replay, "thoughtSignature") ?? (isFirstCall ? placeholderSignature(route.model) : null);
+    isFirstCall = false;
+    const functionCall = omitNullish({ id: textAt(replay, "id"), name: call.name, args: call.arguments ?? {} });
+    return omitNullish({ functionCall, thoughtSignature: signature });
   };
-  const placed =
+  const contentParts =
     typeof content === "string"
       ? textParts(content)
       : content.flatMap((part, index): readonly JsonObject[] => {
-          const call = part.type === "tool_call" && part.providerExecuted === null ? open.get(part.toolCallId) : null;
-          if (call !== null) return call === undefined ? [] : [callParts(call)];
-          return replyPart(part, `content[${index}]`, route, left);
+          const call =
+            part.type === "tool_call" && part.providerExecuted === null ? unplacedCalls.get(part.toolCallId) : null;
+          if (call !== null) return call === undefined ? [] : [encodeCall(call)];
+          return replyPart(part, `content[${index}]`, route, omissions);
         });
-  return [...placed, ...[...open.values()].map(callParts)];
+  return [...contentParts, ...[...unplacedCalls.values()].map(encodeCall)];
 }
 
 /** What stands in for the signature of a call that Gemini did not make: its documented word for "do not look". */
-function standIn(model: string): string | null {
+function placeholderSignature(model: string): string | null {
   return model.includes("gemini") && !isBeforeGemini3(model) ? "skip_thought_signature_validator" : null;
 }
 
-function replyPart(part: AssistantPart, path: string, route: ProviderRoute, left: LeftOut[]): readonly JsonObject[] {
+function replyPart(
+  part: AssistantPart,
+  path: string,
+  route: ProviderRoute,
+  omissions: Omission[],
+): readonly JsonObject[] {
   switch (part.type) {
     case "text": {
       const text = visibleText(part.text, part.pruneState);
-      const replay = part.pruneState === null ? replayAt(part.provider, `${path}.provider`, route, left) : null;
+      const replay =
+        part.pruneState === null ? replayFieldsOrOmit(part.provider, `${path}.provider`, route, omissions) : null;
       const thoughtSignature = textAt(replay, "thoughtSignature");
       return thoughtSignature === null ? textParts(text) : [{ text, thoughtSignature }];
     }
     case "reasoning": {
-      const thoughtSignature = textAt(replayAt(part.provider, path, route, left), "thoughtSignature");
+      const thoughtSignature = textAt(replayFieldsOrOmit(part.provider, path, route, omissions), "thoughtSignature");
       return thoughtSignature === null ? [] : [{ text: part.text, thought: true, thoughtSignature }];
     }
     case "image":
     case "file":
-      return userPart(part, path, route, left);
+      return userPart(part, path, route, omissions);
     case "tool_call":
-      return whole(replayAt(part.providerExecuted?.provider ?? null, path, route, left));
+      return replayedPart(replayFieldsOrOmit(part.providerExecuted?.provider ?? null, path, route, omissions));
     case "tool_result":
-      return part.pruneState === null ? whole(replayAt(part.provider, path, route, left)) : [];
+      return part.pruneState === null ? replayedPart(replayFieldsOrOmit(part.provider, path, route, omissions)) : [];
     case "opaque":
-      return whole(replayAt(part.provider, path, route, left));
+      return replayedPart(replayFieldsOrOmit(part.provider, path, route, omissions));
   }
 }
 
-function whole(replay: JsonObject | null): readonly JsonObject[] {
+function replayedPart(replay: JsonObject | null): readonly JsonObject[] {
   return replay === null ? [] : [replay];
 }

@@ -36,7 +36,7 @@ type Case = {
   readonly context: WireContext;
   readonly request: ModelRequest | null;
   readonly body: Json;
-  readonly left: Json;
+  readonly omissions: Json;
   readonly stream: string | null;
   readonly reply: Json;
   readonly events: Json;
@@ -55,7 +55,7 @@ const cases = readdirSync(fixtures).map((name): Case => {
     context: { ...plain, quirks },
     request: fields === null ? null : request(fields.messages, fields),
     body: json("body.json"),
-    left: json("left.json"),
+    omissions: json("omissions.json"),
     stream: at("stream.txt"),
     reply: json("reply.json"),
     events: json("events.json"),
@@ -66,11 +66,11 @@ const cases = readdirSync(fixtures).map((name): Case => {
 function read(
   text: string,
   { context = plain, pieces = [text] }: { context?: WireContext; pieces?: readonly string[] } = {},
-): { readonly events: readonly ModelEvent[]; readonly heard: Decoder["heard"] } {
+): { readonly events: readonly ModelEvent[]; readonly heard: Decoder["counts"] } {
   const frames = frameReader();
   const decoder = openaiChat.decoder(context);
   const events = pieces.flatMap((piece) => decoder.push(frames.push(piece)));
-  return { events: [...events, ...decoder.push(frames.end()), ...decoder.end()], heard: decoder.heard };
+  return { events: [...events, ...decoder.push(frames.end()), ...decoder.end()], heard: decoder.counts };
 }
 
 function sse(...chunks: readonly Json[]): string {
@@ -102,13 +102,13 @@ const messagesOf = (given: readonly Message[], context: WireContext = plain): Js
   openaiChat.encode(request(given), context).body["messages"] ?? null;
 
 describe("fixtures", () => {
-  for (const { name, context, request: asked, body, left } of cases) {
+  for (const { name, context, request: asked, body, omissions } of cases) {
     if (asked === null) continue;
     test(`${name}: the request`, () => {
       const encoded = openaiChat.encode(asked, context);
       expect(encoded).toMatchObject({ path: "/chat/completions", headers: {} });
       expect(encoded.body).toEqual(body);
-      expect(encoded.left).toEqual(left ?? []);
+      expect(encoded.omissions).toEqual(omissions ?? []);
     });
   }
   for (const { name, context, stream, events } of cases) {
@@ -187,7 +187,7 @@ describe("replay (W4)", () => {
   }
 
   test("comes back byte for byte over three steps", () => {
-    const { body, left } = openaiChat.encode(request(history()), context);
+    const { body, omissions } = openaiChat.encode(request(history()), context);
     const replies = [1, 2, 3].map((n) => ({
       role: "assistant",
       content: null,
@@ -212,7 +212,7 @@ describe("replay (W4)", () => {
         { role: "tool", tool_call_id: `call_${index + 1}`, content: `result ${index + 1}` },
       ]),
     ]);
-    expect(left).toEqual([]);
+    expect(omissions).toEqual([]);
   });
 
   for (const [what, other] of [
@@ -221,7 +221,7 @@ describe("replay (W4)", () => {
     ["another provider", { ...route, provider: "elsewhere" }],
   ] as const) {
     test(`goes to ${what} not at all`, () => {
-      const { body, left } = openaiChat.encode(request(history()), { ...context, route: other });
+      const { body, omissions } = openaiChat.encode(request(history()), { ...context, route: other });
       expect(JSON.stringify(body)).not.toMatch(/sig\+|enc|opaque|thought/);
       expect(body["messages"]).toHaveLength(7);
       const paths = [1, 3, 5].flatMap((at) => [
@@ -229,7 +229,7 @@ describe("replay (W4)", () => {
         `messages[${at}].content[2]`,
         `messages[${at}].toolCalls[0]`,
       ]);
-      expect(left).toEqual(paths.map((path) => ({ path, reason: "foreign_replay" })));
+      expect(omissions).toEqual(paths.map((path) => ({ path, reason: "foreign_replay" })));
     });
   }
 
@@ -285,9 +285,9 @@ describe("replay (W4)", () => {
   test("a tool the server ran by itself has no place in a request, and that is said", () => {
     const found = cases.find(({ name }) => name === "provider-executed");
     const reply = messageOf(openaiChat.decodeReply(found?.reply ?? null, plain));
-    const { body, left } = openaiChat.encode(request([reply]), plain);
+    const { body, omissions } = openaiChat.encode(request([reply]), plain);
     expect(body["messages"]).toEqual([{ role: "assistant", content: "News.", reasoning: "Search." }]);
-    expect(left).toEqual([
+    expect(omissions).toEqual([
       { path: "messages[0].content[1]", reason: "unsupported" },
       { path: "messages[0].content[2]", reason: "unsupported" },
     ]);
@@ -364,9 +364,9 @@ describe("[allm 115] encode", () => {
 
   test("an opaque part of another API is left out", () => {
     const reply = assistant([textPart("Hi."), opaquePart("x", { ...route, endpoint: "responses", data: {} })]);
-    const { body, left } = openaiChat.encode(request([reply]), plain);
+    const { body, omissions } = openaiChat.encode(request([reply]), plain);
     expect(body["messages"]).toEqual([{ role: "assistant", content: "Hi." }]);
-    expect(left).toEqual([{ path: "messages[0].content[1]", reason: "foreign_replay" }]);
+    expect(omissions).toEqual([{ path: "messages[0].content[1]", reason: "foreign_replay" }]);
   });
 });
 

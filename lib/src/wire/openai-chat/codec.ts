@@ -4,7 +4,7 @@ import type { Codec } from "../codec.ts";
 
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
-import { failureOf } from "./words.ts";
+import { failureOf } from "./finish-usage-errors.ts";
 
 /** The codec of OpenAI's Chat Completions API. */
 export const openaiChat: Codec = { api: "openai-chat", encode, decoder, decodeReply, decodeError: failureOf };

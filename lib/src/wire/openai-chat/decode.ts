@@ -12,68 +12,68 @@ import type { Decoder, Frame, WireContext } from "../codec.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
 import { asObject, objectsAt } from "../fields.ts";
-import { held } from "./bounds.ts";
-import { ChatReader } from "./reader.ts";
-import { errorIn, failureOf, firstOf } from "./words.ts";
+import { findServerError, failureOf, unwrapList } from "./finish-usage-errors.ts";
+import { ChatReader } from "./reply-reader.ts";
+import { dropUnstorable } from "./storable-body.ts";
 
 /** Reads a stream. */
 export function decoder(context: WireContext): Decoder {
   const reader = new ChatReader(context);
-  const heard = { understood: 0, opaque: 0, unknown: 0 };
-  let isOver = false;
+  const counts = { understood: 0, opaque: 0, unknown: 0 };
+  let isTerminated = false;
 
   function finish(): readonly ModelEvent[] {
-    isOver = true;
+    isTerminated = true;
     return reader.complete();
   }
 
-  function pushed({ event, data }: Frame): readonly ModelEvent[] {
+  function readFrame({ event, data }: Frame): readonly ModelEvent[] {
     if (data.trim() === "[DONE]") {
-      heard.understood += 1;
-      return reader.hasEnded && !isOver ? finish() : [];
+      counts.understood += 1;
+      return reader.hasEnded && !isTerminated ? finish() : [];
     }
     const parsed = parseJson(data);
     if (parsed === null) {
-      heard.unknown += 1;
+      counts.unknown += 1;
       return [];
     }
-    const body = held(parsed.value);
+    const body = dropUnstorable(parsed.value);
     const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
-    return [...raw, ...read(body, event)];
+    return [...raw, ...readBody(body, event)];
   }
 
-  function read(body: Json, event: string | null): readonly ModelEvent[] {
-    const chunk = asObject(firstOf(body));
-    if (errorIn(body) !== null || (event === "error" && chunk !== null)) {
-      heard.understood += 1;
-      return isOver ? [] : failed(body);
+  function readBody(body: Json, event: string | null): readonly ModelEvent[] {
+    const chunk = asObject(unwrapList(body));
+    if (findServerError(body) !== null || (event === "error" && chunk !== null)) {
+      counts.understood += 1;
+      return isTerminated ? [] : fail(body);
     }
     if (chunk === null) {
-      heard.unknown += 1;
+      counts.unknown += 1;
       return [];
     }
-    if (isOver) {
+    if (isTerminated) {
       const usage = reader.readUsage(chunk);
-      heard[usage === null && chunk["choices"] === undefined ? "unknown" : "understood"] += 1;
+      counts[usage === null && chunk["choices"] === undefined ? "unknown" : "understood"] += 1;
       return usage === null ? [] : [{ type: "usage", usage }];
     }
-    const { events, heard: how } = reader.read(chunk);
-    heard[how] += 1;
+    const { events, eventClass } = reader.read(chunk);
+    counts[eventClass] += 1;
     return reader.hasEnded && reader.usage !== null ? [...events, ...finish()] : events;
   }
 
-  function failed(body: Json): readonly ModelEvent[] {
-    isOver = true;
+  function fail(body: Json): readonly ModelEvent[] {
+    isTerminated = true;
     return [{ type: "error", error: failureOf({ status: null, body, requestId: null, retryAfterMs: null }, context) }];
   }
 
   return {
-    heard,
-    push: (frames) => frames.flatMap(pushed),
+    counts,
+    push: (frames) => frames.flatMap(readFrame),
     end: () => {
-      if (isOver) return [];
+      if (isTerminated) return [];
       if (reader.hasEnded) return finish();
-      isOver = true;
+      isTerminated = true;
       const { provider } = context.route;
       const message = `${provider}: the stream ended before the reply did`;
       return [{ type: "error", error: streamFailure("interrupted", { provider, message }) }];
@@ -82,12 +82,12 @@ export function decoder(context: WireContext): Decoder {
 }
 
 /** Reads a whole body. */
-export function decodeReply(given: Json, context: WireContext): readonly ModelEvent[] {
-  const body = held(given);
+export function decodeReply(receivedBody: Json, context: WireContext): readonly ModelEvent[] {
+  const body = dropUnstorable(receivedBody);
   const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
-  const answer = { status: null, body, requestId: null, retryAfterMs: null };
-  if (errorIn(body) !== null) return [...raw, { type: "error", error: failureOf(answer, context) }];
-  const reply = asObject(firstOf(body));
+  const errorResponse = { status: null, body, requestId: null, retryAfterMs: null };
+  if (findServerError(body) !== null) return [...raw, { type: "error", error: failureOf(errorResponse, context) }];
+  const reply = asObject(unwrapList(body));
   if (objectsAt(reply, "choices").length === 0 || reply === null) {
     const { provider } = context.route;
     const error = adapterFailure("malformed_response", {
@@ -99,9 +99,9 @@ export function decodeReply(given: Json, context: WireContext): readonly ModelEv
   }
   const reader = new ChatReader(context);
   const { events } = reader.read(reply);
-  return [...raw, ...events.filter(isNoDelta), ...reader.complete()];
+  return [...raw, ...events.filter(isNotDelta), ...reader.complete()];
 }
 
-function isNoDelta({ type }: ModelEvent): boolean {
+function isNotDelta({ type }: ModelEvent): boolean {
   return type !== "text_delta" && type !== "reasoning_delta" && type !== "tool_call_delta";
 }

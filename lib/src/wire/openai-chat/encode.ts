@@ -21,44 +21,48 @@ import type {
   ToolSpec,
   UserMessage,
 } from "../../model/internal.ts";
-import type { EncodedRequest, LeftOut, WireContext } from "../codec.ts";
+import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
 import { normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
-import { asObject, flagAt, listAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
+import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
-import { mediaPiece } from "./media.ts";
+import { encodeMedia } from "./media.ts";
 
 /** A message as it is sent. `left` has paths within the message. */
-type Written = { readonly left: readonly LeftOut[] } & (
+type EncodedMessage = { readonly omissions: readonly Omission[] } & (
   | { readonly type: "instructions"; readonly text: string }
   | { readonly type: "message"; readonly wire: JsonObject }
   | { readonly type: "nothing" }
-  | { readonly type: "answer"; readonly wire: JsonObject; readonly attached: readonly JsonObject[] }
+  | { readonly type: "answer"; readonly wire: JsonObject; readonly attachments: readonly JsonObject[] }
 );
 
-const remembered = new WeakMap<Message, Map<string, Written>>();
+const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { quirks, route } = context;
-  const { messages, left } = encodeMessages(request, context);
+  const { messages, omissions } = encodeMessages(request, context);
   if (messages.length === 0 && request.options["messages"] === undefined) throw nothingToSend(route);
   const settings = encodeSettings(request, context);
   const fields = { model: route.model, messages, ...settings.fields };
-  const barred = new Set(quirks.without);
-  const kept = Object.fromEntries(Object.entries(fields).filter(([key]) => !barred.has(key)));
-  const without = Object.keys(fields).filter((key) => barred.has(key));
-  const body = { ...kept, ...request.options };
+  const forbiddenFields = new Set(quirks.without);
+  const allowedFields = Object.fromEntries(Object.entries(fields).filter(([key]) => !forbiddenFields.has(key)));
+  const removedFields = Object.keys(fields).filter((key) => forbiddenFields.has(key));
+  const body = { ...allowedFields, ...request.options };
   // A server that is told not to stream refuses settings of the stream.
   const { stream_options: _, ...unstreamed } = body;
   return {
     path: "/chat/completions",
     body: body["stream"] === true || request.options["stream_options"] !== undefined ? body : unstreamed,
     headers: {},
-    left: [...left, ...settings.left, ...without.map((path): LeftOut => ({ path, reason: "unsupported" }))],
+    omissions: [
+      ...omissions,
+      ...settings.omissions,
+      ...removedFields.map((path): Omission => ({ path, reason: "unsupported" })),
+    ],
   };
 }
 
-type Settings = { readonly fields: JsonObject; readonly left: readonly LeftOut[] };
+type Settings = { readonly fields: JsonObject; readonly omissions: readonly Omission[] };
 
 /** Everything but the messages. */
 function encodeSettings(request: ModelRequest, context: WireContext): Settings {
@@ -72,7 +76,7 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
     ...(reasoning !== null && reasoning.summary !== null ? ["reasoning.summary"] : []),
     ...(!hasTools && toolChoice !== null && toolChoice !== "auto" && toolChoice !== "none" ? ["toolChoice"] : []),
   ];
-  const fields = said({
+  const fields = omitNullish({
     stream: true,
     stream_options: quirks.streamUsage === false ? null : { include_usage: true },
     [quirks.maxTokensField ?? "max_completion_tokens"]: maxTokens,
@@ -87,254 +91,263 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   });
   return {
     fields: { ...fields, ...tools.fields, ...format.fields },
-    left: [...tools.left, ...format.left, ...unsupported.map((path): LeftOut => ({ path, reason: "unsupported" }))],
+    omissions: [
+      ...tools.omissions,
+      ...format.omissions,
+      ...unsupported.map((path): Omission => ({ path, reason: "unsupported" })),
+    ],
   };
 }
 
 function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route, quirks }: WireContext): Settings {
-  const own = providerTools.filter(({ provider }) => provider === route.provider);
+  const hostedTools = providerTools.filter(({ provider }) => provider === route.provider);
   const all = [
     ...tools.map((tool) => encodeTool(tool, quirks.strict !== false)),
-    ...own.map(({ name, options }) => ({ type: name, ...options })),
+    ...hostedTools.map(({ name, options }) => ({ type: name, ...options })),
   ];
-  const left = providerTools.flatMap(({ provider }, index): LeftOut[] =>
+  const omissions = providerTools.flatMap(({ provider }, index): Omission[] =>
     provider === route.provider ? [] : [{ path: `providerTools[${index}]`, reason: "unsupported" }],
   );
-  if (all.length === 0) return { fields: {}, left };
+  if (all.length === 0) return { fields: {}, omissions };
   const choice =
     toolChoice === null || typeof toolChoice === "string"
       ? toolChoice
       : { type: "function", function: { name: toolChoice.name } };
-  return { fields: said({ tools: all, tool_choice: choice }), left };
+  return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions };
 }
 
 function encodeTool({ name, description, schema, metadata }: ToolSpec, takesStrict: boolean): JsonObject {
   const strict = takesStrict ? flagAt(metadata, "strict") : null;
-  return { type: "function", function: said({ name, description, parameters: schema, strict }) };
+  return { type: "function", function: omitNullish({ name, description, parameters: schema, strict }) };
 }
 
 function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext): Settings {
-  if (responseFormat === null || responseFormat.type === "text") return { fields: {}, left: [] };
-  const plain = { response_format: { type: "json_object" } };
-  if (responseFormat.type === "json_object") return { fields: plain, left: [] };
+  if (responseFormat === null || responseFormat.type === "text") return { fields: {}, omissions: [] };
+  const jsonObjectFormat = { response_format: { type: "json_object" } };
+  if (responseFormat.type === "json_object") return { fields: jsonObjectFormat, omissions: [] };
   const { name, schema, strict } = responseFormat;
   if (quirks.jsonSchema === false) {
-    return { fields: plain, left: [{ path: "responseFormat.schema", reason: "unsupported" }] };
+    return { fields: jsonObjectFormat, omissions: [{ path: "responseFormat.schema", reason: "unsupported" }] };
   }
-  const described = said({ name, schema, strict: quirks.strict === false ? null : strict });
-  return { fields: { response_format: { type: "json_schema", json_schema: described } }, left: [] };
+  const jsonSchema = omitNullish({ name, schema, strict: quirks.strict === false ? null : strict });
+  return { fields: { response_format: { type: "json_schema", json_schema: jsonSchema } }, omissions: [] };
 }
 
-type Messages = { readonly messages: readonly JsonObject[]; readonly left: readonly LeftOut[] };
+type Messages = { readonly messages: readonly JsonObject[]; readonly omissions: readonly Omission[] };
 
 function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
   const { provider, endpoint, model } = route;
   const key = JSON.stringify([provider, endpoint, model, quirks.reasoningField ?? null, quirks.without ?? []]);
-  const left: LeftOut[] = [...history.left];
-  const out: JsonObject[] = [];
+  const omissions: Omission[] = [...history.omissions];
+  const wireMessages: JsonObject[] = [];
   let instructions: string[] = [];
-  let attached: JsonObject[] = [];
+  let attachments: JsonObject[] = [];
 
-  function settle(next: Written["type"] | null): void {
+  function flushPending(next: EncodedMessage["type"] | null): void {
     if (next !== "instructions" && instructions.length > 0) {
-      out.push({ role: quirks.systemRole ?? "system", content: instructions.join("\n\n") });
+      wireMessages.push({ role: quirks.systemRole ?? "system", content: instructions.join("\n\n") });
       instructions = [];
     }
-    if (next !== "answer" && attached.length > 0) {
-      out.push({ role: "user", content: attached });
-      attached = [];
+    if (next !== "answer" && attachments.length > 0) {
+      wireMessages.push({ role: "user", content: attachments });
+      attachments = [];
     }
   }
 
   for (const [at, message] of history.messages.entries()) {
-    const written = recall(message, key, context);
-    const place = `messages[${history.places[at] ?? at}]`;
-    left.push(...written.left.map(({ path, reason }) => ({ path: `${place}${path}`, reason })));
-    if (written.type === "nothing") {
-      left.push({ path: place, reason: "repaired" });
+    const encoded = encodeOnce(message, key, context);
+    const messagePath = `messages[${history.requestIndexes[at] ?? at}]`;
+    omissions.push(...encoded.omissions.map(({ path, reason }) => ({ path: `${messagePath}${path}`, reason })));
+    if (encoded.type === "nothing") {
+      omissions.push({ path: messagePath, reason: "repaired" });
       continue;
     }
-    settle(written.type);
-    if (written.type === "instructions") instructions.push(written.text);
-    else out.push(written.wire);
-    if (written.type === "answer") attached.push(...written.attached);
+    flushPending(encoded.type);
+    if (encoded.type === "instructions") instructions.push(encoded.text);
+    else wireMessages.push(encoded.wire);
+    if (encoded.type === "answer") attachments.push(...encoded.attachments);
   }
-  settle(null);
-  return { messages: out, left };
+  flushPending(null);
+  return { messages: wireMessages, omissions };
 }
 
 /** The message as it was written before, on this route. */
-function recall(message: Message, key: string, context: WireContext): Written {
-  const known = remembered.get(message) ?? new Map<string, Written>();
-  const before = known.get(key);
-  if (before !== undefined) return before;
-  const written = write(message, context);
-  known.set(key, written);
-  remembered.set(message, known);
-  return written;
+function encodeOnce(message: Message, key: string, context: WireContext): EncodedMessage {
+  const cache = encodedMessages.get(message) ?? new Map<string, EncodedMessage>();
+  const cached = cache.get(key);
+  if (cached !== undefined) return cached;
+  const encoded = encodeMessage(message, context);
+  cache.set(key, encoded);
+  encodedMessages.set(message, cache);
+  return encoded;
 }
 
-function write(message: Message, context: WireContext): Written {
+function encodeMessage(message: Message, context: WireContext): EncodedMessage {
   switch (message.role) {
     case "system": {
       const text = textOf(message.content, "\n\n");
-      return text === "" ? { type: "nothing", left: [] } : { type: "instructions", text, left: [] };
+      return text === "" ? { type: "nothing", omissions: [] } : { type: "instructions", text, omissions: [] };
     }
     case "event": {
       const content = textOf(message.content, "\n\n");
       return content === ""
-        ? { type: "nothing", left: [] }
-        : { type: "message", wire: { role: "user", content }, left: [] };
+        ? { type: "nothing", omissions: [] }
+        : { type: "message", wire: { role: "user", content }, omissions: [] };
     }
     case "user":
-      return writeUser(message, context);
+      return encodeUser(message, context);
     case "assistant":
-      return writeReply(message, context);
+      return encodeAssistant(message, context);
     case "tool":
-      return writeAnswer(message, context);
+      return encodeToolResult(message, context);
   }
 }
 
-function writeUser({ content, name }: UserMessage, context: WireContext): Written {
+function encodeUser({ content, name }: UserMessage, context: WireContext): EncodedMessage {
   const parts = normalizeContent(content);
   const pieces = parts
     .map((part) =>
-      part.type === "text" ? textPiece(visibleText(part.text, part.pruneState)) : mediaPiece(part, context),
+      part.type === "text" ? textPiece(visibleText(part.text, part.pruneState)) : encodeMedia(part, context),
     )
-    .filter(saysSomething);
-  if (pieces.length === 0) return { type: "nothing", left: [] };
+    .filter(isNotEmptyText);
+  if (pieces.length === 0) return { type: "nothing", omissions: [] };
   const isText = pieces.length === 1 && parts.every(({ type }) => type === "text");
-  const wire = said({
+  const wire = omitNullish({
     role: "user",
     name: name !== null && /^[\w-]{1,64}$/.test(name) ? name : null,
     content: isText ? textAt(pieces[0] ?? null, "text") : pieces,
   });
-  return { type: "message", wire, left: [] };
+  return { type: "message", wire, omissions: [] };
 }
 
 /** A piece of text without any is refused. */
-function saysSomething(piece: JsonObject): boolean {
+function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "text" || piece["text"] !== "";
 }
 
-function writeAnswer({ toolCallId, content }: ToolMessage, context: WireContext): Written {
+function encodeToolResult({ toolCallId, content }: ToolMessage, context: WireContext): EncodedMessage {
   const parts = normalizeContent(content);
   const texts = parts.filter((part) => part.type === "text");
   const media = parts
-    .flatMap((part) => (part.type === "text" ? [] : [mediaPiece(part, context)]))
-    .filter(saysSomething);
+    .flatMap((part) => (part.type === "text" ? [] : [encodeMedia(part, context)]))
+    .filter(isNotEmptyText);
   const text = textOf(texts, "\n");
-  const told = text === "" && media.length > 0 ? "The result is attached below." : text;
+  const resultText = text === "" && media.length > 0 ? "The result is attached below." : text;
   return {
     type: "answer",
-    wire: { role: "tool", tool_call_id: toolCallId, content: told },
-    attached: media.length === 0 ? [] : [textPiece(`Attached to the result of ${toolCallId}:`), ...media],
-    left: [],
+    wire: { role: "tool", tool_call_id: toolCallId, content: resultText },
+    attachments: media.length === 0 ? [] : [textPiece(`Attached to the result of ${toolCallId}:`), ...media],
+    omissions: [],
   };
 }
 
 /** A reply on its way back. */
-function writeReply(message: AssistantMessage, context: WireContext): Written {
+function encodeAssistant(message: AssistantMessage, context: WireContext): EncodedMessage {
   const { route, quirks } = context;
-  const barred = new Set(quirks.without);
-  const left: LeftOut[] = [];
+  const forbiddenFields = new Set(quirks.without);
+  const omissions: Omission[] = [];
   const pieces: JsonObject[] = [];
   let fields: JsonObject = {};
 
   /** The data that goes back with a part, or nothing, and why. */
-  function replayed(replay: ProviderReplay | null, path: string, needed: boolean): JsonObject | null {
+  function replayFields(replay: ProviderReplay | null, path: string, isRequired: boolean): JsonObject | null {
     const verdict = replayFor(replay, route);
-    if (verdict.type === "foreign_route") left.push({ path, reason: "foreign_replay" });
-    if (verdict.type === "none" && needed) left.push({ path, reason: "unsupported" });
+    if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
+    if (verdict.type === "none" && isRequired) omissions.push({ path, reason: "unsupported" });
     return verdict.type === "replay" ? asObject(verdict.data) : null;
   }
-  function put(more: JsonObject | null): void {
-    const allowed = Object.entries(more ?? {}).filter(([key]) => !barred.has(key));
-    fields = { ...fields, ...Object.fromEntries(allowed) };
+  function addFields(addedFields: JsonObject | null): void {
+    const allowedEntries = Object.entries(addedFields ?? {}).filter(([key]) => !forbiddenFields.has(key));
+    fields = { ...fields, ...Object.fromEntries(allowedEntries) };
   }
 
   for (const [index, part] of normalizeContent(message.content).entries()) {
     const path = `.content[${index}]`;
     switch (part.type) {
       case "text": {
-        const data = replayed(part.provider, path, false);
+        const data = replayFields(part.provider, path, false);
         const text = visibleText(part.text, part.pruneState);
         const audio = objectAt(data, "audio");
-        if (audio !== null) put({ audio });
+        if (audio !== null) addFields({ audio });
         else if (flagAt(data, "refusal") === true) pieces.push({ type: "refusal", refusal: text });
         else if (text !== "") pieces.push(textPiece(text));
         break;
       }
       case "reasoning": {
-        const data = replayed(part.provider, path, true);
+        const data = replayFields(part.provider, path, true);
         const field = textAt(data, "field");
         const details = listAt(data, "details");
         if (flagAt(data, "thinking") === true) {
           pieces.push({ type: "thinking", thinking: [textPiece(part.text)] });
         } else if (details.length > 0) {
-          put({ reasoning_details: [...listAt(fields, "reasoning_details"), ...details] });
+          addFields({ reasoning_details: [...listAt(fields, "reasoning_details"), ...details] });
         } else if (field !== null) {
-          put({ [field]: (textAt(fields, field) ?? "") + part.text });
+          addFields({ [field]: (textAt(fields, field) ?? "") + part.text });
         }
         break;
       }
       case "opaque": {
-        const data = replayed(part.provider, path, true);
+        const data = replayFields(part.provider, path, true);
         pieces.push(...objectsAt(data, "content"));
-        put(objectAt(data, "fields"));
+        addFields(objectAt(data, "fields"));
         break;
       }
       case "tool_call":
         // Where a call of ours stands says nothing here. A server that runs tools takes none of it back.
-        if (part.providerExecuted !== null) replayed(part.providerExecuted.provider, path, true);
+        if (part.providerExecuted !== null) replayFields(part.providerExecuted.provider, path, true);
         break;
       case "tool_result":
-        replayed(part.provider, path, true);
+        replayFields(part.provider, path, true);
         break;
       case "image":
       case "file":
-        left.push({ path, reason: "unsupported" });
+        omissions.push({ path, reason: "unsupported" });
         break;
     }
   }
   const calls = message.toolCalls.map((call, index) => {
     const path = `.toolCalls[${index}]`;
-    if (call.arguments === null) left.push({ path, reason: "repaired" });
-    return writeCall(call, replayed(call.provider, path, false));
+    if (call.arguments === null) omissions.push({ path, reason: "repaired" });
+    return encodeCall(call, replayFields(call.provider, path, false));
   });
   // Servers that have the field and think want it with every call, also with those another model made.
   const field = quirks.reasoningField;
-  if (calls.length > 0 && field === "reasoning_content" && !barred.has(field)) fields = { [field]: "", ...fields };
-  if (pieces.length === 0 && calls.length === 0 && Object.keys(fields).length === 0) return { type: "nothing", left };
-  const hasMore = calls.length > 0 || fields["audio"] !== undefined;
+  if (calls.length > 0 && field === "reasoning_content" && !forbiddenFields.has(field))
+    fields = { [field]: "", ...fields };
+  if (pieces.length === 0 && calls.length === 0 && Object.keys(fields).length === 0)
+    return { type: "nothing", omissions };
+  const hasOtherFields = calls.length > 0 || fields["audio"] !== undefined;
   return {
     type: "message",
     wire: {
       role: "assistant",
-      content: contentOf(pieces, hasMore),
+      content: contentOf(pieces, hasOtherFields),
       ...fields,
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
     },
-    left,
+    omissions,
   };
 }
 
 /** Text where there is nothing but text; nothing where there are calls instead. */
-function contentOf(pieces: readonly JsonObject[], hasMore: boolean): Json {
-  if (pieces.length === 0) return hasMore ? null : "";
+function contentOf(pieces: readonly JsonObject[], hasOtherFields: boolean): Json {
+  if (pieces.length === 0) return hasOtherFields ? null : "";
   const isText = pieces.every((piece) => piece["type"] === "text");
   return isText ? pieces.map((piece) => textAt(piece, "text") ?? "").join("") : pieces;
 }
 
-function writeCall({ id, name, arguments: given, rawArguments }: ToolCall, data: JsonObject | null): JsonObject {
+function encodeCall(
+  { id, name, arguments: parsedArguments, rawArguments }: ToolCall,
+  data: JsonObject | null,
+): JsonObject {
   const extra = objectAt(data, "fields") ?? {};
   if (flagAt(data, "custom") === true) {
-    return { ...extra, id, type: "custom", custom: { name, input: textAt(given, "input") ?? "" } };
+    return { ...extra, id, type: "custom", custom: { name, input: textAt(parsedArguments, "input") ?? "" } };
   }
-  const isSayable = given !== null && rawArguments !== null && rawArguments.trim() !== "";
-  const text = isSayable ? rawArguments : JSON.stringify(given ?? {});
+  const keepsRawText = parsedArguments !== null && rawArguments !== null && rawArguments.trim() !== "";
+  const text = keepsRawText ? rawArguments : JSON.stringify(parsedArguments ?? {});
   return { ...extra, id, type: "function", function: { name, arguments: text } };
 }
 
@@ -342,9 +355,9 @@ function textPiece(text: string): JsonObject {
   return { type: "text", text };
 }
 
-function textOf(content: Extract<Message, { readonly role: "system" }>["content"], between: string): string {
+function textOf(content: Extract<Message, { readonly role: "system" }>["content"], separator: string): string {
   return normalizeContent(content)
     .map(({ text, pruneState }) => visibleText(text, pruneState))
     .filter((text) => text !== "")
-    .join(between);
+    .join(separator);
 }

@@ -5,16 +5,16 @@ import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model
 import type { WireContext } from "../codec.ts";
 
 import { AdapterError, visibleText } from "../../model/internal.ts";
-import { said } from "../fields.ts";
+import { omitNullish } from "../fields.ts";
 
-export function mediaPiece(part: ImagePart | FilePart, context: WireContext): JsonObject {
+export function encodeMedia(part: ImagePart | FilePart, context: WireContext): JsonObject {
   if (part.pruneState !== null) return { type: "text", text: visibleText("", part.pruneState) };
-  if (part.type === "file") return filePiece(part, context);
+  if (part.type === "file") return encodeFile(part, context);
   const { source, mimeType } = part.image;
-  return imagePiece(source, mimeType, part.detail, context);
+  return encodeImage(source, mimeType, part.detail, context);
 }
 
-function imagePiece(
+function encodeImage(
   source: ContentSource,
   mimeType: string | null,
   detail: ImagePart["detail"],
@@ -22,39 +22,42 @@ function imagePiece(
 ): JsonObject {
   switch (source.type) {
     case "url":
-      return { type: "image_url", image_url: said({ url: source.url, detail: detail === "auto" ? null : detail }) };
+      return {
+        type: "image_url",
+        image_url: omitNullish({ url: source.url, detail: detail === "auto" ? null : detail }),
+      };
     case "base64": {
-      const type = mimeType ?? guessedType(source.data);
-      if (type === null) throw refused("invalid_request", "an image without a MIME type", context);
+      const type = mimeType ?? sniffImageType(source.data);
+      if (type === null) throw requestError("invalid_request", "an image without a MIME type", context);
       const url = `data:${type};base64,${source.data}`;
-      return { type: "image_url", image_url: said({ url, detail: detail === "auto" ? null : detail }) };
+      return { type: "image_url", image_url: omitNullish({ url, detail: detail === "auto" ? null : detail }) };
     }
     case "file":
-      throw refused("unsupported_feature", "an image on disk; read it first", context);
+      throw requestError("unsupported_feature", "an image on disk; read it first", context);
     case "provider_file":
-      throw refused("unsupported_feature", "an image by the id of a file", context);
+      throw requestError("unsupported_feature", "an image by the id of a file", context);
   }
 }
 
-function filePiece({ source, mimeType, name }: FilePart, context: WireContext): JsonObject {
-  if (mimeType !== null && mimeType.startsWith("image/")) return imagePiece(source, mimeType, "auto", context);
+function encodeFile({ source, mimeType, name }: FilePart, context: WireContext): JsonObject {
+  if (mimeType !== null && mimeType.startsWith("image/")) return encodeImage(source, mimeType, "auto", context);
   switch (source.type) {
     case "base64": {
       const format = mimeType === null ? undefined : audioFormats.get(mimeType);
       if (format !== undefined) return { type: "input_audio", input_audio: { data: source.data, format } };
-      if (mimeType === null) throw refused("invalid_request", "a file without a MIME type", context);
+      if (mimeType === null) throw requestError("invalid_request", "a file without a MIME type", context);
       const data = `data:${mimeType};base64,${source.data}`;
       return { type: "file", file: { filename: name ?? "file", file_data: data } };
     }
     case "provider_file":
       if (source.provider !== context.route.provider) {
-        throw refused("unsupported_feature", `a file that was uploaded to ${source.provider}`, context);
+        throw requestError("unsupported_feature", `a file that was uploaded to ${source.provider}`, context);
       }
       return { type: "file", file: { file_id: source.id } };
     case "url":
-      throw refused("unsupported_feature", "a file by its URL", context);
+      throw requestError("unsupported_feature", "a file by its URL", context);
     case "file":
-      throw refused("unsupported_feature", "a file on disk; read it first", context);
+      throw requestError("unsupported_feature", "a file on disk; read it first", context);
   }
 }
 
@@ -67,18 +70,18 @@ const audioFormats: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** How the bytes of the four kinds of images begin, in base64. */
-const beginnings: readonly (readonly [string, string])[] = [
+const imageTypesByPrefix: readonly (readonly [string, string])[] = [
   ["iVBORw0KGgo", "image/png"],
   ["/9j/", "image/jpeg"],
   ["R0lGOD", "image/gif"],
   ["UklGR", "image/webp"],
 ];
 
-function guessedType(data: string): string | null {
-  return beginnings.find(([beginning]) => data.startsWith(beginning))?.[1] ?? null;
+function sniffImageType(data: string): string | null {
+  return imageTypesByPrefix.find(([prefix]) => data.startsWith(prefix))?.[1] ?? null;
 }
 
-function refused(
+function requestError(
   reason: "unsupported_feature" | "invalid_request",
   what: string,
   { route }: WireContext,

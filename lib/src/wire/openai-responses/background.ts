@@ -13,7 +13,7 @@ import { statusOf } from "./items.ts";
 export const background: BackgroundResponses = {
   isRequested: (body) => flagAt(body, "background") ?? false,
   decoder,
-  read: (body) => {
+  readStatus: (body) => {
     const response = asObject(body);
     return { responseId: textAt(response, "id"), isRunning: response !== null && statusOf(response) === "open" };
   },

@@ -108,9 +108,9 @@ function reread(message: Message): Message {
 describe("fixtures", () => {
   test.each(having("request.json"))("$name: the request is encoded as it stands there", ({ json, expected }) => {
     const asked = orThrow(parse("request", json("request.json")));
-    const { body, left, path, headers } = openaiResponses.encode(asked, context);
+    const { body, omissions, path, headers } = openaiResponses.encode(asked, context);
     expect({ path, headers }).toEqual({ path: "/responses", headers: {} });
-    expect({ body, left }).toEqual(expected("body.json", { body, left }));
+    expect({ body, omissions }).toEqual(expected("body.json", { body, omissions }));
   });
 
   test.each(having("stream.txt"))("$name: the stream gives the events that stand there", ({ text, expected }) => {
@@ -188,10 +188,10 @@ describe("a response in the background", () => {
 
   test("says whether it is still running", () => {
     const states = ["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"].map(
-      (status) => background.read({ id: "resp_1", status, output: [] }).isRunning,
+      (status) => background.readStatus({ id: "resp_1", status, output: [] }).isRunning,
     );
     expect(states).toEqual([true, true, false, false, false, false]);
-    expect(background.read("gone")).toEqual({ responseId: null, isRunning: false });
+    expect(background.readStatus("gone")).toEqual({ responseId: null, isRunning: false });
   });
 
   test("continues after any event on another connection, also one that repeats events", () => {
@@ -291,7 +291,7 @@ describe("what the fixtures come to", () => {
     const decoder = openaiResponses.decoder(context);
     decoder.push(frameReader().push(caseOf("hosted-tools").text("stream.txt") ?? ""));
     // The item nobody knows, its progress and its end; and one event about nothing at all.
-    expect(decoder.heard).toMatchObject({ opaque: 3, unknown: 1 });
+    expect(decoder.counts).toMatchObject({ opaque: 3, unknown: 1 });
   });
 
   test("refusals, filters, limits", () => {
@@ -641,8 +641,8 @@ describe("replay (W4)", () => {
   }
 
   test("what was opaque goes back to the byte, after every step", () => {
-    const { body, left } = openaiResponses.encode(request(steps()), context);
-    expect(left).toEqual([]);
+    const { body, omissions } = openaiResponses.encode(request(steps()), context);
+    expect(omissions).toEqual([]);
     expect(objectsAt(body, "input").slice(1)).toEqual(
       [1, 2, 3].flatMap((step) => [
         { id: `rs_${step}`, type: "reasoning", summary: [], encrypted_content: `gAAA${step}+/==\u2028é` },
@@ -662,10 +662,13 @@ describe("replay (W4)", () => {
   test.each([{ model: "gpt-5.4-mini" }, { endpoint: "https://example.openai.azure.com" }, { provider: "azure" }])(
     "to another route nothing of it goes: %o",
     (other) => {
-      const { body, left } = openaiResponses.encode(request(steps()), { ...context, route: { ...route, ...other } });
+      const { body, omissions } = openaiResponses.encode(request(steps()), {
+        ...context,
+        route: { ...route, ...other },
+      });
       expect(JSON.stringify(body["input"])).not.toMatch(/gAAA|rs_|fc_/);
-      expect(left.filter(({ reason }) => reason === "foreign_replay")).toHaveLength(6);
-      expect(left[0]).toEqual({ path: "messages[1].content[0]", reason: "foreign_replay" });
+      expect(omissions.filter(({ reason }) => reason === "foreign_replay")).toHaveLength(6);
+      expect(omissions[0]).toEqual({ path: "messages[1].content[0]", reason: "foreign_replay" });
       expect(objectsAt(body, "input").map((item) => textAt(item, "type"))).toEqual([
         "message",
         ...[1, 2, 3].flatMap(() => ["function_call", "function_call_output"]),
@@ -731,9 +734,9 @@ describe("replay (W4)", () => {
   test("reasoning that led to nothing is not sent", () => {
     const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
     const message = messageOf(replied({ status: "incomplete", output: [secret] }));
-    const { body, left } = openaiResponses.encode(request([user("a"), message, user("b")]), context);
+    const { body, omissions } = openaiResponses.encode(request([user("a"), message, user("b")]), context);
     expect(objectsAt(body, "input")).toHaveLength(2);
-    expect(left).toEqual([{ path: "messages[1]", reason: "repaired" }]);
+    expect(omissions).toEqual([{ path: "messages[1]", reason: "repaired" }]);
   });
 });
 
@@ -764,7 +767,7 @@ describe("[allm 107] [allm 108] encoding", () => {
       tools: [toolSpec({ name: "t", description: "", schema: {}, metadata: { strict: true } })],
       responseFormat: { type: "json_schema", name: "s", schema: {}, strict: true },
     });
-    const { body, left } = openaiResponses.encode(asked, { ...context, quirks });
+    const { body, omissions } = openaiResponses.encode(asked, { ...context, quirks });
     expect(body).not.toHaveProperty("store");
     expect(body).not.toHaveProperty("include");
     expect(body).toMatchObject({
@@ -773,7 +776,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     });
     expect(objectsAt(body, "input")[1]).toMatchObject({ role: "system" });
     expect(objectsAt(body, "tools")[0]).not.toHaveProperty("strict");
-    expect(left).toEqual([{ path: "responseFormat", reason: "unsupported" }]);
+    expect(omissions).toEqual([{ path: "responseFormat", reason: "unsupported" }]);
   });
 
   test("tools of the provider can be chosen by name", () => {
@@ -817,7 +820,7 @@ describe("[allm 107] [allm 108] encoding", () => {
       ],
       { toolCalls: [{ id: "toolu_1", name: "go", arguments: { a: 1 }, provider: theirs }] },
     );
-    const { body, left } = openaiResponses.encode(request([message]), context);
+    const { body, omissions } = openaiResponses.encode(request([message]), context);
     expect(body["input"]).toEqual([
       { type: "message", role: "assistant", content: [{ type: "output_text", text: "Yes.", annotations: [] }] },
       { type: "function_call", call_id: "toolu_1", name: "go", arguments: '{"a":1}' },
@@ -829,7 +832,7 @@ describe("[allm 107] [allm 108] encoding", () => {
       },
       expect.objectContaining({ type: "function_call_output", call_id: "toolu_1" }),
     ]);
-    expect(left.map(({ path, reason }) => `${path} ${reason}`).toSorted()).toEqual([
+    expect(omissions.map(({ path, reason }) => `${path} ${reason}`).toSorted()).toEqual([
       "messages[0].content[0] foreign_replay",
       "messages[0].content[1] unsupported",
       "messages[0].content[2] foreign_replay",
@@ -863,7 +866,7 @@ describe("recorded traffic, where the folder is given", () => {
         .filter((line) => line.trim() !== "");
       const decoder = openaiResponses.decoder(context);
       const events = [...decoder.push(lines.map((data) => ({ event: null, data }))), ...decoder.end()];
-      unknown += decoder.heard.unknown;
+      unknown += decoder.counts.unknown;
       broken += lines.filter((line) => parseJson(line) === null).length;
       expect(terminals(events), file).toHaveLength(1);
       const reply = folded(events);

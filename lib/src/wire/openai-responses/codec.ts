@@ -6,7 +6,7 @@ import { classify } from "../classify.ts";
 import { background } from "./background.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
-import { complaintOf } from "./items.ts";
+import { providerErrorOf } from "./items.ts";
 
 /** The codec of OpenAI's Responses API. */
 export const openaiResponses: Codec = {
@@ -14,6 +14,6 @@ export const openaiResponses: Codec = {
   encode,
   decoder,
   decodeReply,
-  decodeError: (answer, context) => classify(answer, complaintOf(answer.body), context),
+  decodeError: (answer, context) => classify(answer, providerErrorOf(answer.body), context),
   background,
 };

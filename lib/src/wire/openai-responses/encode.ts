@@ -22,18 +22,18 @@ import type {
   ToolMessage,
   UserPart,
 } from "../../model/internal.ts";
-import type { EncodedRequest, LeftOut, WireContext } from "../codec.ts";
+import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
-import { asObject, flagAt, objectAt, said, textAt } from "../fields.ts";
+import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { resultField } from "./items.ts";
 
 /** A message as it is sent. Paths of what is left out begin at the message. */
-type Wire = { readonly items: readonly JsonObject[]; readonly left: readonly LeftOut[] };
+type EncodedMessage = { readonly items: readonly JsonObject[]; readonly omissions: readonly Omission[] };
 
 /** What decides how messages are sent, besides themselves. */
-type Way = {
+type EncodeTarget = {
   readonly context: WireContext;
   /** The provider keeps responses, and knows items by their ids. */
   readonly stores: boolean;
@@ -45,11 +45,11 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const background = flagAt(request.options, "background") ?? context.background ?? false;
   const stores = flagAt(request.options, "store") ?? background;
   const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
-  const left: LeftOut[] = [];
-  const { input, instructions } = encodeMessages(request.messages, { context, stores, key }, left);
-  if (input.length === 0 && instructions === null && !others.some((name) => Object.hasOwn(request.options, name)))
+  const omissions: Omission[] = [];
+  const { input, instructions } = encodeMessages(request.messages, { context, stores, key }, omissions);
+  if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(request.options, name)))
     throw nothingToSend(route);
-  const fields = said({
+  const fields = omitNullish({
     model: route.model,
     instructions,
     input,
@@ -57,50 +57,50 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     store: stores,
     background: background ? true : null,
     include: ["reasoning.encrypted_content"],
-    ...encodeTools(request, context, left),
-    ...encodeSettings(request, context, left),
+    ...encodeTools(request, context, omissions),
+    ...encodeSettings(request, context, omissions),
   });
   const { options } = request;
   const merged: JsonObject = {
     ...fields,
     ...options,
-    ...nested("text", fields, options),
-    ...nested("reasoning", fields, options),
+    ...mergeNested("text", fields, options),
+    ...mergeNested("reasoning", fields, options),
   };
-  const without = new Set(quirks.without ?? []);
+  const removedFields = new Set(quirks.without ?? []);
   const body = Object.fromEntries(
-    Object.entries(merged).filter(([name]) => !without.has(name) || Object.hasOwn(options, name)),
+    Object.entries(merged).filter(([name]) => !removedFields.has(name) || Object.hasOwn(options, name)),
   );
-  return { path: "/responses", body, headers: {}, left };
+  return { path: "/responses", body, headers: {}, omissions };
 }
 
 /** Options that say what the model is asked in other ways than by messages. */
-const others = ["input", "instructions", "prompt", "previous_response_id", "conversation"] as const;
+const inputOptions = ["input", "instructions", "prompt", "previous_response_id", "conversation"] as const;
 
 /** Settings that are objects are merged field by field: a verbosity does not undo a format. */
-function nested(name: string, fields: JsonObject, options: JsonObject): JsonObject {
-  const ours = objectAt(fields, name);
-  const theirs = objectAt(options, name);
-  return ours === null || theirs === null ? {} : { [name]: { ...ours, ...theirs } };
+function mergeNested(name: string, fields: JsonObject, options: JsonObject): JsonObject {
+  const encodedObject = objectAt(fields, name);
+  const optionObject = objectAt(options, name);
+  return encodedObject === null || optionObject === null ? {} : { [name]: { ...encodedObject, ...optionObject } };
 }
 
-function encodeSettings(request: ModelRequest, { quirks }: WireContext, left: LeftOut[]): JsonObject {
+function encodeSettings(request: ModelRequest, { quirks }: WireContext, omissions: Omission[]): JsonObject {
   const { reasoning, promptCache, responseFormat, stopSequences, seed, scope } = request;
-  if (stopSequences.length > 0) left.push({ path: "stopSequences", reason: "unsupported" });
-  if (seed !== null) left.push({ path: "seed", reason: "unsupported" });
+  if (stopSequences.length > 0) omissions.push({ path: "stopSequences", reason: "unsupported" });
+  if (seed !== null) omissions.push({ path: "seed", reason: "unsupported" });
   if (reasoning !== null && reasoning.budgetTokens !== null)
-    left.push({ path: "reasoning.budgetTokens", reason: "unsupported" });
-  const thinking = said({ effort: reasoning?.effort, summary: reasoning?.summary });
+    omissions.push({ path: "reasoning.budgetTokens", reason: "unsupported" });
+  const thinking = omitNullish({ effort: reasoning?.effort, summary: reasoning?.summary });
   const hasSchema = quirks.jsonSchema ?? true;
   if (responseFormat?.type === "json_schema" && !hasSchema)
-    left.push({ path: "responseFormat", reason: "unsupported" });
-  const own = scope !== null && scope.sessionId.length <= maxKeyLength ? scope.sessionId : null;
-  return said({
+    omissions.push({ path: "responseFormat", reason: "unsupported" });
+  const sessionKey = scope !== null && scope.sessionId.length <= maxKeyLength ? scope.sessionId : null;
+  return omitNullish({
     temperature: request.temperature,
     top_p: request.topP,
     max_output_tokens: request.maxTokens,
     reasoning: Object.keys(thinking).length === 0 ? null : thinking,
-    prompt_cache_key: promptCache === null ? null : (promptCache.key ?? own),
+    prompt_cache_key: promptCache === null ? null : (promptCache.key ?? sessionKey),
     prompt_cache_retention: promptCache?.retention === "long" ? "24h" : null,
     text: encodeFormat(responseFormat, hasSchema, quirks.strict ?? true),
   });
@@ -120,7 +120,7 @@ function encodeFormat(
   return { format: { type: "json_schema", name, schema, ...(takesStrict ? { strict } : {}) } };
 }
 
-function encodeTools(request: ModelRequest, { route, quirks }: WireContext, left: LeftOut[]): JsonObject {
+function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omissions: Omission[]): JsonObject {
   const takesStrict = quirks.strict ?? true;
   const functions = request.tools.map(({ name, description, schema, metadata }): JsonObject => ({
     type: "function",
@@ -132,16 +132,16 @@ function encodeTools(request: ModelRequest, { route, quirks }: WireContext, left
   }));
   const hosted = request.providerTools.flatMap(({ provider, name, options }, at): readonly JsonObject[] => {
     if (provider === route.provider) return [{ type: name, ...options }];
-    left.push({ path: `providerTools[${at}]`, reason: "unsupported" });
+    omissions.push({ path: `providerTools[${at}]`, reason: "unsupported" });
     return [];
   });
   const tools = [...functions, ...hosted];
   if (tools.length === 0) {
     if (request.toolChoice === "required" || typeof request.toolChoice === "object")
-      if (request.toolChoice !== null) left.push({ path: "toolChoice", reason: "unsupported" });
+      if (request.toolChoice !== null) omissions.push({ path: "toolChoice", reason: "unsupported" });
     return {};
   }
-  return said({
+  return omitNullish({
     tools,
     tool_choice: encodeToolChoice(request, hosted),
     parallel_tool_calls: request.parallelToolCalls,
@@ -159,68 +159,70 @@ function encodeToolChoice({ toolChoice, tools }: ModelRequest, hosted: readonly 
 
 function encodeMessages(
   messages: readonly Message[],
-  way: Way,
-  left: LeftOut[],
+  target: EncodeTarget,
+  omissions: Omission[],
 ): { readonly input: readonly JsonObject[]; readonly instructions: string | null } {
-  const { quirks } = way.context;
+  const { quirks } = target.context;
   const callIds = quirks.callIds ?? { maxLength: maxKeyLength, pattern: "any" };
   const history = sendableHistory(messages, callIds);
-  left.push(...history.left);
-  const body = history.messages.findIndex(({ role }) => role !== "system");
-  const start = body === -1 ? history.messages.length : body;
-  const texts = history.messages.slice(0, start).map(messageText);
+  omissions.push(...history.omissions);
+  const firstNonSystem = history.messages.findIndex(({ role }) => role !== "system");
+  const firstInputIndex = firstNonSystem === -1 ? history.messages.length : firstNonSystem;
+  const texts = history.messages.slice(0, firstInputIndex).map(messageText);
   const instructions = texts.filter((text) => text !== "").join("\n\n");
   const input: JsonObject[] = [];
   let calls: readonly ToolCall[] = [];
   for (const [at, message] of history.messages.entries()) {
-    const path = `messages[${history.places[at] ?? at}]`;
-    if (at < start) {
-      if (texts[at] === "") left.push({ path, reason: "repaired" });
+    const path = `messages[${history.requestIndexes[at] ?? at}]`;
+    if (at < firstInputIndex) {
+      if (texts[at] === "") omissions.push({ path, reason: "repaired" });
       continue;
     }
     if (message.role === "assistant") calls = message.toolCalls;
-    const wire = remembered(message, way);
-    left.push(...wire.left.map(({ path: rest, reason }) => ({ path: `${path}${rest}`, reason })));
-    if (wire.items.length === 0 && wire.left.every(({ path: rest }) => rest !== ""))
-      left.push({ path, reason: "repaired" });
-    if (message.role !== "tool") input.push(...wire.items);
-    else input.push(...wire.items.map((item) => answering(item, calls, way)));
+    const encoded = encodeOnce(message, target);
+    omissions.push(
+      ...encoded.omissions.map(({ path: innerPath, reason }) => ({ path: `${path}${innerPath}`, reason })),
+    );
+    if (encoded.items.length === 0 && encoded.omissions.every(({ path: innerPath }) => innerPath !== ""))
+      omissions.push({ path, reason: "repaired" });
+    if (message.role !== "tool") input.push(...encoded.items);
+    else input.push(...encoded.items.map((item) => forCall(item, calls, target)));
   }
   return { input, instructions: instructions === "" ? null : instructions };
 }
 
-const memory = new WeakMap<Message, Map<string, Wire>>();
+const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 
-function remembered(message: Message, way: Way): Wire {
-  const known = memory.get(message) ?? new Map<string, Wire>();
-  memory.set(message, known);
-  const wire = known.get(way.key) ?? encodeMessage(message, way);
-  known.set(way.key, wire);
-  return wire;
+function encodeOnce(message: Message, target: EncodeTarget): EncodedMessage {
+  const cache = encodedMessages.get(message) ?? new Map<string, EncodedMessage>();
+  encodedMessages.set(message, cache);
+  const encoded = cache.get(target.key) ?? encodeMessage(message, target);
+  cache.set(target.key, encoded);
+  return encoded;
 }
 
-function encodeMessage(message: Message, way: Way): Wire {
+function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
   switch (message.role) {
     case "system": {
-      const role = way.context.quirks.systemRole ?? "developer";
-      const content = [inputText(messageText(message))].filter(saysSomething);
-      return { items: content.length === 0 ? [] : [{ type: "message", role, content }], left: [] };
+      const role = target.context.quirks.systemRole ?? "developer";
+      const content = [inputText(messageText(message))].filter(isNotEmptyText);
+      return { items: content.length === 0 ? [] : [{ type: "message", role, content }], omissions: [] };
     }
     case "user":
     case "event": {
       const parts = normalizeContent<UserPart>(message.content);
-      const content = parts.map((part) => encodePart(part, way.context)).filter(saysSomething);
+      const content = parts.map((part) => encodePart(part, target.context)).filter(isNotEmptyText);
       const items = content.length === 0 ? [] : [{ type: "message", role: "user", content }];
-      return { items, left: foreign(parts, way) };
+      return { items, omissions: foreignParts(parts, target) };
     }
     case "tool":
-      return { items: [encodeAnswer(message, way.context)], left: [] };
+      return { items: [encodeToolResult(message, target.context)], omissions: [] };
     case "assistant":
-      return encodeReply(message, way);
+      return encodeAssistant(message, target);
   }
 }
 
-function foreign(parts: readonly UserPart[], { context }: Way): readonly LeftOut[] {
+function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): readonly Omission[] {
   return parts.flatMap(({ provider }, at) =>
     replayFor(provider, context.route).type === "foreign_route"
       ? [{ path: `.content[${at}]`, reason: "foreign_replay" as const }]
@@ -228,89 +230,89 @@ function foreign(parts: readonly UserPart[], { context }: Way): readonly LeftOut
   );
 }
 
-/** The answer to a call; which kind of call it was is said by {@link answering}. */
-function encodeAnswer(message: ToolMessage, context: WireContext): JsonObject {
+/** The answer to a call; which kind of call it was is said by {@link forCall}. */
+function encodeToolResult(message: ToolMessage, context: WireContext): JsonObject {
   const parts = normalizeContent<UserPart>(message.content);
   const texts = parts.flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
-  const pieces = parts.map((part) => encodePart(part, context)).filter(saysSomething);
+  const pieces = parts.map((part) => encodePart(part, context)).filter(isNotEmptyText);
   const output = texts.length === parts.length || pieces.length === 0 ? texts.join("\n") : pieces;
   return { type: "function_call_output", call_id: message.toolCallId, output };
 }
 
 /** A custom tool is answered with an item of its own, and a call made by a program says so in its answer too. */
-function answering(item: JsonObject, calls: readonly ToolCall[], { context }: Way): JsonObject {
+function forCall(item: JsonObject, calls: readonly ToolCall[], { context }: EncodeTarget): JsonObject {
   const call = calls.find(({ id }) => id === item["call_id"]);
-  const data = call === undefined ? null : ownData(call.provider, context);
+  const data = call === undefined ? null : replayFields(call.provider, context);
   if (data === null) return item;
   const custom = textAt(data, "type") === "custom_tool_call" ? { type: "custom_tool_call_output" } : {};
-  return { ...item, ...custom, ...said({ caller: data["caller"] }) };
+  return { ...item, ...custom, ...omitNullish({ caller: data["caller"] }) };
 }
 
 /** Replay data of this route. */
-function ownData(replay: ProviderReplay | null, { route }: WireContext): JsonObject | null {
+function replayFields(replay: ProviderReplay | null, { route }: WireContext): JsonObject | null {
   const verdict = replayFor(replay, route);
   return verdict.type === "replay" ? asObject(verdict.data) : null;
 }
 
-function encodeReply(message: AssistantMessage, way: Way): Wire {
-  const { context, stores } = way;
-  const left: LeftOut[] = [];
+function encodeAssistant(message: AssistantMessage, target: EncodeTarget): EncodedMessage {
+  const { context, stores } = target;
+  const omissions: Omission[] = [];
   const items: JsonObject[] = [];
   const parts = normalizeContent<AssistantPart>(message.content);
-  const waiting = [...message.toolCalls];
+  const unplacedCalls = [...message.toolCalls];
   // Without its reasoning, nothing of a reply may go by its id.
-  const lost = parts.some(
+  const hasLostReasoning = parts.some(
     (part) =>
-      part.type === "reasoning" && !canReturn(ownData(part.provider, context), stores) && part.provider !== null,
+      part.type === "reasoning" && !canReturn(replayFields(part.provider, context), stores) && part.provider !== null,
   );
-  const call = (one: ToolCall): void => {
-    if (replayFor(one.provider, context.route).type === "foreign_route")
-      left.push({ path: `.toolCalls[${message.toolCalls.indexOf(one)}]`, reason: "foreign_replay" });
-    items.push(encodeCall(one, ownData(one.provider, context), lost));
+  const placeCall = (toolCall: ToolCall): void => {
+    if (replayFor(toolCall.provider, context.route).type === "foreign_route")
+      omissions.push({ path: `.toolCalls[${message.toolCalls.indexOf(toolCall)}]`, reason: "foreign_replay" });
+    items.push(encodeCall(toolCall, replayFields(toolCall.provider, context), hasLostReasoning));
   };
   for (const [at, part] of parts.entries()) {
     const path = `.content[${at}]`;
     switch (part.type) {
       case "text":
         if (replayFor(part.provider, context.route).type === "foreign_route")
-          left.push({ path, reason: "foreign_replay" });
+          omissions.push({ path, reason: "foreign_replay" });
         items.push(...encodeText(part));
         break;
       case "tool_call":
         if (part.providerExecuted === null) {
-          const exact = waiting.findIndex(({ id }) => id === part.toolCallId);
-          waiting.splice(Math.max(exact, 0), 1).forEach(call);
+          const callIndex = unplacedCalls.findIndex(({ id }) => id === part.toolCallId);
+          unplacedCalls.splice(Math.max(callIndex, 0), 1).forEach(placeCall);
         } else if (part.providerExecuted.provider !== null) {
-          returned(part.providerExecuted.provider, path, null);
+          placeReplayed(part.providerExecuted.provider, path, null);
         }
         break;
       case "tool_result":
-        returned(part.provider, path, part.pruneState === null ? part.content : null);
+        placeReplayed(part.provider, path, part.pruneState === null ? part.content : null);
         break;
       case "reasoning":
       case "opaque":
-        returned(part.provider, path, null);
+        placeReplayed(part.provider, path, null);
         break;
       case "image":
       case "file":
-        left.push({ path, reason: "unsupported" });
+        omissions.push({ path, reason: "unsupported" });
         break;
     }
   }
-  waiting.forEach(call);
+  unplacedCalls.forEach(placeCall);
   // Reasoning that led to nothing is refused.
   while (items.at(-1)?.["type"] === "reasoning") {
     items.pop();
-    left.push({ path: "", reason: "repaired" });
+    omissions.push({ path: "", reason: "repaired" });
   }
-  return { items, left };
+  return { items, omissions };
 
-  function returned(replay: ProviderReplay | null, path: string, result: Json): void {
-    const data = ownData(replay, context);
+  function placeReplayed(replay: ProviderReplay | null, path: string, result: Json): void {
+    const data = replayFields(replay, context);
     if (data === null) {
-      left.push({ path, reason: replay === null ? "unsupported" : "foreign_replay" });
+      omissions.push({ path, reason: replay === null ? "unsupported" : "foreign_replay" });
     } else if (textAt(data, "type") === "reasoning" && !canReturn(data, stores)) {
-      left.push({ path, reason: "unsupported" });
+      omissions.push({ path, reason: "unsupported" });
     } else {
       const field = resultField(textAt(data, "type"));
       // A reasoning item has a status on the way here, and none on the way back.
@@ -331,23 +333,23 @@ function encodeText(part: Extract<AssistantPart, { readonly type: "text" }>): re
   if (text === "") return [];
   const content =
     part.kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
-  return [{ type: "message", role: "assistant", content: [content], ...said({ phase: part.phase }) }];
+  return [{ type: "message", role: "assistant", content: [content], ...omitNullish({ phase: part.phase }) }];
 }
 
-function encodeCall(call: ToolCall, data: JsonObject | null, lost: boolean): JsonObject {
-  const { id: itemId, ...others } = data ?? {};
-  const rest = said({ ...others, id: lost ? null : itemId });
+function encodeCall(call: ToolCall, data: JsonObject | null, hasLostReasoning: boolean): JsonObject {
+  const { id: itemId, ...itemFields } = data ?? {};
+  const fields = omitNullish({ ...itemFields, id: hasLostReasoning ? null : itemId });
   if (textAt(data, "type") === "custom_tool_call") {
     const input = textAt(call.arguments, "input") ?? call.rawArguments ?? "";
-    return { ...rest, type: "custom_tool_call", call_id: call.id, name: call.name, input };
+    return { ...fields, type: "custom_tool_call", call_id: call.id, name: call.name, input };
   }
-  const written = call.rawArguments ?? JSON.stringify(call.arguments ?? {});
+  const argumentsText = call.rawArguments ?? JSON.stringify(call.arguments ?? {});
   return {
-    ...rest,
+    ...fields,
     type: "function_call",
     call_id: call.id,
     name: call.name,
-    arguments: written === "" ? "{}" : written,
+    arguments: argumentsText === "" ? "{}" : argumentsText,
   };
 }
 
@@ -355,7 +357,7 @@ function inputText(text: string): JsonObject {
   return { type: "input_text", text };
 }
 
-function saysSomething(piece: JsonObject): boolean {
+function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "input_text" || piece["text"] !== "";
 }
 
@@ -364,17 +366,29 @@ function encodePart(part: UserPart, context: WireContext): JsonObject {
   if (part.pruneState !== null) return inputText(visibleText("", part.pruneState));
   if (part.type === "image") {
     const { source, mimeType } = part.image;
-    return { type: "input_image", ...where(source, mimeType, "image_url", "image_url", context), detail: part.detail };
+    return {
+      type: "input_image",
+      ...encodeSource(source, mimeType, "image_url", "image_url", context),
+      detail: part.detail,
+    };
   }
   const { source, mimeType, name } = part;
   if (mimeType?.startsWith("image/") === true)
-    return { type: "input_image", ...where(source, mimeType, "image_url", "image_url", context), detail: "auto" };
+    return {
+      type: "input_image",
+      ...encodeSource(source, mimeType, "image_url", "image_url", context),
+      detail: "auto",
+    };
   const filename = source.type === "base64" ? (name ?? "file") : null;
-  return { type: "input_file", ...said({ filename }), ...where(source, mimeType, "file_data", "file_url", context) };
+  return {
+    type: "input_file",
+    ...omitNullish({ filename }),
+    ...encodeSource(source, mimeType, "file_data", "file_url", context),
+  };
 }
 
 /** Where the bytes are, in the words of the API. */
-function where(
+function encodeSource(
   source: ContentSource,
   mimeType: string | null,
   dataField: string,

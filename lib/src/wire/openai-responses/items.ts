@@ -16,19 +16,19 @@ import type {
   TextPhase,
   Usage,
 } from "../../model/internal.ts";
-import type { Complaint } from "../classify.ts";
+import type { ProviderError } from "../classify.ts";
 import type { WireContext } from "../codec.ts";
 
 import { opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
-import { argumentsOf, ReplyBuilder } from "../reply-builder.ts";
+import { asObject, countAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
 
 /** How a response ended. `open`: it did not. */
 export type Status = "completed" | "incomplete" | "failed" | "cancelled" | "open";
 
 /** Between paragraphs of one reasoning item. */
-export const paragraph = "\n\n";
+export const paragraphSeparator = "\n\n";
 
 /** Tools the provider runs by itself, by the type of their items, and where an item has the result. */
 const hostedTools: ReadonlyMap<string, { readonly name: string; readonly result: string | null }> = new Map([
@@ -45,7 +45,7 @@ export function resultField(type: string | null): string | null {
 }
 
 /** Is this a call that somebody here has to answer? */
-export function isOurCall(item: JsonObject): boolean {
+export function isFunctionCall(item: JsonObject): boolean {
   const type = textAt(item, "type");
   return type === "function_call" || type === "custom_tool_call";
 }
@@ -53,7 +53,7 @@ export function isOurCall(item: JsonObject): boolean {
 /** Is this kept without being understood? */
 export function isOpaque(item: JsonObject): boolean {
   const type = textAt(item, "type") ?? "";
-  return type !== "message" && type !== "reasoning" && !isOurCall(item) && !hostedTools.has(type);
+  return type !== "message" && type !== "reasoning" && !isFunctionCall(item) && !hostedTools.has(type);
 }
 
 /** An item is announced. Only calls are worth an event. */
@@ -64,9 +64,9 @@ export function startItem(
   id: string = callIdOf(item, key),
 ): ModelEvent | null {
   const hosted = hostedTools.get(textAt(item, "type") ?? "");
-  if (hosted === undefined && !isOurCall(item)) return null;
+  if (hosted === undefined && !isFunctionCall(item)) return null;
   const name = textAt(item, "name") ?? hosted?.name ?? "";
-  return builder.callStart(id, name, { providerExecuted: hosted !== undefined, key });
+  return builder.startCall(id, name, { providerExecuted: hosted !== undefined, key });
 }
 
 /** A whole item. What was told of it before under the same key is completed. `id` is that of its call, if it is one. */
@@ -97,11 +97,11 @@ function readMessage(builder: ReplyBuilder, item: JsonObject, key: string): read
     const id = `${key}.${at}`;
     const refusal = textAt(part, "refusal");
     if (textAt(part, "type") === "refusal" && refusal !== null)
-      return [builder.textEnd(id, { text: refusal, phase, kind: "refusal" })];
+      return [builder.completeText(id, { text: refusal, phase, kind: "refusal" })];
     const text = textAt(part, "text");
     if (text === null) return [];
     const annotations = objectsAt(part, "annotations");
-    return [builder.textEnd(id, { text, phase, metadata: annotations.length === 0 ? {} : { annotations } })];
+    return [builder.completeText(id, { text, phase, metadata: annotations.length === 0 ? {} : { annotations } })];
   });
 }
 
@@ -113,13 +113,13 @@ function phaseOf(item: JsonObject): TextPhase | null {
 /** What is shown of the reasoning is its summary or, from models that keep nothing back, the reasoning itself. */
 export function reasoningText(item: JsonObject): string {
   const summary = textsOf(item, "summary");
-  return (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraph);
+  return (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraphSeparator);
 }
 
 function readReasoning(builder: ReplyBuilder, item: JsonObject, key: string): ModelEvent {
   const text = reasoningText(item);
   const redacted = text === "" && textAt(item, "encrypted_content") !== null;
-  return builder.reasoningEnd(key, { text, redacted, provider: builder.replay(item) });
+  return builder.completeReasoning(key, { text, redacted, provider: builder.replayData(item) });
 }
 
 function textsOf(item: JsonObject, field: string): readonly string[] {
@@ -127,51 +127,53 @@ function textsOf(item: JsonObject, field: string): readonly string[] {
 }
 
 function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
-  const { call_id: _, name: __, arguments: written, input, ...rest } = item;
+  const { call_id: _, name: __, arguments: argumentsText, input, ...itemFields } = item;
   const isCustom = textAt(item, "type") === "custom_tool_call";
   const name = textAt(item, "name") ?? "";
-  const raw = isCustom ? text(input) : text(written);
+  const raw = isCustom ? argumentsTextOf(input) : argumentsTextOf(argumentsText);
   const isNew = !builder.hasCall(key);
-  const started = isNew ? startItem(builder, item, key, id) : null;
+  const startEvent = isNew ? startItem(builder, item, key, id) : null;
   // What a cut call had so far is told as it would have been in pieces.
-  const cut = textAt(item, "status") === "incomplete";
-  const last = cut
+  const isIncomplete = textAt(item, "status") === "incomplete";
+  const lastEvent = isIncomplete
     ? isNew
-      ? builder.callDelta(key, raw)
+      ? builder.appendArguments(key, raw)
       : null
-    : builder.callEnd(key, {
+    : builder.completeCall(key, {
         ...(name === "" ? {} : { name }),
         ...(isCustom ? { arguments: { input: raw } } : { raw }),
-        provider: builder.replay(rest),
+        provider: builder.replayData(itemFields),
       });
-  return [started, last].flatMap((event) => event ?? []);
+  return [startEvent, lastEvent].flatMap((event) => event ?? []);
 }
 
 /** Arguments are text; a server that gives them as an object is understood too. */
-function text(value: Json | undefined): string {
+function argumentsTextOf(value: Json | undefined): string {
   if (typeof value === "string") return value;
   return value === undefined || value === null ? "" : JSON.stringify(value);
 }
 
 /** What the provider ran by itself: the call, and the result where the item has one. */
 function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
-  const started = builder.hasCall(key) ? null : startItem(builder, item, key, id);
+  const startEvent = builder.hasCall(key) ? null : startItem(builder, item, key, id);
   const field = resultField(textAt(item, "type"));
   const error = item["error"] ?? null;
-  const found = field === null ? null : (item[field] ?? null);
-  const result = found ?? error;
-  const ended = builder.callEnd(key, {
+  const itemResult = field === null ? null : (item[field] ?? null);
+  const result = itemResult ?? error;
+  const endEvent = builder.completeCall(key, {
     arguments: hostedArguments(item),
-    provider: result === null ? builder.replay(item) : null,
-    metadata: said({ type: item["type"], status: item["status"], server: item["server_label"] }),
+    provider: result === null ? builder.replayData(item) : null,
+    metadata: omitNullish({ type: item["type"], status: item["status"], server: item["server_label"] }),
   });
   if (result !== null) {
-    const rest = Object.fromEntries(Object.entries(item).filter(([name]) => found === null || name !== field));
+    const itemWithoutResult = Object.fromEntries(
+      Object.entries(item).filter(([name]) => itemResult === null || name !== field),
+    );
     const isError = error !== null || textAt(item, "status") === "failed";
-    const provider = builder.replay(rest);
+    const provider = builder.replayData(itemWithoutResult);
     builder.part(toolResultPart(builder.callId(key) ?? id, result, { isError, provider }));
   }
-  return [started, ended].flatMap((event) => event ?? []);
+  return [startEvent, endEvent].flatMap((event) => event ?? []);
 }
 
 function hostedArguments(item: JsonObject): JsonObject | null {
@@ -179,33 +181,33 @@ function hostedArguments(item: JsonObject): JsonObject | null {
     case "web_search_call":
       return objectAt(item, "action") ?? {};
     case "file_search_call":
-      return said({ queries: item["queries"] });
+      return omitNullish({ queries: item["queries"] });
     case "code_interpreter_call":
-      return said({ code: item["code"], container_id: item["container_id"] });
+      return omitNullish({ code: item["code"], container_id: item["container_id"] });
     case "image_generation_call":
-      return said({ prompt: item["revised_prompt"] });
+      return omitNullish({ prompt: item["revised_prompt"] });
     default:
-      return argumentsOf(text(item["arguments"]));
+      return parseArguments(argumentsTextOf(item["arguments"]));
   }
 }
 
 function readOpaque(builder: ReplyBuilder, item: JsonObject): readonly ModelEvent[] {
-  builder.part(opaquePart(textAt(item, "type") ?? "unknown", builder.replay(item)));
+  builder.part(opaquePart(textAt(item, "type") ?? "unknown", builder.replayData(item)));
   return [];
 }
 
 function callIdOf(item: JsonObject, key: string): string {
-  return wordAt(item, "call_id") ?? wordAt(item, "id") ?? `call_${key}`;
+  return nonEmptyTextAt(item, "call_id") ?? nonEmptyTextAt(item, "id") ?? `call_${key}`;
 }
 
 /** A name: an empty one is none. */
-export function wordAt(object: JsonObject, key: string): string | null {
-  const word = textAt(object, key);
-  return word === "" ? null : word;
+export function nonEmptyTextAt(object: JsonObject, key: string): string | null {
+  const text = textAt(object, key);
+  return text === "" ? null : text;
 }
 
 /** The status of a response; where it says none, or none that is an end, what is known otherwise. */
-export function statusOf(response: JsonObject, otherwise: Status | null = null): Status {
+export function statusOf(response: JsonObject, fallback: Status | null = null): Status {
   const status = textAt(response, "status");
   switch (status) {
     case "completed":
@@ -215,21 +217,21 @@ export function statusOf(response: JsonObject, otherwise: Status | null = null):
       return status;
     case "queued":
     case "in_progress":
-      return otherwise ?? "open";
+      return fallback ?? "open";
     default:
-      return objectAt(response, "error") === null ? (otherwise ?? "completed") : "failed";
+      return objectAt(response, "error") === null ? (fallback ?? "completed") : "failed";
   }
 }
 
 /** The last events of a response: what it cost, and the message of its items or the failure. `ids` are those its calls were told under. */
-export function ending(
+export function endingEvents(
   status: Status,
   response: JsonObject,
   items: readonly JsonObject[],
   context: WireContext,
   ids: readonly (string | null)[] = [],
 ): readonly ModelEvent[] {
-  const spent = usageOf(response);
+  const reportedUsage = usageOf(response);
   const { provider } = context.route;
   switch (status) {
     case "completed":
@@ -238,12 +240,12 @@ export function ending(
       for (const [at, item] of items.entries()) readItem(builder, item, `${at}`, ids[at] ?? undefined);
       const reason = textAt(objectAt(response, "incomplete_details"), "reason");
       return builder.end({
-        finishReason: finishOf(status, reason, items),
+        finishReason: finishReasonOf(status, reason, items),
         rawFinishReason: status === "completed" ? status : (reason ?? status),
         responseId: textAt(response, "id"),
         model: textAt(response, "model"),
-        usage: spent,
-        metadata: said({ serviceTier: textAt(response, "service_tier") }),
+        usage: reportedUsage,
+        metadata: omitNullish({ serviceTier: textAt(response, "service_tier") }),
       });
     }
     case "failed":
@@ -253,23 +255,24 @@ export function ending(
         status === "failed"
           ? failureOf(response, context)
           : streamFailure(status === "open" ? "interrupted" : "cancelled", { provider });
-      const paid: readonly ModelEvent[] = spent === null ? [] : [{ type: "usage", usage: spent }];
-      return [...paid, { type: "error", error }];
+      const usageEvents: readonly ModelEvent[] =
+        reportedUsage === null ? [] : [{ type: "usage", usage: reportedUsage }];
+      return [...usageEvents, { type: "error", error }];
     }
   }
 }
 
-function finishOf(
+function finishReasonOf(
   status: "completed" | "incomplete",
   reason: string | null,
   items: readonly JsonObject[],
 ): FinishReason {
-  if (status === "completed") return items.some(refuses) ? "content_filter" : "stop";
+  if (status === "completed") return items.some(isRefusal) ? "content_filter" : "stop";
   if (reason === "max_output_tokens") return "length";
   return reason === "content_filter" ? "content_filter" : "other";
 }
 
-function refuses(item: JsonObject): boolean {
+function isRefusal(item: JsonObject): boolean {
   return (
     textAt(item, "type") === "message" &&
     objectsAt(item, "content").some((part) => textAt(part, "type") === "refusal" && textAt(part, "refusal") !== "")
@@ -282,11 +285,13 @@ function usageOf(response: JsonObject): Usage | null {
   if (reported === null) return null;
   const input = objectAt(reported, "input_tokens_details");
   const output = objectAt(reported, "output_tokens_details");
-  const uses = Object.entries(objectAt(response, "tool_usage") ?? {}).flatMap(([name, use]): [string, number][] => {
+  const toolUses = Object.entries(objectAt(response, "tool_usage") ?? {}).flatMap(([name, use]): [string, number][] => {
     const count = countAt(asObject(use), "num_requests") ?? 0;
     return count === 0 ? [] : [[name, count]];
   });
-  const extra = Object.entries(reported).filter(([name, value]) => !counted.has(name) && Number.isFinite(value));
+  const extra = Object.entries(reported).filter(
+    ([name, value]) => !countedUsageKeys.has(name) && Number.isFinite(value),
+  );
   return usage({
     inputTokens: countAt(reported, "input_tokens"),
     outputTokens: countAt(reported, "output_tokens"),
@@ -294,25 +299,25 @@ function usageOf(response: JsonObject): Usage | null {
     cacheWriteInputTokens: countAt(input, "cache_write_tokens"),
     reasoningTokens: countAt(output, "reasoning_tokens"),
     totalTokens: countAt(reported, "total_tokens"),
-    toolUsage: Object.fromEntries(uses),
+    toolUsage: Object.fromEntries(toolUses),
     extra: Object.fromEntries(extra),
   });
 }
 
-const counted: ReadonlySet<string> = new Set(["input_tokens", "output_tokens", "total_tokens"]);
+const countedUsageKeys: ReadonlySet<string> = new Set(["input_tokens", "output_tokens", "total_tokens"]);
 
 /** What a response, an event or a body says went wrong. */
 export function failureOf(body: Json, context: WireContext): AdapterFailure {
-  return classify({ status: null, body, requestId: null, retryAfterMs: null }, complaintOf(body), context);
+  return classify({ status: null, body, requestId: null, retryAfterMs: null }, providerErrorOf(body), context);
 }
 
 /** Errors stand under `error`, or are the body itself; gateways have words of their own. */
-export function complaintOf(body: Json): Complaint {
+export function providerErrorOf(body: Json): ProviderError {
   if (typeof body === "string") return { message: body === "" ? null : body, code: null };
-  const whole = asObject(body);
-  const nested = objectAt(whole, "error");
-  const error = nested ?? whole;
-  const message = textAt(error, "message") ?? textAt(whole, "error") ?? textAt(error, "detail");
+  const bodyObject = asObject(body);
+  const nested = objectAt(bodyObject, "error");
+  const error = nested ?? bodyObject;
+  const message = textAt(error, "message") ?? textAt(bodyObject, "error") ?? textAt(error, "detail");
   // The type of an event is no word for what went wrong.
   return { message, code: textAt(error, "code") ?? (nested === null ? null : textAt(error, "type")) };
 }

@@ -6,15 +6,15 @@
 //   3. An error is an error wherever it stands: in place of a reply, in a frame, in a choice, as an object or as text.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, Usage } from "../../model/internal.ts";
-import type { ErrorAnswer, WireContext } from "../codec.ts";
+import type { ErrorResponse, WireContext } from "../codec.ts";
 
 import { isJsonArray, parseJson, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, numberAt, objectAt, objectsAt, said, textAt } from "../fields.ts";
-import { held } from "./bounds.ts";
+import { asObject, countAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { dropUnstorable } from "./storable-body.ts";
 
 /** Every word a server is known to end a reply with. */
-const finishWords: ReadonlyMap<string, FinishReason> = new Map([
+const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ["stop", "stop"],
   ["end_turn", "stop"],
   ["stop_sequence", "stop"],
@@ -40,8 +40,8 @@ const finishWords: ReadonlyMap<string, FinishReason> = new Map([
   ["insufficient_system_resource", "error"],
 ]);
 
-export function finishOf(word: string): FinishReason {
-  return finishWords.get(word.toLowerCase()) ?? "other";
+export function finishReasonOf(rawReason: string): FinishReason {
+  return finishReasons.get(rawReason.toLowerCase()) ?? "other";
 }
 
 const countedFields = new Set([
@@ -69,46 +69,46 @@ export function usageOf(raw: JsonObject): Usage {
     countAt(raw, "prompt_cache_hit_tokens") ??
     countAt(raw, "cache_read_input_tokens") ??
     countAt(raw, "cached_tokens");
-  const written = countAt(prompt, "cache_write_tokens") ?? countAt(raw, "cache_creation_input_tokens");
+  const cacheWrites = countAt(prompt, "cache_write_tokens") ?? countAt(raw, "cache_creation_input_tokens");
   const total = countAt(raw, "total_tokens");
-  const input = wholeInput(countAt(raw, "prompt_tokens") ?? countAt(raw, "input_tokens"), cached, written);
+  const input = inclusiveInput(countAt(raw, "prompt_tokens") ?? countAt(raw, "input_tokens"), cached, cacheWrites);
   const output = countAt(raw, "completion_tokens") ?? countAt(raw, "output_tokens");
   const reasoning = countAt(completion, "reasoning_tokens") ?? countAt(raw, "reasoning_tokens");
   const ticks = numberAt(raw, "cost_in_usd_ticks");
   return usage({
     inputTokens: input,
-    outputTokens: wholeOutput(output, reasoning, input, total),
+    outputTokens: inclusiveOutput(output, reasoning, input, total),
     cachedInputTokens: cached,
-    cacheWriteInputTokens: written,
+    cacheWriteInputTokens: cacheWrites,
     reasoningTokens: reasoning,
     totalTokens: total,
     totalCost:
       numberAt(raw, "cost") ?? numberAt(objectAt(raw, "cost"), "total_cost") ?? (ticks === null ? null : ticks / 1e10),
     toolUsage: objectAt(raw, "server_tool_use") ?? {},
-    extra: said(Object.fromEntries(Object.entries(raw).flatMap(extraFields))),
+    extra: omitNullish(Object.fromEntries(Object.entries(raw).flatMap(extraFields))),
   });
 }
 
 /** More tokens from and for the cache than the prompt has: then the server counts them beside it. */
-function wholeInput(input: number | null, cached: number | null, written: number | null): number | null {
-  const beside = (cached ?? 0) + (written ?? 0);
-  return input !== null && beside > input ? countOf(input + beside) : input;
+function inclusiveInput(input: number | null, cached: number | null, cacheWrites: number | null): number | null {
+  const cacheTokens = (cached ?? 0) + (cacheWrites ?? 0);
+  return input !== null && cacheTokens > input ? safeCount(input + cacheTokens) : input;
 }
 
 /** A total that is more than prompt and output, or more reasoning than output: then the server counts reasoning beside it. */
-function wholeOutput(
+function inclusiveOutput(
   output: number | null,
   reasoning: number | null,
   input: number | null,
   total: number | null,
 ): number | null {
   if (output === null) return null;
-  const implied = input === null || total === null ? output : Math.max(output, total - input);
-  return reasoning !== null && reasoning > implied ? countOf(implied + reasoning) : implied;
+  const impliedOutput = input === null || total === null ? output : Math.max(output, total - input);
+  return reasoning !== null && reasoning > impliedOutput ? safeCount(impliedOutput + reasoning) : impliedOutput;
 }
 
 /** A sum that can still be counted with. Counts of which it cannot be made are wrong, and wrong is unknown. */
-function countOf(sum: number): number | null {
+function safeCount(sum: number): number | null {
   return Number.isSafeInteger(sum) ? sum : null;
 }
 
@@ -117,8 +117,8 @@ function extraFields([key, value]: [string, Json]): [string, Json][] {
   if (countedFields.has(key)) return [];
   const details = key.endsWith("_details") ? asObject(value) : null;
   if (details === null) return [[key, value]];
-  return Object.entries(details).flatMap(([name, one]): [string, Json][] =>
-    countedFields.has(name) || one === 0 ? [] : [[`${key}.${name}`, one]],
+  return Object.entries(details).flatMap(([name, item]): [string, Json][] =>
+    countedFields.has(name) || item === 0 ? [] : [[`${key}.${name}`, item]],
   );
 }
 
@@ -132,49 +132,49 @@ type ServerError = {
 };
 
 /** The error a body or a frame is, or holds; `null` when it is none. */
-export function errorIn(body: Json): ServerError | null {
-  const object = asObject(firstOf(body));
+export function findServerError(body: Json): ServerError | null {
+  const object = asObject(unwrapList(body));
   if (object === null) return null;
-  const inside = [object, objectAt(object, "x_groq"), ...objectsAt(object, "choices")];
-  for (const holder of inside) {
+  const holders = [object, objectAt(object, "x_groq"), ...objectsAt(object, "choices")];
+  for (const holder of holders) {
     const error = holder?.["error"];
     if (typeof error === "string" && error !== "") return { message: error, code: null, type: null, status: null };
-    const worded = asObject(error);
-    if (worded !== null && Object.keys(worded).length > 0) return errorOf(worded);
+    const errorObject = asObject(error);
+    if (errorObject !== null && Object.keys(errorObject).length > 0) return readServerError(errorObject);
   }
-  return textAt(object, "object") === "error" ? errorOf(object) : null;
+  return textAt(object, "object") === "error" ? readServerError(object) : null;
 }
 
 /** A list with one thing in it, as some servers answer, is that thing. */
-export function firstOf(body: Json): Json {
+export function unwrapList(body: Json): Json {
   return isJsonArray(body) ? (body[0] ?? null) : body;
 }
 
-function errorOf(error: JsonObject): ServerError {
-  const number = countAt(error, "code") ?? countAt(error, "status");
+function readServerError(error: JsonObject): ServerError {
+  const numericCode = countAt(error, "code") ?? countAt(error, "status");
   const detail = error["detail"];
   return {
     message:
       textAt(error, "message") ??
       textAt(error, "detail") ??
       (detail === undefined || detail === null ? null : JSON.stringify(detail)),
-    code: textAt(error, "code") ?? (number === null ? null : `${number}`),
+    code: textAt(error, "code") ?? (numericCode === null ? null : `${numericCode}`),
     type: textAt(error, "type"),
-    status: number !== null && number >= 400 && number < 600 ? number : null,
+    status: numericCode !== null && numericCode >= 400 && numericCode < 600 ? numericCode : null,
   };
 }
 
 /** The failure behind an answer. Where the code says nothing, the type of the error does. */
-export function failureOf(answer: ErrorAnswer, context: WireContext): AdapterFailure {
-  const body = held(answer.body);
-  const parsed = typeof body === "string" ? held(parseJson(body)?.value ?? body) : body;
-  const object = asObject(firstOf(parsed));
-  const error = errorIn(parsed) ?? (object === null ? null : errorOf(object));
-  const known = { ...answer, body, status: answer.status ?? error?.status ?? null };
+export function failureOf(response: ErrorResponse, context: WireContext): AdapterFailure {
+  const body = dropUnstorable(response.body);
+  const parsed = typeof body === "string" ? dropUnstorable(parseJson(body)?.value ?? body) : body;
+  const object = asObject(unwrapList(parsed));
+  const error = findServerError(parsed) ?? (object === null ? null : readServerError(object));
+  const resolvedResponse = { ...response, body, status: response.status ?? error?.status ?? null };
   const text = typeof parsed === "string" && parsed.trim() !== "" ? parsed.trim().slice(0, 500) : null;
   const message = error?.message ?? text;
   const code = error?.code ?? error?.type ?? null;
-  const failure = classify(known, { message, code }, context);
+  const failure = classify(resolvedResponse, { message, code }, context);
   if (failure.reason !== "unknown" || error?.type === null || error?.type === undefined) return failure;
-  return { ...classify(known, { message, code: error.type }, context), code };
+  return { ...classify(resolvedResponse, { message, code: error.type }, context), code };
 }

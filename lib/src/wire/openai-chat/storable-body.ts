@@ -22,14 +22,14 @@ const protocolFields = new Set([
 ]);
 
 /** The value without what the model has no room for; the same value when all of it fits. */
-export function held(value: Json, room: number = maxToolValueDepth): Json {
-  if (isStorableJson(value, room)) return value;
-  if (typeof value !== "object" || value === null || room === 0) return null;
-  if (isJsonArray(value)) return value.map((one) => held(one, room - 1));
+export function dropUnstorable(value: Json, remainingDepth: number = maxToolValueDepth): Json {
+  if (isStorableJson(value, remainingDepth)) return value;
+  if (typeof value !== "object" || value === null || remainingDepth === 0) return null;
+  if (isJsonArray(value)) return value.map((item) => dropUnstorable(item, remainingDepth - 1));
   return Object.fromEntries(
-    Object.entries(value).map(([key, one]): [string, Json] => {
-      if (protocolFields.has(key)) return [key, held(one, room - 1)];
-      return [key, isStorableJson(one, room - 1) ? one : null];
+    Object.entries(value).map(([key, item]): [string, Json] => {
+      if (protocolFields.has(key)) return [key, dropUnstorable(item, remainingDepth - 1)];
+      return [key, isStorableJson(item, remainingDepth - 1) ? item : null];
     }),
   );
 }

@@ -1,0 +1,430 @@
+// One reply of a Chat Completions server, as it is read. A whole body is read as one chunk that says everything, so that both ways come to the
+// same message (W3).
+//
+// Rules:
+//   1. A reply is one text, one reasoning and a list of calls, as in a whole body, however the stream mixes them.
+//   2. One choice is read, the first that is heard of.
+//   3. Fields of a message nobody here knows are kept as opaque parts: programs answer with the message as they got it, so servers take them back.
+//   4. Reasoning carries where it stood (`field`), and the structured form some servers send (`details`), which has to go back as it was.
+//   5. What arrives in pieces is collected in lists that grow, and put together once, at the end: a piece costs the same however many came before.
+//   6. An ending that is an error (`error`, `insufficient_system_resource`) is one, not a message.
+
+import type { Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
+import type { Decoder, WireContext } from "../codec.ts";
+
+import { adapterFailure, isJsonArray, opaquePart, toolResultPart } from "../../model/internal.ts";
+import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { ReplyBuilder } from "../reply-builder.ts";
+import { finishReasonOf, usageOf } from "./finish-usage-errors.ts";
+import { CallReader } from "./tool-calls.ts";
+
+/** What a chunk came to, and what it counts as. */
+type ReadResult = { readonly events: readonly ModelEvent[]; readonly eventClass: keyof Decoder["counts"] };
+
+/** Ids of the only blocks a reply has. */
+const contentBlock = "content";
+const reasoningBlock = "reasoning";
+const refusalBlock = "refusal";
+
+const messageFields = new Set([
+  "role",
+  "content",
+  "refusal",
+  "reasoning",
+  "reasoning_content",
+  "reasoning_details",
+  "tool_calls",
+  "function_call",
+  "executed_tools",
+  "annotations",
+  "audio",
+]);
+/** What a body or chunk says of its text, and of itself. */
+const sourceFields = ["citations", "search_results"];
+const metadataFields = ["service_tier", "system_fingerprint", "provider"];
+
+/** One reply, as it is read. */
+export class ChatReader {
+  readonly #context: WireContext;
+  readonly #builder: ReplyBuilder;
+  readonly #calls: CallReader;
+  #isStarted = false;
+  #choiceIndex: number | null = null;
+  #rawFinishReason: string | null = null;
+  #usage: Usage | null = null;
+  #responseId: string | null = null;
+  #model: string | null = null;
+  #hasText = false;
+  #hasRefusal = false;
+  #hasReasoning = false;
+  #hasThinking = false;
+  #reasoningField: string | null = null;
+  readonly #details = new ReasoningDetails();
+  readonly #executedTools = new Map<string, JsonObject>();
+  #sources: JsonObject = {};
+  #metadata: JsonObject = {};
+  readonly #annotations: Json[] = [];
+  readonly #logprobs = new Map<string, Json[]>();
+  readonly #audioFields = new Map<string, Json>();
+  #audioData = "";
+  /** Fields and pieces of content without a meaning here, by the word for them. */
+  readonly #unknownFields = new Map<string, UnknownField>();
+  #hasUnknownFields = false;
+
+  constructor(context: WireContext) {
+    this.#context = context;
+    this.#builder = new ReplyBuilder(context);
+    this.#calls = new CallReader(this.#builder);
+  }
+
+  /** Has the protocol's own end been heard? */
+  get hasEnded(): boolean {
+    return this.#rawFinishReason !== null;
+  }
+
+  get usage(): Usage | null {
+    return this.#usage;
+  }
+
+  /** A chunk, or a body. */
+  read(chunk: JsonObject): ReadResult {
+    const text = this.#isStarted ? this.#plainText(chunk) : null;
+    if (text !== null) return { events: this.#appendText(contentBlock, text), eventClass: "understood" };
+    const reportedUsage = this.readUsage(chunk);
+    const isChunk = chunk["choices"] !== undefined || reportedUsage !== null;
+    if (!isChunk) return { events: [], eventClass: "unknown" };
+    this.#responseId ??= nonEmptyTextAt(chunk, "id");
+    this.#model ??= nonEmptyTextAt(chunk, "model");
+    this.#sources = { ...this.#sources, ...pickFields(chunk, sourceFields) };
+    this.#metadata = { ...this.#metadata, ...pickFields(chunk, metadataFields) };
+    this.#hasUnknownFields = false;
+    const events = objectsAt(chunk, "choices").flatMap((choice) => this.#readChoice(choice));
+    return { events, eventClass: this.#hasUnknownFields ? "opaque" : "understood" };
+  }
+
+  /** Nearly every chunk is one more piece of text and nothing else: it is read without looking for what else it might be. */
+  #plainText(chunk: JsonObject): string | null {
+    const choices = chunk["choices"];
+    if (choices === undefined || !isJsonArray(choices) || choices.length !== 1) return null;
+    if ((chunk["usage"] ?? null) !== null || chunk["x_groq"] !== undefined) return null;
+    const choice = asObject(choices[0]);
+    if (choice === null || (choice["finish_reason"] ?? null) !== null || (choice["logprobs"] ?? null) !== null)
+      return null;
+    if ((choice["index"] ?? 0) !== this.#choiceIndex || choice["usage"] !== undefined || choice["error"] !== undefined)
+      return null;
+    const delta = asObject(choice["delta"]);
+    const text = delta?.["content"];
+    return delta !== null && typeof text === "string" && Object.keys(delta).length === 1 ? text : null;
+  }
+
+  /** What the chunk says of costs: in the place of the API, or where a server keeps it. */
+  readUsage(chunk: JsonObject): Usage | null {
+    const [choice = null] = objectsAt(chunk, "choices");
+    const raw = objectAt(chunk, "usage") ?? objectAt(objectAt(chunk, "x_groq"), "usage") ?? objectAt(choice, "usage");
+    if (raw === null || Object.keys(raw).length === 0) return null;
+    this.#usage = usageOf(raw);
+    return this.#usage;
+  }
+
+  /** The end of the reply. */
+  complete(): readonly ModelEvent[] {
+    const rawReason = this.#rawFinishReason;
+    const reason = rawReason === null ? null : finishReasonOf(rawReason);
+    if (reason === "error") return this.#fail(`${rawReason}`);
+    const textEvents = this.#hasText ? [this.#endText()] : [];
+    const refusalEvents = this.#hasRefusal
+      ? [
+          this.#builder.completeText(refusalBlock, {
+            kind: "refusal",
+            provider: this.#builder.replayData({ refusal: true }),
+          }),
+        ]
+      : [];
+    const blockEvents = [
+      ...this.#start(),
+      ...this.#endReasoning(),
+      ...textEvents,
+      ...refusalEvents,
+      ...this.#endExecuted(),
+    ];
+    const callEvents = this.#calls.end();
+    for (const [kind, unknownField] of this.#unknownFields) {
+      const value = valueOf(unknownField);
+      const isContentPiece = kind.startsWith("content.");
+      const data = isContentPiece ? { content: value } : { fields: { [kind]: value } };
+      this.#builder.part(opaquePart(kind, this.#builder.replayData(data)));
+    }
+    const logprobs = Object.fromEntries(this.#logprobs);
+    const isRefused = this.#hasRefusal && (reason === null || reason === "stop");
+    return [
+      ...blockEvents,
+      ...callEvents,
+      ...this.#builder.end({
+        finishReason: isRefused ? "content_filter" : reason,
+        rawFinishReason: rawReason,
+        responseId: this.#responseId,
+        model: this.#model,
+        usage: this.#usage,
+        metadata: this.#logprobs.size === 0 ? this.#metadata : { ...this.#metadata, logprobs },
+      }),
+    ];
+  }
+
+  #fail(rawReason: string): readonly ModelEvent[] {
+    const { provider } = this.#context.route;
+    const message = `${provider}: the reply ended with "${rawReason}"`;
+    const error = adapterFailure("provider_unavailable", { provider, code: rawReason, message });
+    const reportedUsage: readonly ModelEvent[] = this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
+    return [...reportedUsage, { type: "error", error }];
+  }
+
+  #start(): readonly ModelEvent[] {
+    if (this.#isStarted) return [];
+    this.#isStarted = true;
+    return [this.#builder.messageStarted()];
+  }
+
+  #readChoice(choice: JsonObject): readonly ModelEvent[] {
+    const index = numberAt(choice, "index") ?? 0;
+    this.#choiceIndex ??= index;
+    if (index !== this.#choiceIndex) return [];
+    const delta = objectAt(choice, "delta");
+    const message = delta ?? objectAt(choice, "message");
+    this.#rawFinishReason ??= nonEmptyTextAt(choice, "finish_reason");
+    this.#readLogprobs(objectAt(choice, "logprobs"));
+    return [...this.#start(), ...(message === null ? [] : this.#readMessage(message, delta === null))];
+  }
+
+  /** A delta, or the whole message. */
+  #readMessage(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
+    const legacyCall = objectAt(message, "function_call");
+    const events = [
+      ...this.#readReasoning(message, isWhole),
+      ...objectsAt(message, "executed_tools").flatMap((entry) => this.#readExecuted(entry)),
+      ...this.#readContent(message["content"] ?? null),
+      ...this.#appendText(refusalBlock, textAt(message, "refusal") ?? ""),
+      ...this.#readAudio(objectAt(message, "audio")),
+      ...objectsAt(message, "tool_calls").flatMap((entry) => this.#calls.readEntry(entry, isWhole)),
+      ...(legacyCall === null ? [] : this.#calls.readEntry({ index: 0, function: legacyCall }, isWhole)),
+    ];
+    for (const annotation of listAt(message, "annotations")) this.#annotations.push(annotation);
+    for (const [key, value] of Object.entries(message)) if (!messageFields.has(key)) this.#keepUnknown(key, value);
+    return events;
+  }
+
+  #readContent(value: Json): readonly ModelEvent[] {
+    if (typeof value === "string") return this.#appendText(contentBlock, value);
+    if (!isJsonArray(value)) return [];
+    return value.flatMap((item): readonly ModelEvent[] => {
+      const piece = asObject(item);
+      switch (textAt(piece, "type")) {
+        case "text":
+          return this.#appendText(contentBlock, textAt(piece, "text") ?? "");
+        case "refusal":
+          return this.#appendText(refusalBlock, textAt(piece, "refusal") ?? "");
+        case "thinking": {
+          this.#hasThinking = true;
+          const thinkingTexts = objectsAt(piece, "thinking").map((thought) => textAt(thought, "text") ?? "");
+          return this.#appendReasoning(thinkingTexts.join(""));
+        }
+        default:
+          if (piece !== null) this.#keepUnknown(`content.${textAt(piece, "type") ?? ""}`, [piece]);
+          return [];
+      }
+    });
+  }
+
+  #appendText(block: "content" | "refusal", delta: string): readonly ModelEvent[] {
+    if (delta === "") return [];
+    if (block === refusalBlock) this.#hasRefusal = true;
+    else this.#hasText = true;
+    return [this.#builder.text(block, delta, block === refusalBlock ? "refusal" : "text")];
+  }
+
+  #appendReasoning(delta: string): readonly ModelEvent[] {
+    if (delta === "") return [];
+    this.#hasReasoning = true;
+    return [this.#builder.reasoning(reasoningBlock, delta)];
+  }
+
+  #readReasoning(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
+    const preferredField = this.#context.quirks.reasoningField ?? "reasoning_content";
+    const fields = [preferredField, preferredField === "reasoning" ? "reasoning_content" : "reasoning"];
+    const field =
+      fields.find((name) => (textAt(message, name) ?? "") !== "") ??
+      fields.find((name) => textAt(message, name) !== null);
+    if (field !== undefined) this.#reasoningField ??= field;
+    const details = objectsAt(message, "reasoning_details");
+    for (const detail of details) this.#details.add(detail, isWhole);
+    const text = field === undefined ? "" : (textAt(message, field) ?? "");
+    return this.#appendReasoning(text === "" ? details.map(detailText).join("") : text);
+  }
+
+  #endReasoning(): readonly ModelEvent[] {
+    // A server that has the field wants it back with calls even where it was empty.
+    const details = this.#details.list;
+    const mustReturn =
+      this.#hasReasoning || details.length > 0 || (this.#reasoningField !== null && !this.#calls.isEmpty);
+    if (!mustReturn) return [];
+    const data = omitNullish({
+      field: this.#reasoningField,
+      details: details.length === 0 ? null : details,
+      thinking: this.#hasThinking ? true : null,
+    });
+    const isHidden = !this.#hasReasoning && details.length > 0;
+    return [
+      this.#builder.completeReasoning(reasoningBlock, {
+        redacted: isHidden,
+        provider: Object.keys(data).length === 0 ? null : this.#builder.replayData(data),
+      }),
+    ];
+  }
+
+  /** A tool the server ran by itself. It is told of twice: when it is called, and again with its output. */
+  #readExecuted(entry: JsonObject): readonly ModelEvent[] {
+    const id = `executed_tool_${countAt(entry, "index") ?? 0}`;
+    const previous = this.#executedTools.get(id);
+    const mergedEntry = { ...previous, ...omitNullish(entry) };
+    this.#executedTools.set(id, mergedEntry);
+    const name = textAt(mergedEntry, "name") ?? textAt(mergedEntry, "type") ?? "";
+    const startEvents = previous === undefined ? [this.#builder.startCall(id, name, { providerExecuted: true })] : [];
+    const { index: _, type: __, name: ___, arguments: raw, output, ...otherFields } = mergedEntry;
+    if (!this.#builder.isCallOpen(id) || (output === undefined && Object.keys(otherFields).length === 0))
+      return startEvents;
+    const endEvent = this.#builder.completeCall(id, { raw: typeof raw === "string" ? raw : "" });
+    const result = Object.keys(otherFields).length === 0 ? (output ?? null) : omitNullish({ output, ...otherFields });
+    this.#builder.part(toolResultPart(id, result));
+    return endEvent === null ? startEvents : [...startEvents, endEvent];
+  }
+
+  #endExecuted(): readonly ModelEvent[] {
+    return [...this.#executedTools].flatMap(([id, mergedEntry]) => {
+      if (!this.#builder.isCallOpen(id)) return [];
+      const endEvent = this.#builder.completeCall(id, { raw: textAt(mergedEntry, "arguments") ?? "" });
+      return endEvent === null ? [] : [endEvent];
+    });
+  }
+
+  /** Speech: its transcript is the text of the reply, its id stands for it on the way back. */
+  #readAudio(audio: JsonObject | null): readonly ModelEvent[] {
+    if (audio === null) return [];
+    this.#audioData += textAt(audio, "data") ?? "";
+    for (const [key, value] of Object.entries(audio)) {
+      if (key !== "transcript" && key !== "data" && value !== null) this.#audioFields.set(key, value);
+    }
+    return this.#appendText(contentBlock, textAt(audio, "transcript") ?? "");
+  }
+
+  #endText(): ModelEvent {
+    const audio = omitNullish({
+      ...Object.fromEntries(this.#audioFields),
+      data: this.#audioData === "" ? null : this.#audioData,
+    });
+    const id = textAt(audio, "id");
+    const annotations = this.#annotations.length === 0 ? null : this.#annotations;
+    return this.#builder.completeText(contentBlock, {
+      metadata: omitNullish({ ...this.#sources, annotations, audio: isEmpty(audio) ? null : audio }),
+      provider: id === null ? null : this.#builder.replayData({ audio: { id } }),
+    });
+  }
+
+  #readLogprobs(logprobs: JsonObject | null): void {
+    for (const key of [contentBlock, refusalBlock]) {
+      const added = listAt(logprobs, key);
+      if (added.length === 0) continue;
+      const all = this.#logprobs.get(key) ?? [];
+      for (const item of added) all.push(item);
+      this.#logprobs.set(key, all);
+    }
+  }
+
+  #keepUnknown(kind: string, value: Json): void {
+    if (isEmpty(value)) return;
+    this.#hasUnknownFields = true;
+    this.#unknownFields.set(kind, appendToField(this.#unknownFields.get(kind), value));
+  }
+}
+
+/** Structured reasoning in pieces: text goes on under its index, everything else stands by itself. */
+class ReasoningDetails {
+  readonly #list: JsonObject[] = [];
+  /** Where the newest text of a type and an index stands. */
+  readonly #indexes = new Map<string, number>();
+
+  get list(): readonly JsonObject[] {
+    return this.#list;
+  }
+
+  add(piece: JsonObject, isWhole: boolean): void {
+    const type = textAt(piece, "type");
+    const isText = type === "reasoning.text" || type === "reasoning.summary";
+    const groupKey = `${type} ${numberAt(piece, "index")}`;
+    const position = this.#indexes.get(groupKey) ?? -1;
+    const previous = this.#list[position];
+    if (isWhole || !isText || previous === undefined) {
+      if (isText) this.#indexes.set(groupKey, this.#list.length);
+      this.#list.push(piece);
+      return;
+    }
+    const mergedTexts = ["text", "summary"].map((key): [string, Json] => [
+      key,
+      textAt(previous, key) === null && textAt(piece, key) === null
+        ? null
+        : (textAt(previous, key) ?? "") + (textAt(piece, key) ?? ""),
+    ]);
+    this.#list[position] = { ...previous, ...omitNullish(piece), ...omitNullish(Object.fromEntries(mergedTexts)) };
+  }
+}
+
+function detailText(detail: JsonObject): string {
+  return textAt(detail, "text") ?? textAt(detail, "summary") ?? "";
+}
+
+/** A text that says something. */
+function nonEmptyTextAt(object: JsonObject, key: string): string | null {
+  const text = textAt(object, key);
+  return text === "" ? null : text;
+}
+
+function pickFields(object: JsonObject, keys: readonly string[]): JsonObject {
+  return omitNullish(Object.fromEntries(keys.map((key) => [key, object[key]])));
+}
+
+function isEmpty(value: Json): boolean {
+  if (value === null || value === "") return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+/** A field nobody here knows, as it grows. */
+type UnknownField =
+  | { readonly type: "list"; readonly items: Json[] }
+  | { readonly type: "object"; readonly fields: Map<string, Json> }
+  | { readonly type: "value"; readonly value: Json };
+
+/** A field that arrives in pieces: texts and lists go on, objects are filled up, the last word counts for the rest. */
+function appendToField(previous: UnknownField | undefined, added: Json): UnknownField {
+  if (isJsonArray(added)) {
+    const field: UnknownField = previous?.type === "list" ? previous : { type: "list", items: [] };
+    for (const item of added) field.items.push(item);
+    return field;
+  }
+  const object = asObject(added);
+  if (object !== null) {
+    const field: UnknownField = previous?.type === "object" ? previous : { type: "object", fields: new Map() };
+    for (const [key, value] of Object.entries(object)) field.fields.set(key, value);
+    return field;
+  }
+  const continuesString = previous?.type === "value" && typeof previous.value === "string" && typeof added === "string";
+  return { type: "value", value: continuesString ? `${previous.value}${added}` : added };
+}
+
+function valueOf(field: UnknownField): Json {
+  switch (field.type) {
+    case "list":
+      return field.items;
+    case "object":
+      return Object.fromEntries(field.fields);
+    case "value":
+      return field.value;
+  }
+}

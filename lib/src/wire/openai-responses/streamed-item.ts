@@ -1,0 +1,138 @@
+// The items of a streamed response while they arrive: how one is found again, put together from its deltas, and completed.
+
+import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
+import type { ReplyBuilder } from "../reply-builder.ts";
+import type { Status } from "./items.ts";
+
+import { objectsAt, textAt } from "../fields.ts";
+import { isFunctionCall, paragraphSeparator, reasoningText, nonEmptyTextAt } from "./items.ts";
+
+/** One item of a response as it arrives. */
+export type StreamedItem = {
+  /** What events call it: its place in the order of arrival. */
+  readonly key: string;
+  readonly index: number | null;
+  readonly item: JsonObject;
+  readonly texts: Map<number, { text: string; refusal: boolean; readonly annotations: Json[] }>;
+  readonly summary: Map<number, string>;
+  readonly reasoningTexts: Map<number, string>;
+  argumentsText: string;
+  isArgumentsComplete: boolean;
+  completed: JsonObject | null;
+  /** Events that wait for items of a lower index; `null` when nothing has to. */
+  heldEvents: ModelEvent[] | null;
+};
+
+/** Emits an event of an item, or holds it while the item waits for items of a lower index. */
+export function emitOrHold(state: StreamedItem, event: ModelEvent | null, out: ModelEvent[]): void {
+  if (event !== null) (state.heldEvents ?? out).push(event);
+}
+
+/** Emits what these items have held. */
+export function releaseHeld(items: readonly StreamedItem[], out: ModelEvent[]): void {
+  for (const state of byOutputIndex(items)) {
+    for (const event of state.heldEvents ?? []) out.push(event);
+    state.heldEvents = null;
+  }
+}
+
+/** What a call is known by where ids of items change: its own id, in its place. */
+export function callKey(item: JsonObject, index: number | null): string | null {
+  const id = isFunctionCall(item) ? nonEmptyTextAt(item, "call_id") : null;
+  return id === null ? null : `${index ?? ""}:${id}`;
+}
+
+/** What an item is found as is of its type, whatever its names say. */
+export function ifSameType(item: JsonObject, state: StreamedItem | undefined): StreamedItem | null {
+  return state !== undefined && textAt(state.item, "type") === textAt(item, "type") ? state : null;
+}
+
+export function appendToList<K>(lists: Map<K, StreamedItem[]>, key: K, state: StreamedItem): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [state]);
+  else list.push(state);
+}
+
+export function byOutputIndex(states: readonly StreamedItem[]): readonly StreamedItem[] {
+  return states.toSorted((left, right) => (left.index ?? 0) - (right.index ?? 0));
+}
+
+export function textPartAt(state: StreamedItem, at: number, refusal: boolean) {
+  const existing = state.texts.get(at);
+  if (existing !== undefined) return existing;
+  const created = { text: "", refusal, annotations: [] };
+  state.texts.set(at, created);
+  return created;
+}
+
+/** An item nobody ended, from what was heard of it. In a response that ended well it is whole. */
+export function assembleItem(state: StreamedItem, status: Status): JsonObject {
+  const { item, texts, summary, reasoningTexts, argumentsText, isArgumentsComplete } = state;
+  const isComplete = status === "completed" || isArgumentsComplete;
+  switch (textAt(item, "type")) {
+    case "message": {
+      if (texts.size === 0) return item;
+      const content = sortedByIndex(texts).map(({ text, refusal, annotations }) =>
+        refusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations },
+      );
+      return { ...item, status: isComplete ? "completed" : "incomplete", content };
+    }
+    case "reasoning": {
+      if (summary.size + reasoningTexts.size === 0) return item;
+      const summaryParts = sortedByIndex(summary).map((text) => ({ type: "summary_text", text }));
+      const content = sortedByIndex(reasoningTexts).map((text) => ({ type: "reasoning_text", text }));
+      return { ...item, summary: summaryParts, ...(content.length === 0 ? {} : { content }) };
+    }
+    case "function_call":
+      return {
+        ...item,
+        status: isComplete ? "completed" : "incomplete",
+        arguments: argumentsText === "" ? (item["arguments"] ?? "") : argumentsText,
+      };
+    case "custom_tool_call":
+      return {
+        ...item,
+        status: isComplete ? "completed" : "incomplete",
+        input: argumentsText === "" ? (item["input"] ?? "") : argumentsText,
+      };
+    case "mcp_call":
+      return { ...item, arguments: argumentsText };
+    default:
+      return item;
+  }
+}
+
+function sortedByIndex<T>(parts: ReadonlyMap<number, T>): readonly T[] {
+  return [...parts].toSorted(([left], [right]) => left - right).map(([, part]) => part);
+}
+
+/** What a whole item has beyond the deltas that were read of it, as further deltas. */
+export function missingDeltas(builder: ReplyBuilder, state: StreamedItem, item: JsonObject): readonly ModelEvent[] {
+  const { key, texts, summary, reasoningTexts, argumentsText } = state;
+  switch (textAt(item, "type")) {
+    case "message":
+      return objectsAt(item, "content").flatMap((part, at) => {
+        const kind = textAt(part, "type") === "refusal" ? "refusal" : "text";
+        const suffix = suffixAfter(textAt(part, kind), texts.get(at)?.text ?? "");
+        return suffix === "" ? [] : [builder.text(`${key}.${at}`, suffix, kind)];
+      });
+    case "reasoning": {
+      const receivedText = sortedByIndex(summary.size > 0 ? summary : reasoningTexts).join(paragraphSeparator);
+      const suffix = suffixAfter(reasoningText(item), receivedText);
+      return suffix === "" ? [] : [builder.reasoning(key, suffix)];
+    }
+    case "function_call":
+    case "custom_tool_call": {
+      const suffix = suffixAfter(textAt(item, "arguments") ?? textAt(item, "input"), argumentsText);
+      const delta = suffix === "" ? null : builder.appendArguments(key, suffix);
+      return delta === null ? [] : [delta];
+    }
+    default:
+      return [];
+  }
+}
+
+/** What a text has after its beginning; nothing when it begins otherwise. */
+function suffixAfter(text: string | null, prefix: string): string {
+  return text?.startsWith(prefix) === true ? text.slice(prefix.length) : "";
+}

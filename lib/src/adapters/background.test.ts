@@ -204,7 +204,7 @@ describe("a connection that is cut", () => {
     });
     expect((await reply).error).toMatchObject({
       reason: "timeout",
-      message: "openai: an end did not come within 5000 ms",
+      message: "openai: the response did not end within 5000 ms",
     });
     expect(server.requests).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]);
   });

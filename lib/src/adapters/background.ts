@@ -206,7 +206,7 @@ class ResponseReader {
   #next(outcome: Exclude<Outcome, { readonly type: "ended" }>, asked: Asked): Next {
     const { provider, totalMs, call } = this.#exchange;
     if (totalMs !== null && call.clock.now() - this.#began >= totalMs) {
-      const message = `${provider}: an end did not come within ${totalMs} ms`;
+      const message = `${provider}: the response did not end within ${totalMs} ms`;
       return { type: "fail", failure: adapterFailure("timeout", { provider, message }) };
     }
     if (outcome.type === "running") {

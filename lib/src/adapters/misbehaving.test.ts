@@ -169,16 +169,16 @@ describe("[allm 105] answers that do not come", () => {
   const timeouts = { connect: 60, firstByte: 60, betweenChunks: 60 };
 
   test.each<[string, Answer, RegExp]>([
-    ["headers", () => undefined, /an answer did not come within 60 ms/],
+    ["headers", () => undefined, /no response headers arrived within 60 ms/],
     [
       "a first byte",
       (_, response) => (keep(response), void response.writeHead(200, events).flushHeaders()),
-      /a first byte did not come/,
+      /no response body arrived within/,
     ],
     [
       "the next piece",
       (_, response) => (keep(response), void response.writeHead(200, events).write(chunk({ content: "Hel" }))),
-      /the next piece did not come/,
+      /no further data arrived within/,
     ],
   ])("%s: a timeout that says so, and the socket is closed", async (_, how, message) => {
     const { error, took } = await call(how, { timeouts });
@@ -198,7 +198,7 @@ describe("[allm 105] answers that do not come", () => {
       },
       { timeouts: { total: 150 } },
     );
-    expect(error?.message).toMatch(/an end did not come within 150 ms/);
+    expect(error?.message).toMatch(/the response did not end within 150 ms/);
     expect(took).toBeLessThan(2000);
     expect(await openSockets()).toBe(0);
   });
@@ -427,16 +427,16 @@ describe("a fetch that does not look at its signal", () => {
     engine({ adapter: openaiCompatible({ baseURL: base, name: "local", fetch, timeouts }), model: "m", retry: false });
 
   test.each([
-    ["an answer", () => never, 60_000],
-    ["a first byte", mute, 120_000],
-  ])("is given up when %s takes longer than its timeout on the engine's clock", async (what, fetch, ms) => {
+    ["no response headers arrived", () => never, 60_000],
+    ["no response body arrived", mute, 120_000],
+  ])("times out on the engine's clock when %s", async (what, fetch, ms) => {
     const clock = handClock();
     let isOver = false;
     const reply = generate({ ...asking(fetch), clock }, "hi").finally(() => (isOver = true));
     await clock.advance(ms - 1);
     expect(isOver).toBe(false);
     await clock.advance(1);
-    const message = `local: ${what} did not come within ${ms} ms`;
+    const message = `local: ${what} within ${ms} ms`;
     expect((await reply).error).toMatchObject({ reason: "timeout", message });
     expect(clock.sleepers).toBe(0);
   });

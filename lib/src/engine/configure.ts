@@ -1,23 +1,25 @@
-// Defaults of the program, for options that neither a call nor an engine sets.
+// Process-wide defaults of options that neither a call nor an engine sets. They are module state, the only mutable one of the engine layer
+// besides telemetry listeners.
 
 import type { Configuration } from "./run-options.ts";
 
-const library: Configuration = {
+const libraryDefaults: Configuration = {
   maxTurns: 8,
   structuredFinalizeNudge: "Now provide your final structured response.",
   toolTimeout: 30_000,
   maxToolResultLength: 100_000,
 };
 
-let current: Configuration = library;
+let current: Configuration = libraryDefaults;
 
 /** Changes defaults of the whole process. Returns the previous defaults, so that a test can restore them. */
 export function configure(changes: Partial<Configuration>): Configuration {
-  const before = current;
+  const previous = current;
   current = { ...current, ...changes };
-  return before;
+  return previous;
 }
 
+/** Returns the current defaults. */
 export function configuration(): Configuration {
   return current;
 }

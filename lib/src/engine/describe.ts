@@ -1,5 +1,8 @@
-// An engine as JSON, and back. What is data is written down; adapters, tools and executors are named, and found again in a registry. A key is
-// never part of it: an engine has none.
+// Serializes an engine to JSON and restores it. Data is copied; adapters, tools and executors are written as names and looked up in a registry.
+//
+// A description never contains an API key: an engine holds none, and settings that look like a credential are rejected. Functions among the
+// options (hooks, `haltWhen`, …) cannot be described. `catalog`, `clock`, `toolExecutor`, `toolResultEncoder` and the schema of a code protocol's
+// result are not part of a description; a restored engine has their defaults.
 
 import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
 import type { Engine, Fallback } from "./engine.ts";
@@ -19,6 +22,7 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   readonly executors?: readonly CodeExecutor[];
 };
 
+/** Fields of an engine that are data. */
 const plainFields = [
   "model",
   "instructions",
@@ -55,14 +59,19 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
   };
 }
 
+/** Returns a value as JSON. Throws `MisuseError` with the path of a function, or of an entry that is named like a credential. */
 function plainOf(field: string, value: unknown): Json {
-  // As settings are read: a key among them is refused.
-  const found = typeof value === "object" && value !== null ? read(settings, value) : read(json, value);
-  if ("value" in found) return found.value;
-  const [first] = found.issues;
-  throw new MisuseError("not_serializable", `this engine cannot be described: ${field} is not JSON, or holds a key`, {
-    path: [field, ...(first?.path ?? [])],
-  });
+  // The `settings` reader, other than `json`, also rejects credentials.
+  const parsed = typeof value === "object" && value !== null ? read(settings, value) : read(json, value);
+  if ("value" in parsed) return parsed.value;
+  const [first] = parsed.issues;
+  throw new MisuseError(
+    "not_serializable",
+    `this engine cannot be described: ${field} is not JSON, or contains a credential`,
+    {
+      path: [field, ...(first?.path ?? [])],
+    },
+  );
 }
 
 function describeFallback(fallback: Fallback): Json {
@@ -77,12 +86,12 @@ function describeFallback(fallback: Fallback): Json {
  * registry does not have.
  */
 export function restoreEngine(described: JsonObject, registry: EngineRegistry): Engine {
-  const { adapter, imageAdapter, tools = [], fallback = [], protocol, ...rest } = described;
-  const { adapters = [], imageAdapters = [], tools: known = [], executors = [] } = registry;
+  const { adapter, imageAdapter, tools = [], fallback = [], protocol, ...data } = described;
+  const { adapters = [], imageAdapters = [], tools: registeredTools = [], executors = [] } = registry;
   const environment = parse("environment", {
-    model: rest["model"] ?? null,
-    instructions: rest["instructions"] ?? null,
-    params: rest["params"] ?? {},
+    model: data["model"] ?? null,
+    instructions: data["instructions"] ?? null,
+    params: data["params"] ?? {},
   });
   if (!environment.ok) throw new EngineError("invalid_engine", { message: environment.failure.message });
   const { model, instructions, params } = environment.value;
@@ -100,12 +109,12 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
       imageAdapter === null || imageAdapter === undefined
         ? null
         : find("image adapter", imageAdapters, ({ provider }) => provider, imageAdapter),
-    tools: listOf(tools).map((name) => find("tool", known, (tool) => tool.name, name)),
-    fallback: listOf(fallback).map((one) => restoreFallback(one, adapters)),
-    adapterOptions: mapOf(rest["adapterOptions"]),
-    metadata: mapOf(rest["metadata"]),
-    retry: retryOf(rest["retry"]),
-    options: mapOf(rest["options"]),
+    tools: listOf(tools).map((name) => find("tool", registeredTools, (tool) => tool.name, name)),
+    fallback: listOf(fallback).map((item) => restoreFallback(item, adapters)),
+    adapterOptions: mapOf(data["adapterOptions"]),
+    metadata: mapOf(data["metadata"]),
+    retry: retryOf(data["retry"]),
+    options: mapOf(data["options"]),
     ...(code === null
       ? {}
       : {
@@ -116,7 +125,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
             limits: mapOf(code["limits"]),
           },
         }),
-    context: mapOf(rest["context"]),
+    context: mapOf(data["context"]),
   });
 }
 
@@ -129,15 +138,16 @@ function restoreFallback(described: Json, adapters: readonly Adapter[]): Fallbac
 }
 
 function modelOf(described: Json | undefined) {
-  const found = parse("environment", { model: described ?? null });
-  if (found.ok && found.value.model !== null) return found.value.model;
-  throw new EngineError("invalid_engine", { message: "a fallback names no model" });
+  const parsed = parse("environment", { model: described ?? null });
+  if (parsed.ok && parsed.value.model !== null) return parsed.value.model;
+  throw new EngineError("invalid_engine", { message: "a fallback of the described engine has no model" });
 }
 
-function find<T>(what: string, known: readonly T[], nameOf: (one: T) => string, name: Json | undefined): T {
-  const found = known.find((one) => nameOf(one) === name);
-  if (found !== undefined) return found;
-  const names = known.map(nameOf).join(", ");
+/** Finds an item of the registry by name. Throws `EngineError` with the names that the registry has. */
+function find<T>(what: string, items: readonly T[], nameOf: (item: T) => string, name: Json | undefined): T {
+  const match = items.find((item) => nameOf(item) === name);
+  if (match !== undefined) return match;
+  const names = items.map(nameOf).join(", ");
   throw new EngineError("invalid_engine", {
     message: `the registry has no ${what} ${JSON.stringify(name)}; it has ${names === "" ? "none" : names}`,
   });
@@ -148,8 +158,8 @@ function listOf(value: Json): readonly Json[] {
 }
 
 function mapOf(value: Json | undefined): JsonObject {
-  const found = read(jsonObject, value ?? {});
-  return "value" in found ? found.value : {};
+  const parsed = read(jsonObject, value ?? {});
+  return "value" in parsed ? parsed.value : {};
 }
 
 function retryOf(value: Json | undefined): Engine["retry"] {

@@ -22,8 +22,8 @@ import { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./mod
 
 const named = (name: string, description = name) => tool({ name, description, schema: { type: "object" } });
 
-describe("[allm 35] an engine", () => {
-  test("has a default for everything, its adapter included", () => {
+describe("[allm 35] engine()", () => {
+  test("has a default for every field", () => {
     expect(engine()).toMatchObject({
       adapter: null,
       imageAdapter: null,
@@ -39,12 +39,12 @@ describe("[allm 35] an engine", () => {
     });
   });
 
-  test("refuses a word it does not know, from callers without a compiler too", () => {
+  test("rejects an unknown field", () => {
     const fields: object = { modle: "m" };
-    expect(() => engine({ ...fields })).toThrow(/"modle" is no part of an engine/);
+    expect(() => engine({ ...fields })).toThrow(/an engine has no field "modle"/);
   });
 
-  test("[allm 41] never holds a key, wherever it is put", () => {
+  test("[allm 41] rejects an API key among the settings and does not repeat it in the error", () => {
     for (const fields of [
       { params: { apiKey: "sk-1" } },
       { adapterOptions: { headers: { authorization: "Bearer x" } } },
@@ -54,14 +54,14 @@ describe("[allm 35] an engine", () => {
     expect(() => engine({ params: { apiKey: "sk-secret" } })).not.toThrow(/sk-secret/);
   });
 
-  test("refuses a retry policy with a word nobody knows", () => {
+  test("rejects a retry policy with an unknown field", () => {
     const retry: object = { maxTries: 3 };
-    expect(() => engine({ retry: { ...retry } })).toThrow(/"maxTries" is no part of a retry policy/);
+    expect(() => engine({ retry: { ...retry } })).toThrow(/a retry policy has no field "maxTries"/);
   });
 });
 
-describe("[allm 36] its helpers", () => {
-  test("add without looking, and change nothing of what they were given", () => {
+describe("[allm 36] put… and withModel", () => {
+  test("return a changed copy, keep tools of the same name, and leave the original engine alone", () => {
     const before = engine({ model: "old" });
     const after = putParam(
       putContext(putTools(putTool(before, named("a")), [named("b"), named("a")]), "userId", 42),
@@ -75,10 +75,10 @@ describe("[allm 36] its helpers", () => {
     expect(withModel(before, "new").model).toBe("new");
   });
 
-  test("merge what a call would use, and leave out what is not theirs", () => {
-    const stranger: object = { haltWhen: () => true };
+  test("mergeOpts merges overrides and ignores other options", () => {
+    const otherOptions: object = { haltWhen: () => true };
     const merged = mergeOpts(putTool(engine({ model: "old", params: { topP: 1 } }), named("a")), {
-      ...stranger,
+      ...otherOptions,
       model: "new",
       tools: [named("b")],
       params: { temperature: 0.9 },
@@ -89,8 +89,8 @@ describe("[allm 36] its helpers", () => {
   });
 });
 
-describe("resolving", () => {
-  test("[allm 37] tools: those of the call in place of their namesakes, the others behind", () => {
+describe("option resolution", () => {
+  test("[allm 37] tools of the call replace engine tools of the same name; others are appended", () => {
     const of = putTools(engine(), [named("a"), named("b"), named("c")]);
     const resolved = resolveTools(of, { tools: [named("b", "another"), named("d")] });
     expect(resolved.map(({ name, description }) => `${name} ${description}`)).toEqual([
@@ -102,9 +102,9 @@ describe("resolving", () => {
     expect(resolveTools(of, { tools: [] })).toHaveLength(3);
   });
 
-  test("[allm 38] params: an engine's own words never, any other word always", () => {
+  test("[allm 38] params leave out names of engine fields and keep all other names", () => {
     const of = engine({ params: { temperature: 0.2, top_p: 1 } });
-    const own = [
+    const engineFields = [
       "adapter",
       "adapterOptions",
       "model",
@@ -114,27 +114,27 @@ describe("resolving", () => {
       "imageAdapter",
       "params",
     ];
-    const more = ["context", "retry", "middleware", "metadata", "apiKey"];
-    const given = Object.fromEntries([...own, ...more].map((name) => [name, "x"]));
-    expect(resolveParams(of, { ...given, temperature: 0.7, reasoning_effort: "high" })).toEqual({
+    const otherFields = ["context", "retry", "middleware", "metadata", "apiKey"];
+    const ignored = Object.fromEntries([...engineFields, ...otherFields].map((name) => [name, "x"]));
+    expect(resolveParams(of, { ...ignored, temperature: 0.7, reasoning_effort: "high" })).toEqual({
       temperature: 0.7,
       top_p: 1,
       reasoning_effort: "high",
     });
   });
 
-  test("a model: the call's, or the engine's, whatever it is called", () => {
-    const known = modelRef({ provider: "openai", id: "gpt-x" });
+  test("the model of the call replaces that of the engine", () => {
+    const reference = modelRef({ provider: "openai", id: "gpt-x" });
     expect(resolveModel(engine({ model: "m" }), {})).toBe("m");
     expect(resolveModel(engine({ model: "m" }), { model: "other" })).toBe("other");
-    expect(resolveModel(engine({ model: known }), {})).toBe(known);
+    expect(resolveModel(engine({ model: reference }), {})).toBe(reference);
   });
 });
 
-describe("[allm 104] retry", () => {
+describe("[allm 104] the retry policy", () => {
   const failure = adapterFailure("rate_limited", { status: 429 });
 
-  test("settings become a policy", () => {
+  test("completes a setting with the defaults", () => {
     expect(retryPolicy("default")).toEqual(defaultRetryPolicy);
     expect(retryPolicy({})).toEqual(defaultRetryPolicy);
     expect(retryPolicy(false).maxAttempts).toBe(1);
@@ -142,9 +142,9 @@ describe("[allm 104] retry", () => {
     expect(retryPolicy({ maxAttempts: 5 })).toEqual({ ...defaultRetryPolicy, maxAttempts: 5 });
   });
 
-  test("waits twice as long each time, at most so long, or as long as it was asked to", () => {
-    const waits = [1, 2, 3, 4, 8].map((attempt) => delayBefore(defaultRetryPolicy, attempt, failure, 0));
-    expect(waits).toEqual([500, 1000, 2000, 4000, 30_000]);
+  test("doubles the delay up to its limit, adds jitter, and follows Retry-After", () => {
+    const delays = [1, 2, 3, 4, 8].map((attempt) => delayBefore(defaultRetryPolicy, attempt, failure, 0));
+    expect(delays).toEqual([500, 1000, 2000, 4000, 30_000]);
     expect(delayBefore(defaultRetryPolicy, 1, failure, 0.999)).toBe(750);
     expect(delayBefore(defaultRetryPolicy, 1, { ...failure, retryAfterMs: 7000 }, 0)).toBe(7000);
     expect(
@@ -152,7 +152,7 @@ describe("[allm 104] retry", () => {
     ).toBe(500);
   });
 
-  test("is for failures that may pass, or for those the caller names", () => {
+  test("retries retryable failures, or the statuses and reasons that retryOn lists", () => {
     expect(isRetryable(defaultRetryPolicy, failure)).toBe(true);
     expect(isRetryable(defaultRetryPolicy, adapterFailure("invalid_request"))).toBe(false);
     expect(isRetryable({ ...defaultRetryPolicy, retryOn: [503, "timeout"] }, failure)).toBe(false);
@@ -160,7 +160,7 @@ describe("[allm 104] retry", () => {
   });
 });
 
-test("costs are filled in where a price is known, cached tokens at their own", () => {
+test("computes costs from known prices, with a separate price for cached tokens", () => {
   const priced = modelRef({ id: "m", pricing: { input: 2, output: 10, cacheRead: 0.2, cacheWrite: null } });
   const spent = usage({ inputTokens: 1_000_000, cachedInputTokens: 500_000, outputTokens: 100_000 });
   expect(withCosts(spent, priced)).toMatchObject({ inputCost: 1.1, outputCost: 1, totalCost: 2.1 });
@@ -168,16 +168,16 @@ test("costs are filled in where a price is known, cached tokens at their own", (
   expect(withCosts(spent, "m")).toBe(spent);
 });
 
-test("a program's defaults can be changed and put back", () => {
+test("configure changes the defaults of the process and returns the previous ones", () => {
   const before = configure({ maxTurns: 3 });
   expect(before.maxTurns).toBe(8);
   expect(configure(before).maxTurns).toBe(3);
 });
 
-describe("[allm 90] an engine as JSON", () => {
+describe("[allm 90] describeEngine and restoreEngine", () => {
   const weather = named("weather");
   const adapter = fake();
-  const whole = engine({
+  const original = engine({
     adapter,
     model: modelRef({ provider: "fake", id: "m" }),
     instructions: "Be brief.",
@@ -189,39 +189,46 @@ describe("[allm 90] an engine as JSON", () => {
   });
   const registry = { adapters: [adapter], tools: [weather] };
 
-  test("is described, and restored from what it names", () => {
-    const described = JSON.parse(JSON.stringify(describeEngine(whole)));
+  test("restore an equal engine from its description and a registry", () => {
+    const described = JSON.parse(JSON.stringify(describeEngine(original)));
     expect(described).toMatchObject({ adapter: "fake", tools: ["weather"], options: { maxTurns: 3 } });
-    expect(restoreEngine(described, registry)).toEqual(whole);
+    expect(restoreEngine(described, registry)).toEqual(original);
   });
 
-  test("cannot hold a function, and says where one is", () => {
+  test("reject a function among the options, with its path", () => {
     const halting = engine({ options: { haltWhen: () => true } });
     expect(() => describeEngine(halting)).toThrow(/cannot be described: options is not JSON/);
   });
 
-  test("says what the registry lacks", () => {
-    const described = describeEngine(whole);
+  test("name the adapter or tool that the registry lacks", () => {
+    const described = describeEngine(original);
     expect(() => restoreEngine(described, { tools: [weather] })).toThrow(/no adapter "fake"; it has none/);
     expect(() => restoreEngine(described, { adapters: [adapter] })).toThrow(/no tool "weather"/);
   });
 });
 
-describe("[allm 117] what a model is known not to do", () => {
-  const blind = { tools: false, jsonNative: false, vision: false, parallelTools: null, reasoning: null, files: null };
-  const capabilities = { ...blind, imagesEnabled: null, supportedImageOperations: null };
-  const known = modelRef({ id: "small", capabilities });
+describe("[allm 117] capability checks", () => {
+  const unsupported = {
+    tools: false,
+    jsonNative: false,
+    vision: false,
+    parallelTools: null,
+    reasoning: null,
+    files: null,
+  };
+  const capabilities = { ...unsupported, imagesEnabled: null, supportedImageOperations: null };
+  const limitedModel = modelRef({ id: "small", capabilities });
 
-  test("is refused before anything is asked, all of it at once", async () => {
-    const seen = user([textPart("look"), imagePart(imageFromUrl("https://example.com/a.png"))]);
-    const of = engine({ adapter: fake(), model: known, tools: [named("a")] });
-    await expect(chat(of, [seen], { output: { type: "object" } })).rejects.toMatchObject({
+  test("report every capability that the model lacks before the model is called", async () => {
+    const withImage = user([textPart("look"), imagePart(imageFromUrl("https://example.com/a.png"))]);
+    const of = engine({ adapter: fake(), model: limitedModel, tools: [named("a")] });
+    await expect(chat(of, [withImage], { output: { type: "object" } })).rejects.toMatchObject({
       reason: "unsupported_capability",
       failure: { issues: [{ code: "tools_disabled" }, { code: "json_native_disabled" }, { code: "vision_disabled" }] },
     });
   });
 
-  test("what nobody knows is no reason", async () => {
+  test("accept a request if the capabilities of the model are unknown", async () => {
     const adapter = fake({ script: [{ type: "text", text: "ok" }] });
     expect(
       (await chat(engine({ adapter, model: modelRef({ id: "m" }), tools: [named("a")] }), "hi")).haltedReason,
@@ -229,8 +236,8 @@ describe("[allm 117] what a model is known not to do", () => {
   });
 });
 
-describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100] the fake", () => {
-  test("takes a script or scripts, and says what is wrong with anything else", () => {
+describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100] the fake adapter", () => {
+  test("accepts either script or scripts, and names the mistake in an invalid script", () => {
     expect(() => fake({ script: [], scripts: [] })).toThrow(/not both/);
     const bad: object = { script: [{ type: "txt", text: "x" }] };
     expect(() => fake({ ...bad })).toThrow(/a script is a list of steps/);
@@ -244,7 +251,7 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
     ).toThrow(/only be the first step/);
   });
 
-  test("plays its scripts in order, each once, streamed and folded alike, and has none when they are used up", async () => {
+  test("plays each script once, in order, for streamed and awaited calls, and fails when none is left", async () => {
     const adapter = fake({
       scripts: [
         [{ type: "text", text: "A" }],
@@ -265,13 +272,13 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
     expect(adapter.calls.map(({ request }) => request.messages.length)).toEqual([1, 1, 1]);
   });
 
-  test("fails before, between and after events, waits on its clock, and counts what was closed", async () => {
+  test("scripts failures and delays, waits on the engine's clock, and counts closed streams", async () => {
     const clock = handClock();
-    const said = { type: "text", text: "Hel" } as const;
+    const text = { type: "text", text: "Hel" } as const;
     const scripts = [
-      [said, { type: "error", reason: "invalid_request" } as const],
-      [said, { type: "stream_error", reason: "interrupted" } as const],
-      [{ type: "delay", ms: 1000 } as const, said],
+      [text, { type: "error", reason: "invalid_request" } as const],
+      [text, { type: "stream_error", reason: "interrupted" } as const],
+      [{ type: "delay", ms: 1000 } as const, text],
     ];
     const adapter = fake({ scripts, clock });
     const of = engine({ adapter, clock, retry: false });
@@ -286,14 +293,14 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
     expect(adapter.closed).toBe(3);
   });
 
-  test("tells what every call costs, unless its script says otherwise", async () => {
+  test("reports the default usage of every call, overridden by the usage of its script", async () => {
     const scripts = [[{ type: "text", text: "A" } as const], [{ type: "usage", usage: { outputTokens: 9 } } as const]];
     const of = engine({ adapter: fake({ scripts, usage: { inputTokens: 5, outputTokens: 1 } }) });
     expect((await generate(of, "hi")).usage).toMatchObject({ inputTokens: 5, outputTokens: 1 });
     expect((await generate(of, "hi")).usage).toMatchObject({ inputTokens: 5, outputTokens: 9 });
   });
 
-  test("says what was not used", () => {
+  test("assertUsedUp throws with the number of scripts that are left", () => {
     expect(() => fake({ scripts: [[], []] }).assertUsedUp()).toThrow("2 of 2 scripts left");
   });
 });

@@ -1,4 +1,9 @@
-// An engine: what a run works with, as one plain value. It never holds a key.
+// The engine value: adapter, model, tools, instructions and defaults of a run, and the functions that derive one engine from another.
+//
+// Invariants
+//   1. An engine is immutable. Every function here returns a new value and shares the unchanged parts.
+//   2. An engine never contains an API key. Keys are looked up for each call (model-call/keys.ts); settings that look like a credential are rejected.
+//   3. Unknown fields are rejected, also from callers without a compiler: a misspelt option must not be ignored silently.
 
 import type { Clock } from "../clock/clock.ts";
 import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
@@ -60,19 +65,22 @@ export type Engine<Context extends CallerContext = CallerContext> = {
 /** Another model of the same adapter, or another adapter too. */
 export type Fallback = ModelName | { readonly adapter: Adapter; readonly model: ModelName };
 
-/** How replies are read: as text and calls of tools, or as code to run. */
+/** How replies are interpreted: as text and tool calls, or as code to run. */
 export type EngineProtocol = { readonly type: "chat" } | CodeSettings;
 
+/** The code protocol: the model writes cells of code, and an executor runs them. */
 export type CodeSettings = {
   readonly type: "code";
   readonly executor: CodeExecutor;
-  /** The run has to end with a value a cell finished with. */
+  /** Whether the run must end with a value that a cell passed to `finish`. Default: false. */
   readonly requireFinish?: boolean;
-  /** What that value has to fit. */
+  /** The schema of that value. Default: any JSON. */
   readonly finish?: AnySchema;
+  /** Limits of one cell, merged over `defaultCellLimits`. */
   readonly limits?: Partial<CellLimits>;
 };
 
+/** The argument of {@link engine}. */
 export type EngineFields<Context extends CallerContext = CallerContext> = Partial<Engine<Context>>;
 
 const defaults: Engine = {
@@ -112,21 +120,24 @@ export function engine<Context extends CallerContext>(
 ): Engine<Context>;
 export function engine(fields?: Omit<EngineFields<CallerContext>, "context">): Engine;
 export function engine(fields: EngineFields<CallerContext> = {}): Engine {
-  const stranger = Object.keys(fields).find((key) => !Object.hasOwn(defaults, key));
-  if (stranger !== undefined) {
-    throw new MisuseError("unknown_field", `engine: "${stranger}" is no part of an engine`, { path: [stranger] });
+  const unknownField = Object.keys(fields).find((key) => !Object.hasOwn(defaults, key));
+  if (unknownField !== undefined) {
+    throw new MisuseError("unknown_field", `engine: an engine has no field "${unknownField}"`, {
+      path: [unknownField],
+    });
   }
   for (const key of ["params", "adapterOptions", "metadata"] as const) {
-    const found = read(settings, fields[key] ?? {});
-    if ("value" in found) continue;
-    const where = found.issues.map(renderIssue).join("; ");
-    throw new MisuseError("invalid_argument", `engine: ${key}: ${where}`, { path: [key] });
+    const parsed = read(settings, fields[key] ?? {});
+    if ("value" in parsed) continue;
+    const issues = parsed.issues.map(renderIssue).join("; ");
+    throw new MisuseError("invalid_argument", `engine: ${key}: ${issues}`, { path: [key] });
   }
   if (fields.middleware !== undefined && fields.middleware.length > 0) {
     throw new MisuseError("invalid_argument", "engine: middleware is reserved and has to stay empty", {
       path: ["middleware"],
     });
   }
+  // Only for its check: an invalid policy throws here and not at the first failure.
   retryPolicy(fields.retry ?? "default");
   return { ...defaults, ...fields };
 }
@@ -190,7 +201,7 @@ export function mergeOpts<Context extends CallerContext>(
   };
 }
 
-/** Callers without a compiler may hand in anything; what is no map is no override. */
+/** Returns whether a value is an object and not an array. Callers without a compiler may pass anything; other values are ignored. */
 function isMap(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -211,13 +222,13 @@ export function resolveTools<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
 ): readonly Tool<Context>[] {
-  const given = opts.tools ?? [];
-  const known = new Set(engine.tools.map(({ name }) => name));
-  const replaced = engine.tools.map((tool) => given.findLast(({ name }) => name === tool.name) ?? tool);
-  return [...replaced, ...given.filter(({ name }) => !known.has(name))];
+  const overrides = opts.tools ?? [];
+  const engineToolNames = new Set(engine.tools.map(({ name }) => name));
+  const replaced = engine.tools.map((tool) => overrides.findLast(({ name }) => name === tool.name) ?? tool);
+  return [...replaced, ...overrides.filter(({ name }) => !engineToolNames.has(name))];
 }
 
-// What an engine has fields for is not a setting of a model call.
+// Options that are not settings of a model call: the fields of an engine, and the key.
 const notParams = new Set([
   "adapter",
   "adapterOptions",
@@ -239,6 +250,6 @@ const notParams = new Set([
  * left out; unknown names are kept.
  */
 export function resolveParams(engine: { readonly params: JsonObject }, opts: JsonObject): JsonObject {
-  const given = Object.entries(opts).filter(([name]) => !notParams.has(name));
-  return { ...engine.params, ...Object.fromEntries(given) };
+  const callParams = Object.entries(opts).filter(([name]) => !notParams.has(name));
+  return { ...engine.params, ...Object.fromEntries(callParams) };
 }

@@ -18,11 +18,11 @@ export type {
   StepSettings,
 } from "./run-options.ts";
 export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTable } from "./run-options.ts";
-export { startSpan, tell } from "./telemetry.ts";
+export { startSpan, emitTelemetry } from "./telemetry.ts";
 
 // model-call
 export { missingCapabilities } from "./model-call/capability.ts";
-export { knownModel } from "./model-call/catalog.ts";
+export { withCatalogData } from "./model-call/catalog.ts";
 export type { KeySource } from "./model-call/keys.ts";
 export { failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";
 export { priceOf, withCosts } from "./model-call/pricing.ts";

@@ -36,6 +36,7 @@ export type Budgets = {
   readonly noProgress?: number;
 };
 
+/** Called before a step; returns changes for this step and the ones after it, or `null`. */
 export type PrepareStep = (step: {
   readonly step: number;
   readonly environment: Environment;
@@ -44,15 +45,19 @@ export type PrepareStep = (step: {
 type StepChanges = {
   readonly model?: ModelName;
   readonly instructions?: string;
-  /** Names of the engine's tools. */
+  /** Names of the engine's tools that the model may call. */
   readonly tools?: readonly string[];
   readonly params?: JsonObject;
 };
 
-export type CheckpointAsked = { readonly checkpoint: "after_work" | "before_completion"; readonly step: number };
+/** A checkpoint of the loop: after the tools of a step have run, or before the run completes. */
+export type CheckpointInfo = { readonly checkpoint: "after_work" | "before_completion"; readonly step: number };
 
-export type Delivered = {
+/** Input that `onCheckpoint` adds to a run. */
+export type CheckpointInput = {
+  /** Appended to the thread. */
   readonly messages?: readonly Message[];
+  /** Shown to the model in this turn, and not kept in the thread. */
   readonly transientMessages?: readonly Message[];
 };
 
@@ -79,11 +84,11 @@ export type ToolResultEncoder = (
   result: { readonly type: "ok"; readonly value: unknown } | { readonly type: "error"; readonly failure: ToolFailure },
 ) => ToolMessage["content"];
 
-/** What a program may do around tools and steps. */
+/** Functions that a program runs before and after tool calls and steps. */
 export type Hooks<Context extends CallerContext = CallerContext> = {
-  /** Before a call runs: let it (`null`), change its arguments, or give its outcome without running it. */
+  /** Called before a tool call runs. Returns `null` to run it unchanged, new arguments, or an outcome in place of running it. */
   readonly beforeTool?: (call: ToolCall, context: ToolContext<Context>) => BeforeTool | Promise<BeforeTool>;
-  /** After it ran: leave the outcome (`null`), or replace it. */
+  /** Called after a tool call. Returns `null` to keep its outcome, or an outcome that replaces it. */
   readonly afterTool?: (
     call: ToolCall,
     outcome: ToolOutcome,
@@ -99,10 +104,10 @@ type BeforeTool =
   | { readonly type: "skip"; readonly value: Json }
   | { readonly type: "deny"; readonly reason: string };
 
-/** The sources of options, the strongest first. Those that say nothing are asked past. */
+/** The sources of options, highest precedence first. `null` and `undefined` sources are skipped. */
 export type Sources<Options> = readonly (Partial<Options> | null | undefined)[];
 
-/** What the strongest source that says anything says. */
+/** Returns the value of an option from the first source that has one. `null` and `undefined` values are skipped. */
 export function pick<Options, Key extends keyof Options>(
   sources: Sources<Options>,
   key: Key,
@@ -114,16 +119,17 @@ export function pick<Options, Key extends keyof Options>(
   return undefined;
 }
 
-/** A default of the program. */
+/** Returns the process-wide default of an option. */
 export function defaultOf<Key extends keyof Configuration>(key: Key): Configuration[Key] {
   return configuration()[key];
 }
 
-/** The value of a numeric option. Throws if it is outside the range that the table declares. */
+/** Returns the value of a numeric option. Throws `MisuseError` if it is outside the range that `runOptionTable` declares. */
 export function checkedNumber(name: NumericOption, value: unknown): number {
   return checkedRange(name, value, runOptionTable[name].number);
 }
 
+/** Returns a number of at least `least`, and a safe integer if `whole` is set. Throws `MisuseError` otherwise. */
 export function checkedRange(name: string, value: unknown, { least, whole }: NumberRange): number {
   if (typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value))) return value;
   const kind = whole ? "a whole number" : "a number";

@@ -31,8 +31,8 @@ import type {
 import type { RetrySetting } from "./model-call/retry.ts";
 import type {
   Budgets,
-  CheckpointAsked,
-  Delivered,
+  CheckpointInfo,
+  CheckpointInput,
   Hooks,
   OnToolError,
   PrepareStep,
@@ -42,19 +42,25 @@ import type {
 import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
-/** Options of `chat` and `stream`: those of `step`, and when the run ends. */
+/** Options of `chat` and `stream`: those of `step`, and the conditions that end the run. */
 export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** Whether the model must, may or must not call a tool. Default: `"auto"`. */
   readonly toolChoice?: ToolChoice | null;
   /** Whether one reply may contain several tool calls. Default: the provider decides. */
   readonly parallelToolCalls?: boolean | null;
+  /** Sampling temperature. Default: that of the provider. */
   readonly temperature?: number | null;
+  /** Nucleus sampling: the probability mass that is sampled from. Default: that of the provider. */
   readonly topP?: number | null;
   /** Longest reply of one model call, in tokens. Default: the provider decides. */
   readonly maxTokens?: number | null;
+  /** Texts at which the model stops. Default: none. */
   readonly stopSequences?: readonly string[];
+  /** Seed for sampling, for providers that have one. It makes replies similar, not equal. */
   readonly seed?: number | null;
+  /** How much the model reasons before it answers. Default: the provider decides. */
   readonly reasoning?: ReasoningSettings | null;
+  /** How the provider caches the prompt. Default: the provider decides. */
   readonly promptCache?: PromptCacheSettings | null;
   /** Fields for the provider's request body, sent as they are. */
   readonly options?: JsonObject;
@@ -62,7 +68,9 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly metadata?: JsonObject;
   /** Tools that the provider runs itself. */
   readonly providerTools?: readonly ProviderTool[];
+  /** The model. Default: that of the engine. */
   readonly model?: ModelName;
+  /** The format of the answer, without validation. `output` also validates. Default: text. */
   readonly responseFormat?: ResponseFormat;
   /** The schema of the answer. The answer is validated and returned as `result.output`. */
   readonly output?: AnySchema;
@@ -110,10 +118,11 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly toolExecutor?: ToolExecutor;
   /** Encodes tool results for the model. Default: JSON. */
   readonly toolResultEncoder?: ToolResultEncoder;
-  /** What a call of an unknown tool does: fail the run, or tell the model. Default: `"error"`. */
+  /** What a call of an unknown tool does: `"error"` fails the run, `"answer"` returns `not_found` to the model. Default: `"error"`. */
   readonly onUnknownTool?: "error" | "answer";
   /** What an empty reply does. Default: `"complete"`; with the code protocol `"error"`. */
   readonly onEmptyReply?: "complete" | "error";
+  /** Functions called before and after tool calls and steps. */
   readonly hooks?: Hooks<Context>;
   /** How many model calls the run may make. Default: 8. */
   readonly maxTurns?: number;
@@ -121,6 +130,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly turnLimitMessage?: string;
   /** Called after each step; `true` stops the run. An error it throws rejects the run. */
   readonly haltWhen?: (step: StepResult) => boolean | Promise<boolean>;
+  /** Limits on steps, tokens, cost and time. Default: none. */
   readonly budgets?: Budgets;
   /** Requests the structured answer in a separate model call after the loop. Default: only if the provider needs it. */
   readonly structuredFinalize?: boolean;
@@ -129,11 +139,12 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** Called before every step but the first; may change model, instructions, tools (by name) and settings. */
   readonly prepareStep?: PrepareStep;
   /** Called at every checkpoint that another model call can follow; returns input that arrived during the run. */
-  readonly onCheckpoint?: (checkpoint: CheckpointAsked) => Delivered | null | Promise<Delivered | null>;
+  readonly onCheckpoint?: (checkpoint: CheckpointInfo) => CheckpointInput | null | Promise<CheckpointInput | null>;
 };
 
 export type RunOptionName = keyof ChatOptions;
 
+/** The rules of one option. */
 type OptionRow = {
   /** The smallest verb that takes the option: `step` takes all of `generate`, `chat` takes all of `step`. */
   readonly level: "generate" | "step" | "chat";
@@ -164,6 +175,7 @@ export type NumberRange = { readonly least: number; readonly whole: boolean };
  */
 export type DurableRefusal = "function" | "secret" | "live" | "reader" | "session";
 
+/** The rules of every option. Read by the files that the header lists; a new option needs a row here and a property above. */
 export const runOptionTable = {
   toolChoice: { level: "generate", engine: "options", durable: "stored", http: "if_allowed", pinned: "params" },
   parallelToolCalls: { level: "generate", engine: "options", durable: "stored", http: "if_allowed", pinned: "params" },
@@ -307,16 +319,20 @@ export type EngineOptions<Context extends CallerContext = CallerContext> = Pick<
 /** Defaults of the whole process, used where neither the call nor the engine has a value. */
 export type Configuration = Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>>;
 
+/** Returns whether a name is an option. `hasOwn` keeps names such as `constructor` and `__proto__` out. */
 export function isRunOption(name: string): name is RunOptionName {
   return Object.hasOwn(runOptionTable, name);
 }
 
+/** All option names, in the order of the table. */
 export const runOptionNames: readonly RunOptionName[] = Object.keys(runOptionTable).filter(isRunOption);
 
+/** The options that set a request field, in the order in which they are stored. */
 export const requestFields: readonly RequestField[] = runOptionNames.filter(
   (name): name is RequestField => runOptionTable[name].pinned === "params",
 );
 
+/** Options with a range of numbers. */
 export type NumericOption = OptionsWith<{ readonly number: NumberRange }>;
 
 export const numericOptions: readonly NumericOption[] = runOptionNames.filter(

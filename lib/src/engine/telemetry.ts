@@ -1,10 +1,14 @@
-// What a program may watch: spans of what runs, as plain data. A span covers the work itself, so that of a stream lasts until it has been
-// read to its end or left.
+// Telemetry: spans of runs, model calls and tool calls, published to listeners of the process as plain data. A tracing library such as
+// OpenTelemetry can be attached with one listener.
+//
+// A span covers the work itself: the span of a streaming verb ends when its stream has been read to the end or abandoned, not when the verb
+// returns. Listeners are called synchronously and must not block.
 
 import type { JsonObject } from "../model/internal.ts";
 
 import { toCause } from "../model/internal.ts";
 
+/** What a span measures. `generate`, `step` and `chat` are verbs; the others are effects inside them. */
 export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image";
 
 /** A telemetry event: start, end or exception of a span, or a retry of a model call. Durations are in milliseconds. */
@@ -23,8 +27,9 @@ export type TelemetryEvent =
 
 type Span = {
   readonly name: SpanName;
+  /** Unique within the process. */
   readonly id: number;
-  /** The span this one is part of. */
+  /** The id of the enclosing span; `null`: a root span. */
   readonly parent: number | null;
   readonly requestId: string;
   readonly metadata: JsonObject;
@@ -44,7 +49,8 @@ export function subscribe(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
-export function tell(event: TelemetryEvent): void {
+/** Publishes an event to all listeners. A listener that throws is removed, so that telemetry cannot fail a run. */
+export function emitTelemetry(event: TelemetryEvent): void {
   for (const listener of listeners) {
     try {
       listener(event);
@@ -54,13 +60,16 @@ export function tell(event: TelemetryEvent): void {
   }
 }
 
-/** A span under way. */
+/** A span that has started. The caller ends it with exactly one of `stop` and `fail`. */
 export type OpenSpan = {
   readonly id: number;
+  /** Emits `stop` with the duration. */
   readonly stop: (result: JsonObject) => void;
+  /** Emits `exception` with the duration and the message of the error. */
   readonly fail: (error: unknown) => void;
 };
 
+/** Starts a span and emits `start`. `now` returns the time of the engine's clock in milliseconds. */
 export function startSpan(
   name: SpanName,
   requestId: string,
@@ -70,14 +79,14 @@ export function startSpan(
 ): OpenSpan {
   lastId += 1;
   const span: Span = { name, id: lastId, parent, requestId, metadata };
-  const began = now();
-  tell({ type: "start", ...span });
+  const startedAt = now();
+  emitTelemetry({ type: "start", ...span });
   return {
     id: span.id,
-    stop: (result) => tell({ type: "stop", ...span, durationMs: now() - began, result }),
+    stop: (result) => emitTelemetry({ type: "stop", ...span, durationMs: now() - startedAt, result }),
     fail: (error) => {
-      const message = toCause(error)?.message ?? "something was thrown that is no error";
-      tell({ type: "exception", ...span, durationMs: now() - began, error: message });
+      const message = toCause(error)?.message ?? "a value that is not an Error was thrown";
+      emitTelemetry({ type: "exception", ...span, durationMs: now() - startedAt, error: message });
     },
   };
 }

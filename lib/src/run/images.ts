@@ -12,7 +12,7 @@ import type {
   ModelName,
 } from "../model/internal.ts";
 
-import { delayBefore, isRetryable, retryPolicy, startSpan, tell } from "../engine/internal.ts";
+import { delayBefore, isRetryable, retryPolicy, startSpan, emitTelemetry } from "../engine/internal.ts";
 import {
   EngineError,
   ImageAdapterError,
@@ -201,7 +201,7 @@ async function retried(
       const { failure } = error;
       if (attempt >= retry.maxAttempts || !isRetryable(retry, failure)) throw error;
       const delayMs = delayBefore(retry, attempt, failure, clock.random());
-      tell({ type: "retry", requestId, provider, attempt, delayMs, reason: failure.reason });
+      emitTelemetry({ type: "retry", requestId, provider, attempt, delayMs, reason: failure.reason });
       await clock.sleep(delayMs, signal);
     }
   }

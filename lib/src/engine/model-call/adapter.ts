@@ -1,14 +1,18 @@
-// What can make a model call. An adapter turns a request into events, a batch for each network read.
+// The contract of an adapter: converts a model request into a stream of events, one batch for each network read.
 //
-// Rules (E1):
-//   1. Nothing happens before the first batch is asked for; leaving early, or aborting the signal, closes what is open, once.
-//   2. `message_started` first; then deltas; for each call `tool_call_started`, deltas, `tool_call_completed`; then exactly one terminal:
-//      `message_completed`, or `error`. `usage` and `raw_chunk` may trail it. Whoever reads reads to the end.
-//   3. What is wrong before a request could be made (a missing key, a request this provider cannot take) is thrown as an Everturn error
-//      before the first event. What a provider answers, also `401`, is an `error` event.
-//   4. Some providers compute a reply without a connection. An adapter that can find such work again reports a reference to it (`onReference`) before the first
-//      event of the reply, and has `resume`. `resume` yields the whole reply from its beginning under the same rules; work that the provider no longer has is
-//      an `error` event. Aborting the signal closes the connection and leaves the work alone; `cancel` stops it.
+// run/perform/model.ts calls adapters. everturn/testing has a conformance suite that checks an adapter against these rules.
+//
+// Rules (E1)
+//   1. Laziness: no request is sent before the consumer asks for the first batch. Returning early from the iteration, or aborting the signal,
+//      closes open connections, once.
+//   2. Order: `message_started` first; then deltas; for each tool call `tool_call_started`, deltas, `tool_call_completed`; then exactly one terminal
+//      event, `message_completed` or `error`. Only `usage` and `raw_chunk` may follow it, so consumers read to the end of the stream.
+//   3. Errors: a problem found before a request is sent (a missing key, a request that the provider cannot express) is thrown as an Everturn error
+//      before the first event. Every response of the provider, also `401`, becomes an `error` event.
+//   4. Background work: some providers compute a reply without an open connection. An adapter that can find such work again reports a reference
+//      to it (`onReference`) before the first event of the reply, and implements `resume`. `resume` yields the whole reply from its beginning under
+//      the same rules; if the provider no longer has the work, the terminal event is an `error`. Aborting the signal closes the connection and
+//      does not stop the work; `cancel` does.
 
 import type { Clock } from "../../clock/clock.ts";
 import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
@@ -43,6 +47,7 @@ export type Adapter = {
 
 /** What an adapter receives with a request: signal, request id, settings, key. */
 export type AdapterCall = {
+  /** Aborted when the call is cancelled. The adapter closes its connection. */
   readonly signal: AbortSignal;
   /** Identifies the call in logs and failures. */
   readonly requestId: string;
@@ -57,14 +62,13 @@ export type AdapterCall = {
   /** The clock of the engine: an adapter takes its timeouts and delays from it. */
   readonly clock: Clock;
   /**
-   * Call it immediately before the request is sent, and wait for what it returns. It rejects when this process must not send it any more, because another
-   * process drives the turn. Left out: nothing to wait for.
+   * The adapter calls it immediately before it sends the request, and awaits it. It rejects if this process has lost the lease of the turn and must
+   * not send the request. Absent outside the durable runtime.
    */
   readonly beforeRequest?: () => void | Promise<void>;
   /**
-   * Call it, at most once, as soon as the provider has named work that goes on without this connection, and wait for what it returns before yielding the next
-   * batch: the reference is stored, so that `resume` can be called with it after a crash. It holds what identifies the work, and no key. Left out: nothing is
-   * stored.
+   * The adapter calls it, at most once, as soon as the provider has named background work, and awaits it before it yields the next batch. The
+   * reference is stored, so that `resume` can be called with it after a crash. It identifies the work and contains no key. Absent: nothing is stored.
    */
   readonly onReference?: (reference: JsonObject) => void | Promise<void>;
 };

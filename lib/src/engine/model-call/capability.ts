@@ -1,28 +1,30 @@
-// What a request asks for that its model is known not to do. What nobody knows is never a reason to refuse.
+// Checks a model request against the known capabilities of its model, before the request costs anything.
+//
+// Only a capability that is `false` refuses a request. `null` (unknown) never does: a model that the catalog does not know must stay usable.
 
 import type { Issue, Message, ModelName, ModelRequest } from "../../model/internal.ts";
 
-/** Everything a model is known not to be able to do of a request. */
+/** Returns one issue for each capability that the request needs and the model is known not to have. */
 export function missingCapabilities(
   model: ModelName | null,
   { tools, responseFormat, messages }: Pick<ModelRequest, "tools" | "responseFormat" | "messages">,
 ): readonly Issue[] {
   if (model === null || typeof model === "string" || model.capabilities === null) return [];
-  const { tools: canCall, jsonNative, vision } = model.capabilities;
-  const name = model.id ?? "the model";
+  const { tools: canCallTools, jsonNative, vision } = model.capabilities;
+  const modelName = model.id ?? "the model";
   const issues: Issue[] = [];
-  if (canCall === false && tools.length > 0) {
-    issues.push({ path: ["tools"], code: "tools_disabled", message: `${name} cannot call tools` });
+  if (canCallTools === false && tools.length > 0) {
+    issues.push({ path: ["tools"], code: "tools_disabled", message: `${modelName} cannot call tools` });
   }
   if (jsonNative === false && responseFormat?.type === "json_schema") {
     issues.push({
       path: ["responseFormat"],
       code: "json_native_disabled",
-      message: `${name} cannot answer in a schema`,
+      message: `${modelName} cannot produce output that follows a JSON Schema`,
     });
   }
   if (vision === false && messages.some(hasImage)) {
-    issues.push({ path: ["messages"], code: "vision_disabled", message: `${name} cannot see images` });
+    issues.push({ path: ["messages"], code: "vision_disabled", message: `${modelName} does not accept images` });
   }
   return issues;
 }

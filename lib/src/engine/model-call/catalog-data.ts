@@ -1,13 +1,16 @@
-// What providers say about their models, as found on the date below. `null` is "not verified, or not priced on its own".
-// Prices are the standard ones of short prompts. Longer prompts cost more and that is not told here: OpenAI from GPT-5.4 on above
-// 272,000 tokens (not mini and nano), Gemini 3.1 Pro above 200,000, Claude Haiku 5.5 above 100,000. Writes to a cache: shortest retention.
+// The data of the built-in model catalog, as published by the providers on the date below. `null` means "not verified" or "no separate price".
+//
+// Prices are list prices for short prompts. Surcharges for long prompts are not modelled: OpenAI from GPT-5.4 on above 272,000 tokens (not mini
+// and nano), Gemini 3.1 Pro above 200,000, Claude Haiku 5.5 above 100,000. The price of cache writes is that of the shortest retention.
 
+/** One model of the catalog. */
 export type CatalogEntry = {
   readonly provider: string;
   readonly id: string;
   readonly aliases: readonly string[];
-  /** In tokens, what comes in and goes out together. */
+  /** The context window in tokens, input and output together. */
   readonly context: number | null;
+  /** The longest reply, in tokens. */
   readonly output: number | null;
   readonly tools: boolean | null;
   readonly json: boolean | null;
@@ -15,7 +18,7 @@ export type CatalogEntry = {
   readonly reasoning: boolean | null;
   readonly vision: boolean | null;
   readonly files: boolean | null;
-  /** In US dollars per million tokens, like the three below. */
+  /** Price of input in US dollars per million tokens, as are the three prices below. */
   readonly input: number | null;
   readonly cached: number | null;
   readonly cacheWrite: number | null;
@@ -24,7 +27,7 @@ export type CatalogEntry = {
 
 export const catalogDate = "2026-11-15";
 
-/** Stored copies, each of its own age: none was read live on the date above. */
+/** Where the data comes from. The sources are stored copies of different ages; none was read live on the date above. */
 export const catalogSources: readonly string[] = [
   "OpenAI: Models pages (September to October 2026)",
   "Anthropic: Models overview, model pages and Pricing page (September to October 2026)",
@@ -50,7 +53,7 @@ const gpt5: Family = {
   files: true,
 };
 
-// Tools of these need the Responses API.
+// OpenAI accepts tools for these models only in the Responses API.
 const gpt6: Family = { ...gpt5, parallel: null, files: null };
 
 const gpt5Small: Family = { ...gpt5, context: 400_000, files: null };

@@ -2,44 +2,50 @@ import { modelRef, parse } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { catalogDate, catalogModels, catalogSources } from "./catalog-data.ts";
-import { catalog, knownModel } from "./catalog.ts";
+import { catalog, withCatalogData } from "./catalog.ts";
 
-const known = catalog();
+const builtIn = catalog();
 
-describe("the data", () => {
-  test("says when and where it was found", () => {
+describe("the built-in data", () => {
+  test("has a date and a list of sources without addresses that carry a query", () => {
     expect(catalogDate).toMatch(/^\d{4}-\d{2}-\d{2}$/);
     expect(catalogSources.length).toBeGreaterThan(0);
     expect(catalogSources.filter((source) => source.includes("?"))).toEqual([]);
   });
 
-  test("has every provider, and a price and limits of every model", () => {
+  test("covers every provider, with prices and limits for every model", () => {
     expect(new Set(catalogModels.map(({ provider }) => provider))).toEqual(new Set(["openai", "anthropic", "gemini"]));
     for (const { context, output, input, outputPrice } of catalogModels) {
       expect([context, output, input, outputPrice]).not.toContain(null);
     }
   });
 
-  test.each(catalogModels.map((entry) => [entry.id, entry] as const))("of %s adds up", (_, entry) => {
-    const { context, output, input, cached, cacheWrite, outputPrice } = entry;
-    for (const number of [context, output, input, cached, cacheWrite, outputPrice]) {
-      expect(number ?? 1).toBeGreaterThan(0);
-    }
-    expect(output ?? 0).toBeLessThan(context ?? Infinity);
-    expect(cached ?? 0).toBeLessThan(input ?? Infinity);
-    expect(cacheWrite ?? Infinity).toBeGreaterThan(input ?? 0);
-    expect(outputPrice ?? Infinity).toBeGreaterThan(input ?? 0);
-  });
+  test.each(catalogModels.map((entry) => [entry.id, entry] as const))(
+    "is plausible for %s: positive, output below context, cached below plain input",
+    (_, entry) => {
+      const { context, output, input, cached, cacheWrite, outputPrice } = entry;
+      for (const number of [context, output, input, cached, cacheWrite, outputPrice]) {
+        expect(number ?? 1).toBeGreaterThan(0);
+      }
+      expect(output ?? 0).toBeLessThan(context ?? Infinity);
+      expect(cached ?? 0).toBeLessThan(input ?? Infinity);
+      expect(cacheWrite ?? Infinity).toBeGreaterThan(input ?? 0);
+      expect(outputPrice ?? Infinity).toBeGreaterThan(input ?? 0);
+    },
+  );
 
-  test("names nothing twice", () => {
+  test("uses every id and alias once", () => {
     const names = catalogModels.flatMap(({ id, aliases }) => [id, ...aliases]);
     expect(names.length).toBe(new Set(names).size);
   });
 });
 
-test.each(known.models.map((model) => [model.id, model] as const))("%s is a reference as stored", (_, model) => {
-  expect(parse("model_ref", JSON.parse(JSON.stringify(model)))).toEqual({ ok: true, value: model });
-});
+test.each(builtIn.models.map((model) => [model.id, model] as const))(
+  "%s survives serialization as a model reference",
+  (_, model) => {
+    expect(parse("model_ref", JSON.parse(JSON.stringify(model)))).toEqual({ ok: true, value: model });
+  },
+);
 
 describe("find", () => {
   test.each([
@@ -47,21 +53,21 @@ describe("find", () => {
     ["an alias", "gpt-5.6", "gpt-5.6-sol"],
     ["a provider and an id", "anthropic:claude-opus-5-5", "claude-opus-5-5"],
     ["a provider and an alias", "openai:gpt-5.6", "gpt-5.6-sol"],
-    ["a date in one word", "claude-opus-4-7-20260416", "claude-opus-4-7"],
-    ["a date in three", "gpt-5.4-2026-03-05", "gpt-5.4"],
-    ["a date of a longer name", "gpt-5.5-pro-2026-04-23", "gpt-5.5-pro"],
-    ["a date of a provider's model", "openai:gpt-6.1-sol-2026-09-29", "gpt-6.1-sol"],
-    ["month and year", "gemini-3.1-pro-preview-09-2026", "gemini-3.1-pro-preview"],
-    ["a number of a version", "gemini-3.5-flash-001", "gemini-3.5-flash"],
-  ])("by %s", (_, name, id) => {
-    expect(known.find(name)?.id).toBe(id);
+    ["an id with a date without hyphens", "claude-opus-4-7-20260416", "claude-opus-4-7"],
+    ["an id with a date with hyphens", "gpt-5.4-2026-03-05", "gpt-5.4"],
+    ["a dated id whose shorter prefix is another model", "gpt-5.5-pro-2026-04-23", "gpt-5.5-pro"],
+    ["a provider and a dated id", "openai:gpt-6.1-sol-2026-09-29", "gpt-6.1-sol"],
+    ["an id with month and year", "gemini-3.1-pro-preview-09-2026", "gemini-3.1-pro-preview"],
+    ["an id with a version number", "gemini-3.5-flash-001", "gemini-3.5-flash"],
+  ])("finds a model by %s", (_, name, id) => {
+    expect(builtIn.find(name)?.id).toBe(id);
   });
 
-  test("by a reference", () => {
-    expect(known.find(modelRef({ id: "gpt-5.5" }))?.limits).toEqual({ context: 1_050_000, output: 128_000 });
-    expect(known.find(modelRef({ provider: "openai", id: "gpt-5.5" }))?.id).toBe("gpt-5.5");
-    expect(known.find(modelRef({ provider: "azure", id: "gpt-5.5" }))).toBeNull();
-    expect(known.find(modelRef({}))).toBeNull();
+  test("finds a model by a reference", () => {
+    expect(builtIn.find(modelRef({ id: "gpt-5.5" }))?.limits).toEqual({ context: 1_050_000, output: 128_000 });
+    expect(builtIn.find(modelRef({ provider: "openai", id: "gpt-5.5" }))?.id).toBe("gpt-5.5");
+    expect(builtIn.find(modelRef({ provider: "azure", id: "gpt-5.5" }))).toBeNull();
+    expect(builtIn.find(modelRef({}))).toBeNull();
   });
 
   test.each([
@@ -74,84 +80,84 @@ describe("find", () => {
     "azure:gpt-5.5",
     "ft:gpt-5.5:a",
     "",
-  ])("nothing by %j", (name) => {
-    expect(known.find(name)).toBeNull();
+  ])("does not guess a model for the name %j", (name) => {
+    expect(builtIn.find(name)).toBeNull();
   });
 
-  test("only what the given provider has, if the name says none", () => {
-    expect(known.find("gpt-5.5", "openai")?.id).toBe("gpt-5.5");
-    expect(known.find("gpt-5.5", "azure")).toBeNull();
-    expect(known.find("openai:gpt-5.5", "providers")?.id).toBe("gpt-5.5");
-    expect(known.find(modelRef({ provider: "openai", id: "gpt-5.5" }), "providers")?.id).toBe("gpt-5.5");
+  test("searches only the given provider, unless the name contains one", () => {
+    expect(builtIn.find("gpt-5.5", "openai")?.id).toBe("gpt-5.5");
+    expect(builtIn.find("gpt-5.5", "azure")).toBeNull();
+    expect(builtIn.find("openai:gpt-5.5", "providers")?.id).toBe("gpt-5.5");
+    expect(builtIn.find(modelRef({ provider: "openai", id: "gpt-5.5" }), "providers")?.id).toBe("gpt-5.5");
   });
 });
 
-describe("extra entries", () => {
+describe("added entries", () => {
   const pricing = { input: 1, output: 2, cacheRead: null, cacheWrite: null };
 
-  test("are found, dated too, and win over what is known here", () => {
-    const mine = modelRef({ provider: "openai", id: "gpt-5.5", pricing });
-    const own = catalog([mine]);
-    expect(own.find("gpt-5.5")).toBe(mine);
-    expect(own.find("gpt-5.5-2026-04-23")).toBe(mine);
-    expect(own.find("gpt-5.5-pro")?.id).toBe("gpt-5.5-pro");
-    expect(own.models.filter(({ id }) => id === "gpt-5.5")).toEqual([mine]);
-    expect(own.models.length).toBe(known.models.length);
+  test("replace the built-in entry of the same model, also for dated ids", () => {
+    const added = modelRef({ provider: "openai", id: "gpt-5.5", pricing });
+    const extended = catalog([added]);
+    expect(extended.find("gpt-5.5")).toBe(added);
+    expect(extended.find("gpt-5.5-2026-04-23")).toBe(added);
+    expect(extended.find("gpt-5.5-pro")?.id).toBe("gpt-5.5-pro");
+    expect(extended.models.filter(({ id }) => id === "gpt-5.5")).toEqual([added]);
+    expect(extended.models.length).toBe(builtIn.models.length);
   });
 
-  test("win over aliases", () => {
-    const mine = modelRef({ provider: "openai", id: "gpt-5.6", pricing });
-    expect(catalog([mine]).find("gpt-5.6")).toBe(mine);
-    expect(catalog([mine]).find("gpt-5.6-sol")?.pricing?.input).toBe(4);
+  test("take precedence over built-in aliases", () => {
+    const added = modelRef({ provider: "openai", id: "gpt-5.6", pricing });
+    expect(catalog([added]).find("gpt-5.6")).toBe(added);
+    expect(catalog([added]).find("gpt-5.6-sol")?.pricing?.input).toBe(4);
   });
 
-  test("of one provider leave the others' alone", () => {
-    const mine = modelRef({ provider: "azure", id: "gpt-5.5", pricing });
-    const own = catalog([mine]);
-    expect(own.find("azure:gpt-5.5")).toBe(mine);
-    expect(own.find("openai:gpt-5.5")?.pricing?.input).toBe(5);
+  test("of one provider do not replace those of another", () => {
+    const added = modelRef({ provider: "azure", id: "gpt-5.5", pricing });
+    const extended = catalog([added]);
+    expect(extended.find("azure:gpt-5.5")).toBe(added);
+    expect(extended.find("openai:gpt-5.5")?.pricing?.input).toBe(5);
   });
 
-  test("of no provider are everybody's, and may have a colon in their id", () => {
-    const mine = modelRef({ id: "llama:8b", pricing });
-    const own = catalog([mine]);
-    expect(own.find("llama:8b", "ollama")).toBe(mine);
-    expect(own.find("ollama:llama:8b")).toBe(mine);
-    expect(knownModel("ollama:llama:8b", null, own)).toEqual({ ...mine, provider: "ollama" });
-    expect(knownModel("llama:8b", "ollama", own)).toEqual(mine);
+  test("without a provider match every provider, and their id may contain a colon", () => {
+    const added = modelRef({ id: "llama:8b", pricing });
+    const extended = catalog([added]);
+    expect(extended.find("llama:8b", "ollama")).toBe(added);
+    expect(extended.find("ollama:llama:8b")).toBe(added);
+    expect(withCatalogData("ollama:llama:8b", null, extended)).toEqual({ ...added, provider: "ollama" });
+    expect(withCatalogData("llama:8b", "ollama", extended)).toEqual(added);
   });
 
-  test("without an id are never found", () => {
+  test("without an id never match", () => {
     expect(catalog([modelRef({ provider: "openai" })]).find("")).toBeNull();
   });
 });
 
-describe("knownModel", () => {
-  test("makes a reference of a name it knows", () => {
-    expect(knownModel("gpt-5.5", "openai", known)).toEqual(known.find("gpt-5.5"));
-    expect(knownModel("openai:gpt-5.5", "providers", known)).toEqual(known.find("gpt-5.5"));
+describe("withCatalogData", () => {
+  test("converts a known name to a complete reference", () => {
+    expect(withCatalogData("gpt-5.5", "openai", builtIn)).toEqual(builtIn.find("gpt-5.5"));
+    expect(withCatalogData("openai:gpt-5.5", "providers", builtIn)).toEqual(builtIn.find("gpt-5.5"));
   });
 
-  test("asks for the model under the name it was given", () => {
-    expect(knownModel("claude-haiku-4-5-20251001", null, known)).toEqual({
-      ...known.find("claude-haiku-4-5"),
+  test("keeps the given id of a dated model or an alias", () => {
+    expect(withCatalogData("claude-haiku-4-5-20251001", null, builtIn)).toEqual({
+      ...builtIn.find("claude-haiku-4-5"),
       id: "claude-haiku-4-5-20251001",
     });
-    expect(knownModel("openai:gpt-5.4-2026-03-05", null, known)).toMatchObject({ id: "gpt-5.4-2026-03-05" });
-    expect(knownModel("gpt-5.6", null, known)).toMatchObject({ provider: "openai", id: "gpt-5.6" });
+    expect(withCatalogData("openai:gpt-5.4-2026-03-05", null, builtIn)).toMatchObject({ id: "gpt-5.4-2026-03-05" });
+    expect(withCatalogData("gpt-5.6", null, builtIn)).toMatchObject({ provider: "openai", id: "gpt-5.6" });
   });
 
-  test("leaves what it does not know as it is", () => {
-    const mine = modelRef({ provider: "azure", id: "gpt-5.5" });
-    expect(knownModel(null, "openai", known)).toBeNull();
-    expect(knownModel("fake:m", "fake", known)).toBe("fake:m");
-    expect(knownModel("gpt-5.5", "azure", known)).toBe("gpt-5.5");
-    expect(knownModel(mine, "openai", known)).toBe(mine);
+  test("returns an unknown model unchanged", () => {
+    const added = modelRef({ provider: "azure", id: "gpt-5.5" });
+    expect(withCatalogData(null, "openai", builtIn)).toBeNull();
+    expect(withCatalogData("fake:m", "fake", builtIn)).toBe("fake:m");
+    expect(withCatalogData("gpt-5.5", "azure", builtIn)).toBe("gpt-5.5");
+    expect(withCatalogData(added, "openai", builtIn)).toBe(added);
   });
 
-  test("keeps what a reference says and fills in the rest", () => {
-    const entry = known.find("gpt-5.5");
-    const mine = modelRef({
+  test("keeps the fields that a reference sets and fills in the others", () => {
+    const entry = builtIn.find("gpt-5.5");
+    const added = modelRef({
       id: "gpt-5.5-2026-04-23",
       capabilities: {
         tools: false,
@@ -167,7 +173,7 @@ describe("knownModel", () => {
       pricing: { input: 0, output: null, cacheRead: null, cacheWrite: 7 },
       metadata: { team: "a" },
     });
-    expect(knownModel(mine, "openai", known)).toEqual({
+    expect(withCatalogData(added, "openai", builtIn)).toEqual({
       provider: "openai",
       id: "gpt-5.5-2026-04-23",
       capabilities: { ...entry?.capabilities, tools: false, imagesEnabled: true, supportedImageOperations: ["edit"] },

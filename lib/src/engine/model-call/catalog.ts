@@ -1,4 +1,7 @@
-// Models by their names: what is known about them, for whoever did not say it.
+// The model catalog: finds limits, prices and capabilities of a model by its name, and adds them to model references that lack them.
+//
+// Names match exactly, by alias, or with a date or version suffix (`gpt-5.4-2026-03-05` is `gpt-5.4`). Prefixes never match otherwise: a wrong
+// price is worse than none, because budgets rely on it. Lookup is linear in the number of entries.
 
 import type { ModelCapabilities, ModelLimits, ModelName, ModelPricing, ModelRef } from "../../model/internal.ts";
 import type { CatalogEntry } from "./catalog-data.ts";
@@ -8,8 +11,12 @@ import { catalogModels } from "./catalog-data.ts";
 
 /** Limits, prices and capabilities of models, by name. */
 export type Catalog = {
-  /** The entry of a model, under its own id. A provider the model itself names goes before the one given. */
+  /**
+   * Returns the entry of a model, with the id of the entry; `null`: unknown. `provider` restricts the search, unless the model itself names a
+   * provider (`openai:gpt-5.5`, or a reference with a `provider`).
+   */
   readonly find: (model: ModelName, provider?: string | null) => ModelRef | null;
+  /** All entries, added ones first. */
   readonly models: readonly ModelRef[];
 };
 
@@ -29,9 +36,9 @@ export function catalog(extra: readonly ModelRef[] = []): Catalog {
   const entries = [...added, ...builtIn.filter(({ ref }) => !extra.some((other) => replaces(other, ref)))];
   return {
     find: (model, provider = null) => {
-      for (const name of readingsOf(model, provider)) {
-        const found = findIn(entries, name);
-        if (found !== null) return found;
+      for (const candidate of candidatesOf(model, provider)) {
+        const entry = findIn(entries, candidate);
+        if (entry !== null) return entry;
       }
       return null;
     },
@@ -39,12 +46,15 @@ export function catalog(extra: readonly ModelRef[] = []): Catalog {
   };
 }
 
-/** The model with what the catalog knows where it says nothing itself. Its id stays: a dated one is asked for as it is. */
-export function knownModel(model: ModelName | null, provider: string | null, catalog: Catalog): ModelName | null {
+/**
+ * Adds the data of the catalog to a model: fields that the reference sets are kept, fields that are `null` are filled in. The id stays, so a dated
+ * model or an alias is requested under the given name. Returns the model unchanged if the catalog does not know it.
+ */
+export function withCatalogData(model: ModelName | null, provider: string | null, catalog: Catalog): ModelName | null {
   if (model === null) return null;
-  for (const name of readingsOf(model, provider)) {
-    const known = catalog.find(name);
-    if (known !== null) return filled(typeof model === "string" ? said(name, model) : model, known);
+  for (const candidate of candidatesOf(model, provider)) {
+    const entry = catalog.find(candidate);
+    if (entry !== null) return merge(typeof model === "string" ? refOfText(candidate, model) : model, entry);
   }
   return model;
 }
@@ -74,83 +84,90 @@ function refOf(entry: CatalogEntry): ModelRef {
   };
 }
 
-function replaces(extra: ModelRef, known: ModelRef): boolean {
-  return extra.id === known.id && (extra.provider === null || extra.provider === known.provider);
+function replaces(extra: ModelRef, builtInRef: ModelRef): boolean {
+  return extra.id === builtInRef.id && (extra.provider === null || extra.provider === builtInRef.provider);
 }
 
-/** What a name may mean: text as an id, and as a provider with an id. */
-function readingsOf(model: ModelName, provider: string | null): readonly ModelRef[] {
-  if (typeof model !== "string") return [named(model.provider ?? provider, model.id)];
+/**
+ * The references that a name may mean, in order. Text with a colon is first an id (`llama:8b`) and then a provider with an id
+ * (`openai:gpt-5.5`).
+ */
+function candidatesOf(model: ModelName, provider: string | null): readonly ModelRef[] {
+  if (typeof model !== "string") return [bareRef(model.provider ?? provider, model.id)];
   const colon = model.indexOf(":");
-  const whole = named(provider, model);
-  return colon === -1 ? [whole] : [whole, named(model.slice(0, colon), model.slice(colon + 1))];
+  const asId = bareRef(provider, model);
+  return colon === -1 ? [asId] : [asId, bareRef(model.slice(0, colon), model.slice(colon + 1))];
 }
 
-function named(provider: string | null, id: string | null): ModelRef {
+function bareRef(provider: string | null, id: string | null): ModelRef {
   return { provider, id, capabilities: null, limits: null, pricing: null, metadata: emptyObject };
 }
 
-/** What text says of a model by itself: the provider it was looked up with is not part of that. */
-function said(name: ModelRef, text: string): ModelRef {
-  return name.id === text ? named(null, text) : name;
+/** The reference for a model given as text. A candidate that took the text as an id carries the provider of the search, which the text does not name. */
+function refOfText(candidate: ModelRef, text: string): ModelRef {
+  return candidate.id === text ? bareRef(null, text) : candidate;
 }
 
 function findIn(entries: readonly Entry[], { provider, id }: ModelRef): ModelRef | null {
   if (id === null) return null;
-  const near = entries.filter(({ ref }) => ref.provider === null || provider === null || ref.provider === provider);
-  return near.find(({ names }) => names.includes(id))?.ref ?? dated(near, id);
+  const eligible = entries.filter(({ ref }) => ref.provider === null || provider === null || ref.provider === provider);
+  return eligible.find(({ names }) => names.includes(id))?.ref ?? findDated(eligible, id);
 }
 
-// 20250929, 2025-09-29, 09-2025, 0613, 1106, 001.
-const date = /^-(?:20\d\d-?\d\d-?\d\d|\d\d-20\d\d|0\d\d\d?|1[0-2]\d\d)$/;
+// Date and version suffixes that providers append: 20250929, 2025-09-29, 09-2025, 0613, 1106, 001.
+const dateSuffix = /^-(?:20\d\d-?\d\d-?\d\d|\d\d-20\d\d|0\d\d\d?|1[0-2]\d\d)$/;
 
-/** The entry with the longest name that only a date follows in this id. */
-function dated(entries: readonly Entry[], id: string): ModelRef | null {
-  let found: { readonly ref: ModelRef; readonly length: number } | null = null;
+/** Returns the entry whose name, followed by a date suffix, is this id. The longest name wins: `gpt-5.5-pro-2026-04-23` is not `gpt-5.5`. */
+function findDated(entries: readonly Entry[], id: string): ModelRef | null {
+  let longest: { readonly ref: ModelRef; readonly length: number } | null = null;
   for (const { ref, names } of entries) {
     for (const name of names) {
-      if (!id.startsWith(name) || !date.test(id.slice(name.length))) continue;
-      if (found === null || name.length > found.length) found = { ref, length: name.length };
+      if (!id.startsWith(name) || !dateSuffix.test(id.slice(name.length))) continue;
+      if (longest === null || name.length > longest.length) longest = { ref, length: name.length };
     }
   }
-  return found?.ref ?? null;
+  return longest?.ref ?? null;
 }
 
-function filled(own: ModelRef, known: ModelRef): ModelRef {
+/** Merges a catalog entry into a reference. Fields of the reference win; only `null` is filled in. */
+function merge(reference: ModelRef, entry: ModelRef): ModelRef {
   return {
-    ...own,
-    provider: own.provider ?? known.provider,
-    capabilities: filledCapabilities(own.capabilities, known.capabilities),
-    limits: filledLimits(own.limits, known.limits),
-    pricing: filledPricing(own.pricing, known.pricing),
+    ...reference,
+    provider: reference.provider ?? entry.provider,
+    capabilities: mergeCapabilities(reference.capabilities, entry.capabilities),
+    limits: mergeLimits(reference.limits, entry.limits),
+    pricing: mergePricing(reference.pricing, entry.pricing),
   };
 }
 
-function filledCapabilities(own: ModelCapabilities | null, known: ModelCapabilities | null): ModelCapabilities | null {
-  if (own === null || known === null) return own ?? known;
+function mergeCapabilities(
+  reference: ModelCapabilities | null,
+  entry: ModelCapabilities | null,
+): ModelCapabilities | null {
+  if (reference === null || entry === null) return reference ?? entry;
   return {
-    tools: own.tools ?? known.tools,
-    jsonNative: own.jsonNative ?? known.jsonNative,
-    parallelTools: own.parallelTools ?? known.parallelTools,
-    reasoning: own.reasoning ?? known.reasoning,
-    vision: own.vision ?? known.vision,
-    files: own.files ?? known.files,
-    imagesEnabled: own.imagesEnabled ?? known.imagesEnabled,
-    supportedImageOperations: own.supportedImageOperations ?? known.supportedImageOperations,
+    tools: reference.tools ?? entry.tools,
+    jsonNative: reference.jsonNative ?? entry.jsonNative,
+    parallelTools: reference.parallelTools ?? entry.parallelTools,
+    reasoning: reference.reasoning ?? entry.reasoning,
+    vision: reference.vision ?? entry.vision,
+    files: reference.files ?? entry.files,
+    imagesEnabled: reference.imagesEnabled ?? entry.imagesEnabled,
+    supportedImageOperations: reference.supportedImageOperations ?? entry.supportedImageOperations,
   };
 }
 
-function filledLimits(own: ModelLimits | null, known: ModelLimits | null): ModelLimits | null {
-  if (own === null || known === null) return own ?? known;
-  return { context: own.context ?? known.context, output: own.output ?? known.output };
+function mergeLimits(reference: ModelLimits | null, entry: ModelLimits | null): ModelLimits | null {
+  if (reference === null || entry === null) return reference ?? entry;
+  return { context: reference.context ?? entry.context, output: reference.output ?? entry.output };
 }
 
-function filledPricing(own: ModelPricing | null, known: ModelPricing | null): ModelPricing | null {
-  if (own === null || known === null) return own ?? known;
+function mergePricing(reference: ModelPricing | null, entry: ModelPricing | null): ModelPricing | null {
+  if (reference === null || entry === null) return reference ?? entry;
   return {
-    input: own.input ?? known.input,
-    output: own.output ?? known.output,
-    cacheRead: own.cacheRead ?? known.cacheRead,
-    cacheWrite: own.cacheWrite ?? known.cacheWrite,
+    input: reference.input ?? entry.input,
+    output: reference.output ?? entry.output,
+    cacheRead: reference.cacheRead ?? entry.cacheRead,
+    cacheWrite: reference.cacheWrite ?? entry.cacheWrite,
   };
 }

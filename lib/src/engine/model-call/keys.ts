@@ -1,40 +1,46 @@
-// Where keys come from: the call, the adapter, the environment, a `.env` file when that is asked for. They are looked up when a call is made, and
-// kept nowhere.
+// API keys: lookup for each call, and redaction from everything that a call reports.
+//
+// Precedence: the call, the adapter, environment variables, a `.env` file (only if the adapter has `dotenv`).
+//
+// Invariants
+//   1. A key is looked up when a call is made and is not stored in an engine, a session or a module variable. Rotated keys take effect at once.
+//   2. The error for a missing key lists the places that were searched, and no value.
+//   3. Failures are redacted before they leave the library: providers echo keys in error messages ("Incorrect API key provided: sk-…").
 
 import type { Failure } from "../../model/internal.ts";
 
 import { adapterFailure, EngineError, parse } from "../../model/internal.ts";
 
-/** A key, or what gives one when a call is made. */
+/** A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is searched. */
 export type KeySource = string | (() => string | null | Promise<string | null>);
 
 export type KeyRequest = {
   readonly provider: string;
-  /** The call's own. */
+  /** The `apiKey` option of the call. */
   readonly call: string | null;
-  /** The adapter's. */
+  /** The `apiKey` option of the adapter. */
   readonly source: KeySource | null;
-  /** Names of variables to look in. */
+  /** Names of environment variables, searched in order. */
   readonly variables: readonly string[];
-  /** Reads a `.env` file, where the adapter was asked to. */
+  /** Reads a `.env` file; `null`: the adapter has no `dotenv` option. */
   readonly dotenv: (() => Promise<{ readonly [name: string]: string }>) | null;
 };
 
-/** The key for a call; where there is none, an `EngineError` says where it was looked for. */
+/** Returns the key for a call. Throws `EngineError` (`missing_key`) with the list of searched places if there is none. */
 export async function findKey({ provider, call, source, variables, dotenv }: KeyRequest): Promise<string> {
-  // Without the white space around it, as a header would have it: a server that repeats the key repeats it so.
+  // Trimmed, because `fetch` trims header values: a server that echoes the key echoes the trimmed one, and redaction must match it.
   if (isKey(call)) return call.trim();
-  const own = typeof source === "function" ? await source() : source;
-  if (isKey(own)) return own.trim();
-  const environment = variables.map(variable).find(isKey);
-  if (environment !== undefined && environment !== null) return environment.trim();
+  const adapterKey = typeof source === "function" ? await source() : source;
+  if (isKey(adapterKey)) return adapterKey.trim();
+  const environmentKey = variables.map(environmentVariable).find(isKey);
+  if (environmentKey !== undefined && environmentKey !== null) return environmentKey.trim();
   const file = dotenv === null ? {} : await dotenv();
-  const stored = variables.map((name) => file[name]).find(isKey);
-  if (stored !== undefined) return stored.trim();
+  const fileKey = variables.map((name) => file[name]).find(isKey);
+  if (fileKey !== undefined) return fileKey.trim();
   const checked = ["apiKey of the call", "apiKey of the adapter", ...variables, ...(dotenv === null ? [] : [".env"])];
   throw new EngineError("missing_key", {
     provider,
-    message: `no key for ${provider}; looked in ${checked.join(", ")}`,
+    message: `no API key for ${provider}; searched: ${checked.join(", ")}`,
     metadata: { checkedSources: checked },
   });
 }
@@ -43,17 +49,20 @@ function isKey(value: string | null | undefined): value is string {
   return typeof value === "string" && value.trim() !== "";
 }
 
-/** A variable of the environment, where there is one to ask. */
-function variable(name: string): string | null {
-  const program: unknown = Reflect.get(globalThis, "process");
-  if (typeof program !== "object" || program === null) return null;
-  const environment: unknown = Reflect.get(program, "env");
+/** Reads an environment variable. Returns `null` on platforms without `process`, such as browsers and edge runtimes. */
+function environmentVariable(name: string): string | null {
+  const platform: unknown = Reflect.get(globalThis, "process");
+  if (typeof platform !== "object" || platform === null) return null;
+  const environment: unknown = Reflect.get(platform, "env");
   if (typeof environment !== "object" || environment === null) return null;
   const value: unknown = Reflect.get(environment, name);
   return typeof value === "string" ? value : null;
 }
 
-/** The pairs of a `.env` text: `KEY=VALUE`, `export`, comments, one pair of quotes. */
+/**
+ * Parses the text of a `.env` file: lines of `KEY=VALUE`, optionally with `export` and with double quotes around the value. All other lines,
+ * comments included, are ignored. There are no escapes, no multi-line values and no `$VARIABLE` expansion.
+ */
 export function parseDotenv(text: string): { readonly [name: string]: string } {
   const pairs = text.split(/\r?\n/).flatMap((line): [string, string][] => {
     const [, name, value] = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
@@ -64,26 +73,32 @@ export function parseDotenv(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(pairs);
 }
 
-/** Shorter ones are no secrets, but words such as `none`, which stand in for a key where none is needed. */
+/**
+ * Shorter keys are not redacted. They are placeholders such as `none` for servers without authentication, and redacting them would destroy
+ * ordinary words of a message.
+ */
 const shortestKey = 8;
 
-/** The text without the key, wherever it stands. */
+/** Redacts a key: replaces every occurrence of it in the text with `[key]`. */
 export function withoutKey(text: string, key: string | null): string {
   const secret = key?.trim() ?? "";
   return secret.length < shortestKey ? text : text.replaceAll(secret, "[key]");
 }
 
-/** The failure without the key of its call, wherever an adapter, a library or a provider put it. */
+/**
+ * Redacts the key of a call from a failure, in every string value at any depth: message, cause, raw body, metadata. Returns the same
+ * object if the key does not occur.
+ */
 export function failureWithoutKey(failure: Failure, key: string | null): Failure {
   const secret = key?.trim() ?? "";
   if (secret.length < shortestKey) return failure;
-  let found = false;
+  let isRedacted = false;
   const text = JSON.stringify(failure, (_, value: unknown) => {
     if (typeof value !== "string" || !value.includes(secret)) return value;
-    found = true;
+    isRedacted = true;
     return withoutKey(value, secret);
   });
-  if (!found) return failure;
-  const clean = parse("failure", JSON.parse(text));
-  return clean.ok ? clean.value : adapterFailure("unknown");
+  if (!isRedacted) return failure;
+  const redacted = parse("failure", JSON.parse(text));
+  return redacted.ok ? redacted.value : adapterFailure("unknown");
 }

@@ -1,34 +1,40 @@
-// What calls cost, where the price of the model is known.
+// Costs of model calls in US dollars, from token counts and the prices of a model. Prices are per million tokens.
 
 import type { ModelName, ModelPricing, Usage } from "../../model/internal.ts";
 
-/** The price of a model, if somebody said it. */
+/** Returns the prices that a model reference contains; `null`: a plain name, or a reference without prices. */
 export function priceOf(model: ModelName | null): ModelPricing | null {
   return model === null || typeof model === "string" ? null : model.pricing;
 }
 
-/** Fills in costs nobody reported, from the price of the model. A total is known only when both of its halves are. */
+/**
+ * Adds costs to a usage. Costs that the provider reported are kept. `totalCost` is computed only if both input and output cost are known, so
+ * that a budget never counts half a cost as the whole.
+ */
 export function withCosts(usage: Usage, model: ModelName | null): Usage {
   const price = priceOf(model);
   if (price === null) return usage;
   const inputCost = usage.inputCost ?? costOfInput(usage, price);
-  const outputCost = usage.outputCost ?? times(price.output, usage.outputTokens);
+  const outputCost = usage.outputCost ?? costOf(price.output, usage.outputTokens);
   const totalCost = usage.totalCost ?? (inputCost === null || outputCost === null ? null : inputCost + outputCost);
   return { ...usage, inputCost, outputCost, totalCost };
 }
 
-/** Tokens read from and written to a cache are part of the input and have prices of their own. */
+/**
+ * `inputTokens` includes tokens read from and written to the prompt cache. Each of the three kinds is charged at its own price; a kind without
+ * a price of its own is charged as plain input.
+ */
 function costOfInput(
   { inputTokens, cachedInputTokens, cacheWriteInputTokens }: Usage,
   price: ModelPricing,
 ): number | null {
   if (inputTokens === null || price.input === null) return null;
-  const read = price.cacheRead === null ? 0 : (cachedInputTokens ?? 0);
-  const written = price.cacheWrite === null ? 0 : (cacheWriteInputTokens ?? 0);
-  const plain = Math.max(0, inputTokens - read - written);
-  return (plain * price.input + read * (price.cacheRead ?? 0) + written * (price.cacheWrite ?? 0)) / 1_000_000;
+  const reads = price.cacheRead === null ? 0 : (cachedInputTokens ?? 0);
+  const writes = price.cacheWrite === null ? 0 : (cacheWriteInputTokens ?? 0);
+  const uncached = Math.max(0, inputTokens - reads - writes);
+  return (uncached * price.input + reads * (price.cacheRead ?? 0) + writes * (price.cacheWrite ?? 0)) / 1_000_000;
 }
 
-function times(rate: number | null, tokens: number | null): number | null {
+function costOf(rate: number | null, tokens: number | null): number | null {
   return rate === null || tokens === null ? null : (rate * tokens) / 1_000_000;
 }

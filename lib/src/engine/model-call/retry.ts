@@ -1,4 +1,13 @@
-// When a failed model call is tried again, and after how long.
+// The retry policy of model calls: which failures are retried, how often, and after which delay.
+//
+// Retry with exponential backoff and jitter. The delay before attempt n + 1 is
+//   min(maxDelayMs, baseDelayMs * 2^(n - 1)) + jitter, where jitter is uniform in 0..jitterMs.
+// Jitter spreads the retries of processes that failed at the same moment (for example at a rate limit), so that they do not return together.
+// A delay that the provider requests (`Retry-After`, read by transport.ts) replaces the computed one and is not capped by `maxDelayMs`: an
+// earlier attempt would be refused again. Jitter is added to it too.
+//
+// This file is pure. The loops that wait and repeat are run/perform/model.ts (model calls; the delay is recorded, so that recovery of a durable
+// turn does not start the count again) and run/images.ts (image calls). Tool calls have a separate policy, `ToolRetryPolicy` in tool/tool.ts.
 
 import type { Failure } from "../../model/internal.ts";
 
@@ -23,9 +32,9 @@ export type RetryPolicy = {
   readonly maxDelayMs: number;
   /** The upper bound of a random addition to each delay, in milliseconds. */
   readonly jitterMs: number;
-  /** HTTP statuses and failure reasons to retry; `null`: failures that are marked retryable. */
+  /** HTTP statuses and failure reasons to retry, in place of the default set; `null`: failures whose `retryable` is true. */
   readonly retryOn: readonly (number | string)[] | null;
-  /** Wait as long as the provider asks for. */
+  /** Wait as long as the provider requests (`Retry-After`), also if that is longer than `maxDelayMs`. */
   readonly respectRetryAfter: boolean;
   /** Retry also after part of the reply was emitted. A `step_reset` event then invalidates that part. */
   readonly afterOutput: boolean;
@@ -41,19 +50,23 @@ export const defaultRetryPolicy: RetryPolicy = {
   afterOutput: false,
 };
 
-/** The policy a setting stands for. A word the policy does not have is the caller's bug. */
+/** Converts a setting to a complete policy. Throws `MisuseError` for a field that a policy does not have and for an invalid number. */
 export function retryPolicy(setting: RetrySetting): RetryPolicy {
   if (setting === false) return { ...defaultRetryPolicy, maxAttempts: 1 };
   if (setting === "default") return defaultRetryPolicy;
   if (typeof setting !== "object" || setting === null) {
-    throw new MisuseError("invalid_argument", 'retry has to be "default", false, or parts of a policy', {
-      path: ["retry"],
-    });
+    throw new MisuseError(
+      "invalid_argument",
+      'retry has to be "default", false, or an object with fields of a policy',
+      {
+        path: ["retry"],
+      },
+    );
   }
-  const stranger = Object.keys(setting).find((key) => !Object.hasOwn(defaultRetryPolicy, key));
-  if (stranger !== undefined) {
-    throw new MisuseError("unknown_field", `retry: "${stranger}" is no part of a retry policy`, {
-      path: ["retry", stranger],
+  const unknownField = Object.keys(setting).find((key) => !Object.hasOwn(defaultRetryPolicy, key));
+  if (unknownField !== undefined) {
+    throw new MisuseError("unknown_field", `retry: a retry policy has no field "${unknownField}"`, {
+      path: ["retry", unknownField],
     });
   }
   const policy = { ...defaultRetryPolicy, ...setting };
@@ -67,17 +80,20 @@ export function retryPolicy(setting: RetrySetting): RetryPolicy {
   return policy.maxAttempts < 1 ? { ...policy, maxAttempts: 1 } : policy;
 }
 
-/** Is this failure worth another try? */
+/** Returns whether the policy retries this failure. It does not count attempts. */
 export function isRetryable({ retryOn }: RetryPolicy, failure: Failure): boolean {
   if (!("retryable" in failure)) return false;
   if (retryOn === null) return failure.retryable;
   return retryOn.includes(failure.reason) || (failure.status !== null && retryOn.includes(failure.status));
 }
 
-/** How long to wait before the attempt after this one. `random` is a number from 0 up to 1. */
+/**
+ * Returns the delay before the next attempt, in milliseconds. `attempt` is the number of the attempt that failed, from 1; `random` is a number
+ * in [0, 1), drawn from the engine's clock by the caller.
+ */
 export function delayBefore(policy: RetryPolicy, attempt: number, failure: Failure, random: number): number {
   const jitter = Math.floor(random * (policy.jitterMs + 1));
-  const asked = "retryAfterMs" in failure ? (failure.retryAfterMs ?? 0) : 0;
-  if (policy.respectRetryAfter && asked > 0) return asked + jitter;
+  const requestedMs = "retryAfterMs" in failure ? (failure.retryAfterMs ?? 0) : 0;
+  if (policy.respectRetryAfter && requestedMs > 0) return requestedMs + jitter;
   return Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1)) + jitter;
 }

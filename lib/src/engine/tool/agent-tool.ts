@@ -1,4 +1,5 @@
-// An agent as a tool of another: its turn runs inside the call, with the signal of the call and its cost counted there.
+// A tool that runs another engine. The turn of the inner agent runs inside the tool call, is cancelled by the signal of the call, and its usage
+// is added to the outer turn.
 
 import type { CallerContext, ChatResult, ToolMessage } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
@@ -9,14 +10,16 @@ import { replyText } from "../../model/internal.ts";
 import { fail } from "./directive.ts";
 import { tool } from "./tool.ts";
 
+/** The argument of {@link agentTool}. */
 type AgentToolDefinition<Inner extends CallerContext = CallerContext> = {
   readonly name: string;
   readonly description: string;
   readonly engine: Engine<Inner>;
-  /** For its turns. */
+  /** Options of the inner turns. */
   readonly options?: ChatOptions<Inner>;
+  /** The time limit of one inner turn, in milliseconds. Default: the `toolTimeout` of the outer run. */
   readonly timeoutMs?: number;
-  /** What the model gets to see of what the agent said. */
+  /** Converts the answer of the inner agent to what the outer model sees. Default: the text itself. */
   readonly toModel?: (text: string) => ToolMessage["content"];
 };
 
@@ -47,15 +50,19 @@ export function agentTool<Inner extends CallerContext>(definition: AgentToolDefi
       additionalProperties: false,
     },
     replay: "safe",
-    handler: async ({ task }, { runChild }) => said(name, await runChild(engine, String(task), options ?? {})),
+    handler: async ({ task }, { runChild }) => toolResult(name, await runChild(engine, String(task), options ?? {})),
     toModel: (text) => (toModel === undefined ? String(text) : toModel(String(text))),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
 }
 
-function said(name: string, { finalResponse, haltedReason, metadata }: ChatResult): unknown {
+/**
+ * Returns the text of the inner agent's answer. A turn that failed, was cancelled, or stopped without any text fails the call; a turn that a limit
+ * stopped after some text returns that text.
+ */
+function toolResult(name: string, { finalResponse, haltedReason, metadata }: ChatResult): unknown {
   const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
   const isAnswer = haltedReason === "completed" || text !== "";
   if (isAnswer && haltedReason !== "error" && haltedReason !== "cancelled") return text;
-  return fail(metadata.error?.message ?? `${name} stopped: ${haltedReason}`);
+  return fail(metadata.error?.message ?? `${name} ended without an answer: ${haltedReason}`);
 }

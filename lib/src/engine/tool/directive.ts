@@ -1,10 +1,10 @@
-// What a handler may return besides a value: a wish about the turn it runs in.
+// Directives: values that a tool handler returns to control the turn (ask the user, end the turn, fail, hand off) instead of a plain result.
 
 import type { AnswerForm, Json, JsonObject, Message, ToolControl, ToolFailure } from "../../model/internal.ts";
 
 import { knownHaltedReasons, MisuseError, toolFailure } from "../../model/internal.ts";
 
-// The same in every copy of the library a program may have loaded.
+// `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
 const mark = Symbol.for("everturn.directive");
 
 /**
@@ -18,6 +18,7 @@ export type Directive = { readonly [mark]: true } & (
   | { readonly type: "control"; readonly value: unknown; readonly control: ToolControl }
 );
 
+/** Returns whether a handler's return value is a directive. A result that merely looks like one, for example parsed JSON, is not. */
 export function isDirective(value: unknown): value is Directive {
   return typeof value === "object" && value !== null && mark in value;
 }
@@ -68,12 +69,12 @@ export function failTurn(message: string): Directive {
  */
 export function handoff(target: string, task: string, initialMessages: readonly Message[] = []): Directive {
   if (target.trim() === "" || task.trim() === "") {
-    throw new MisuseError("invalid_argument", "handoff: whoever takes over has to be named, and told what to do");
+    throw new MisuseError("invalid_argument", "handoff: the target and the task have to be non-empty texts");
   }
   return { [mark]: true, type: "control", value: task, control: { type: "handoff", target, task, initialMessages } };
 }
 
-/** Is this one of the library's own words for why a run stopped? A tool cannot stop with one of them. */
+/** Returns whether a halted reason is reserved by the library. `halt` with a reserved reason fails the call. */
 export function isReservedReason(reason: string): boolean {
-  return knownHaltedReasons.some((known) => known === reason);
+  return knownHaltedReasons.some((reserved) => reserved === reason);
 }

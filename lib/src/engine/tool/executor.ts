@@ -1,39 +1,49 @@
-// What can run a cell of code. A cell is run from its beginning each time, with the answers its calls were given so far; an executor may keep
-// a paused one at hand, but must not depend on it.
+// The contract of a code executor, which runs the cells of the code protocol.
 //
-// Rules:
-//   1. The same code with the same answers makes the same calls: there is no clock in a cell, and no dice.
+// A cell is resumed by deterministic replay: it runs from its beginning each time, with the recorded answers of the calls it has made so far, and
+// continues where the records end. An executor may keep a suspended cell in memory as a cache, but must not depend on it: after a crash
+// another process resumes the cell from the records alone.
+//
+// Rules
+//   1. Determinism: the same code with the same answers makes the same calls. A cell has no clock and no random numbers.
 //   2. Calls are compared with the recorded ones, by name and arguments, in order; one that differs ends the cell as `diverged`.
-//   3. Limits count instructions, memory, calls and output, never time.
+//   3. Limits count instructions, memory, calls and output, never time: time differs between a run and its replay.
 
 import type { CellCall, Json, JsonObject, ToolSpec } from "../../model/internal.ts";
 
 /** Runs cells of code for the code protocol. Running a cell again with the same answers must make the same calls. */
 export type CodeExecutor = {
   readonly name: string;
+  /** Stored with a suspended cell. */
   readonly version: string;
-  /** The language it takes, as it stands behind the ticks of a cell. */
+  /** The language of its cells: the info string of the Markdown code block that the model writes, such as `js`. */
   readonly language: string;
+  /** Runs a cell until it finishes, fails, or needs answers to new calls. */
   readonly run: (cell: CellRun) => Promise<CellResult>;
 };
 
+/** One run of a cell, from its beginning. */
 export type CellRun = {
   readonly cellId: string;
   readonly code: string;
-  /** The calls the cell has made so far, and their answers: every one of them has one. */
+  /** The calls that the cell has made so far, each with its answer. */
   readonly calls: readonly CellCall[];
-  /** The functions a cell can call. */
+  /** The functions that the cell can call. */
   readonly tools: readonly ToolSpec[];
   readonly limits: CellLimits;
+  /** Aborted when the turn is cancelled. */
   readonly signal: AbortSignal;
 };
 
+/** Limits of one run of a cell. A cell that exceeds one fails with `limit_exceeded`. */
 export type CellLimits = {
-  /** Steps of the interpreter, as it counts them. */
+  /** Interpreter steps, in the executor's own unit. Default: 50,000,000. */
   readonly instructions: number;
+  /** Heap of the cell, in bytes. Default: 64 MiB. */
   readonly memoryBytes: number;
+  /** Tool calls. Default: 1,000. */
   readonly calls: number;
-  /** Characters a cell may print. */
+  /** Characters that the cell may print. Default: 50,000. */
   readonly output: number;
 };
 
@@ -44,15 +54,17 @@ export const defaultCellLimits: CellLimits = {
   output: 50_000,
 };
 
+/** The end of one run of a cell. */
 export type CellResult =
-  /** The cell waits for these, which may run side by side. */
+  /** The cell is suspended until these calls are answered. They may run concurrently. */
   | { readonly type: "calls"; readonly calls: readonly { readonly name: string; readonly arguments: JsonObject }[] }
   | {
       readonly type: "finished";
+      /** What the cell printed, for the model. */
       readonly observations: readonly string[];
-      /** What it threw and nobody caught. */
+      /** The uncaught exception of the cell; `null`: none. */
       readonly error: string | null;
-      /** What it called `finish` or `giveUp` with. */
+      /** The argument of `finish` (`value`) or `giveUp` (`error`); `null`: the cell called neither. */
       readonly finish: { readonly type: "value" | "error"; readonly value: Json } | null;
     }
   | { readonly type: "failed"; readonly reason: "failed" | "limit_exceeded" | "diverged"; readonly message: string };

@@ -1,5 +1,7 @@
-// Whether a plain JSON Schema can be used at all, found when it is given and not when the first value has been paid for: types there are, and
-// references that lead somewhere. What else a schema says is for the validator.
+// Static checks of a plain JSON Schema, when a tool or an `output` is defined rather than after the first reply has been paid for: every `type`
+// is a JSON Schema type, and every `$ref` to the same document resolves. All other keywords are left to the validator.
+//
+// The walk is iterative and visits each object once, so neither deep nor cyclic schemas overflow the stack.
 
 import type { JsonSchema } from "./schema.ts";
 
@@ -10,8 +12,8 @@ type Path = readonly (string | number)[];
 
 const typeNames: readonly unknown[] = ["null", "boolean", "object", "array", "number", "string", "integer"];
 
-/** Keywords whose value is a schema, or a list of them. */
-const inside: readonly string[] = [
+/** Keywords whose value is a schema or a list of schemas. Data keywords such as `enum`, `const` and `default` are not walked. */
+const subschemaKeywords: readonly string[] = [
   "items",
   "prefixItems",
   "contains",
@@ -28,62 +30,72 @@ const inside: readonly string[] = [
   "unevaluatedItems",
 ];
 
-/** Keywords whose values are schemas, by names that mean nothing here. */
-const byName: readonly string[] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+/** Keywords whose value maps arbitrary names to schemas. A property named `type` or `$ref` is not a keyword. */
+const namedSubschemaKeywords: readonly string[] = [
+  "properties",
+  "patternProperties",
+  "$defs",
+  "definitions",
+  "dependentSchemas",
+];
 
-/** Throws where a schema names a type there is not, or refers to a place it does not have. */
+/** Throws `MisuseError` for an unknown type and for a `$ref` that does not resolve. `what` names the schema in the error. */
 export function checkSchema(schema: JsonSchema, what: string): void {
-  const seen = new Set<unknown>();
-  const rest: (readonly [schema: unknown, path: Path])[] = [[schema, []]];
-  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-    const [part, path] = next;
-    if (!isPlainObject(part) || seen.has(part)) continue;
-    seen.add(part);
-    checkType(part["type"], what, [...path, "type"]);
-    checkReference(schema, part["$ref"], what, [...path, "$ref"]);
-    for (const keyword of inside) {
-      const value = part[keyword];
-      if (!Array.isArray(value)) rest.push([value, [...path, keyword]]);
-      else for (const [index, item] of value.entries()) rest.push([item, [...path, keyword, index]]);
+  const visited = new Set<unknown>();
+  const stack: (readonly [schema: unknown, path: Path])[] = [[schema, []]];
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    const [subschema, path] = next;
+    if (!isPlainObject(subschema) || visited.has(subschema)) continue;
+    visited.add(subschema);
+    checkType(subschema["type"], what, [...path, "type"]);
+    checkReference(schema, subschema["$ref"], what, [...path, "$ref"]);
+    for (const keyword of subschemaKeywords) {
+      const value = subschema[keyword];
+      if (!Array.isArray(value)) stack.push([value, [...path, keyword]]);
+      else for (const [index, item] of value.entries()) stack.push([item, [...path, keyword, index]]);
     }
-    for (const keyword of byName) {
-      const named = part[keyword];
-      if (!isPlainObject(named)) continue;
-      for (const [name, value] of Object.entries(named)) rest.push([value, [...path, keyword, name]]);
+    for (const keyword of namedSubschemaKeywords) {
+      const schemasByName = subschema[keyword];
+      if (!isPlainObject(schemasByName)) continue;
+      for (const [name, value] of Object.entries(schemasByName)) stack.push([value, [...path, keyword, name]]);
     }
   }
 }
 
 function checkType(type: unknown, what: string, path: Path): void {
   const types = Array.isArray(type) ? type : type === undefined ? [] : [type];
-  const strange = types.find((one) => !typeNames.includes(one));
-  if (strange !== undefined) throw unusable(what, path, `there is no type ${JSON.stringify(strange)}`);
+  const unknownType = types.find((name) => !typeNames.includes(name));
+  if (unknownType !== undefined) throw invalidSchema(what, path, `unknown type ${JSON.stringify(unknownType)}`);
 }
 
-/** Places of the schema itself, as pointers. Anchors and other documents are left to the validator. */
+/**
+ * Resolves a `$ref` that is a JSON Pointer into the same document (RFC 6901, as a URI fragment). Anchors, other documents and schemas with an
+ * `$id`, which changes the base of references, are left to the validator. `hasOwn` keeps inherited properties out.
+ */
 function checkReference(root: JsonSchema, reference: unknown, what: string, path: Path): void {
   if (typeof reference !== "string" || !/^#(?:\/|$)/.test(reference) || "$id" in root) return;
-  let place: unknown = root;
-  for (const step of reference.split("/").slice(1)) {
-    const name = unescaped(step);
+  let target: unknown = root;
+  for (const token of reference.split("/").slice(1)) {
+    const name = unescapeToken(token);
     const next: unknown =
-      (isPlainObject(place) || Array.isArray(place)) && Object.hasOwn(place, name)
-        ? Reflect.get(place, name)
+      (isPlainObject(target) || Array.isArray(target)) && Object.hasOwn(target, name)
+        ? Reflect.get(target, name)
         : undefined;
-    if (next === undefined) throw unusable(what, path, `${JSON.stringify(reference)} leads nowhere`);
-    place = next;
+    if (next === undefined) throw invalidSchema(what, path, `${JSON.stringify(reference)} does not resolve`);
+    target = next;
   }
 }
 
-function unescaped(step: string): string {
-  const plain = step.replaceAll("~1", "/").replaceAll("~0", "~");
+/** Decodes one token of a JSON Pointer in a URI fragment: `~1` is `/`, `~0` is `~`, then percent-encoding. */
+function unescapeToken(token: string): string {
+  const unescaped = token.replaceAll("~1", "/").replaceAll("~0", "~");
   try {
-    return decodeURIComponent(plain);
+    return decodeURIComponent(unescaped);
   } catch {
-    return plain;
+    return unescaped;
   }
 }
 
-function unusable(what: string, path: Path, why: string): MisuseError {
-  return new MisuseError("invalid_argument", `${what}: this is no JSON Schema: ${renderPath(path)}: ${why}`, { path });
+function invalidSchema(what: string, path: Path, why: string): MisuseError {
+  return new MisuseError("invalid_argument", `${what}: invalid JSON Schema at ${renderPath(path)}: ${why}`, { path });
 }

@@ -1,4 +1,4 @@
-// Schemas of every kind a user may bring, as one tool each.
+// Every supported kind of schema, each used for one tool.
 
 import type { Json } from "everturn/model";
 
@@ -28,8 +28,8 @@ const tools = {
   }),
 };
 
-describe.each(Object.entries(tools))("a tool by %s", (_, weather) => {
-  test("is told to the model as JSON Schema", () => {
+describe.each(Object.entries(tools))("a tool with a schema of %s", (_, weather) => {
+  test("has a JSON Schema for the model", () => {
     expect(weather.schema).toMatchObject({
       type: "object",
       properties: { city: { type: "string" } },
@@ -38,9 +38,9 @@ describe.each(Object.entries(tools))("a tool by %s", (_, weather) => {
   });
 
   test.each<[string, Json, string]>([
-    ["fits", { city: "Rome" }, "4"],
-    ["does not fit", { city: 7 }, "city"],
-  ])("runs with what %s, or tells the model why not", async (_, args, seen) => {
+    ["valid arguments return the handler's value", { city: "Rome" }, "4"],
+    ["invalid arguments return the path of the issue", { city: 7 }, "city"],
+  ])("%s to the model", async (_, args, seen) => {
     const scripts = [
       [{ type: "tool_call", name: "weather", arguments: { ...(typeof args === "object" ? args : {}) } }] as const,
       [{ type: "text", text: "ok" }] as const,
@@ -50,7 +50,7 @@ describe.each(Object.entries(tools))("a tool by %s", (_, weather) => {
   });
 });
 
-test("the handler's input has the type its schema gives it", () => {
+test("infers the type of the handler's input from the schema", () => {
   tool({
     ...described,
     schema: z.object({ city: z.string(), days: z.number().default(1) }),
@@ -60,21 +60,21 @@ test("the handler's input has the type its schema gives it", () => {
   });
 });
 
-test("a schema that cannot say itself as JSON Schema is the caller's bug, named and early", () => {
+test("rejects a Standard Schema that cannot be converted to JSON Schema when the tool is defined", () => {
   const mute = {
     "~standard": { version: 1, vendor: "mute", validate: (value: unknown) => ({ value: { city: String(value) } }) },
   } as const;
   expect(() => tool({ ...described, schema: mute, handler: ({ city }) => city })).toThrow(
-    /tool "weather": this mute schema cannot say itself in JSON Schema/,
+    /tool "weather": this mute schema cannot be converted to JSON Schema/,
   );
 });
 
-test("a tool without a name, or with a word that means something else, is refused", () => {
+test("rejects a tool with an empty or reserved name", () => {
   expect(() => tool({ ...described, name: "", schema: {} })).toThrow(/name/);
   expect(() => tool({ ...described, name: "auto", schema: {} })).toThrow(/auto|reserved/);
 });
 
-describe("[lash 58] plain JSON Schema is checked with its keywords, and every complaint has its place", () => {
+describe("[lash 58] validation with plain JSON Schema reports the path of every issue", () => {
   const schema = {
     type: "object",
     properties: {
@@ -93,52 +93,56 @@ describe("[lash 58] plain JSON Schema is checked with its keywords, and every co
   };
 
   test.each<[string, Json, readonly string[]]>([
-    ["all of it fits", { name: "ada", tags: ["a", "b"], size: 3, nested: { x: 1 } }, []],
-    ["another branch fits", { name: "ada", size: "all" }, []],
-    ["something is missing", {}, [""]],
-    ["a text is too short and has the wrong letters", { name: "A" }, ["name"]],
-    ["an item is none of the words", { name: "ada", tags: ["a", "c"] }, ["tags.1"]],
-    ["a reference does not hold", { name: "ada", nested: { x: "1" } }, ["nested.x"]],
+    ["accepts a value that matches every keyword", { name: "ada", tags: ["a", "b"], size: 3, nested: { x: 1 } }, []],
+    ["accepts the second branch of oneOf", { name: "ada", size: "all" }, []],
+    ["reports a missing required property at the object", {}, [""]],
+    ["reports minLength and pattern at the property", { name: "A" }, ["name"]],
+    ["reports enum at the array item", { name: "ada", tags: ["a", "c"] }, ["tags.1"]],
+    ["reports a violation inside a $ref at the nested property", { name: "ada", nested: { x: "1" } }, ["nested.x"]],
   ])("%s", async (_, value, paths) => {
     expect(await pathsOf(value)).toEqual(paths);
   });
 
-  test("a property nobody allowed is named", async () => {
+  test("names a property that additionalProperties forbids", async () => {
     const checked = await checkValue(schema, { name: "ada", stranger: 1 });
     expect(JSON.stringify(checked)).toContain("stranger");
   });
 });
 
-describe("plain JSON Schema that cannot be used", () => {
+describe("static checks of plain JSON Schema", () => {
   const handler = () => "";
 
   test.each([
-    ["a type there is not", { type: "nonsense" }, 'type: there is no type "nonsense"'],
-    ["one among several", { type: ["string", "text"] }, 'type: there is no type "text"'],
+    ["an unknown type", { type: "nonsense" }, 'type: unknown type "nonsense"'],
+    ["an unknown type in a list of types", { type: ["string", "text"] }, 'type: unknown type "text"'],
     [
-      "deep inside",
+      "an unknown type of a nested schema",
       { properties: { a: { items: { type: "strnig" } } } },
-      'properties.a.items.type: there is no type "strnig"',
+      'properties.a.items.type: unknown type "strnig"',
     ],
-    ["a reference to nothing", { $ref: "#/$defs/a" }, '$ref: "#/$defs/a" leads nowhere'],
-    ["one that nobody uses yet", { properties: { a: { $ref: "#/nope" } } }, "leads nowhere"],
-    ["in a list", { anyOf: [{ type: "string" }, { $ref: "#/anyOf/2" }] }, '"#/anyOf/2" leads nowhere'],
-  ])("%s is found before anything runs", async (_, schema, words) => {
-    expect(() => tool({ ...described, schema, handler })).toThrow(words);
+    ["a $ref without a target", { $ref: "#/$defs/a" }, '$ref: "#/$defs/a" does not resolve'],
+    ["a nested $ref without a target", { properties: { a: { $ref: "#/nope" } } }, "does not resolve"],
+    [
+      "a $ref past the end of a list",
+      { anyOf: [{ type: "string" }, { $ref: "#/anyOf/2" }] },
+      '"#/anyOf/2" does not resolve',
+    ],
+  ])("reject %s before the model is called", async (_, schema, message) => {
+    expect(() => tool({ ...described, schema, handler })).toThrow(message);
     const model = fake({ script: [{ type: "text", text: "{}" }] });
-    await expect(async () => chat(engine({ adapter: model }), "hi", { output: schema })).rejects.toThrow(words);
+    await expect(async () => chat(engine({ adapter: model }), "hi", { output: schema })).rejects.toThrow(message);
     expect(model.calls).toHaveLength(0);
   });
 
   test.each([
-    ["a reference to itself", { type: "object", properties: { next: { $ref: "#" } } }],
-    ["a definition", { $ref: "#/$defs/a~1b", $defs: { "a/b": { type: "string" } } }],
-    ["fields that are called like keywords", { properties: { type: { type: "string" }, $ref: { type: "string" } } }],
+    ["a recursive schema", { type: "object", properties: { next: { $ref: "#" } } }],
+    ["a $ref to a definition whose name is escaped", { $ref: "#/$defs/a~1b", $defs: { "a/b": { type: "string" } } }],
+    ["properties that are named like keywords", { properties: { type: { type: "string" }, $ref: { type: "string" } } }],
     ["data that looks like a schema", { enum: [{ type: "x", $ref: "#/nope" }], default: { type: "y" } }],
-    ["another document", { $ref: "https://example.com/schema" }],
-    ["an anchor", { $ref: "#there", $defs: { a: { $anchor: "there" } } }],
-    ["no type at all", { properties: { a: true, b: {} } }],
-  ])("%s is none of that", (_, schema) => {
+    ["a $ref to another document", { $ref: "https://example.com/schema" }],
+    ["a $ref to an anchor", { $ref: "#there", $defs: { a: { $anchor: "there" } } }],
+    ["boolean schemas and schemas without a type", { properties: { a: true, b: {} } }],
+  ])("accept %s", (_, schema) => {
     expect(() => tool({ ...described, schema, handler })).not.toThrow();
   });
 });

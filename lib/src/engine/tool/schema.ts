@@ -1,5 +1,6 @@
-// Schemas as users bring them: any library that speaks Standard Schema and can say itself in JSON Schema, or plain JSON Schema. Both
-// become two things: what the model is told, and a check of what it wrote.
+// Schemas of tool arguments and structured output. A user passes a plain JSON Schema, or a schema of any library that implements Standard Schema
+// (https://standardschema.dev) with its JSON Schema extension. Both are used for two things: the JSON Schema (draft 2020-12) that is sent to the
+// model, and the validation of the JSON that the model wrote.
 
 import type { Issue, Json, JsonObject } from "../../model/internal.ts";
 
@@ -14,7 +15,7 @@ export type StandardSchema<Output = unknown> = {
     readonly vendor: string;
     readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>;
     readonly types?: { readonly input: unknown; readonly output: Output } | undefined;
-    /** The same schema as JSON Schema, where the library can say it. */
+    /** Converts the schema to JSON Schema, if the library can. */
     readonly jsonSchema?: StandardJsonSchema | undefined;
   };
 };
@@ -42,15 +43,20 @@ export type JsonSchema = { readonly [keyword: string]: unknown };
 /** A schema in either form. */
 export type AnySchema = StandardSchema | JsonSchema;
 
+/** The result of a validation. */
 export type Checked<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
+/** Returns whether a schema implements Standard Schema. ArkType schemas are functions. */
 export function isStandardSchema(schema: unknown): schema is StandardSchema {
   return ((typeof schema === "object" && schema !== null) || typeof schema === "function") && "~standard" in schema;
 }
 
-/** What a model is told. A schema that cannot say itself in JSON Schema is the caller's bug, found before anything runs. */
+/**
+ * Converts a schema to the JSON Schema that is sent to the model. Throws `MisuseError` if the schema cannot be converted or is not a valid JSON
+ * Schema, before any model call. `what` names the schema in the error.
+ */
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
     const plain = read(jsonObject, schema);
@@ -61,24 +67,22 @@ export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
     throw new MisuseError("invalid_argument", `${what}: the schema is neither JSON Schema nor a Standard Schema`);
   }
   const { jsonSchema, vendor } = schema["~standard"];
-  const said: unknown = jsonSchema?.input({ target: "draft-2020-12" });
-  if (said === undefined) {
+  // `input`, not `output`: the model writes the value before the schema applies its defaults and conversions.
+  const converted: unknown = jsonSchema?.input({ target: "draft-2020-12" });
+  if (converted === undefined) {
     throw new MisuseError(
       "invalid_argument",
-      `${what}: this ${vendor} schema cannot say itself in JSON Schema (Standard JSON Schema is missing); ` +
-        `use a version that can, its converter, or plain JSON Schema`,
+      `${what}: this ${vendor} schema cannot be converted to JSON Schema (it does not implement Standard JSON Schema); ` +
+        `use a newer version of the library, its converter, or plain JSON Schema`,
     );
   }
-  // A copy through JSON: what libraries attach for themselves is not for the wire.
-  const plain = read(jsonObject, JSON.parse(JSON.stringify(said)));
+  // A copy through JSON drops symbols, functions and accessors that libraries attach.
+  const plain = read(jsonObject, JSON.parse(JSON.stringify(converted)));
   if ("value" in plain) return plain.value;
-  throw new MisuseError(
-    "invalid_argument",
-    `${what}: the ${vendor} schema says itself as something else than an object`,
-  );
+  throw new MisuseError("invalid_argument", `${what}: the JSON Schema of this ${vendor} schema is not an object`);
 }
 
-/** Checks a value by a Standard Schema. */
+/** Validates a value with a Standard Schema. The result is the schema's output, with its defaults and conversions. */
 export async function checkStandard<Output>(schema: StandardSchema<Output>, value: unknown): Promise<Checked<Output>> {
   const result = await schema["~standard"].validate(value);
   if (result.issues === undefined) return { ok: true, value: result.value };
@@ -89,26 +93,27 @@ function issueOf({ message, path = [] }: StandardIssue): Issue {
   return { path: path.map(keyOf), code: "invalid_value", message };
 }
 
-function keyOf(step: PropertyKey | { readonly key: PropertyKey }): string | number {
-  const key = typeof step === "object" ? step.key : step;
+function keyOf(segment: PropertyKey | { readonly key: PropertyKey }): string | number {
+  const key = typeof segment === "object" ? segment.key : segment;
   return typeof key === "symbol" ? String(key) : key;
 }
 
 type Validator = {
-  readonly validate: (value: unknown) => { readonly valid: boolean; readonly errors: readonly Complaint[] };
+  readonly validate: (value: unknown) => { readonly valid: boolean; readonly errors: readonly ValidatorError[] };
 };
-type Complaint = { readonly instanceLocation: string; readonly keyword: string; readonly error: string };
+type ValidatorError = { readonly instanceLocation: string; readonly keyword: string; readonly error: string };
 
+/** Compiled validators by schema object. Weak keys: a schema that the program drops frees its validator. */
 const validators = new WeakMap<JsonSchema, Promise<Validator>>();
 
-/** Checks a value by plain JSON Schema. The validator is loaded when the first one is needed. */
+/** Validates a value with a plain JSON Schema. The validator package is imported on first use, so programs without plain schemas do not load it. */
 export async function checkJsonSchema(schema: JsonSchema, value: Json): Promise<Checked<Json>> {
-  const known = validators.get(schema) ?? loadValidator(schema);
-  validators.set(schema, known);
-  const { valid, errors } = (await known).validate(value);
+  const validator = validators.get(schema) ?? loadValidator(schema);
+  validators.set(schema, validator);
+  const { valid, errors } = (await validator).validate(value);
   if (valid) return { ok: true, value };
-  const issues = errors.filter(isLeaf).map(complaintIssue);
-  return { ok: false, issues: issues.length > 0 ? issues : errors.map(complaintIssue) };
+  const issues = errors.filter(isLeaf).map(validatorIssue);
+  return { ok: false, issues: issues.length > 0 ? issues : errors.map(validatorIssue) };
 }
 
 async function loadValidator(schema: JsonSchema): Promise<Validator> {
@@ -116,21 +121,24 @@ async function loadValidator(schema: JsonSchema): Promise<Validator> {
   return new Validator(schema, "2020-12", false);
 }
 
-/** Complaints about a part repeat as complaints about every whole it belongs to; the parts say what is wrong. */
-function isLeaf({ keyword }: Complaint): boolean {
+/**
+ * The validator reports an invalid part once itself and once for every keyword that encloses it. Only the innermost errors name the cause; if there are
+ * none, all are reported.
+ */
+function isLeaf({ keyword }: ValidatorError): boolean {
   return !["properties", "items", "prefixItems", "additionalProperties", "$ref", "allOf"].includes(keyword);
 }
 
-function complaintIssue({ instanceLocation, error }: Complaint): Issue {
+function validatorIssue({ instanceLocation, error }: ValidatorError): Issue {
   const path = instanceLocation
     .replace(/^#\/?/, "")
     .split("/")
-    .filter((step) => step !== "")
-    .map((step) => decodeURIComponent(step.replaceAll("~1", "/").replaceAll("~0", "~")));
+    .filter((segment) => segment !== "")
+    .map((segment) => decodeURIComponent(segment.replaceAll("~1", "/").replaceAll("~0", "~")));
   return { path, code: "invalid_value", message: error };
 }
 
-/** Checks a value by a schema of either form. */
+/** Validates a value with a schema of either form. */
 export async function checkValue(schema: AnySchema, value: Json): Promise<Checked<unknown>> {
   return isStandardSchema(schema) ? checkStandard(schema, value) : checkJsonSchema(schema, value);
 }

@@ -1,5 +1,13 @@
-// Tools with a function behind them. What a model is told of one is data, and part of it; what checks its arguments, asks for consent and
-// runs it is not, and never leaves the process.
+// The tool value: the specification that is sent to the model (`ToolSpec`, plain data), and the functions that validate arguments, decide about
+// approval and run a call. The functions stay in the process; a stored turn refers to a tool by name.
+//
+// Order of one call (run/perform/tool.ts): `prepare` validates the arguments, `needsApproval` decides whether a person must approve the call,
+// `run` calls the handler. `needsApproval` and `run` receive the validated arguments, with the defaults and conversions of a Standard Schema.
+//
+// Three settings of a tool sound alike and are independent:
+//   replay  what recovery does after a crash with a call that had started (`safe`, `never`, `ask`)
+//   retry   how often a handler that returned or threw a retryable failure is run again (`ToolRetryPolicy`)
+//   engine.retry  how failed model calls are retried (model-call/retry.ts)
 
 import type { Issue, Json, JsonObject, ReplayPolicy, ToolCall, ToolMessage, ToolSpec } from "../../model/internal.ts";
 import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
@@ -16,7 +24,7 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly hasHandler: boolean;
   /** The time limit of each attempt, in milliseconds; `null`: the limit of the run. */
   readonly timeoutMs: number | null;
-  /** When a failed call is run again. */
+  /** When a failed call is run again in the same process. */
   readonly retry: ToolRetryPolicy;
   /** Validates arguments and returns the call to run. */
   readonly prepare: (args: JsonObject) => Promise<PreparedCall<Context>>;
@@ -24,6 +32,7 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly toModel: ((value: Json) => ToolMessage["content"]) | null;
 };
 
+/** A call with validated arguments, or the issues of its arguments. */
 export type PreparedCall<Context extends CallerContext = CallerContext> =
   | {
       readonly ok: true;
@@ -39,7 +48,7 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
   readonly sessionId: string | null;
   readonly requestId: string;
   readonly toolCall: ToolCall;
-  /** The same for every attempt of this call. Pass it to the service that does the work. */
+  /** Identical for every attempt of this call, also after a crash. Pass it to the service that does the work, so that a repeated call has one effect. */
   readonly idempotencyKey: string;
   /** Aborted when the turn is cancelled or the time limit is reached. */
   readonly signal: AbortSignal;
@@ -51,22 +60,26 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
   readonly runChild: RunChild;
 };
 
+/** Runs a child turn inside a tool call. */
 export type RunChild = <C extends CallerContext>(
   engine: Engine<C>,
   input: string | Thread | readonly MessageInput[],
   options?: ChatOptions<C>,
 ) => Promise<ChatResult>;
 
-/** How often a handler is run again when its failure allows it: `fail("busy", { retry: { type: "safe", … } })`. */
+/**
+ * How often a handler is run again after a failure that allows it: `fail("busy", { retry: { type: "safe", … } })`. Exponential backoff
+ * without jitter.
+ */
 export type ToolRetryPolicy =
   | { readonly type: "never" }
-  /** `idempotent`: as `safe`, for work that is known by the idempotency key, which is the same each time. */
+  /** `idempotent`: as `safe`, for work that the service deduplicates by the idempotency key, which every attempt shares. */
   | ({ readonly type: "safe" | "idempotent" } & {
-      /** In all. */
+      /** Attempts in total. */
       readonly maxAttempts: number;
-      /** Before the second; doubled before each one after that. What the failure asks for comes first. */
+      /** The delay before the second attempt, in milliseconds. It doubles with each attempt. A delay that the failure requests takes precedence. */
       readonly baseDelayMs: number;
-      /** 0: no cap. */
+      /** The longest delay, in milliseconds; 0: no limit. */
       readonly maxDelayMs: number;
     });
 
@@ -160,7 +173,7 @@ export function tool<Output, Result, Context extends CallerContext>(
   };
 }
 
-/** What callers without a compiler may get wrong. */
+/** Validates a retry policy, for callers without a compiler. */
 function checkedRetry(name: string, retry: ToolRetryPolicy): ToolRetryPolicy {
   const refuse = (path: readonly string[], message: string) =>
     new MisuseError("invalid_argument", `tool "${name}": ${message}`, { path: ["retry", ...path] });
@@ -196,7 +209,7 @@ async function prepareStandard<Output, Context extends CallerContext, Result>(
   args: JsonObject,
 ): Promise<PreparedCall<Context>> {
   const checked = await checkStandard(definition.schema, args);
-  return checked.ok ? prepared(definition, checked.value) : checked;
+  return checked.ok ? preparedCall(definition, checked.value) : checked;
 }
 
 async function preparePlain<Context extends CallerContext, Result>(
@@ -204,10 +217,10 @@ async function preparePlain<Context extends CallerContext, Result>(
   args: JsonObject,
 ): Promise<PreparedCall<Context>> {
   const checked = await checkJsonSchema(definition.schema, args);
-  return checked.ok ? prepared(definition, args) : checked;
+  return checked.ok ? preparedCall(definition, args) : checked;
 }
 
-function prepared<Input, Context extends CallerContext, Result>(
+function preparedCall<Input, Context extends CallerContext, Result>(
   { handler, needsApproval = false }: ToolDefinition<Input, Context, Result>,
   input: Input,
 ): PreparedCall<Context> {
@@ -218,7 +231,7 @@ function prepared<Input, Context extends CallerContext, Result>(
   };
 }
 
-/** What a model is told of a tool. */
+/** Returns the plain data of a tool: the part that is sent to the model and stored in the environment of a turn. */
 export function specOf(tool: ToolSpec): ToolSpec {
   const { name, description, schema, outputSchema, manual, needsApproval, replay, metadata } = tool;
   return { name, description, schema, outputSchema, manual, needsApproval, replay, metadata };

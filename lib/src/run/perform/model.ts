@@ -27,7 +27,7 @@ import {
   failureWithoutKey,
   isRetryable,
   startSpan,
-  tell,
+  emitTelemetry,
   withCosts,
 } from "../../engine/internal.ts";
 import { modelFailed, modelReplied, projectRequest } from "../../kernel/internal.ts";
@@ -204,7 +204,14 @@ class ModelCalls {
 
   async #tellRetry(adapter: Adapter, attempt: number, delayMs: number, failure: Failure): Promise<void> {
     const { requestId, retry } = this.#plan;
-    tell({ type: "retry", requestId, provider: adapter.provider, attempt, delayMs, reason: reasonOf(failure) });
+    emitTelemetry({
+      type: "retry",
+      requestId,
+      provider: adapter.provider,
+      attempt,
+      delayMs,
+      reason: reasonOf(failure),
+    });
     const { maxAttempts } = retry;
     const event = { type: "retry_scheduled", maxAttempts, delayMs, error: failure } as const;
     await this.#live([{ ...event, ...this.#origin(this.#attempts) }], this.#attempts);

@@ -39,7 +39,7 @@ import type { Pinned } from "./pinned.ts";
 import {
   checkedNumber,
   defaultOf,
-  knownModel,
+  withCatalogData,
   missingCapabilities,
   pick,
   priceOf,
@@ -312,7 +312,7 @@ function known<Context extends CallerContext>(
   { catalog, adapter }: Engine<Context>,
   model: ModelName | null,
 ): ModelName | null {
-  return catalog === null ? model : knownModel(model, adapter?.provider ?? null, catalog);
+  return catalog === null ? model : withCatalogData(model, adapter?.provider ?? null, catalog);
 }
 
 function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afterStep">): RunPlan["stepHooks"] {

@@ -331,6 +331,6 @@ describe("the other recorded traces", () => {
   });
 
   // v (values of tools, retry delays), w (outcomes as JSON, cut texts) and the origins of j stand with the code they are about, in
-  // tool-value, retry-delay, outcome and cut-text. x (one program's own system prompt, and history as a single text) is not ours to
+  // tool-value, retry-delay, outcome and truncate-text. x (one program's own system prompt, and history as a single text) is not ours to
   // reproduce: instructions are the caller's, and a conversation goes to a model as messages.
 });

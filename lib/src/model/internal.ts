@@ -44,7 +44,7 @@ export { renderPath } from "./failure/issue.ts";
 
 // message
 export type { ContentSource } from "./message/content-source.ts";
-export { truncateMiddle } from "./message/cut-text.ts";
+export { truncateMiddle } from "./message/truncate-text.ts";
 export { image } from "./message/image.ts";
 export type { AssistantPart, UserPart } from "./message/message.ts";
 export { awaitingUserContent, message, normalizeContent } from "./message/message.ts";

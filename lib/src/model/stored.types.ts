@@ -1,8 +1,9 @@
-// Stops compiling when a stored type stops being JSON. There is nothing to run here: the file is the proof.
+// A compile-time test: this file does not compile if a stored type is not JSON. It has no run-time code.
 //
-// Two things are shown for every type of the table in parse.ts. It is assignable to `Json`, so no function, date, symbol or
-// `undefined` is in it anywhere. And no field of it is optional except in the sparse `metadata` of results, where a key is
-// present only when it applies: everything else is there or is `null`, so a value has one written form.
+// It checks two properties of every type in the table of parse.ts:
+//   1. The type is assignable to `Json`: it contains no function, date, symbol or `undefined`.
+//   2. No field is optional, except in `metadata` of results. An absent value is `null`, so a value has one serialized form
+//      (docs/decisions/0004).
 
 import type { FailureCause } from "./failure/failure.ts";
 import type { Json } from "./parse/json.ts";
@@ -23,12 +24,12 @@ type InObject<T extends object> = T extends readonly (infer Item)[]
     ? false
     : { [K in keyof T]-?: Partial<Pick<T, K>> extends Pick<T, K> ? true : HasOptional<T[K]> }[keyof T];
 
-/** Sparse on purpose; and the one type that contains itself. */
+/** Types that are not checked: the two with optional keys by design, and `FailureCause`, which is recursive. */
 type Exempt<T> = true extends Same<T, StepMetadata> | Same<T, ChatMetadata> | Same<T, FailureCause> ? true : false;
 
 type WithOptional = { [K in StoredType]: true extends HasOptional<StoredTypes[K]> ? K : never }[StoredType];
 
 type None<T extends never> = T;
 
-/** Both are `never`; naming a type here would be the compile error. */
+/** Both members are `never`. If a type violates a property, its name appears here and violates `None`'s constraint. */
 export type StoredTypesAreJson = [None<NotJson>, None<WithOptional>];

@@ -1,4 +1,4 @@
-/** What can be asked of an image model. */
+/** An operation of an image model. In a file of its own, because image requests and model references both need it. */
 export type ImageOperation = (typeof imageOperations)[number];
 
 export const imageOperations = ["generate", "edit", "variation"] as const;

@@ -1,4 +1,4 @@
-// Asking for images, and what comes back.
+// Image requests, image responses and their usage. `parse/validate-image-request.ts` checks which fields an operation needs.
 
 import type { ImageContent } from "../message/image.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
@@ -26,25 +26,31 @@ import {
 import { imageOperations } from "./image-operation.ts";
 import { modelNameShape } from "./model-ref.ts";
 
-/** A request to an image adapter. Fields that are `null` are left to the provider's default. */
+/** A request to an image adapter. Fields that are `null` are not sent, so the provider's default applies. */
 export type ImageRequest = {
   readonly operation: ImageOperation;
   readonly model: ModelName | null;
+  /** Required for `generate` and `edit`, not allowed for `variation`. */
   readonly prompt: string | null;
+  /** The number of images, 1 or more. The default is 1. */
   readonly n: number;
+  /** In pixels, or a provider's own value, for example `"auto"`. */
   readonly size: ImageSize | string | null;
-  /** `low`, `standard`, `high`, `hd`, `auto`, or a provider's own word. */
+  /** `low`, `standard`, `high`, `hd`, `auto`, or a provider's own value. */
   readonly quality: string | null;
   readonly style: ImageStyle | null;
   readonly background: ImageBackground | null;
   readonly responseFormat: ImageFormat;
+  /** The images to edit (1 or 2) or to vary (1). Empty for `generate`. */
   readonly inputImages: readonly ImageContent[];
+  /** The area to edit; its transparent pixels are replaced. */
   readonly mask: ImageContent | null;
+  /** Merged into the provider's request body. */
   readonly options: JsonObject;
   readonly metadata: JsonObject;
 };
 
-/** The result of an image call: the images, what they cost, and the provider's body in `raw`. */
+/** The result of an image call: the images, their usage, and the provider's response body in `raw`. */
 export type ImageResponse = {
   readonly id: string | null;
   readonly requestId: string | null;
@@ -55,6 +61,7 @@ export type ImageResponse = {
   readonly metadata: JsonObject;
 };
 
+/** Counts and costs of an image call. `null` means unknown. */
 export type ImageUsage = {
   readonly images: number;
   readonly size: ImageSize | string | null;
@@ -67,7 +74,7 @@ export type ImageUsage = {
   readonly totalCost: number | null;
 };
 
-/** In pixels. A string is a provider's own word, `"auto"` among them. */
+/** A size in pixels. */
 export type ImageSize = { readonly width: number; readonly height: number };
 
 type ImageStyle = (typeof imageStyles)[number];
@@ -76,7 +83,7 @@ export const imageStyles = ["natural", "vivid"] as const;
 type ImageBackground = (typeof imageBackgrounds)[number];
 export const imageBackgrounds = ["transparent", "opaque"] as const;
 
-/** How the caller wants the images: their bytes (kept as base64), base64 text, or a link. */
+/** The form of the returned images: bytes (stored as base64 text), base64 text, or a URL. */
 type ImageFormat = (typeof imageFormats)[number];
 export const imageFormats = ["binary", "base64", "url"] as const;
 
@@ -113,6 +120,7 @@ export const imageUsageShape: Shape<ImageUsage> = object<ImageUsage>({
   totalCost: fallback(nullable(number), null),
 });
 
+/** Builds an image usage value and fills in defaults. Throws `MisuseError` for an unknown field or a wrong type. */
 export function imageUsage(fields: Partial<ImageUsage> = {}): ImageUsage {
   return construct("imageUsage", imageUsageShape, fields);
 }
@@ -131,8 +139,8 @@ export const imageResponseShape: Shape<ImageResponse> = object<ImageResponse>({
  * Builds an image request and fills in defaults: the operation `generate`, one image. Throws `MisuseError` for an
  * unknown field or a wrong type.
  */
-export function imageRequest(prompt: string | null, rest: Partial<Omit<ImageRequest, "prompt">> = {}): ImageRequest {
-  return construct("imageRequest", imageRequestShape, { ...rest, prompt });
+export function imageRequest(prompt: string | null, fields: Partial<Omit<ImageRequest, "prompt">> = {}): ImageRequest {
+  return construct("imageRequest", imageRequestShape, { ...fields, prompt });
 }
 
 /**

@@ -1,4 +1,5 @@
-// A model by name, with what a catalog knows about it. Without a catalog a model is just a string and passes through.
+// A reference to a model: its id and, from a catalog, its capabilities, limits and prices. A model without a catalog entry is a plain
+// string, which is sent to the provider unchanged.
 
 import type { JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -31,7 +32,7 @@ export type ModelRef = {
   readonly metadata: JsonObject;
 };
 
-/** What a model can do; `null` is "not known" and never a reason to refuse. */
+/** What a model can do. `null` means unknown; an unknown capability never makes a request invalid. */
 export type ModelCapabilities = {
   readonly tools: boolean | null;
   readonly jsonNative: boolean | null;
@@ -43,10 +44,10 @@ export type ModelCapabilities = {
   readonly supportedImageOperations: readonly ImageOperation[] | null;
 };
 
-/** In tokens. */
+/** The size of the context window and of a reply, in tokens. `null` means unknown. */
 export type ModelLimits = { readonly context: number | null; readonly output: number | null };
 
-/** In US dollars per million tokens. */
+/** Prices in US dollars per million tokens. `null` means unknown. */
 export type ModelPricing = {
   readonly input: number | null;
   readonly output: number | null;

@@ -1,4 +1,5 @@
-// What a model call came to, once all of it had arrived.
+// The reply of a model call, complete. The collector of the kernel builds one from the events of a stream; it is stored in the journal and
+// in step results.
 
 import type { Failure } from "../failure/failure.ts";
 import type { AssistantMessage } from "../message/message.ts";
@@ -36,28 +37,29 @@ import { noUsage, usageShape } from "./usage.ts";
 export type ModelReply = {
   /** The provider's id of this reply. */
   readonly id: string | null;
+  /** The id of the HTTP request, as the provider reports it; support asks for this one. */
   readonly requestId: string | null;
   /** The model that answered, as the provider names it. */
   readonly model: string | null;
-  /** The way the call took, with the model as it was asked for. */
+  /** Provider, endpoint and requested model of the call: the route that replay data belongs to. */
   readonly route: ProviderRoute | null;
   readonly message: AssistantMessage | null;
   readonly outputText: string | null;
   readonly finishReason: FinishReason | null;
-  /** The provider's own word for it. */
+  /** The provider's finish reason, verbatim. */
   readonly rawFinishReason: string | null;
   readonly toolCalls: readonly ToolCall[];
-  /** What was asked for in a schema, read and checked; `null` when nothing was, or it did not fit. */
+  /** The structured output, parsed and checked; `null` if none was requested or the text does not match the schema. */
   readonly output: StructuredOutput | null;
   readonly usage: Usage;
-  /** What went wrong, when `finishReason` is `error`. What had arrived by then is in the other fields. */
+  /** The failure, if `finishReason` is `error`. The other fields hold what was received before it. */
   readonly error: Failure | null;
-  /** The provider's answer as it came, when it was asked to be kept. */
+  /** The provider's response body, if the caller asks to keep it; otherwise `null`. */
   readonly raw: Json;
   readonly metadata: JsonObject;
 };
 
-/** In a box, because `null` is a value a schema may allow. */
+/** A structured output. Wrapped in an object, because `null` is a valid value of some schemas and also means "no output". */
 export type StructuredOutput = { readonly value: Json };
 
 export const structuredOutputShape: Shape<StructuredOutput> = object<StructuredOutput>({ value: required(json) });

@@ -1,4 +1,4 @@
-// One model call, as asked for: what no provider's wire format has touched yet.
+// The request of one model call, independent of any provider. The codecs in `wire/` encode it into a provider's request body.
 
 import type { Message, MessageInput } from "../message/message.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -36,26 +36,28 @@ export type ModelRequest = {
   readonly messages: readonly Message[];
   readonly model: ModelName | null;
   readonly tools: readonly ToolSpec[];
-  /** Tools the provider runs by itself; an adapter of another provider leaves them out. */
+  /** Tools that the provider runs itself. Adapters of other providers omit them. */
   readonly providerTools: readonly ProviderTool[];
   readonly toolChoice: ToolChoice | null;
-  /** May the model make several calls in one reply? `null` leaves it to the provider. */
+  /** Whether the model may make several calls in one reply. */
   readonly parallelToolCalls: boolean | null;
+  /** From 0 to 2. */
   readonly temperature: number | null;
   readonly topP: number | null;
+  /** The largest number of output tokens, 1 or more. A reply that reaches it ends with the finish reason `length`. */
   readonly maxTokens: number | null;
   readonly stopSequences: readonly string[];
   readonly seed: number | null;
   readonly reasoning: ReasoningSettings | null;
   readonly promptCache: PromptCacheSettings | null;
   readonly responseFormat: ResponseFormat | null;
-  /** Answer in the schema with a call of its own, after the tools have run. */
+  /** Make a separate model call for the structured output, after the tools have run. Requires a `json_schema` response format. */
   readonly structuredFinalize: boolean;
-  /** Tells whoever looks at the request; every call is streamed. */
+  /** Whether the caller reads a stream. For information only: every call is streamed. */
   readonly stream: boolean;
-  /** Whose call this is; `null` for a call on its own. Adapters may use it for caching and tracing, never for content. */
+  /** The session of this call; `null` outside a session. Adapters may use it for caching and tracing, never for content. */
   readonly scope: RequestScope | null;
-  /** Goes into the provider's request body verbatim. */
+  /** Merged into the provider's request body; a key here replaces the field of the same name. */
   readonly options: JsonObject;
   readonly metadata: JsonObject;
 };
@@ -63,9 +65,9 @@ export type ModelRequest = {
 /** Identifies a model call for providers that cache or trace by session. */
 export type RequestScope = {
   readonly sessionId: string;
-  /** Which part of the session, where one session holds several lines of work. */
+  /** A part of the session, for sessions with several concurrent conversations. */
   readonly frameId: string | null;
-  /** Names this call within the session, the same on every replay. */
+  /** Identifies the call within the session. A replay produces the same id. */
   readonly requestId: string;
 };
 
@@ -74,18 +76,20 @@ export type RequestScope = {
  * `null` leaves a setting to the provider.
  */
 export type ReasoningSettings = {
-  /** A provider's own level, verbatim: `"low"`, `"high"`; `"none"` turns reasoning off. */
+  /** The level, sent verbatim, for example `"low"` or `"high"`; `"none"` disables reasoning. */
   readonly effort: string | null;
   readonly budgetTokens: number | null;
-  /** Whether and how a summary of the reasoning is sent: `"auto"`, `"concise"`, `"detailed"`. */
+  /** The kind of reasoning summary to send: `"auto"`, `"concise"` or `"detailed"`. */
   readonly summary: string | null;
 };
 
+/** Prompt caching: a cache key for providers that have one, and how long the provider keeps the prefix. */
 export type PromptCacheSettings = { readonly key: string | null; readonly retention: CacheRetention };
 
 type CacheRetention = (typeof cacheRetentions)[number];
 export const cacheRetentions = ["short", "long"] as const;
 
+/** The format of the answer: text, any JSON object, or JSON that conforms to a schema. */
 export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
 type TextFormat = { readonly type: "text" };
 type JsonObjectFormat = { readonly type: "json_object" };
@@ -174,16 +178,16 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
  * ```ts
  * import { request, user } from "everturn/model";
  *
- * const asked = request([user("What is 2 + 2?")], { temperature: 0 });
- * asked.temperature; // => 0
- * asked.tools; // => []
+ * const sum = request([user("What is 2 + 2?")], { temperature: 0 });
+ * sum.temperature; // => 0
+ * sum.tools; // => []
  * ```
  */
 export function request(
   messages: readonly MessageInput[],
-  rest: Partial<Omit<ModelRequest, "messages">> = {},
+  fields: Partial<Omit<ModelRequest, "messages">> = {},
 ): ModelRequest {
-  return construct("request", requestShape, { ...rest, messages });
+  return construct("request", requestShape, { ...fields, messages });
 }
 
 /** Builds a response format that asks for an answer in a JSON Schema. `strict` is true by default. */

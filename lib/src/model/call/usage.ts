@@ -1,4 +1,9 @@
-// What calls cost. Unknown is `null`, never 0: a provider that says nothing about caching has not said "none".
+// Token counts and costs of model calls, and their sums.
+//
+// Invariants
+//   1. Unknown is `null`, never 0. A provider that does not report caching has not reported 0 cached tokens.
+//   2. Counts are inclusive (docs/decisions/0009): `inputTokens` contains cached tokens, `outputTokens` contains reasoning tokens.
+//   3. A sum is exact or a failure. Token counts beyond `Number.MAX_SAFE_INTEGER` are never rounded.
 
 import type { ValidationFailure } from "../failure/failure.ts";
 import type { Issue, Path } from "../failure/issue.ts";
@@ -16,9 +21,9 @@ import { construct, count, fallback, jsonObject, nullable, number, object } from
  * tokens. Costs are in US dollars. `null` means unknown.
  */
 export type Usage = {
-  /** All tokens of the prompt, those read from and written to a cache included. */
+  /** All tokens of the prompt, including those read from and written to a cache. */
   readonly inputTokens: number | null;
-  /** All tokens the model produced, reasoning included. */
+  /** All tokens that the model produced, including reasoning. */
   readonly outputTokens: number | null;
   /** Of `inputTokens`: read from a cache. */
   readonly cachedInputTokens: number | null;
@@ -26,7 +31,7 @@ export type Usage = {
   readonly cacheWriteInputTokens: number | null;
   /** Of `outputTokens`: spent on reasoning. */
   readonly reasoningTokens: number | null;
-  /** What the provider says the total is; {@link totalTokens} works it out when it says nothing. */
+  /** The total that the provider reports. {@link totalTokens} computes it if the provider reports none. */
   readonly totalTokens: number | null;
   /** In US dollars. */
   readonly inputCost: number | null;
@@ -34,7 +39,7 @@ export type Usage = {
   readonly totalCost: number | null;
   /** Uses of provider-run tools, by name. */
   readonly toolUsage: JsonObject;
-  /** What else the provider reported. */
+  /** Other numbers that the provider reports, under its names. */
   readonly extra: JsonObject;
 };
 
@@ -60,11 +65,11 @@ export function usage(fields: Partial<Usage> = {}): Usage {
   return construct("usage", usageShape, fields);
 }
 
-/** Nothing known, nothing spent: where a sum starts. */
+/** The usage with every number unknown: the neutral element of {@link addUsage}. */
 export const noUsage: Usage = Object.freeze(usage());
 
 /**
- * Returns the total number of tokens: the provider's total if it gave one, else input plus output, else `null`.
+ * Returns the total number of tokens: the provider's total if it reports one, else input plus output, else `null`.
  *
  * @example
  * ```ts
@@ -79,14 +84,14 @@ export function totalTokens(usage: Usage): number | null {
   return usage.inputTokens === null || usage.outputTokens === null ? null : usage.inputTokens + usage.outputTokens;
 }
 
-/** Tokens of the prompt that no cache saved: what the full price is paid for. `null` when the prompt is unknown. */
+/** Returns the prompt tokens that were neither read from nor written to a cache. `null` if `inputTokens` is unknown. */
 export function uncachedInputTokens(usage: Usage): number | null {
   if (usage.inputTokens === null) return null;
   return Math.max(0, usage.inputTokens - (usage.cachedInputTokens ?? 0) - (usage.cacheWriteInputTokens ?? 0));
 }
 
 /**
- * Adds two usage values. A number that only one side knows is kept as it is. A sum beyond the range of exact
+ * Adds two usage values. A number that is known on one side only is kept. A sum beyond the range of exact
  * integers is a failure (`overflow`), never a rounded number.
  *
  * @example
@@ -117,7 +122,7 @@ export function addUsage(left: Usage, right: Usage): Result<Usage, ValidationFai
   return ok({ ...tokens, ...costs, ...counts });
 }
 
-/** The sums that are no number one can go on counting with. */
+/** Returns an issue for every sum that does not pass `fits`: not a safe integer, or not finite. */
 function overflows(
   sums: { readonly [key: string]: Json },
   path: Path,
@@ -128,7 +133,7 @@ function overflows(
     .map(([key]) => ({
       path: [...path, key],
       code: "overflow",
-      message: "the sum is beyond what can be counted exactly",
+      message: "the sum is too large to be represented exactly",
     }));
 }
 
@@ -144,12 +149,12 @@ function addTokens(left: Usage, right: Usage): TokenCounts {
     cachedInputTokens: addKnown(left.cachedInputTokens, right.cachedInputTokens),
     cacheWriteInputTokens: addKnown(left.cacheWriteInputTokens, right.cacheWriteInputTokens),
     reasoningTokens: addKnown(left.reasoningTokens, right.reasoningTokens),
-    // A stated total on one side only would make the sum a lie: add what is known of the other side.
+    // If only one side reports a total, adding the reported totals would omit the other side. Each side counts what it knows.
     totalTokens: addKnown(knownTokens(left), knownTokens(right)),
   };
 }
 
-/** The total as far as it is known: half of one is more than nothing, where `totalTokens` would rather say nothing. */
+/** Returns a lower bound of the total: the reported total, else the known ones of input and output. `totalTokens` needs both. */
 function knownTokens(usage: Usage): number | null {
   return usage.totalTokens ?? addKnown(usage.inputTokens, usage.outputTokens);
 }
@@ -159,7 +164,7 @@ function addKnown(left: number | null, right: number | null): number | null {
   return right === null ? left : left + right;
 }
 
-/** Adds numbers under the same key; for anything else the right side's word stands. */
+/** Adds the numbers under each key. For a value that is not a number on both sides, the right side replaces the left. */
 function addNumbers(left: JsonObject, right: JsonObject): JsonObject {
   const sums = new Map<string, Json>(Object.entries(left));
   for (const [key, value] of Object.entries(right)) {

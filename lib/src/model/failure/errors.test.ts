@@ -128,7 +128,7 @@ describe("[allm 17] every reason of every error class", () => {
   test("a word that is no reason throws at once and lists the words that are", () => {
     const word = JSON.parse('"on_fire"');
     expect(() => new AdapterError(word)).toThrow(MisuseError);
-    expect(() => new AdapterError(word)).toThrow(/"on_fire" is not a reason; one of rate_limited, /);
+    expect(() => new AdapterError(word)).toThrow(/"on_fire" is not a reason; use one of rate_limited, /);
     expect(() => new SessionError(word)).toThrow(/session_in_error_state/);
   });
 

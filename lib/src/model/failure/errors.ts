@@ -1,7 +1,9 @@
-// The error classes: one for each kind of failure, for throwing it. Everything that is known is in `error.failure`, which is data. An
-// error is made from a reason and details, or from a failure.
+// The error classes: one for each kind of failure. All information is in `error.failure`, which is plain data. An error is built from a
+// reason and details, or from a failure.
 //
-// Not among them: `MisuseError` (a bug of the caller), and whatever a function of the program throws.
+// `MisuseError` (a programming error of the caller) is not one of them, and neither is an error that a function of the program throws.
+//
+// `isEverturnError` checks a globally registered symbol and not `instanceof`, because a process can load several copies of the package.
 
 import type { Failure } from "./failure.ts";
 import type { FailureConstructor, FailureDetails } from "./failures.ts";
@@ -27,7 +29,7 @@ const brand = Symbol.for("everturn.error");
  * logged.
  */
 export abstract class EverturnError<F extends Failure = Failure> extends Error {
-  /** Everything that is known, as data: safe to store, log and send. */
+  /** The failure as plain data, which can be stored, logged and sent. */
   readonly failure: F;
   override readonly name: string;
 
@@ -38,22 +40,29 @@ export abstract class EverturnError<F extends Failure = Failure> extends Error {
     Object.defineProperty(this, brand, { value: true });
   }
 
+  /** The reason of the failure, a member of the closed list of its kind. */
   get reason(): F["reason"] {
     return this.failure.reason;
   }
 }
 
-type ErrorClass<F extends Failure> = new (given: F["reason"] | F, details?: FailureDetails<F>) => EverturnError<F>;
+type ErrorClass<F extends Failure> = new (
+  reasonOrFailure: F["reason"] | F,
+  details?: FailureDetails<F>,
+) => EverturnError<F>;
 
-function errorClass<F extends Failure>(make: FailureConstructor<F>): ErrorClass<F> {
+function errorClass<F extends Failure>(buildFailure: FailureConstructor<F>): ErrorClass<F> {
   return class extends EverturnError<F> {
-    constructor(given: F["reason"] | F, details?: FailureDetails<F>) {
-      super(typeof given === "object" ? given : make(given, details), details?.cause);
+    constructor(reasonOrFailure: F["reason"] | F, details?: FailureDetails<F>) {
+      super(
+        typeof reasonOrFailure === "object" ? reasonOrFailure : buildFailure(reasonOrFailure, details),
+        details?.cause,
+      );
     }
   };
 }
 
-/** The engine lacks something the call needs, such as an adapter or a key. Retrying does not help. */
+/** The engine lacks something that the call needs, such as an adapter or a key. A retry does not help. */
 export class EngineError extends errorClass(engineFailure) {}
 
 /** A model call failed. `failure.retryable` states whether the same request may succeed later. */
@@ -71,7 +80,7 @@ export class ToolError extends errorClass(toolFailure) {}
 /** A session cannot accept the operation: its status is `error`, or the named call is not pending. */
 export class SessionError extends errorClass(sessionFailure) {}
 
-/** A value violates the rules. `failure.issues` lists every violation with its path. */
+/** A value violates a rule. `failure.issues` lists every violation with its path. */
 export class ValidationError extends errorClass(validationFailure) {}
 
 /**
@@ -101,7 +110,7 @@ export function isEverturnError(value: unknown): value is EverturnError {
   return typeof value === "object" && value !== null && Reflect.get(value, brand) === true;
 }
 
-/** The error that carries a failure. */
+/** Builds the error of the class that belongs to a failure. */
 export function errorFromFailure(failure: Failure): EverturnError {
   return errorOf(failure.type, failure);
 }

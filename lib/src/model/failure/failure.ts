@@ -1,8 +1,17 @@
-// Failures as data. The table `failureKinds` declares every kind of failure; the types, the closed lists of reasons and the readers
-// below follow from it. failures.ts builds a failure from its reason, errors.ts has one error class for each kind.
+// Failures as data: what goes wrong for reasons outside the program.
 //
-// A failure is stored and replayed, so it is plain JSON. `type` names the kind (which part failed), `reason` is one word of the
-// closed list of that kind. Adding a reason is one line in the table. Reasons are never removed: they are in stored data.
+// Theory of operation
+//   The table `failureKinds` declares every kind of failure: its fields, its reasons, and the HTTP status of a response with it. The types,
+//   the closed lists of reasons and the shapes below are derived from the table. failures.ts builds a failure from its reason; errors.ts has
+//   one error class for each kind.
+//
+//   `type` names the kind: the part that failed. `reason` is a member of the closed list of that kind. A program branches on `reason`, shows
+//   `message`, and logs `cause`.
+//
+// Invariants
+//   1. A failure is plain JSON: it is stored in the journal, replayed, and sent over HTTP. It never holds an error object or a stack.
+//   2. Reasons are never removed or renamed: stored data contains them. Adding one is a line in the table.
+//   3. Retries are decided from `retryable` and `retry`, never from the text of `message`.
 
 import type { JsonObject } from "../parse/json.ts";
 import type { PresentField, Shape } from "../parse/shape.ts";
@@ -27,7 +36,7 @@ import {
 } from "../parse/shape.ts";
 import { issueCodes } from "./issue.ts";
 
-/** Which part of a provider call failed. A stored word that this release does not know reads as `unknown`. */
+/** Which part of a provider call failed. A stored value that this release does not know is read as `unknown`. */
 export type ProviderFailureKind = (typeof providerFailureKinds)[number];
 export const providerFailureKinds = [
   "transport",
@@ -41,7 +50,7 @@ export const providerFailureKinds = [
   "unknown",
 ] as const;
 
-/** The cause of a tool failure in general; what a dashboard groups by. */
+/** The general cause of a tool failure, for grouping in dashboards. */
 export type ToolFailureClass = (typeof toolFailureClasses)[number];
 export const toolFailureClasses = [
   "invalid_request",
@@ -57,7 +66,7 @@ export const toolFailureClasses = [
 type ToolFailureSource = (typeof toolFailureSources)[number];
 export const toolFailureSources = ["runtime", "tool", "plugin", "policy", "cancellation"] as const;
 
-/** May the tool be tried again? */
+/** Whether a failed tool may be retried. `afterMs`: the earliest time, in milliseconds. `attempts`: how many were made. */
 export type RetryDisposition =
   | { readonly type: "never" }
   | { readonly type: "safe"; readonly afterMs: number | null }
@@ -69,7 +78,7 @@ const retryShape = variant<RetryDisposition, "type">("type", {
   exhausted: object({ type: required(oneOf(["exhausted"])), attempts: required(count) }),
 });
 
-/** An error reduced to what can be stored: no stack, no live object. */
+/** The storable part of an error: name, message and cause, without the stack. */
 export type FailureCause = {
   readonly name: string;
   readonly message: string;
@@ -93,7 +102,7 @@ export const issueShape: Shape<Issue> = object<Issue>({
   message: required(string),
 });
 
-/** The fields of every kind. */
+/** The fields of every kind of failure. */
 const commonFields = {
   message: required(string),
   cause: fallback(nullable<FailureCause>(causeShape), null),
@@ -113,7 +122,7 @@ const providerFields = {
   raw: fallback(nullable(string), null),
 };
 
-/** What follows from a reason: field values unless a constructor is given others, and the status of an HTTP answer. */
+/** The facts of a reason: default field values for its constructor, and the status of an HTTP response. */
 type ReasonFacts = {
   readonly kind?: ProviderFailureKind;
   readonly retryable?: boolean;
@@ -125,8 +134,8 @@ type ReasonFacts = {
 type Reasons = { readonly [reason: string]: ReasonFacts };
 
 /**
- * One kind: its `type`, the name of its error class, the status of an HTTP answer with such a failure, its fields (`base` before
- * `type` and `reason`, `fields` after them: the key order of stored failures) and its reasons with what follows from each.
+ * Declares one kind: its `type`, the name of its error class, the status of an HTTP response with such a failure, its fields and its
+ * reasons with their facts. `base` precedes `type` and `reason` and `fields` follows them, which fixes the key order of stored failures.
  */
 function kind<const T extends string, R extends Reasons, Base extends object, Own extends object>(
   type: T,
@@ -226,7 +235,7 @@ export const failureKinds = {
       encoding_failed: { class: "internal" },
       denied: { class: "permission_denied" }, // A person or a policy refused the call.
       not_run: { class: "unavailable" }, // Another call of the same reply halted the turn first.
-      outcome_unknown: { class: "external" }, // The process died while the tool ran.
+      outcome_unknown: { class: "external" }, // The call started and has no recorded result: the process ended before the commit.
     },
   }),
   session_error: kind("session_error", "SessionError", 409, {
@@ -251,7 +260,7 @@ export const failureKinds = {
       invalid_session_input: {},
       unsupported_capability: {},
       invalid_image_request: {},
-      invalid_data: {}, // A stored or posted value does not have its type.
+      invalid_data: {}, // A stored or received value does not match its type.
       invalid_output: {}, // The model's output does not match the schema.
       invalid_usage: {},
     },
@@ -260,21 +269,21 @@ export const failureKinds = {
     base: commonFields,
     fields: { paths: fallback(array(string), []) },
     reasons: {
-      reconfigure_failed: {}, // The environment could not be synced.
-      invalid_actions: {}, // A protocol, or a host, broke its contract.
+      reconfigure_failed: {}, // The environment could not be synchronised.
+      invalid_actions: {}, // A protocol or a host violated its contract.
       invalid_tool_results: {},
       token_usage_overflow: {},
       code_failed: {},
       diverged: {}, // A replay ordered another effect than the recorded one.
       conflict: {}, // Another writer committed first.
       lease_lost: {}, // Another process holds the lease of the session.
-      takeover_limit: {}, // Every process that drove the turn died or was blocked without a result.
+      takeover_limit: {}, // Too many processes in a row took the turn over and ended without committing a journal row (Q17).
       storage_failed: { httpStatus: 503 },
       storage_full: { httpStatus: 507 },
       storage_busy: { httpStatus: 503 },
       corrupt_row: { httpStatus: 500 },
       newer_schema: { httpStatus: 503 },
-      volatile_storage: { httpStatus: 503 }, // Durable data was about to be written to a storage that does not last.
+      volatile_storage: { httpStatus: 503 }, // Durable data would be written to a storage that does not survive the process.
       replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
       callback_failed: {}, // A function of the calling program threw.
       not_found: { httpStatus: 404 },
@@ -297,41 +306,41 @@ export type ValidationErrorReason = ReasonOf<"validation_error">;
 export type RuntimeErrorReason = ReasonOf<"runtime_error">;
 
 /**
- * What is known about a provider's failure. `status`: the HTTP status of the response, `null` without one. `retryAfterMs`: how long the
- * provider asked to wait. `retryable`: could the same request succeed later? `code`: the provider's own error code, verbatim. `raw`:
- * the response body, truncated in the middle to 4,000 characters.
+ * The fields of a provider failure. `status`: the HTTP status of the response, `null` without one. `retryAfterMs`: the wait that the provider
+ * asks for, in milliseconds. `retryable`: the same request may succeed later. `code`: the provider's error code, verbatim. `raw`: the
+ * response body, truncated in the middle to 4,000 characters.
  */
 export type ProviderFields = { readonly [K in keyof typeof providerFields]: Value<(typeof providerFields)[K]> };
-/** The engine lacks what the call needs: an adapter, a model, a key, a tool. */
+/** The engine lacks something that the call needs: an adapter, a model, a key, a tool. */
 export type EngineFailure = { readonly [K in keyof FieldsOf<"engine_error">]: Value<FieldsOf<"engine_error">[K]> };
 /** A model call failed: the provider refused it, could not be reached, or sent an invalid response. */
 export type AdapterFailure = { readonly [K in keyof FieldsOf<"adapter_error">]: Value<FieldsOf<"adapter_error">[K]> };
-/** An image call failed. Like {@link AdapterFailure}, with one more reason for an operation the provider does not have. */
+/** An image call failed. The fields of {@link AdapterFailure}, and one more reason: the provider lacks the operation. */
 export type ImageAdapterFailure = {
   readonly [K in keyof FieldsOf<"image_adapter_error">]: Value<FieldsOf<"image_adapter_error">[K]>;
 };
-/** A stream broke between its first event and its end. `eventIndex`: how many events had been delivered. */
+/** A stream failed between its first event and its end. `eventIndex`: the number of events delivered before the failure. */
 export type StreamFailure = { readonly [K in keyof FieldsOf<"stream_error">]: Value<FieldsOf<"stream_error">[K]> };
 /**
- * A tool call failed. Usually the model receives the failure and continues. `code`: the tool's own error code, the reason by default.
+ * A tool call failed. By default the model receives the failure and continues. `code`: the tool's own error code, the reason by default.
  * `raw`: details for the program, which the model never sees.
  */
 export type ToolFailure = { readonly [K in keyof FieldsOf<"tool_error">]: Value<FieldsOf<"tool_error">[K]> };
-/** The status of a session does not allow what was asked of it. */
+/** The status of a session does not allow the operation. */
 export type SessionFailure = { readonly [K in keyof FieldsOf<"session_error">]: Value<FieldsOf<"session_error">[K]> };
-/** A value breaks the rules. `issues`: every broken rule, with its path. */
+/** A value violates a rule. `issues`: every violation, with its path. */
 export type ValidationFailure = {
   readonly [K in keyof FieldsOf<"validation_error">]: Value<FieldsOf<"validation_error">[K]>;
 };
 /**
- * The runtime, or the host, could not continue a turn. `paths`: where a replay diverged from its journal. Values are left out, because
- * they may be private.
+ * The runtime or its storage could not do what was requested. `paths`: where a replay diverged from its journal. The values at these paths
+ * are omitted, because they may be private.
  */
 export type RuntimeFailure = { readonly [K in keyof FieldsOf<"runtime_error">]: Value<FieldsOf<"runtime_error">[K]> };
 
 /**
- * Anything that can go wrong for a reason outside the program, as plain data. `type` names the kind, `reason` is a
- * closed list per kind.
+ * A failure for a reason outside the program, as plain data. `type` names the kind, `reason` is a member of the
+ * closed list of that kind.
  */
 export type Failure =
   | EngineFailure
@@ -366,7 +375,7 @@ export const failureShape: Shape<Failure> = variant<Failure, "type">("type", {
   runtime_error: object(failureKinds.runtime_error.fields),
 });
 
-/** The status of an HTTP answer with a failure. */
+/** Returns the status of an HTTP response that carries this failure: the one of the reason, else the one of the kind. */
 export function httpStatusOf(type: FailureType, reason: string): number {
   const { httpStatus, reasons } = failureKinds[type];
   const facts: Reasons = reasons;

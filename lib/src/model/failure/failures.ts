@@ -1,5 +1,8 @@
-// Builds failures from their reasons. Fields that are not given follow from the reason. Details that cannot be stored are left out,
-// because the failure itself has to be reported in any case.
+// The constructors of failures: one for each kind, from a reason and optional details. Fields without a detail get the default of the
+// reason.
+//
+// Details that cannot be stored (functions, cycles, credentials in `metadata`) are dropped and not reported, because reporting the original
+// failure has priority over its details.
 
 import type { Json, JsonObject } from "../parse/json.ts";
 import type {
@@ -17,25 +20,25 @@ import type {
 } from "./failure.ts";
 import type { Issue } from "./issue.ts";
 
-import { truncateMiddle } from "../message/cut-text.ts";
+import { truncateMiddle } from "../message/truncate-text.ts";
 import { describe, emptyObject, isPlainObject } from "../parse/json.ts";
 import { json, read, settings } from "../parse/shape.ts";
 import { failureKinds } from "./failure.ts";
 import { renderIssue } from "./issue.ts";
 import { MisuseError } from "./misuse.ts";
 
-/** The fields of a failure a caller may set; the others follow from the reason. `cause` may be any thrown value. */
+/** The fields of a failure that a caller may set; the others follow from the reason. `cause` may be any thrown value. */
 export type FailureDetails<F extends Failure> = Partial<Omit<F, "type" | "reason" | "cause">> & {
   readonly cause?: unknown;
 };
 
-/** Makes a failure of one kind. A word that is not a reason of the kind throws a `MisuseError`. */
+/** Builds a failure of one kind. Throws `MisuseError` (`unknown_reason`) if the kind has no such reason. */
 export type FailureConstructor<F extends Failure> = (reason: F["reason"], details?: FailureDetails<F>) => F;
 
 export const engineFailure: FailureConstructor<EngineFailure> = (reason, details = {}) => ({
-  ...tagged("engine_error", reason),
+  ...typeAndReason("engine_error", reason),
   provider: details.provider ?? null,
-  ...common(`engine error: ${reason}`, details),
+  ...commonFields(`engine error: ${reason}`, details),
 });
 
 /**
@@ -43,19 +46,19 @@ export const engineFailure: FailureConstructor<EngineFailure> = (reason, details
  * Throws `MisuseError` for an unknown reason.
  */
 export const adapterFailure: FailureConstructor<AdapterFailure> = (reason, details = {}) => ({
-  ...tagged("adapter_error", reason),
-  ...ofProvider("adapter error", reason, failureKinds.adapter_error.reasons[reason], details),
+  ...typeAndReason("adapter_error", reason),
+  ...providerFailureFields("adapter error", reason, failureKinds.adapter_error.reasons[reason], details),
 });
 
 export const imageAdapterFailure: FailureConstructor<ImageAdapterFailure> = (reason, details = {}) => ({
-  ...tagged("image_adapter_error", reason),
-  ...ofProvider("image adapter error", reason, failureKinds.image_adapter_error.reasons[reason], details),
+  ...typeAndReason("image_adapter_error", reason),
+  ...providerFailureFields("image adapter error", reason, failureKinds.image_adapter_error.reasons[reason], details),
 });
 
 export const streamFailure: FailureConstructor<StreamFailure> = (reason, details = {}) => ({
-  ...tagged("stream_error", reason),
-  ...ofProvider("stream error", reason, failureKinds.stream_error.reasons[reason], details),
-  eventIndex: wholeOrNull(details.eventIndex),
+  ...typeAndReason("stream_error", reason),
+  ...providerFailureFields("stream error", reason, failureKinds.stream_error.reasons[reason], details),
+  eventIndex: roundedOrNull(details.eventIndex),
 });
 
 /**
@@ -63,44 +66,44 @@ export const streamFailure: FailureConstructor<StreamFailure> = (reason, details
  * Throws `MisuseError` for an unknown reason.
  */
 export const toolFailure: FailureConstructor<ToolFailure> = (reason, details = {}) => ({
-  ...tagged("tool_error", reason),
+  ...typeAndReason("tool_error", reason),
   class: details.class ?? failureKinds.tool_error.reasons[reason].class,
   code: details.code ?? reason,
   source: details.source ?? "runtime",
   retry:
     details.retry?.type === "safe"
-      ? { type: "safe", afterMs: wholeOrNull(details.retry.afterMs) }
+      ? { type: "safe", afterMs: roundedOrNull(details.retry.afterMs) }
       : (details.retry ?? { type: "never" }),
   toolName: details.toolName ?? null,
   toolCallId: details.toolCallId ?? null,
   raw: storableJson(details.raw),
-  ...common(`tool error${inBrackets(details.toolName)}: ${reason}`, details),
+  ...commonFields(`tool error${inParentheses(details.toolName)}: ${reason}`, details),
 });
 
 export const sessionFailure: FailureConstructor<SessionFailure> = (reason, details = {}) => ({
-  ...tagged("session_error", reason),
-  ...common(`session error: ${reason}`, details),
+  ...typeAndReason("session_error", reason),
+  ...commonFields(`session error: ${reason}`, details),
 });
 
 export const validationFailure: FailureConstructor<ValidationFailure> = (reason, details = {}) => ({
-  ...tagged("validation_error", reason),
+  ...typeAndReason("validation_error", reason),
   issues: details.issues ?? [],
-  ...common(`validation failed: ${reason} ${summary(details.issues ?? [])}`, details),
+  ...commonFields(`validation failed: ${reason} ${summary(details.issues ?? [])}`, details),
 });
 
 export const runtimeFailure: FailureConstructor<RuntimeFailure> = (reason, details = {}) => ({
-  ...tagged("runtime_error", reason),
+  ...typeAndReason("runtime_error", reason),
   paths: details.paths ?? [],
-  ...common(`runtime error: ${reason}`, details),
+  ...commonFields(`runtime error: ${reason}`, details),
 });
 
-/** Reduces a thrown value to what can be stored. Never throws itself. */
+/** Returns the storable part of a thrown value: name, message and up to 8 nested causes. Never throws. */
 export function toCause(thrown: unknown): FailureCause | null {
   try {
     return causeOf(thrown, 0);
   } catch {
     // The property getters of the object throw.
-    return { name: typeof thrown, message: "something that cannot be looked at was thrown", cause: null };
+    return { name: typeof thrown, message: "the thrown object cannot be read: its properties throw", cause: null };
   }
 }
 
@@ -108,26 +111,26 @@ function causeOf(thrown: unknown, depth: number): FailureCause | null {
   if (thrown === undefined || thrown === null) return null;
   const message = typeof thrown === "object" ? Reflect.get(thrown, "message") : undefined;
   if (typeof thrown === "object" && typeof message === "string") {
-    // Recognised by its properties and not by `instanceof`: errors may come from other realms, failures from a storage.
+    // Recognised by its properties and not by `instanceof`: an error may come from another realm, and a failure from a storage.
     const name: unknown = Reflect.get(thrown, "name");
     const inner = depth < 8 ? causeOf(Reflect.get(thrown, "cause"), depth + 1) : null;
     return { name: typeof name === "string" ? name : "object", message, cause: inner };
   }
-  const words = typeof thrown === "string" ? thrown : `${describe(thrown)} was thrown`;
-  return { name: typeof thrown, message: words, cause: null };
+  const text = typeof thrown === "string" ? thrown : `${describe(thrown)} was thrown`;
+  return { name: typeof thrown, message: text, cause: null };
 }
 
-function tagged<T extends Failure["type"], R extends string>(
+function typeAndReason<T extends Failure["type"], R extends string>(
   type: T,
   reason: R,
 ): { readonly type: T; readonly reason: R } {
   const { error, reasons } = failureKinds[type];
   if (Object.hasOwn(reasons, reason)) return { type, reason };
-  const known = Object.keys(reasons).join(", ");
-  throw new MisuseError("unknown_reason", `${error}: "${String(reason)}" is not a reason; one of ${known}`);
+  const validReasons = Object.keys(reasons).join(", ");
+  throw new MisuseError("unknown_reason", `${error}: "${String(reason)}" is not a reason; use one of ${validReasons}`);
 }
 
-function common(
+function commonFields(
   message: string,
   details: { readonly message?: string; readonly cause?: unknown; readonly metadata?: JsonObject },
 ): Pick<Failure, "message" | "cause" | "metadata"> {
@@ -138,26 +141,26 @@ function common(
   };
 }
 
-function ofProvider(
-  what: string,
+function providerFailureFields(
+  label: string,
   reason: string,
-  byReason: Pick<ProviderFields, "kind" | "retryable">,
+  defaults: Pick<ProviderFields, "kind" | "retryable">,
   details: Partial<Omit<ProviderFields, "cause">> & { readonly cause?: unknown },
 ): ProviderFields {
   return {
-    ...common(`${what}${inBrackets(details.provider)}: ${reason}`, details),
+    ...commonFields(`${label}${inParentheses(details.provider)}: ${reason}`, details),
     provider: details.provider ?? null,
-    status: wholeOrNull(details.status),
-    retryAfterMs: wholeOrNull(details.retryAfterMs),
+    status: roundedOrNull(details.status),
+    retryAfterMs: roundedOrNull(details.retryAfterMs),
     requestId: details.requestId ?? null,
-    retryable: details.retryable ?? byReason.retryable,
-    kind: details.kind ?? byReason.kind,
+    retryable: details.retryable ?? defaults.retryable,
+    kind: details.kind ?? defaults.kind,
     code: details.code ?? null,
     raw: typeof details.raw === "string" ? truncateMiddle(details.raw.trim(), 4000, "chars") : null,
   };
 }
 
-function inBrackets(name: string | null | undefined): string {
+function inParentheses(name: string | null | undefined): string {
   return typeof name === "string" ? ` (${name})` : "";
 }
 
@@ -167,20 +170,21 @@ function summary(issues: readonly Issue[]): string {
   return shown === "" ? count : `${count}: ${shown}${issues.length > 3 ? "; …" : ""}`;
 }
 
-/** Rounds a number: waits may be fractional. Headers may hold anything, so what is out of range becomes `null`. */
-function wholeOrNull(value: number | null | undefined): number | null {
+/** Rounds a number, because waits may be fractional. A number out of range becomes `null`: headers may contain anything. */
+function roundedOrNull(value: number | null | undefined): number | null {
   return typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : null;
 }
 
+/** Returns the metadata without the top-level keys whose values cannot be stored. */
 function storableSettings(metadata: JsonObject | undefined): JsonObject {
   if (!isPlainObject(metadata)) return emptyObject;
-  const whole = read(settings, metadata);
-  if ("value" in whole) return whole.value;
-  const kept = Object.entries(metadata).filter(([key, value]) => "value" in read(settings, { [key]: value }));
-  return Object.fromEntries(kept);
+  const result = read(settings, metadata);
+  if ("value" in result) return result.value;
+  const storable = Object.entries(metadata).filter(([key, value]) => "value" in read(settings, { [key]: value }));
+  return Object.fromEntries(storable);
 }
 
 function storableJson(value: Json | undefined): Json {
-  const stored = read(json, value ?? null);
-  return "value" in stored ? stored.value : null;
+  const result = read(json, value ?? null);
+  return "value" in result ? result.value : null;
 }

@@ -1,8 +1,9 @@
-// Why an HTTP request is refused before it reaches the library. The server sends these words, the client reads them.
+// The reasons for which the HTTP handler rejects a request before it reaches the library. The server sends them and the client reads them,
+// so they are in the layer that both import.
 
 import { keysOf } from "../parse/json.ts";
 
-/** The status of each refusal. */
+/** The HTTP status of each reason. */
 export const httpStatuses = {
   invalid_body: 400,
   invalid_query: 400,

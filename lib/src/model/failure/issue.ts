@@ -1,11 +1,11 @@
-// What is wrong with a value, and where. Shared by parse, validate and the serializer.
+// Issues: violations in a value, each with its path. Used by parse, validate and the serializer.
 
-/** Where in a value: `["messages", 0, "content"]`. The empty path is the value itself. */
+/** A position in a value: `["messages", 0, "content"]`. The empty path is the value itself. */
 export type Path = readonly (string | number)[];
 
 /**
- * One violation in a value: where (`path`), which rule (`code`, for programs) and what to do about it (`message`,
- * for people).
+ * One violation in a value: its position (`path`), the violated rule (`code`, for programs) and what to do about it
+ * (`message`, for people).
  */
 export type Issue = {
   readonly path: Path;
@@ -13,11 +13,11 @@ export type Issue = {
   readonly message: string;
 };
 
-/** The rule that a value violates. A closed list: the compiler checks a switch over it. */
+/** The rule that a value violates. A closed list, so the compiler checks that a switch over it is exhaustive. */
 export type IssueCode = (typeof issueCodes)[number];
 
 export const issueCodes = [
-  // the shape of a value (parse, constructors, serializer)
+  // The shape of a value: parse, constructors, serializer.
   "invalid_type",
   "required",
   "unknown",
@@ -27,13 +27,13 @@ export const issueCodes = [
   "credential",
   "too_deep",
   "too_large",
-  // a stored text (serializer)
+  // A stored text: serializer.
   "malformed",
   "missing",
   "missing_type_tag",
   "unknown_type_tag",
   "newer_version",
-  // the meaning of a value (validate)
+  // The meaning of a value: validate.
   "empty",
   "duplicate_name",
   "out_of_range",
@@ -58,7 +58,7 @@ export const issueCodes = [
   "not_allowed_for_operation",
   "must_be_empty",
   "invalid_count",
-  // what a model, or a provider, is known not to take
+  // Capabilities that the model or the provider lacks.
   "tools_disabled",
   "json_native_disabled",
   "vision_disabled",
@@ -67,13 +67,13 @@ export const issueCodes = [
   "unsupported_image_format",
   "image_too_large",
   "missing_mime_type",
-  // what a schema of the caller's says of a value
+  // A violation of a schema of the caller.
   "invalid_value",
-  // arithmetic
+  // Arithmetic: sums of usage.
   "overflow",
 ] as const;
 
-/** A path as people write it: `messages[0].content`. The empty path is `(value)`. */
+/** Formats a path for people: `messages[0].content`. The empty path is `(value)`. */
 export function renderPath(path: Path): string {
   let text = "";
   for (const key of path) {
@@ -84,7 +84,7 @@ export function renderPath(path: Path): string {
   return text === "" ? "(value)" : text;
 }
 
-/** Formats an issue as one line: `messages[0].toolCallId: a tool message names the call it answers`. */
+/** Formats an issue as one line: `messages[0].toolCallId: a tool message needs the id of the call it answers`. */
 export function renderIssue(issue: Issue): string {
   return `${renderPath(issue.path)}: ${issue.message}`;
 }

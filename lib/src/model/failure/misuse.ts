@@ -1,4 +1,5 @@
-// Misuse is the caller's bug. It throws at once, before anything happened, and is never stored.
+// Misuse: programming errors of the caller. They throw before any effect is performed and are never stored. Failures for reasons outside
+// the program are data (failure.ts).
 
 import type { Path } from "./issue.ts";
 
@@ -16,13 +17,13 @@ export const misuseReasons = [
 
 /**
  * A programming error in the call itself: an unknown option, a missing field, a function where only data can be
- * stored. It is thrown before anything is done. Failures for reasons outside the program are never thrown as this
+ * stored. It is thrown before any effect is performed. Failures for reasons outside the program are never of this
  * class: they are a `Failure`.
  */
 export class MisuseError extends Error {
   override readonly name: string = "MisuseError";
   readonly reason: MisuseReason;
-  /** Where in the argument; empty when the argument itself is at fault. */
+  /** The position in the argument; empty if the argument itself is invalid. */
   readonly path: Path;
 
   constructor(reason: MisuseReason, message: string, options: { readonly path?: Path; readonly cause?: unknown } = {}) {

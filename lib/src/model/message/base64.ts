@@ -1,5 +1,7 @@
-// Bytes ⇄ base64 (RFC 4648 §4), for pure folders, which know neither `Buffer` nor `atob`. Standard alphabet; padding is
-// written, and read as optional; ASCII white space is skipped; anything else is refused. docs/decisions/0006 has the numbers.
+// Base64 (RFC 4648 §4) for the pure folders, which have neither `Buffer` nor `atob`. Standard alphabet. Padding is written; when reading,
+// padding is optional, ASCII white space is skipped and any other character is an error. docs/decisions/0006 has measurements.
+//
+// Both directions are linear in the length of the input.
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -7,6 +9,7 @@ const notInAlphabet = 64;
 const whiteSpace = 65;
 const padding = 66;
 
+/** The value of each ASCII character: 0 to 63, or one of the three classes above. */
 const digits: Uint8Array = new Uint8Array(128).fill(notInAlphabet);
 for (let index = 0; index < alphabet.length; index += 1) digits[alphabet.charCodeAt(index)] = index;
 for (const character of " \t\n\f\r") digits[character.charCodeAt(0)] = whiteSpace;
@@ -15,9 +18,11 @@ digits["=".charCodeAt(0)] = padding;
 const codes: readonly number[] = Array.from(alphabet, (character) => character.charCodeAt(0));
 const paddingCode = "=".charCodeAt(0);
 
-// Whole triples, so that only the last slice is padded, and few enough characters to be arguments of one call.
+// Bytes per slice: a multiple of 3, so that only the last slice is padded, and few enough that the 8,192 characters fit into the arguments
+// of one `String.fromCharCode` call.
 const sliceLength = 3 * 2048;
 
+/** Encodes bytes as base64 text with padding. */
 export function toBase64(bytes: Uint8Array): string {
   const slices: string[] = [];
   for (let start = 0; start < bytes.length; start += sliceLength) {
@@ -29,7 +34,7 @@ export function toBase64(bytes: Uint8Array): string {
 function encodeSlice(bytes: Uint8Array, start: number, end: number): string {
   const characters: number[] = [];
   for (let index = start; index < end; index += 3) {
-    // Beyond the end of an array there is `undefined`, which counts as 0 here.
+    // Bytes past the end count as 0; their characters are replaced by padding below.
     const triple = ((bytes[index] ?? 0) << 16) | ((bytes[index + 1] ?? 0) << 8) | (bytes[index + 2] ?? 0);
     characters.push(
       codes[triple >> 18] ?? 0,
@@ -41,12 +46,13 @@ function encodeSlice(bytes: Uint8Array, start: number, end: number): string {
   return String.fromCharCode(...characters);
 }
 
-/** The bytes, or `null` when the text is not base64. */
+/** Decodes base64 text. Returns `null` if the text is not valid base64. */
 export function fromBase64(text: string): Uint8Array | null {
   const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
   let length = 0;
+  // `bits` holds the `bitCount` low bits that do not fill a byte yet.
   let bits = 0;
-  let held = 0;
+  let bitCount = 0;
   let digitCount = 0;
   let paddingCount = 0;
   for (let index = 0; index < text.length; index += 1) {
@@ -59,15 +65,16 @@ export function fromBase64(text: string): Uint8Array | null {
     if (digit === notInAlphabet || paddingCount > 0) return null;
     digitCount += 1;
     bits = (bits << 6) | digit;
-    held += 6;
-    if (held >= 8) {
-      held -= 8;
-      bytes[length] = bits >> held;
+    bitCount += 6;
+    if (bitCount >= 8) {
+      bitCount -= 8;
+      bytes[length] = bits >> bitCount;
       length += 1;
-      bits &= (1 << held) - 1;
+      bits &= (1 << bitCount) - 1;
     }
   }
-  const wholeGroups =
+  // A group has 4 characters. Without padding the last group may have 2 or 3, never 1: 6 bits are less than a byte.
+  const isComplete =
     paddingCount === 0 ? digitCount % 4 !== 1 : (digitCount + paddingCount) % 4 === 0 && paddingCount <= 2;
-  return wholeGroups ? bytes.slice(0, length) : null;
+  return isComplete ? bytes.slice(0, length) : null;
 }

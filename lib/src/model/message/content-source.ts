@@ -1,19 +1,19 @@
-// Where the bytes of an image or a file are. Nothing here fetches or reads: a source says where to look, and whoever sends
-// the message looks.
+// The source of the bytes of an image or a file. A source is a reference: this file performs no I/O. The sender of a message resolves it.
 
 import type { Shape } from "../parse/shape.ts";
 
 import { object, oneOf, required, string, variant } from "../parse/shape.ts";
 
+/** The source of the bytes of an image or a file. The union is discriminated by `type`. */
 export type ContentSource = Base64Source | UrlSource | FileSource | ProviderFileSource;
 
-/** The bytes themselves. */
+/** The bytes, as base64 text. */
 type Base64Source = { readonly type: "base64"; readonly data: string };
-/** Somewhere on the web; never fetched by us. */
+/** A URL that the provider fetches. The library never fetches it, which rules out SSRF through content. */
 type UrlSource = { readonly type: "url"; readonly url: string };
-/** On the disk of whoever sends the message. A door that is open to strangers has to refuse it. */
+/** A file on the machine that sends the message. The HTTP server must refuse it from clients: it would disclose local files. */
 type FileSource = { readonly type: "file"; readonly path: string };
-/** Uploaded to a provider before, known there by its id. */
+/** A file that was uploaded to a provider earlier, by the provider's id. */
 type ProviderFileSource = { readonly type: "provider_file"; readonly provider: string; readonly id: string };
 
 export const contentSourceShape: Shape<ContentSource> = variant<ContentSource, "type">("type", {

@@ -1,4 +1,5 @@
-// An image: where its bytes are, and what is known about it.
+// Images: the source of the bytes, MIME type and size. This file performs no I/O: a URL is never fetched, and a file is read only by the
+// function that the caller passes.
 
 import type { Result } from "../failure/result.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -18,8 +19,9 @@ export type ImageContent = {
   readonly mimeType: string | null;
   readonly width: number | null;
   readonly height: number | null;
-  /** For generated images: what was asked for, and what the provider made of it. */
+  /** For a generated image: the prompt of the request. */
   readonly prompt: string | null;
+  /** For a generated image: the prompt as the provider rewrote it. */
   readonly revisedPrompt: string | null;
   readonly metadata: JsonObject;
 };
@@ -34,8 +36,10 @@ export const imageShape: Shape<ImageContent> = object<ImageContent>({
   metadata: fallback(settings, emptyObject),
 });
 
+/** The loose form of an image: every field but `source` is optional. */
 export type ImageInput = Pick<ImageContent, "source"> & Partial<Omit<ImageContent, "source">>;
 
+/** Builds an image and fills in defaults. Throws `MisuseError` for an unknown field or a wrong type. */
 export function image(fields: ImageInput): ImageContent {
   return construct("image", imageShape, fields);
 }
@@ -94,11 +98,11 @@ export function imageFromUrl(url: string, mimeType: string | null = null): Image
 /** Why the bytes of an image are not available without the network or a file reader. */
 export type ImageProblem = {
   readonly reason: "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
-  /** What reading the file threw; else `null`. */
+  /** The error that reading the file threw; otherwise `null`. */
   readonly cause: unknown;
 };
 
-/** How to read a file; the model itself reads none. On Node: `readFileSync` of `node:fs`. */
+/** Reads a file. The model layer performs no I/O, so the caller passes this function; on Node, `readFileSync` of `node:fs`. */
 export type ReadFile = (path: string) => Uint8Array;
 
 /**
@@ -120,7 +124,7 @@ export function imageToBinary(image: ImageContent, readFile?: ReadFile): Result<
   }
 }
 
-/** The image as a `data:` URI. Base64 text goes in as it is. */
+/** Returns the image as a `data:` URI (RFC 2397). Base64 text is not decoded or checked. */
 export function imageToDataUri(image: ImageContent, readFile?: ReadFile): Result<string, ImageProblem> {
   const { source, mimeType } = image;
   if (source.type === "url" || source.type === "provider_file") return problem("remote_source");

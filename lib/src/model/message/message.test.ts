@@ -43,7 +43,7 @@ describe("[allm 1] messages", () => {
     expect(() => message(untyped({ content: "hi" }))).toThrow(/role: is required/);
     expect(() => message(untyped({ role: "user" }))).toThrow(/message: content: is required/);
     expect(() => message(untyped({ role: "user", content: "hi", contnt: "" }))).toThrow(
-      "message: contnt: unknown field; known are role, content, id, name, origin, metadata",
+      "message: contnt: unknown field; the fields are role, content, id, name, origin, metadata",
     );
     expect(() => user("hi", untyped({ nam: "Ada" }))).toThrow(MisuseError);
   });

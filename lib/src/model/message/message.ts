@@ -1,4 +1,10 @@
-// Messages: one line of a conversation each. Five roles, told apart by `role`; what a role may contain is in its type.
+// Messages: types, shapes and constructors of the five roles. The union is discriminated by `role`.
+//
+// A role's type states which parts its content may have. The shapes enforce the same for data from outside; `validate.ts` checks the rules
+// that span messages, such as one answer for each call.
+//
+// `MessageInput` is the loose form that callers write by hand. Only the constructors accept it: everything past them has every field, with
+// `null` for what is absent (docs/decisions/0004).
 
 import type { FinishReason } from "../call/finish-reason.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -28,14 +34,16 @@ import { toolCallShape } from "../tool/tool.ts";
 import { originShape } from "./origin.ts";
 import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
 
-/** One message of a conversation. `role` tells the five kinds apart. */
+/** One message of a conversation. The union is discriminated by `role`. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
 
-/** What every message has. */
+/** The fields of every message. */
 type MessageFields = {
-  /** Names the message within its conversation; `null` when nothing needs to refer to it. */
+  /** Identifies the message within its conversation; `null` if nothing refers to it. */
   readonly id: string | null;
+  /** The name of the author, for providers that accept one. */
   readonly name: string | null;
+  /** Where the message came from; `null` if the user or the model wrote it. */
   readonly origin: MessageOrigin | null;
   readonly metadata: JsonObject;
 };
@@ -56,7 +64,7 @@ export type UserMessage = MessageFields & {
 export type AssistantMessage = MessageFields & {
   readonly role: "assistant";
   readonly content: string | readonly AssistantPart[];
-  /** The calls somebody has to answer, in the order the model made them. */
+  /** The calls that need an answer, in call order. Calls that the provider ran itself are parts of `content` instead. */
   readonly toolCalls: readonly ToolCall[];
   /** How the reply ended; `null` for a message no model wrote. */
   readonly finishReason: FinishReason | null;
@@ -68,9 +76,9 @@ export type ToolMessage = MessageFields & {
   readonly toolCallId: string;
   readonly content: string | readonly UserPart[];
   readonly status: ToolMessageStatus;
-  /** What went wrong in one word (`timeout`, `not_found`, a code of the tool's own); `null` when nothing did. */
+  /** The error code of a failed call: a reason such as `timeout` or `not_found`, or the tool's own code. Otherwise `null`. */
   readonly code: string | null;
-  /** What the tool was run with, where that is not what the model asked for. */
+  /** The arguments the tool ran with, if they differ from those of the call, for example after an approval that changed them. */
   readonly ranArguments: JsonObject | null;
 };
 
@@ -80,18 +88,20 @@ export type EventMessage = MessageFields & {
   readonly content: string | readonly TextPart[];
 };
 
+/** The parts that a user or tool message may contain. */
 export type UserPart = TextPart | ImagePart | FilePart;
+/** The parts that an assistant message may contain. */
 export type AssistantPart = Part;
 
 /** The role of a message. */
 export type Role = (typeof roles)[number];
 export const roles = ["system", "user", "assistant", "tool", "event"] as const;
 
-/** How a call was answered. `awaiting_user` stands in for an answer that a person still owes. */
+/** How a call was answered. `awaiting_user` marks a placeholder: the user has not answered the question of the tool yet. */
 export type ToolMessageStatus = (typeof toolMessageStatuses)[number];
 export const toolMessageStatuses = ["success", "failure", "cancelled", "not_run", "awaiting_user"] as const;
 
-/** The content of a tool message while a person has not answered yet. */
+/** The placeholder content of a tool message with the status `awaiting_user`. */
 export const awaitingUserContent = "<awaiting user response>";
 
 const shared = {
@@ -103,7 +113,7 @@ const shared = {
 
 const isText = (input: unknown): boolean => typeof input === "string";
 
-/** Text, or a list of parts of the kinds a role may contain. */
+/** The field `content`: a string, or a list of the parts that a role may contain. */
 function content<P extends Part>(part: Shape<P>): PresentField<string | readonly P[]> {
   return required(
     either<string, readonly P[]>(isText, string, either(Array.isArray, array(part), neitherTextNorParts)),
@@ -141,7 +151,7 @@ export const assistantMessageShape: Shape<AssistantMessage> = object<AssistantMe
   ...shared,
 });
 
-/** What a tool message says of its call; events about tool results carry the same. */
+/** The fields that tool messages share with the events about tool results. */
 export const toolAnswerFields = {
   content: content(userPartShape),
   status: fallback(oneOf(toolMessageStatuses), "success"),
@@ -170,7 +180,7 @@ export const messageShape: Shape<Message> = variant<Message, "role">("role", {
   event: eventMessageShape,
 });
 
-/** A part as people write one by hand: what has a default may be left out. */
+/** The loose form of a part: fields with a default are optional. */
 export type PartInput<P extends Part = Part> = P extends ImagePart
   ? { readonly type: "image"; readonly image: ImageInput } & Partial<Omit<P, "type" | "image">>
   : P extends Part
@@ -185,7 +195,7 @@ type LooseMessage<M extends Message, P extends Part> = Partial<
   Omit<M, "role" | "content" | "toolCallId" | "toolCalls">
 > & { readonly role: M["role"]; readonly content: LooseContent<P> };
 
-/** A message written by hand: `{ role: "user", content: "hi" }`. Fields that are left out get their defaults. */
+/** The loose form of a message: `{ role: "user", content: "hi" }`. Missing fields get their defaults. */
 export type MessageInput =
   | LooseMessage<SystemMessage, TextPart>
   | LooseMessage<UserMessage, UserPart>
@@ -193,21 +203,21 @@ export type MessageInput =
   | (LooseMessage<ToolMessage, UserPart> & { readonly toolCallId: string })
   | LooseMessage<EventMessage, TextPart>;
 
-/** Builds a message of any role from its fields and fills in defaults. A missing or unknown field throws `MisuseError`. */
+/** Builds a message of any role and fills in defaults. Throws `MisuseError` for a missing or unknown field or a wrong type. */
 export function message(fields: MessageInput): Message {
   return construct("message", messageShape, fields);
 }
 
-type Rest<M extends Message> = Partial<Omit<M, "role" | "content" | "toolCalls">>;
+type OptionalFields<M extends Message> = Partial<Omit<M, "role" | "content" | "toolCalls">>;
 
 /** Builds a user message from text or parts. Throws `MisuseError` for an unknown field or a wrong type. */
-export function user(content: LooseContent<UserPart>, rest: Rest<UserMessage> = {}): UserMessage {
-  return construct("user", userMessageShape, { ...rest, role: "user", content });
+export function user(content: LooseContent<UserPart>, fields: OptionalFields<UserMessage> = {}): UserMessage {
+  return construct("user", userMessageShape, { ...fields, role: "user", content });
 }
 
 /** Builds a system message from text or text parts. Throws `MisuseError` for an unknown field or a wrong type. */
-export function system(content: LooseContent<TextPart>, rest: Rest<SystemMessage> = {}): SystemMessage {
-  return construct("system", systemMessageShape, { ...rest, role: "system", content });
+export function system(content: LooseContent<TextPart>, fields: OptionalFields<SystemMessage> = {}): SystemMessage {
+  return construct("system", systemMessageShape, { ...fields, role: "system", content });
 }
 
 /**
@@ -216,17 +226,17 @@ export function system(content: LooseContent<TextPart>, rest: Rest<SystemMessage
  */
 export function assistant(
   content: LooseContent<AssistantPart>,
-  rest: Rest<AssistantMessage> & { readonly toolCalls?: readonly ToolCallInput[] } = {},
+  fields: OptionalFields<AssistantMessage> & { readonly toolCalls?: readonly ToolCallInput[] } = {},
 ): AssistantMessage {
-  return construct("assistant", assistantMessageShape, { ...rest, role: "assistant", content });
+  return construct("assistant", assistantMessageShape, { ...fields, role: "assistant", content });
 }
 
 /** Builds an event message from text or text parts. Throws `MisuseError` for an unknown field or a wrong type. */
-export function eventMessage(content: LooseContent<TextPart>, rest: Rest<EventMessage> = {}): EventMessage {
-  return construct("eventMessage", eventMessageShape, { ...rest, role: "event", content });
+export function eventMessage(content: LooseContent<TextPart>, fields: OptionalFields<EventMessage> = {}): EventMessage {
+  return construct("eventMessage", eventMessageShape, { ...fields, role: "event", content });
 }
 
-/** Content as a list of parts: a string is one text part. */
+/** Returns content as a list of parts. A string becomes one text part. */
 export function normalizeContent<P extends Part>(content: string | readonly P[]): readonly (P | TextPart)[] {
   return typeof content === "string" ? [textPart(content)] : content;
 }

@@ -1,4 +1,4 @@
-// Where a message came from when it was not simply said by a user or a model.
+// The origin of messages that neither the user nor the model wrote: plugins, external processes, and input that arrived during a turn.
 
 import type { Shape } from "../parse/shape.ts";
 
@@ -17,7 +17,7 @@ export type PluginOrigin = {
   readonly transient: boolean;
 };
 
-/** A message about an event in a process outside the conversation. */
+/** A message about an event of a process outside the conversation. `sequence` is the number of the event within that process. */
 export type ProcessOrigin = {
   readonly type: "process";
   readonly processId: string;
@@ -34,7 +34,7 @@ type TurnInputOrigin = {
   readonly inputId: string | null;
 };
 
-/** Names the thing that caused another. */
+/** A reference to the cause of an event. */
 export type CausalRef =
   | { readonly type: "turn"; readonly sessionId: string; readonly turnId: string }
   | { readonly type: "effect"; readonly sessionId: string; readonly turnId: string | null; readonly effectId: string }
@@ -42,7 +42,7 @@ export type CausalRef =
   | { readonly type: "process"; readonly processId: string }
   | { readonly type: "process_event"; readonly processId: string; readonly sequence: number };
 
-/** Is this origin one of input that history does not keep? */
+/** Returns whether a message with this origin is shown in its turn only and not kept in the history. */
 export function isTransient(origin: MessageOrigin | null): boolean {
   return origin !== null && origin.type === "plugin" && origin.transient;
 }

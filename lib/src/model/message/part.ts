@@ -1,5 +1,9 @@
-// The parts a message is made of. Every part may carry what its provider needs back, opaque and stamped with where it came
-// from (W4), so that it returns there byte for byte and nowhere else.
+// The parts of message content: types, shapes and constructors.
+//
+// A part may carry provider replay data (`provider`): opaque data such as a reasoning signature, stored with the route it came from. It is
+// sent back byte for byte to that route and to no other (W4, provider-replay.ts).
+//
+// A part may be pruned: `pruneState` records that its content is no longer sent to the model. `visibleText` renders the placeholder.
 
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -27,16 +31,16 @@ import { contentSourceShape } from "./content-source.ts";
 import { imageShape } from "./image.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 
-/** One part of a message's content. `type` tells the kinds apart. */
+/** One part of a message's content. The union is discriminated by `type`. */
 export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart | OpaquePart;
 
 /** Text in the content of a message. */
 export type TextPart = {
   readonly type: "text";
   readonly text: string;
-  /** What the text is. Notices of the runtime show `output` and `error` to the model in their own tags; `refusal` is the model's. */
+  /** What the text contains. The default is `text`. */
   readonly kind: TextKind;
-  /** Which act of a reply: `commentary` on the way is dropped once there is a `final_answer`. */
+  /** The phase of a reply, as OpenAI's Responses API reports it. If a reply has a `final_answer`, its text excludes `commentary`. */
   readonly phase: TextPhase | null;
   readonly pruneState: PruneState | null;
   readonly provider: ProviderReplay | null;
@@ -53,7 +57,7 @@ export type ImagePart = {
   readonly metadata: JsonObject;
 };
 
-/** A file of any other type in the content of a message: a PDF, a recording, a table. */
+/** A file in the content of a message that is not an image, for example a PDF or an audio recording. */
 export type FilePart = {
   readonly type: "file";
   readonly source: ContentSource;
@@ -65,8 +69,8 @@ export type FilePart = {
 };
 
 /**
- * Reasoning of the model. It is shown to people and returned to the provider through `provider` only; it is never
- * sent as text. `redacted` means that the provider withholds the text.
+ * Reasoning of the model. The text is for display and is never sent as text; the provider gets its reasoning back through
+ * the replay data in `provider`. `redacted` means that the provider withholds the text.
  */
 export type ReasoningPart = {
   readonly type: "reasoning";
@@ -77,8 +81,8 @@ export type ReasoningPart = {
 };
 
 /**
- * The position of a tool call among the parts of a reply. The call itself is in `toolCalls` of the message; a call
- * that the provider ran by itself, such as a web search, is kept here, because it needs no answer.
+ * The position of a tool call among the parts of a reply. The call itself is in `toolCalls` of the message. A call
+ * that the provider ran itself, such as a web search, is in `providerExecuted` instead, because it needs no answer.
  */
 export type ToolCallPart = {
   readonly type: "tool_call";
@@ -87,7 +91,7 @@ export type ToolCallPart = {
   readonly metadata: JsonObject;
 };
 
-/** What a tool that the provider ran by itself returned. Results of our own tools are `tool` messages. */
+/** The result of a tool that the provider ran itself. Results of the program's tools are `tool` messages. */
 export type ToolResultPart = {
   readonly type: "tool_result";
   readonly toolCallId: string;
@@ -98,26 +102,33 @@ export type ToolResultPart = {
   readonly metadata: JsonObject;
 };
 
-/** Something of the provider's that is none of the above but has to go back in its place. Nobody else can read it. */
+/** An item of a provider's reply that the library does not interpret and that has to be sent back in its position. */
 export type OpaquePart = {
   readonly type: "opaque";
-  /** The provider's word for it. */
+  /** The provider's name for the item type. */
   readonly kind: string;
   readonly provider: ProviderReplay;
   readonly metadata: JsonObject;
 };
 
-/** What a text part contains. Notices of the runtime mark output and errors; `refusal` is a refusal of the model. */
+/**
+ * What a text part contains. The runtime marks tool output as `output` and errors as `error`, and the model sees both in tags;
+ * `refusal` is a refusal of the model.
+ */
 export type TextKind = (typeof textKinds)[number];
 export const textKinds = ["text", "code", "output", "error", "refusal"] as const;
 
+/** The phase of a text within a reply: interim commentary or the final answer. */
 export type TextPhase = (typeof textPhases)[number];
 export const textPhases = ["commentary", "final_answer"] as const;
 
 type ImageDetail = (typeof imageDetails)[number];
 export const imageDetails = ["auto", "low", "high"] as const;
 
-/** How a part was removed from what the model sees. `null` on a part means that it is intact. */
+/**
+ * How a part was removed from what the model sees. `null` on a part means that it is not pruned. `archiveHash` names the archived
+ * original.
+ */
 export type PruneState =
   | { readonly type: "cleared" }
   | { readonly type: "deleted"; readonly breadcrumb: string; readonly archiveHash: string }
@@ -205,7 +216,8 @@ export const partShape: Shape<Part> = variant<Part, "type">("type", {
   opaque: opaquePartShape,
 });
 
-type Rest<T, Given extends keyof T> = Partial<Omit<T, "type" | Given>>;
+/** The fields of a part that its constructor accepts besides the positional arguments. */
+type OptionalFields<T, Positional extends keyof T> = Partial<Omit<T, "type" | Positional>>;
 
 /**
  * Builds a text part, for content that is more than text. Throws `MisuseError` for an unknown field or a wrong
@@ -218,48 +230,55 @@ type Rest<T, Given extends keyof T> = Partial<Omit<T, "type" | Given>>;
  * user([textPart("What is this?"), imagePart(imageFromUrl("https://example.com/cat.png"))]).content.length; // => 2
  * ```
  */
-export function textPart(text: string, rest: Rest<TextPart, "text"> = {}): TextPart {
-  return construct("textPart", textPartShape, { ...rest, type: "text", text });
+export function textPart(text: string, fields: OptionalFields<TextPart, "text"> = {}): TextPart {
+  return construct("textPart", textPartShape, { ...fields, type: "text", text });
 }
 
 /** Builds an image part; `detail` is `auto` by default. Throws `MisuseError` for an unknown field or a wrong type. */
-export function imagePart(image: ImageInput, rest: Rest<ImagePart, "image"> = {}): ImagePart {
-  return construct("imagePart", imagePartShape, { ...rest, type: "image", image });
+export function imagePart(image: ImageInput, fields: OptionalFields<ImagePart, "image"> = {}): ImagePart {
+  return construct("imagePart", imagePartShape, { ...fields, type: "image", image });
 }
 
 /**
  * Builds a file part from base64 data, a URL, a file path or a provider's file id. Throws `MisuseError` for an
  * unknown field or a wrong type.
  */
-export function filePart(source: ContentSource, rest: Rest<FilePart, "source"> = {}): FilePart {
-  return construct("filePart", filePartShape, { ...rest, type: "file", source });
+export function filePart(source: ContentSource, fields: OptionalFields<FilePart, "source"> = {}): FilePart {
+  return construct("filePart", filePartShape, { ...fields, type: "file", source });
 }
 
-export function reasoningPart(text: string, rest: Rest<ReasoningPart, "text"> = {}): ReasoningPart {
-  return construct("reasoningPart", reasoningPartShape, { ...rest, type: "reasoning", text });
+/** Builds a reasoning part. Throws `MisuseError` for an unknown field or a wrong type. */
+export function reasoningPart(text: string, fields: OptionalFields<ReasoningPart, "text"> = {}): ReasoningPart {
+  return construct("reasoningPart", reasoningPartShape, { ...fields, type: "reasoning", text });
 }
 
-export function toolCallPart(toolCallId: string, rest: Rest<ToolCallPart, "toolCallId"> = {}): ToolCallPart {
-  return construct("toolCallPart", toolCallPartShape, { ...rest, type: "tool_call", toolCallId });
+/** Builds the part that marks the position of a call. Throws `MisuseError` for an unknown field or a wrong type. */
+export function toolCallPart(
+  toolCallId: string,
+  fields: OptionalFields<ToolCallPart, "toolCallId"> = {},
+): ToolCallPart {
+  return construct("toolCallPart", toolCallPartShape, { ...fields, type: "tool_call", toolCallId });
 }
 
+/** Builds the result part of a provider-run tool. Throws `MisuseError` for an unknown field or a wrong type. */
 export function toolResultPart(
   toolCallId: string,
   content: Json,
-  rest: Rest<ToolResultPart, "toolCallId" | "content"> = {},
+  fields: OptionalFields<ToolResultPart, "toolCallId" | "content"> = {},
 ): ToolResultPart {
-  return construct("toolResultPart", toolResultPartShape, { ...rest, type: "tool_result", toolCallId, content });
+  return construct("toolResultPart", toolResultPartShape, { ...fields, type: "tool_result", toolCallId, content });
 }
 
+/** Builds an opaque part. Throws `MisuseError` for an unknown field or a wrong type. */
 export function opaquePart(
   kind: string,
   provider: ProviderReplay,
-  rest: Rest<OpaquePart, "kind" | "provider"> = {},
+  fields: OptionalFields<OpaquePart, "kind" | "provider"> = {},
 ): OpaquePart {
-  return construct("opaquePart", opaquePartShape, { ...rest, type: "opaque", kind, provider });
+  return construct("opaquePart", opaquePartShape, { ...fields, type: "opaque", kind, provider });
 }
 
-/** What a model sees of a text: the text itself, or the mark its pruning left. */
+/** Returns what the model sees of a text: the text itself, or the placeholder of a pruned text. */
 export function visibleText(text: string, pruneState: PruneState | null): string {
   if (pruneState === null) return text;
   switch (pruneState.type) {

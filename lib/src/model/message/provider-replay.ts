@@ -1,4 +1,8 @@
-// What a provider needs back to go on where it left off: signatures, encrypted reasoning, item ids. Opaque to us.
+// Provider replay data: what a provider needs back in a later request, such as reasoning signatures, encrypted reasoning and item ids.
+// The library does not interpret it.
+//
+// Invariant (W4): the data goes back unchanged to the route it came from, and to no other. `replayFor` is the only check. Sending the data
+// of one provider, endpoint or model to another makes the other reject the request, or discloses private data to it.
 
 import type { Json } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -17,7 +21,7 @@ export type ProviderReplay = {
   readonly data: Json;
 };
 
-/** The way a call takes: what decides whether replay data may go back. */
+/** The route of a call: provider, endpoint and requested model. Replay data is bound to it. */
 export type ProviderRoute = Omit<ProviderReplay, "data">;
 
 const routeFields = { provider: required(string), endpoint: required(string), model: required(string) };
@@ -29,16 +33,13 @@ export const providerReplayShape: Shape<ProviderReplay> = object<ProviderReplay>
   data: required(json),
 });
 
-/** What may be sent of a part's replay data, and if nothing, why. */
+/** Whether replay data may be sent on a route. `none`: there is no data. `foreign_route`: it belongs to another route. */
 export type ReplayVerdict =
   | { readonly type: "replay"; readonly data: Json }
   | { readonly type: "none" }
   | { readonly type: "foreign_route" };
 
-/**
- * Returns the replay data of a part if it belongs to this route. Data of another provider, endpoint or model is never sent: the verdict is
- * `foreign_route`.
- */
+/** Returns the replay data of a part if it belongs to this route. */
 export function replayFor(replay: ProviderReplay | null, route: ProviderRoute): ReplayVerdict {
   if (replay === null) return { type: "none" };
   const same = replay.provider === route.provider && replay.endpoint === route.endpoint && replay.model === route.model;

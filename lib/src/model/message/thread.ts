@@ -1,4 +1,5 @@
-// A conversation: messages and what the caller wants to remember about it. Only ever grows.
+// A thread: the messages of a conversation in order, and metadata of the caller. Append-only: every function returns a new thread that
+// shares the messages of the old one, so adding n messages one by one is quadratic. `addMessages` adds many in one copy.
 
 import type { JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -19,9 +20,10 @@ export const threadShape: Shape<Thread> = object<Thread>({
   metadata: fallback(settings, emptyObject),
 });
 
-/** A thread as people write one by hand. */
+/** The loose form of a thread: fields with a default are optional. */
 export type ThreadInput = { readonly messages?: readonly MessageInput[]; readonly metadata?: JsonObject };
 
+/** Builds a thread and fills in defaults. Throws `MisuseError` for an unknown field or a wrong type. */
 export function thread(fields: ThreadInput = {}): Thread {
   return construct("thread", threadShape, fields);
 }
@@ -53,8 +55,8 @@ export function addMessage(thread: Thread, added: MessageInput): Thread {
 }
 
 /**
- * Returns the thread with more messages. Adding many at once copies the list once; adding them one by one copies
- * it each time.
+ * Returns the thread with more messages. Copies the list of messages once, whatever the number of added messages.
+ * Throws `MisuseError` for an unknown field or a wrong type.
  */
 export function addMessages(thread: Thread, added: readonly MessageInput[]): Thread {
   return { ...thread, messages: [...thread.messages, ...added.map(message)] };

@@ -1,7 +1,7 @@
-// What "plain data" means here. Everything stored, sent or replayed is a `Json`.
+// JSON values, and helpers to inspect unknown ones. Everything that is stored, sent or replayed is a `Json`.
 //
-// Stored types are declared as type aliases, never as interfaces: an alias made of JSON is assignable to `Json`, an
-// interface never is, so the compiler itself proves that a session or an event can be written down (stored.types.ts).
+// Stored types are declared as type aliases and never as interfaces. An alias of JSON fields is assignable to `Json`; an interface is not,
+// because it could be extended. So the compiler proves that sessions and events are serializable (stored.types.ts).
 
 /** A value that JSON preserves unchanged. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
@@ -9,10 +9,10 @@ export type Json = null | boolean | number | string | readonly Json[] | JsonObje
 /** An object of JSON values: metadata, options, arguments, schemas. */
 export type JsonObject = { readonly [key: string]: Json };
 
-/** The empty map that absent metadata and options become. */
+/** The shared, frozen empty object: the default of metadata and options. */
 export const emptyObject: JsonObject = Object.freeze({});
 
-/** The keys of a table, in the order in which they are written. */
+/** Returns the keys of a table in source order. */
 export function keysOf<T extends object>(table: T): readonly (keyof T & string)[] {
   const keys: (keyof T & string)[] = [];
   for (const key in table) keys.push(key);
@@ -20,8 +20,8 @@ export function keysOf<T extends object>(table: T): readonly (keyof T & string)[
 }
 
 /**
- * Is this an object literal, as opposed to an array, a `Date`, a `Map` or an instance of some class?
- * Objects of another realm count, so the test is the shape of the prototype chain and not its identity.
+ * Returns whether a value is an object literal, as opposed to an array, a `Date`, a `Map` or another instance of a class.
+ * Checks the length of the prototype chain and not its identity, because object literals of another realm count too.
  */
 export function isPlainObject(value: unknown): value is { readonly [key: string]: unknown } {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
@@ -29,12 +29,12 @@ export function isPlainObject(value: unknown): value is { readonly [key: string]
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** Is this a JSON array? `Array.isArray` does not narrow a readonly one. */
+/** Returns whether a value is a JSON array. `Array.isArray` does not narrow a readonly array. */
 export function isJsonArray(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-/** The value of JSON text; `null` when the text is not JSON. */
+/** Parses JSON text. Returns `null` if the text is not JSON. */
 export function parseJson(text: string): { readonly value: Json } | null {
   try {
     const value: Json = JSON.parse(text);
@@ -44,12 +44,12 @@ export function parseJson(text: string): { readonly value: Json } | null {
   }
 }
 
-/** Reads an own property; what an object merely inherits (`constructor`, `toString`) is not there. */
+/** Reads an own property. Inherited properties (`constructor`, `toString`) are `undefined`, which prevents prototype pollution by keys. */
 export function ownValue(object: { readonly [key: string]: unknown }, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Says in two or three words what a value is, for error messages. Never prints the value itself. */
+/** Describes the type of a value in two or three words, for error messages. Never includes the value, which may be private. */
 export function describe(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "an array";

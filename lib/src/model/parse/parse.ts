@@ -1,4 +1,7 @@
-// The door for data from elsewhere: an HTTP body, a file, a row. Past it nothing checks a shape again.
+// Parses data from outside the process: an HTTP body, a file, a database row. This is the only place that checks the shape of a stored type;
+// everything that receives a parsed value trusts its type.
+//
+// The two tables below list the stored types. Both are typed by each other, so a type without a shape does not compile.
 
 import type { ImageRequest, ImageResponse, ImageUsage } from "../call/image-request.ts";
 import type { ModelRef } from "../call/model-ref.ts";
@@ -44,7 +47,7 @@ import { outcomeShape } from "../turn/outcome.ts";
 import { chatResultShape, stepResultShape } from "../turn/run-results.ts";
 import { read } from "./shape.ts";
 
-/** Everything that can be stored, by the name it is stored under. */
+/** The types that can be stored, by the tag they are stored with. */
 export type StoredTypes = {
   readonly message: Message;
   readonly part: Part;
@@ -100,12 +103,12 @@ const shapes: { readonly [K in StoredType]: Shape<StoredTypes[K]> } = {
   image_usage: imageUsageShape,
 };
 
-/** Is this the name of something that can be stored? */
+/** Returns whether a value is the tag of a stored type. */
 export function isStoredType(name: unknown): name is StoredType {
   return typeof name === "string" && Object.hasOwn(shapes, name);
 }
 
-/** The names of everything that can be stored. */
+/** The tags of all stored types. */
 export const storedTypes: readonly StoredType[] = Object.keys(shapes).filter(isStoredType);
 
 /**
@@ -125,10 +128,10 @@ export const storedTypes: readonly StoredType[] = Object.keys(shapes).filter(isS
  */
 export function parse<K extends StoredType>(type: K, input: unknown): Result<StoredTypes[K], ValidationFailure> {
   if (!isStoredType(type)) {
-    const message = `no type has this name; known are ${storedTypes.join(", ")}`;
+    const message = `no stored type has this name; use one of ${storedTypes.join(", ")}`;
     return failed(validationFailure("invalid_data", { issues: [{ path: [], code: "unknown_type_tag", message }] }));
   }
-  const outcome = read(shapes[type], input);
-  if ("value" in outcome) return ok(outcome.value);
-  return failed(validationFailure("invalid_data", { issues: outcome.issues, metadata: { type } }));
+  const result = read(shapes[type], input);
+  if ("value" in result) return ok(result.value);
+  return failed(validationFailure("invalid_data", { issues: result.issues, metadata: { type } }));
 }

@@ -1,5 +1,5 @@
-// Readers, and the shapes of values that other folders store, for sibling folders that read data of their own. Separate from internal.ts because the names are
-// general (`object`, `string`, `read`). Not an entry point of the package.
+// Shape combinators and the shapes of stored values, for sibling folders that declare shapes of their own. Separate from internal.ts because
+// the names are general (`object`, `string`, `read`). This is not an entry point of the package.
 
 export type { Fields, OptionalField, PresentField, Shape } from "./shape.ts";
 

@@ -1,4 +1,4 @@
-// What rules are made of.
+// Helpers shared by the validation rules in validate.ts and validate-image-request.ts.
 
 import type { Issue, IssueCode, Path } from "../failure/issue.ts";
 

@@ -143,7 +143,7 @@ describe("[allm 92] what is not ours to judge", () => {
   test("asked for by type, a newer version is a failure that says so", () => {
     const result = fromJson('{"everturn":"session","version":99,"data":{}}', { as: "session" });
     expect(issuesOf(result)).toEqual([[["version"], "newer_version"]]);
-    expect(JSON.stringify(result)).toContain(`version 99, and this one reads up to ${storedVersion}`);
+    expect(JSON.stringify(result)).toContain(`version 99; this release reads versions up to ${storedVersion}`);
   });
 });
 

@@ -1,9 +1,16 @@
-// How values are written down: `{ "everturn": "session", "version": 1, "data": … }`. The tag says what it is, the version
-// which release of the model wrote it. Any change to a stored shape raises the version; reading lifts old data once, here,
-// and nothing behind this door knows that other versions ever existed (S1).
+// The serializer: stored values in a versioned envelope, `{ "everturn": "session", "version": 4, "data": … }`.
 //
-// What a newer release wrote, or something we do not know, is not an error: it comes back as the data it is, so that a store
-// can keep it, copy it and hand it to somebody who understands it.
+// Theory of operation
+//   The tag `everturn` names the stored type. `version` names the format that wrote the value; any change to a stored shape raises
+//   `storedVersion` (docs/decisions/0007). Reading upgrades old data once, in `lift`, and no other code knows earlier versions (S1).
+//
+//   Data of a newer version, or with an unknown tag, is not an error unless the caller asks for a type (`as`): it is returned as data, so
+//   that a storage can keep and copy what a newer release wrote (forward compatibility).
+//
+// Invariants
+//   1. What `toJson` writes, `fromJson` of this and of every later release reads. lib/test/museum keeps what every version wrote.
+//   2. `toJson` throws rather than losing data: functions, dates, cycles and credentials are a `MisuseError`.
+//   3. `fromJson` never throws and has bounded cost: text length, number of values and depth are limited before memory is allocated for them.
 
 import type { ValidationFailure } from "../failure/failure.ts";
 import type { IssueCode, Path } from "../failure/issue.ts";
@@ -16,7 +23,7 @@ import { validationFailure } from "../failure/failures.ts";
 import { renderIssue } from "../failure/issue.ts";
 import { MisuseError } from "../failure/misuse.ts";
 import { failed, ok } from "../failure/result.ts";
-import { textHead } from "../message/cut-text.ts";
+import { textHead } from "../message/truncate-text.ts";
 import { isPlainObject, ownValue } from "./json.ts";
 import { isStoredType, parse } from "./parse.ts";
 import { json, maxNodes, read } from "./shape.ts";
@@ -24,16 +31,16 @@ import { json, maxNodes, read } from "./shape.ts";
 /** The version of stored data that this release writes. It reads this version and all earlier ones. */
 export const storedVersion = 4;
 
-/** The longest text that is read or written, in UTF-16 units. */
+/** The longest text that is read or written, in UTF-16 code units. Longer text is an error in both directions. */
 export const maxTextLength = 32 * 1024 * 1024;
 
-/** A value in its envelope. */
+/** The envelope of a stored value. */
 export type Tagged = { readonly everturn: string; readonly version: number; readonly data: Json };
 
-/** What was in an envelope: one of our values, or something this release does not know. */
+/** The content of an envelope: a value of a stored type, or data that this release does not recognise. */
 export type Restored = AnyOf<StoredType> | Unrecognised;
 
-/** Tag and value belong together: looking at `type` tells what `value` is. */
+/** The union over the stored types, discriminated by `type`. */
 type AnyOf<Types extends StoredType> = { readonly [K in Types]: RestoredAs<K> }[Types];
 
 type RestoredAs<K extends StoredType> = {
@@ -42,7 +49,7 @@ type RestoredAs<K extends StoredType> = {
   readonly value: StoredTypes[K];
 };
 
-/** Written by a newer release, or by something else altogether. Kept as it is. */
+/** Data of a newer version or with an unknown tag, unchanged. */
 type Unrecognised = {
   readonly known: false;
   readonly type: string;
@@ -50,12 +57,12 @@ type Unrecognised = {
   readonly data: Json;
 };
 
-/** What may be written: a session in memory may have a live context, and is refused only if it really does. */
+/** The types that can be written. A session in memory may have any context; writing it fails if the context is not JSON. */
 export type StorableTypes = Omit<StoredTypes, "session"> & { readonly session: Session };
 
 /**
- * Puts a value in its envelope. Functions, dates, cycles, credentials and whatever else JSON would lose are refused: this
- * throws `MisuseError` (`not_serializable`) that names the path.
+ * Puts a value in its envelope. Throws `MisuseError` (`not_serializable`) with the path for functions, dates, cycles, credentials
+ * and everything else that JSON would lose.
  */
 export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K]): Tagged {
   const parsed = parse(type, value);
@@ -86,7 +93,7 @@ export function toJson<K extends StoredType>(type: K, value: StorableTypes[K]): 
   throw new MisuseError("not_serializable", `this ${type} takes ${length}; at most ${maxTextLength} are read back`);
 }
 
-/** The text, or `null` when it is longer than strings can be. */
+/** Returns the JSON text, or `null` if it exceeds the maximum string length of the JavaScript engine. */
 function stringify(tagged: Tagged): string | null {
   try {
     return JSON.stringify(tagged);
@@ -108,12 +115,12 @@ export function fromJson<K extends StoredType>(
   text: string,
   options?: { readonly as: K },
 ): Result<Restored | StoredTypes[K], ValidationFailure> {
-  const read = parseText(text);
-  if (!read.ok) return read;
-  return options === undefined ? fromTagged(read.value) : fromTagged(read.value, options);
+  const parsed = parseText(text);
+  if (!parsed.ok) return parsed;
+  return options === undefined ? fromTagged(parsed.value) : fromTagged(parsed.value, options);
 }
 
-/** Reads a value in its envelope, for those who keep JSON in columns rather than text. */
+/** Reads a value from its envelope, for storages that keep JSON values and not text. Otherwise like {@link fromJson}. */
 export function fromTagged(input: unknown): Result<Restored, ValidationFailure>;
 export function fromTagged<K extends StoredType>(
   input: unknown,
@@ -127,7 +134,7 @@ export function fromTagged<K extends StoredType>(
   const envelope = openEnvelope(input);
   if (envelope === null) {
     if (options !== undefined) return parse(options.as, input);
-    return refuse(["format"], "missing_type_tag", 'no "everturn" tag says what this is; pass { as } if you know');
+    return refuse(["format"], "missing_type_tag", 'there is no "everturn" tag; pass { as } to name the type');
   }
   if (!envelope.ok) return envelope;
   const { everturn: tag, version, data } = envelope.value;
@@ -142,7 +149,7 @@ export function fromTagged<K extends StoredType>(
     return refuse(
       ["version"],
       "newer_version",
-      `written by a newer release: version ${version}, and this one reads up to ${storedVersion}`,
+      `written by a newer release: version ${version}; this release reads versions up to ${storedVersion}`,
     );
   }
   if (!isStoredType(tag) || version > storedVersion) return keepAsData(tag, version, data);
@@ -150,7 +157,10 @@ export function fromTagged<K extends StoredType>(
   return restore(tag, lift(tag, version, data));
 }
 
-/** Lifts data of an older version to this one's shape, a version at a time. What version 1 lacks is filled in by its shape. */
+/**
+ * Upgrades data of an older version to the current shape. All versions so far differ in added fields only, and shapes fill in the
+ * default of an absent field, so there is nothing to convert yet.
+ */
 function lift(_type: StoredType, _version: number, data: unknown): unknown {
   return data;
 }
@@ -161,12 +171,12 @@ function restore<K extends StoredType>(type: K, data: unknown): Result<AnyOf<K>,
 }
 
 function keepAsData(type: string, version: number, data: unknown): Result<Unrecognised, ValidationFailure> {
-  const found = read(json, data);
-  if ("value" in found) return ok({ known: false, type, version, data: found.value });
-  return failed(validationFailure("invalid_data", { issues: found.issues }));
+  const result = read(json, data);
+  if ("value" in result) return ok({ known: false, type, version, data: result.value });
+  return failed(validationFailure("invalid_data", { issues: result.issues }));
 }
 
-/** The envelope; `null` when there is none. */
+/** Reads the fields of an envelope. Returns `null` if the value has no tag. */
 function openEnvelope(input: unknown): Result<Omit<Tagged, "data"> & { data: unknown }, ValidationFailure> | null {
   if (!isPlainObject(input) || !Object.hasOwn(input, "everturn")) return null;
   const tag = ownValue(input, "everturn");
@@ -185,13 +195,13 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
   if (text.length > maxTextLength) {
     return refuse(["json"], "too_large", `${text.length} characters; at most ${maxTextLength} are read`);
   }
-  // Many small values take far more memory than their text, and JSON.parse builds them all before anyone can count.
-  if (isCrowded(text)) return refuse(["json"], "too_large", `far more than ${maxNodes} values`);
+  // Many small values take far more memory than their text, and JSON.parse allocates all of them before they can be counted.
+  if (hasTooManyValues(text)) return refuse(["json"], "too_large", `too many values; at most ${maxNodes} are read`);
   try {
     const value: unknown = JSON.parse(text);
     return ok(value);
   } catch (thrown) {
-    // Only the position: the engine's own message quotes the text, and the text may hold anything.
+    // Only the position is reported: the engine's message quotes the text, which may be private.
     const position = thrown instanceof Error ? /in JSON at position (\d+)/.exec(thrown.message)?.[1] : undefined;
     return refuse(
       ["json"],
@@ -201,17 +211,21 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
   }
 }
 
-/** A cheap look before JSON.parse: more values than will be read? Every value but the first stands behind one of three marks. */
-function isCrowded(text: string): boolean {
-  let marks = 0;
+/**
+ * Estimates the number of values in JSON text before it is parsed, in linear time and constant memory. Every value but the first follows
+ * a comma, a brace or a bracket outside a string, so the number of these characters is an upper bound. The limit is twice `maxNodes`,
+ * because empty containers add a character without a value; `read` counts exactly afterwards.
+ */
+function hasTooManyValues(text: string): boolean {
+  let separators = 0;
   let quoted = false;
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index);
     if (code === quote) quoted = !quoted;
     else if (quoted && code === backslash) index += 1;
-    else if (!quoted && (code === comma || code === brace || code === bracket)) marks += 1;
+    else if (!quoted && (code === comma || code === brace || code === bracket)) separators += 1;
   }
-  return marks > 2 * maxNodes;
+  return separators > 2 * maxNodes;
 }
 
 const quote = '"'.charCodeAt(0);

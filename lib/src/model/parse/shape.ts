@@ -1,39 +1,51 @@
-// How a value from outside becomes one of ours: the readers every type of the model is made of.
+// Shapes: parser combinators that read an unknown value as a typed one. Every stored type of the library has one.
 //
-// A shape reads an unknown value and returns it typed, or reports every thing wrong with it and where. Rules:
-//   1. Reading JSON never throws, and nothing is called on the value: no `toJSON`, no `toString`, nothing inherited.
-//   2. Only own properties of object literals count, so `constructor` and `__proto__` are keys like any other.
-//   3. Absent fields become their stated default, which is how data of an older release is read; unknown fields are refused.
-//   4. Depth, size and the number of issues are bounded, so hostile input costs bounded time.
+// Theory of operation
+//   A `Shape<T>` is a function from an unknown value and the state of the read (`Reading`) to a `T` or to `invalid`. Combinators build
+//   shapes from shapes: `object` from one field for every key of `T`, `variant` for discriminated unions, `array`, `nullable`, `either`.
+//   `json`, `jsonObject` and `settings` read open JSON, whose structure is not declared. `read` starts one read; `construct` does the same
+//   for arguments of the program and throws `MisuseError` where `read` returns issues.
 //
-// Hand-written on purpose: `model` imports nothing (docs/decisions/0005).
+//   A failed read continues, so that one call reports every issue with its path, up to `maxIssues`.
+//
+// Invariants
+//   1. Reading JSON never throws and calls nothing on the value: no `toJSON`, no `toString`, no inherited property.
+//   2. Only own properties of object literals count, so `constructor` and `__proto__` are ordinary keys (no prototype pollution).
+//   3. An absent field gets its declared default, which is how data of an older release is read. An unknown field is an issue.
+//   4. Depth, number of values and number of issues are bounded, so the cost of reading untrusted input is bounded.
+//   5. The result is a copy. It shares no mutable object with the input.
+//
+// Written by hand, because `model` imports nothing (docs/decisions/0005).
 
 import type { Issue, IssueCode } from "../failure/issue.ts";
 import type { Json, JsonObject } from "./json.ts";
 
 import { renderIssue } from "../failure/issue.ts";
 import { MisuseError } from "../failure/misuse.ts";
-import { textHead } from "../message/cut-text.ts";
+import { textHead } from "../message/truncate-text.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 
-/** Returned by a shape after it has reported why. */
+/** Returned by a shape that has reported at least one issue, or by a read that has stopped. */
 const invalid: unique symbol = Symbol("invalid");
 
-/** Reads one kind of value. */
+/** Reads an unknown value as a `T`, or reports issues and returns `invalid`. */
 export type Shape<T> = (input: unknown, reading: Reading) => T | typeof invalid;
 
-/** Deepest nesting of open JSON, counted from where it starts: what fits in a message also fits in the session that holds it. */
+/**
+ * The deepest nesting of open JSON, in levels. Counted from the start of the open JSON and not of the entire value, so a value that fits into
+ * a message also fits into the session that contains the message.
+ */
 export const maxJsonDepth = 128;
-/** Deepest nesting of anything. Our own types stay far below what is left above open JSON. */
-const maxDepth = 256;
-/** Most values (fields, items, leaves) that are read in one go. */
+/** The deepest path of any value, in keys: `maxJsonDepth` and as many levels again for the declared types around open JSON. */
+const maxPathLength = 256;
+/** The largest number of values (fields, items, leaves) in one read. */
 export const maxNodes = 2_000_000;
-/** Most issues reported; reading stops there. */
+/** The largest number of reported issues. The read stops when it is reached. */
 export const maxIssues = 100;
-/** Longest key that a path repeats in full. */
+/** The longest key that the path of an issue contains in full, in UTF-16 code units. */
 const maxKeyLength = 100;
 
-/** One read under way: where it is, what it has found, how much it has seen. */
+/** The state of one read: the current path, the issues so far, and the counters of the limits. */
 class Reading {
   readonly issues: Issue[] = [];
   readonly #path: (string | number)[] = [];
@@ -41,18 +53,19 @@ class Reading {
   #nodes = 0;
   #stopped = false;
 
-  /** True once there is no point in reading on. */
+  /** True once a limit is reached: the rest of the value is not read. */
   get stopped(): boolean {
     return this.#stopped;
   }
 
+  /** Adds an issue at the current path and returns `invalid`, so that a shape can return the call. */
   report(code: IssueCode, message: string): typeof invalid {
     if (this.issues.length < maxIssues) this.issues.push({ path: this.#path.map(shortened), code, message });
     if (this.issues.length >= maxIssues) this.#stopped = true;
     return invalid;
   }
 
-  /** Reads what stands under `key` of the current value. */
+  /** Reads the value under `key` of the current value. */
   at<T>(key: string | number, shape: Shape<T>, input: unknown): T | typeof invalid {
     if (this.#stopped) return invalid;
     this.#path.push(key);
@@ -61,7 +74,10 @@ class Reading {
     return value;
   }
 
-  /** Reads the inside of a container that may hold others of its kind, without following it too deep or in a circle. */
+  /**
+   * Reads the content of a container of a recursive type. Reports a cycle, and nesting beyond `maxJsonDepth`. The check for a cycle is
+   * linear in the depth.
+   */
   inside<T>(container: object, read: () => T): T | typeof invalid {
     if (this.#ancestors.includes(container)) return this.report("cycle", "the value contains itself");
     if (this.#ancestors.length >= maxJsonDepth) {
@@ -73,7 +89,7 @@ class Reading {
     return value;
   }
 
-  /** Counts one more value; false when there have been too many. */
+  /** Counts one more value. Returns false beyond `maxNodes`, which stops the read. */
   count(): boolean {
     this.#nodes += 1;
     if (this.#nodes <= maxNodes) return true;
@@ -84,8 +100,8 @@ class Reading {
 
   #fits(): boolean {
     if (!this.count()) return false;
-    if (this.#path.length > maxDepth) {
-      this.report("too_deep", `nested more than ${maxDepth} levels deep`);
+    if (this.#path.length > maxPathLength) {
+      this.report("too_deep", `nested more than ${maxPathLength} levels deep`);
       return false;
     }
     return true;
@@ -96,124 +112,134 @@ function shortened(key: string | number): string | number {
   return typeof key === "string" && key.length > maxKeyLength ? `${textHead(key, maxKeyLength)}…` : key;
 }
 
+/** A string. */
 export const string: Shape<string> = (input, reading) =>
   typeof input === "string" ? input : reading.report("invalid_type", `must be a string, not ${describe(input)}`);
 
+/** A boolean. */
 export const boolean: Shape<boolean> = (input, reading) =>
   typeof input === "boolean" ? input : reading.report("invalid_type", `must be a boolean, not ${describe(input)}`);
 
+/** A finite number. */
 export const number: Shape<number> = (input, reading) =>
   typeof input === "number" && Number.isFinite(input)
     ? input
     : reading.report("invalid_type", `must be a finite number, not ${describe(input)}`);
 
-/** A whole number of something: tokens, attempts, pixels. */
+/** A whole number from 0 to `Number.MAX_SAFE_INTEGER`: tokens, attempts, pixels. */
 export const count: Shape<number> = (input, reading) =>
   typeof input === "number" && Number.isSafeInteger(input) && input >= 0
     ? input
     : reading.report("invalid_type", `must be a whole number of 0 or more, not ${describe(input)}`);
 
-/** One word of a closed list. */
+/** A string of a closed list. */
 export function oneOf<const T extends string>(words: readonly T[]): Shape<T> {
   return (input, reading) =>
     words.find((word) => word === input) ?? reading.report("unknown", `must be one of ${words.join(", ")}`);
 }
 
-/** A word of a closed list; a word that a later release may have added becomes `fallback`. */
+/** A string of a list that later releases may extend. An unknown string is read as `fallback`. */
 export function oneOfOr<const T extends string>(words: readonly T[], fallback: T): Shape<T> {
   return (input, reading) =>
     typeof input === "string" ? (words.find((word) => word === input) ?? fallback) : oneOf(words)(input, reading);
 }
 
-/** Any JSON: tool arguments, schemas, values, a provider's own data. */
+/** Any JSON value: tool arguments, schemas, tool values, provider data. */
 export const json: Shape<Json> = (input, reading) => readJson(input, reading, false);
 
+/** Any JSON object. */
 export const jsonObject: Shape<JsonObject> = (input, reading) => openMap(input, reading, false);
 
 /**
- * An open map of settings: metadata, options, context. Like any JSON, but a credential in it is refused: keys are
- * resolved when a call is made and are never part of what is stored.
+ * Any JSON object without credentials: metadata, options, context. A value that looks like an API key is an issue, because keys
+ * are resolved when a call is made and are never stored.
  */
 export const settings: Shape<JsonObject> = (input, reading) => openMap(input, reading, true);
 
+/** `null`, or a value of the shape. */
 export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (input, reading) => (input === null ? null : shape(input, reading));
 }
 
+/** An array of values of one shape. */
 export function array<T>(item: Shape<T>): Shape<readonly T[]> {
   return (input, reading) => {
     if (!Array.isArray(input)) return reading.report("invalid_type", `must be an array, not ${describe(input)}`);
     const values: T[] = [];
-    let whole = true;
+    let valid = true;
     for (let index = 0; index < input.length && !reading.stopped; index += 1) {
       const value = reading.at(index, item, input[index]);
-      if (value === invalid) whole = false;
+      if (value === invalid) valid = false;
       else values.push(value);
     }
-    return whole && !reading.stopped ? values : invalid;
+    return valid && !reading.stopped ? values : invalid;
   };
 }
 
-/** Tries `first` where `isFirst` says so, otherwise `second`: a string or a list of parts. */
+/** A union without a discriminant, for example a string or a list of parts: `first` if `isFirst` returns true, otherwise `second`. */
 export function either<A, B>(isFirst: (input: unknown) => boolean, first: Shape<A>, second: Shape<B>): Shape<A | B> {
   return (input, reading) => (isFirst(input) ? first(input, reading) : second(input, reading));
 }
 
-/** A field that has to be there. */
+/** A field that must be present. */
 export function required<T>(shape: Shape<T>): PresentField<T> {
   return { shape, absent: { type: "refused" } };
 }
 
-/** A field that is `value` when absent. */
+/** A field whose default is `value`. */
 export function fallback<T>(shape: Shape<T>, value: NoInfer<T>): PresentField<T> {
   return { shape, absent: { type: "filled", value: frozen(value) } };
 }
 
-/** Defaults are shared by all values that have them, so nobody may change one. */
+/** Freezes a default deeply, because all values that have the default share it. */
 function frozen<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   for (const inner of Object.values(value)) frozen(inner);
   return Object.freeze(value);
 }
 
-/** A key that is there or is not. */
+/** A field that may be absent and then has no default. Only the metadata of results has such fields (docs/decisions/0004). */
 export function optional<T>(shape: Shape<T>): OptionalField<T> {
   return { shape, absent: { type: "omitted" } };
 }
 
+/** A field that is present in the result: required, or with a default. */
 export type PresentField<T> = {
   readonly shape: Shape<T>;
   readonly absent: { readonly type: "refused" } | { readonly type: "filled"; readonly value: T };
 };
+/** A field that may be absent from the result. */
 export type OptionalField<T> = { readonly shape: Shape<T>; readonly absent: { readonly type: "omitted" } };
 
-/** One field for every key of `T`: leave one out, or allow a required one to be missing, and this does not compile. */
+/** One field for every key of `T`. A missing key, or an optional field for a required key, does not compile. */
 export type Fields<T> = {
   readonly [K in keyof T]-?: Partial<Pick<T, K>> extends Pick<T, K>
     ? OptionalField<Required<T>[K]>
     : PresentField<T[K]>;
 };
 
+/** An object literal with exactly these fields. */
 export function object<T extends object>(fields: Fields<T>): Shape<T> {
-  const known = new Map<string, PresentField<unknown> | OptionalField<unknown>>(Object.entries(fields));
-  const names = [...known.keys()].join(", ");
+  const fieldsByName = new Map<string, PresentField<unknown> | OptionalField<unknown>>(Object.entries(fields));
+  const names = [...fieldsByName.keys()].join(", ");
   return (input, reading) => {
     if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
-    let whole = true;
+    let valid = true;
     for (const key of Object.keys(input)) {
-      if (known.has(key)) continue;
-      whole = false;
-      reading.at(key, (_, here) => here.report("unknown_field", `unknown field; known are ${names}`), undefined);
+      if (fieldsByName.has(key)) continue;
+      valid = false;
+      reading.at(key, (_, here) => here.report("unknown_field", `unknown field; the fields are ${names}`), undefined);
     }
     const values: { [key: string]: unknown } = {};
-    for (const [key, field] of known) {
-      const given = ownValue(input, key);
-      const value = given === undefined ? absentValue(field, key, reading) : reading.at(key, field.shape, given);
-      if (value === invalid) whole = false;
+    for (const [key, field] of fieldsByName) {
+      const fieldInput = ownValue(input, key);
+      const value =
+        fieldInput === undefined ? absentValue(field, key, reading) : reading.at(key, field.shape, fieldInput);
+      if (value === invalid) valid = false;
       else if (value !== omitted) values[key] = value;
     }
-    // `fields` has a reader for every key of T and all of them have been read: the compiler cannot follow the loop.
-    return whole && !reading.stopped ? (values as T) : invalid;
+    // `fields` has a shape for every key of T and the loop has read all of them; the compiler cannot infer that.
+    return valid && !reading.stopped ? (values as T) : invalid;
   };
 }
 
@@ -230,7 +256,7 @@ function absentValue(field: PresentField<unknown> | OptionalField<unknown>, key:
   }
 }
 
-/** A union told apart by the word under `key`. One shape for every word: leave one out and this does not compile. */
+/** A union discriminated by the string under `key`. A member of the union without a shape does not compile. */
 export function variant<T extends { readonly [K in Key]: string }, Key extends string>(
   key: Key,
   cases: { readonly [Word in T[Key]]: Shape<Extract<T, { readonly [K in Key]: Word }>> },
@@ -248,7 +274,7 @@ export function variant<T extends { readonly [K in Key]: string }, Key extends s
   };
 }
 
-// Open JSON. Read by copying: what comes out is plain data that nobody else holds, whatever tricks the input had in it.
+// Open JSON. It is copied: the result is plain data even if the input has getters, proxies or shared objects.
 
 function openMap(input: unknown, reading: Reading, refuseCredentials: boolean): JsonObject | typeof invalid {
   if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
@@ -270,13 +296,13 @@ function readList(
 ): readonly Json[] | typeof invalid {
   return reading.inside(input, () => {
     const items: Json[] = [];
-    let whole = true;
+    let valid = true;
     for (let index = 0; index < input.length && !reading.stopped; index += 1) {
       const item = reading.at(index, refuseCredentials ? openSettings : json, input[index]);
-      if (item === invalid) whole = false;
+      if (item === invalid) valid = false;
       else items.push(item);
     }
-    return whole && !reading.stopped ? items : invalid;
+    return valid && !reading.stopped ? items : invalid;
   });
 }
 
@@ -287,38 +313,41 @@ function readMap(
 ): JsonObject | typeof invalid {
   return reading.inside(input, () => {
     const entries: { [key: string]: Json } = {};
-    let whole = true;
+    let valid = true;
     for (const key of Object.keys(input)) {
       if (reading.stopped) return invalid;
-      const given = input[key];
+      const itemInput = input[key];
       const item =
-        refuseCredentials && isCredential(key, given)
-          ? credential(key, reading)
-          : reading.at(key, refuseCredentials ? openSettings : json, given);
-      if (item === invalid) whole = false;
+        refuseCredentials && isCredential(key, itemInput)
+          ? reportCredential(key, reading)
+          : reading.at(key, refuseCredentials ? openSettings : json, itemInput);
+      if (item === invalid) valid = false;
       else define(entries, key, item);
     }
-    return whole && !reading.stopped ? entries : invalid;
+    return valid && !reading.stopped ? entries : invalid;
   });
 }
 
 const openSettings: Shape<Json> = (input, reading) => readJson(input, reading, true);
 
-/** Sets a key as data, also one called `__proto__`. */
+/** Sets a key as an own property. Assigning `__proto__` would change the prototype instead (prototype pollution). */
 function define(entries: { [key: string]: Json }, key: string, value: Json): void {
   if (key === "__proto__")
     Object.defineProperty(entries, key, { value, enumerable: true, configurable: true, writable: true });
   else entries[key] = value;
 }
 
-function credential(key: string, reading: Reading): typeof invalid {
-  const why = "looks like a key; keys are resolved when a call is made, never stored";
-  return reading.at(key, (_, here) => here.report("credential", why), undefined);
+function reportCredential(key: string, reading: Reading): typeof invalid {
+  const message = "looks like a credential; API keys are resolved when a call is made and are never stored";
+  return reading.at(key, (_, here) => here.report("credential", message), undefined);
 }
 
-/** By its name, in any spelling (`apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`), or by being a bearer token. */
+/**
+ * Returns whether an entry looks like a credential: by its key in any spelling (`apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`), or by a
+ * bearer token as its value. A heuristic against accidents, not a security boundary.
+ */
 function isCredential(key: string, value: unknown): boolean {
-  // A header may come as a list of its values.
+  // A header may be a list of values.
   const text: unknown = Array.isArray(value) ? value[0] : value;
   if (typeof text !== "string") return false;
   const name = key.toLowerCase().replaceAll(/[^a-z]/g, "");
@@ -338,7 +367,7 @@ const credentialNames = [
   "cookie",
 ] as const;
 
-/** Reads input whole: its value, or at least one issue that says why there is none. */
+/** Reads a value of unknown type. Returns the typed value, or at least one issue. */
 export function read<T>(
   shape: Shape<T>,
   input: unknown,
@@ -348,13 +377,13 @@ export function read<T>(
   return value === invalid ? { issues: reading.issues } : { value };
 }
 
-/** Builds a value from its fields, filling in what was left out. Fields that do not fit are the caller's bug and throw. */
+/** Builds a value from arguments of the program and fills in defaults. Throws `MisuseError` for fields that do not match the shape. */
 export function construct<T>(name: string, shape: Shape<T>, fields: unknown): T {
-  const outcome = read(shape, fields);
-  if ("value" in outcome) return outcome.value;
-  const [first] = outcome.issues;
+  const result = read(shape, fields);
+  if ("value" in result) return result.value;
+  const [first] = result.issues;
   if (first === undefined) throw new MisuseError("invalid_argument", `${name}: the value could not be read`);
-  throw new MisuseError(misuseOf(first.code), `${name}: ${outcome.issues.slice(0, 3).map(renderIssue).join("; ")}`, {
+  throw new MisuseError(misuseOf(first.code), `${name}: ${result.issues.slice(0, 3).map(renderIssue).join("; ")}`, {
     path: first.path,
   });
 }

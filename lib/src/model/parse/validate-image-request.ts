@@ -1,4 +1,4 @@
-// The rules a request for images has to keep.
+// The validation rules of image requests.
 
 import type { ImageRequest } from "../call/image-request.ts";
 import type { ValidationFailure } from "../failure/failure.ts";
@@ -11,11 +11,14 @@ import { imageShape } from "../message/image.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 import { isPositiveInteger, issue, notAnObject } from "./rule.ts";
 import { read } from "./shape.ts";
-import { judge } from "./validate.ts";
+import { toResult } from "./validate.ts";
 
-/** Prompt and input images are what the operation needs; count and size are positive. */
+/**
+ * Checks an image request: prompt and input images fit the operation, count and size are positive. A violation is a failure
+ * (`invalid_image_request`).
+ */
 export function validateImageRequest(request: ImageRequest): Result<ImageRequest, ValidationFailure> {
-  return judge("invalid_image_request", request, imageRequestIssues(request));
+  return toResult("invalid_image_request", request, imageRequestIssues(request));
 }
 
 function imageRequestIssues(input: unknown): readonly Issue[] {
@@ -33,7 +36,7 @@ function imageRequestIssues(input: unknown): readonly Issue[] {
     issues.push(issue(["responseFormat"], "unknown", `must be one of ${imageFormats.join(", ")}`));
   }
   if (!isImageSize(ownValue(input, "size") ?? null)) {
-    issues.push(issue(["size"], "invalid_shape", "must be { width, height } of 1 or more, or a provider's own word"));
+    issues.push(issue(["size"], "invalid_shape", "must be { width, height } of 1 or more, or a provider's own value"));
   }
   const maskIssues = mask === null || isImage(mask) ? [] : [issue(["mask"], "invalid_image", "must be an image")];
   return [
@@ -55,15 +58,13 @@ function inputImageIssues(images: unknown): readonly Issue[] {
 
 function operationIssues(operation: unknown, prompt: unknown, images: unknown): readonly Issue[] {
   const inputs = Array.isArray(images) ? images.length : 0;
-  const prompted = typeof prompt === "string" && prompt !== "";
+  const hasPrompt = typeof prompt === "string" && prompt !== "";
   const issues: Issue[] = [];
-  if ((operation === "generate" || operation === "edit") && !prompted) {
+  if ((operation === "generate" || operation === "edit") && !hasPrompt) {
     issues.push(issue(["prompt"], "required_for_operation", `${operation} needs a prompt`));
   }
   if (operation === "generate" && inputs > 0) {
-    issues.push(
-      issue(["inputImages"], "must_be_empty", "generate starts from nothing; use edit to start from an image"),
-    );
+    issues.push(issue(["inputImages"], "must_be_empty", "generate takes no input images; use edit or variation"));
   }
   if (operation === "edit" && (inputs < 1 || inputs > 2)) {
     issues.push(issue(["inputImages"], "invalid_count", `edit takes 1 or 2 images, not ${inputs}`));

@@ -106,8 +106,8 @@ describe("[allm 85] validateRequest", () => {
     expect(!result.ok && result.failure.reason).toBe("invalid_request");
     expect(!result.ok && result.failure.message).toBe(
       "validation failed: invalid_request (10 errors): messages[0].content: must be a string or a list of parts, " +
-        "not a number; messages[0].toolCallId: a tool message names the call it answers; " +
-        "tools[0].name: auto, none, required mean something else in a tool choice; …",
+        "not a number; messages[0].toolCallId: a tool message needs the id of the call it answers; " +
+        "tools[0].name: auto, none, required are keywords of toolChoice; …",
     );
   });
 });

@@ -1,6 +1,8 @@
-// The rules a value has to keep before it is used, as opposed to the shape it has to have to be one at all (parse.ts).
-// Every broken rule is reported, in a fixed order, with its path. Nothing is changed and nothing throws, also when a caller
-// without a compiler passes something that is not of the type it should be.
+// Validation: rules that a value of the right shape must satisfy before it is used. parse.ts checks shapes; this file checks meaning, such
+// as "every call has an answer".
+//
+// Every violation is reported with its path, in a fixed order. Validation changes nothing and never throws, even if a JavaScript caller
+// passes a value of the wrong type: every rule treats its input as unknown.
 
 import type { ModelRequest } from "../call/request.ts";
 import type { ValidationErrorReason, ValidationFailure } from "../failure/failure.ts";
@@ -14,8 +16,8 @@ import type { ToolSpec } from "../tool/tool.ts";
 import { failureShape } from "../failure/failure.ts";
 import { validationFailure } from "../failure/failures.ts";
 import { failed, ok } from "../failure/result.ts";
-import { textHead } from "../message/cut-text.ts";
 import { roles } from "../message/message.ts";
+import { textHead } from "../message/truncate-text.ts";
 import { sessionStatuses } from "../session/session-status.ts";
 import { reservedToolNames } from "../tool/tool.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
@@ -27,7 +29,7 @@ import { maxIssues, read } from "./shape.ts";
  * a failure (`invalid_request`).
  */
 export function validateRequest(request: ModelRequest): Result<ModelRequest, ValidationFailure> {
-  return judge("invalid_request", request, requestIssues(request));
+  return toResult("invalid_request", request, requestIssues(request));
 }
 
 /**
@@ -35,7 +37,7 @@ export function validateRequest(request: ModelRequest): Result<ModelRequest, Val
  * failure (`invalid_message`).
  */
 export function validateMessage(message: Message): Result<Message, ValidationFailure> {
-  return judge("invalid_message", message, messageIssues(message, []));
+  return toResult("invalid_message", message, messageIssues(message, []));
 }
 
 /**
@@ -43,16 +45,16 @@ export function validateMessage(message: Message): Result<Message, ValidationFai
  * (`invalid_tool`).
  */
 export function validateTool(tool: ToolSpec): Result<ToolSpec, ValidationFailure> {
-  return judge("invalid_tool", tool, toolIssues(tool, []));
+  return toResult("invalid_tool", tool, toolIssues(tool, []));
 }
 
 /**
  * Checks that every message is valid, every call is answered and every answer has its call (S2). An answer may
- * stand anywhere after its call: rendering for a model moves late results to their calls. An empty thread is
+ * be anywhere after its call: rendering for a model moves late results to their calls (Q4). An empty thread is
  * valid. A violation is a failure (`invalid_thread`).
  */
 export function validateThread(thread: Thread): Result<Thread, ValidationFailure> {
-  return judge("invalid_thread", thread, threadIssues(thread, [], []));
+  return toResult("invalid_thread", thread, threadIssues(thread, [], []));
 }
 
 /**
@@ -60,10 +62,11 @@ export function validateThread(thread: Thread): Result<Thread, ValidationFailure
  * violation is a failure (`invalid_session`).
  */
 export function validateSession(session: Session): Result<Session, ValidationFailure> {
-  return judge("invalid_session", session, sessionIssues(session));
+  return toResult("invalid_session", session, sessionIssues(session));
 }
 
-export function judge<T>(
+/** Returns the value, or a failure with at most `maxIssues` issues. */
+export function toResult<T>(
   reason: ValidationErrorReason,
   value: T,
   issues: readonly Issue[],
@@ -71,7 +74,7 @@ export function judge<T>(
   return issues.length === 0 ? ok(value) : failed(validationFailure(reason, { issues: issues.slice(0, maxIssues) }));
 }
 
-// Rules. Each treats its input as unknown and returns what is wrong with it.
+// Rules. Each takes an unknown input and returns its issues.
 
 function requestIssues(input: unknown): readonly Issue[] {
   if (!isPlainObject(input)) return [notAnObject([], input)];
@@ -94,23 +97,24 @@ function messageListIssues(input: unknown, path: Path): readonly Issue[] {
 function messageIssues(input: unknown, path: Path): readonly Issue[] {
   if (!isPlainObject(input)) return [notAnObject(path, input)];
   const role = ownValue(input, "role");
-  const known = roles.find((word) => word === role);
+  const knownRole = roles.find((word) => word === role);
   const issues: Issue[] = [];
-  if (known === undefined) issues.push(issue([...path, "role"], "unknown", `must be one of ${roles.join(", ")}`));
-  issues.push(...contentIssues(ownValue(input, "content"), known ?? "assistant", [...path, "content"]));
-  if (known === "tool" && typeof ownValue(input, "toolCallId") !== "string") {
-    issues.push(issue([...path, "toolCallId"], "required", "a tool message names the call it answers"));
+  if (knownRole === undefined) issues.push(issue([...path, "role"], "unknown", `must be one of ${roles.join(", ")}`));
+  // An unknown role is checked like `assistant`, which allows every part: one issue for the role is enough.
+  issues.push(...contentIssues(ownValue(input, "content"), knownRole ?? "assistant", [...path, "content"]));
+  if (knownRole === "tool" && typeof ownValue(input, "toolCallId") !== "string") {
+    issues.push(issue([...path, "toolCallId"], "required", "a tool message needs the id of the call it answers"));
   }
-  return known === "assistant" ? [...issues, ...callIssues(input, path)] : issues;
+  return knownRole === "assistant" ? [...issues, ...callIssues(input, path)] : issues;
 }
 
-/** The calls of one reply have ids of their own, and a part that marks the place of a call marks one of them. */
+/** The calls of one reply have distinct ids, and every `tool_call` part refers to one of the calls. */
 function callIssues(message: { readonly [key: string]: unknown }, path: Path): readonly Issue[] {
   const calls = callIds(message);
-  const known = new Set<unknown>();
-  const repeated = calls.find(({ id }) => known.has(id) || !known.add(id));
+  const ids = new Set<unknown>();
+  const repeated = calls.find(({ id }) => ids.has(id) || !ids.add(id));
   const content = ownValue(message, "content");
-  const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayMark(part, known)) : -1;
+  const stray = Array.isArray(content) ? content.findIndex((part: unknown) => isStrayCallPart(part, ids)) : -1;
   return [
     ...(repeated === undefined
       ? []
@@ -123,12 +127,13 @@ function callIssues(message: { readonly [key: string]: unknown }, path: Path): r
   ];
 }
 
-function isStrayMark(part: unknown, ids: ReadonlySet<unknown>): boolean {
+/** Returns whether a part marks the position of a call that the message does not have. Provider-run calls are in the part itself. */
+function isStrayCallPart(part: unknown, ids: ReadonlySet<unknown>): boolean {
   if (!isPlainObject(part) || ownValue(part, "type") !== "tool_call") return false;
   return !isPlainObject(ownValue(part, "providerExecuted")) && !ids.has(ownValue(part, "toolCallId"));
 }
 
-/** The first word that has been there before. */
+/** Returns the first string that occurs twice. */
 function firstRepeated(words: readonly string[]): string | null {
   const seen = new Set<string>();
   for (const word of words) {
@@ -143,14 +148,14 @@ function contentIssues(content: unknown, role: (typeof roles)[number], path: Pat
   if (!Array.isArray(content)) {
     return [issue(path, "invalid_type", `must be a string or a list of parts, not ${describe(content)}`)];
   }
-  const legal = partsByRole[role];
+  const allowed = partsByRole[role];
   const types = content.map((part: unknown) => (isPlainObject(part) ? ownValue(part, "type") : undefined));
-  const bad = types.findIndex((type) => !legal.some((word) => word === type));
-  if (bad === -1) return [];
-  if (role === "system" && types[bad] === "image") {
-    return [issue(path, "image_in_system_message", "models take images from users; put it into a user message")];
+  const invalidIndex = types.findIndex((type) => !allowed.some((word) => word === type));
+  if (invalidIndex === -1) return [];
+  if (role === "system" && types[invalidIndex] === "image") {
+    return [issue(path, "image_in_system_message", "a system message cannot contain an image; use a user message")];
   }
-  const message = `item ${bad} may not stand here; a message of role ${role} may contain parts of type ${legal.join(", ")}`;
+  const message = `part ${invalidIndex} is not allowed; a message of role ${role} may contain parts of type ${allowed.join(", ")}`;
   return [issue(path, "invalid_part_type", message)];
 }
 
@@ -170,7 +175,7 @@ function toolListIssues(tools: unknown): readonly Issue[] {
     ...tools.flatMap((tool: unknown, index) => toolIssues(tool, ["tools", index])),
     ...(repeated === null
       ? []
-      : [issue(["tools"], "duplicate_name", `two tools are called ${JSON.stringify(textHead(repeated, 64))}`)]),
+      : [issue(["tools"], "duplicate_name", `two tools have the name ${JSON.stringify(textHead(repeated, 64))}`)]),
   ];
 }
 
@@ -191,10 +196,10 @@ function toolIssues(input: unknown, path: Path): readonly Issue[] {
 function toolNameIssues(name: unknown, path: Path): readonly Issue[] {
   if (name === "") return [issue(path, "empty", "a tool needs a name")];
   if (reservedToolNames.some((reserved) => reserved === name)) {
-    return [issue(path, "reserved_tool_name", `${reservedToolNames.join(", ")} mean something else in a tool choice`)];
+    return [issue(path, "reserved_tool_name", `${reservedToolNames.join(", ")} are keywords of toolChoice`)];
   }
   if (typeof name === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(name)) return [];
-  return [issue(path, "invalid_format", "1 to 64 letters, digits, underscores and hyphens")];
+  return [issue(path, "invalid_format", "must be 1 to 64 letters, digits, underscores and hyphens")];
 }
 
 function numberIssues(request: { readonly [key: string]: unknown }): readonly Issue[] {
@@ -232,9 +237,12 @@ function threadIssues(input: unknown, path: Path, pending: readonly string[]): r
   return Array.isArray(messages) ? [...issues, ...pairingIssues(messages, at, pending)] : issues;
 }
 
-/** Calls without an answer and answers without a call. Ids repeat across replies, so an answer takes the oldest open call. */
+/**
+ * Calls without an answer, and answers without a call. Call ids are unique within a reply only, so an answer belongs to the oldest
+ * unanswered call with its id. Linear in the number of messages and calls.
+ */
 function pairingIssues(messages: readonly unknown[], path: Path, pending: readonly string[]): readonly Issue[] {
-  const open = new Map<string, { readonly places: Path[]; answered: number }>();
+  const callsById = new Map<string, { readonly places: Path[]; answered: number }>();
   const orphans: Issue[] = [];
   for (const [index, message] of messages.entries()) {
     if (!isPlainObject(message)) continue;
@@ -242,23 +250,23 @@ function pairingIssues(messages: readonly unknown[], path: Path, pending: readon
     if (role === "assistant") {
       for (const { id, slot } of callIds(message)) {
         const place = [...path, index, "toolCalls", slot];
-        const calls = open.get(id);
-        if (calls === undefined) open.set(id, { places: [place], answered: 0 });
+        const calls = callsById.get(id);
+        if (calls === undefined) callsById.set(id, { places: [place], answered: 0 });
         else calls.places.push(place);
       }
     }
-    const answered = role === "tool" ? ownValue(message, "toolCallId") : undefined;
-    const calls = typeof answered === "string" ? open.get(answered) : undefined;
+    const answeredId = role === "tool" ? ownValue(message, "toolCallId") : undefined;
+    const calls = typeof answeredId === "string" ? callsById.get(answeredId) : undefined;
     if (calls !== undefined && calls.answered < calls.places.length) {
       calls.answered += 1;
-    } else if (typeof answered === "string") {
-      const text = `no call with the id ${JSON.stringify(textHead(answered, 64))} is waiting before this answer`;
+    } else if (typeof answeredId === "string") {
+      const text = `no unanswered call with the id ${JSON.stringify(textHead(answeredId, 64))} precedes this answer`;
       orphans.push(issue([...path, index, "toolCallId"], "unknown_tool_call_id", text));
     }
   }
-  // Each pending call excuses one open call of its id, the newest first: older ones were never answered.
-  for (const id of pending) open.get(id)?.places.pop();
-  const unanswered = [...open].flatMap(([id, { places, answered }]) =>
+  // A pending call accounts for one unanswered call of its id, the newest first: the older ones are violations.
+  for (const id of pending) callsById.get(id)?.places.pop();
+  const unanswered = [...callsById].flatMap(([id, { places, answered }]) =>
     places.slice(answered).map((place) => unansweredAt(id, place)),
   );
   return [...orphans, ...unanswered];
@@ -276,53 +284,61 @@ function callIds(message: {
 }
 
 function unansweredAt(id: string, path: Path): Issue {
-  const what = JSON.stringify(textHead(id, 64));
-  return issue(path, "unanswered_tool_call", `the call ${what} has no answer; append toolResult(${what}, …)`);
+  const quotedId = JSON.stringify(textHead(id, 64));
+  return issue(path, "unanswered_tool_call", `the call ${quotedId} has no answer; append toolResult(${quotedId}, …)`);
 }
 
 function sessionIssues(input: unknown): readonly Issue[] {
   if (!isPlainObject(input)) return [notAnObject([], input)];
   const status = ownValue(input, "status");
-  const waiting = ownValue(input, "pendingToolCalls");
+  const pendingCalls = ownValue(input, "pendingToolCalls");
   const metadata = ownValue(input, "metadata");
   const issues: Issue[] = [];
   if (!sessionStatuses.some((word) => word === status)) {
     issues.push(issue(["status"], "unknown", `must be one of ${sessionStatuses.join(", ")}`));
   }
   if (status === "awaiting_user" && typeof ownValue(input, "pendingQuestion") !== "string") {
-    issues.push(issue(["pendingQuestion"], "required_for_status", "a session that awaits a user says what it asked"));
+    issues.push(issue(["pendingQuestion"], "required_for_status", "the status awaiting_user requires a question"));
   }
-  if (status === "awaiting_tools" && !(Array.isArray(waiting) && waiting.length > 0)) {
-    issues.push(issue(["pendingToolCalls"], "required_for_status", "a session that awaits tools names the calls"));
+  if (status === "awaiting_tools" && !(Array.isArray(pendingCalls) && pendingCalls.length > 0)) {
+    issues.push(issue(["pendingToolCalls"], "required_for_status", "the status awaiting_tools requires pending calls"));
   }
   if (status === "error" && !hasFailure(metadata)) {
-    issues.push(issue(["metadata"], "error_required_for_status", "a session in error has a failure in metadata.error"));
+    issues.push(
+      issue(["metadata"], "error_required_for_status", "the status error requires a failure in metadata.error"),
+    );
   }
-  if (status === "idle" || status === "completed") issues.push(...restIssues(status, input));
+  if (status === "idle" || status === "completed") issues.push(...openItemIssues(status, input));
   return [
     ...issues,
     ...threadIssues(
       ownValue(input, "thread"),
       ["thread"],
-      callIds({ toolCalls: waiting }).map(({ id }) => id),
+      callIds({ toolCalls: pendingCalls }).map(({ id }) => id),
     ),
   ];
 }
 
-/** Nothing is open in a session that waits for the next message: no question, and no call that nobody has decided. */
-function restIssues(status: string, session: { readonly [key: string]: unknown }): readonly Issue[] {
-  const waiting = ownValue(session, "pendingToolCalls");
-  const undecided = Array.isArray(waiting)
-    ? waiting.findIndex((call: unknown) => isPlainObject(call) && (ownValue(call, "decision") ?? null) === null)
+/** A session in the status `idle` or `completed` has no question and no undecided pending call. */
+function openItemIssues(status: string, session: { readonly [key: string]: unknown }): readonly Issue[] {
+  const pendingCalls = ownValue(session, "pendingToolCalls");
+  const undecided = Array.isArray(pendingCalls)
+    ? pendingCalls.findIndex((call: unknown) => isPlainObject(call) && (ownValue(call, "decision") ?? null) === null)
     : -1;
   const question = ownValue(session, "pendingQuestion") ?? null;
   return [
     ...(question === null
       ? []
-      : [issue(["pendingQuestion"], "not_allowed_for_status", `a session that is ${status} has no open question`)]),
+      : [issue(["pendingQuestion"], "not_allowed_for_status", `the status ${status} allows no open question`)]),
     ...(undecided === -1
       ? []
-      : [issue(["pendingToolCalls", undecided], "not_allowed_for_status", `waits, though the session is ${status}`)]),
+      : [
+          issue(
+            ["pendingToolCalls", undecided],
+            "not_allowed_for_status",
+            `the status ${status} allows no undecided call`,
+          ),
+        ]),
   ];
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a session waits for. `idle` and `completed`: the next message. `awaiting_user`: an answer to a question.
+ * What a session waits for. `idle` and `completed`: the next message. `awaiting_user`: the answer to a question.
  * `awaiting_tools`: results or decisions for pending calls. `error`: a call of `recover`.
  */
 export type SessionStatus = (typeof sessionStatuses)[number];

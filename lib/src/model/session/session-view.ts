@@ -1,5 +1,5 @@
-// What is shown of sessions that are kept somewhere: what the durable runtime gives back, and what goes over a wire from it. Plain data, so that a
-// client in a browser has the same types as the process that keeps them.
+// The values that the durable runtime returns about sessions and turns, and that its HTTP API sends. They are here, in the lowest layer, so
+// that a client in a browser has the same types as the server without importing the runtime.
 
 import type { ModelReply } from "../call/reply.ts";
 import type { Usage } from "../call/usage.ts";
@@ -12,23 +12,23 @@ import type { Session } from "./session.ts";
 
 /** An event of a session, as readers of the runtime receive it. `cursor` resumes reading after this event. */
 export type RuntimeEvent = {
-  /** Hand it to `events` to go on behind this. */
+  /** Pass it to `events` to continue reading after this event. */
   readonly cursor: string;
   readonly turnId: string;
-  /** Its place in the log; `null` for what is only worth seeing now. */
+  /** The position in the stored event log; `null` for a live event, which is not stored. */
   readonly sequence: number | null;
-  /** For text: of which try, which part of the reply, and from where on. */
+  /** For a text delta: the attempt, the part of the reply, and the offset of the delta in the text of that part. */
   readonly delta: { readonly attempt: Attempt; readonly part: string; readonly offset: number } | null;
   readonly event: TurnEvent;
 };
 
 /**
- * The result of a turn. The status `parked` means that its replay diverged from its record; `waiting` means that
- * pending calls need an answer first.
+ * The result of a turn. The status `parked` means that the runtime does not continue the turn by itself, for example because its
+ * replay diverged from its record; `waiting` means that pending calls need an answer first.
  */
 export type TurnEnd = {
   readonly turnId: string | null;
-  /** `parked`: its replay went another way than its record; `failure` says where. */
+  /** `failure` holds the reason of `parked`. */
   readonly status: "ended" | "parked" | "waiting";
   readonly text: string;
   readonly haltedReason: HaltedReason;
@@ -38,7 +38,7 @@ export type TurnEnd = {
   readonly usage: Usage;
   readonly metadata: JsonObject;
   readonly failure: Failure | null;
-  /** The session after it, without its messages: `get` has those. */
+  /** The session after the turn, without messages; `get` returns those. */
   readonly session: SessionSummary;
 };
 
@@ -47,14 +47,15 @@ export type SessionSummary = {
   readonly id: string;
   readonly status: Session["status"];
   readonly version: number;
-  /** How many messages it has. */
+  /** The number of messages. */
   readonly length: number;
   readonly pendingToolCalls: readonly PendingToolCall[];
   readonly pendingQuestion: string | null;
   readonly usage: Usage;
   readonly metadata: JsonObject;
-  /** The turn that is open. */
+  /** The open turn; `null` if there is none. */
   readonly turnId: string | null;
+  /** In milliseconds since 1970-01-01 UTC. */
   readonly createdAt: number;
   readonly changedAt: number;
 };
@@ -63,35 +64,36 @@ export type SessionSummary = {
 export type SessionView = {
   readonly session: Session<JsonObject>;
   readonly version: number;
-  /** How many messages it has; the thread has the newest of them, or all. */
+  /** The number of messages. The thread holds the newest of them, or all. */
   readonly length: number;
   readonly openTurn: OpenTurnView | null;
 };
 
+/** The open turn of a session. */
 export type OpenTurnView = {
   readonly turnId: string;
   readonly status: TurnStatus;
   readonly step: number;
   readonly engine: string;
-  /** Why it is parked, if it is. */
+  /** Why the turn is parked; otherwise `null`. */
   readonly failure: Failure | null;
 };
 
-/** One page of a list. `next` continues after it; `null` means that it is the last. */
+/** One page of a list (cursor pagination). */
 export type Page<T> = {
   readonly items: readonly T[];
-  /** Where the next page begins; `null`: there is none. */
+  /** The cursor of the next page; `null` on the last page. */
   readonly next: string | null;
 };
 
-/** How far a turn has got. `parked`: its replay went another way than its record; somebody has to look at it. */
+/** The state of a turn. `parked`: the runtime does not continue it until `recover` or `cancel` is called. */
 export type TurnStatus = (typeof turnStatuses)[number];
 export const turnStatuses = ["queued", "running", "ended", "parked"] as const;
 
 /**
  * The result of `cancel`. `completion_won` means that the end of the turn was recorded before the cancel;
- * `nothing_open` that no turn was running; `stored` that the cancel is stored and the turn has not ended within the time the
- * caller waits: the process that drives it, or the next one, ends it.
+ * `nothing_open` that no turn was open; `stored` that the cancel is stored and the turn did not end within the time the
+ * caller waits: the process that runs the turn, or the next one, ends it.
  */
 export type Cancelled = "cancelled" | "completion_won" | "nothing_open" | "stored";
 
@@ -102,19 +104,19 @@ export type Cancelled = "cancelled" | "completion_won" | "nothing_open" | "store
 export type Withdrawn = "cancelled" | "already_claimed" | "already_taken" | "already_cancelled" | "not_found";
 
 /**
- * The result of `recover`: how many turns are driven again, whether a failed session is usable, and which effects
+ * The result of `recover`: how many turns continue, whether a failed session is usable again, and which effects
  * may run twice.
  */
 export type Recovered = {
-  /** How many turns are driven again. */
+  /** The number of turns that continue. */
   readonly pickedUp: number;
-  /** The session that had failed can be used again. */
+  /** Whether a session in the status `error` can be used again. */
   readonly usable: boolean;
-  /** Effects that had been answered and will be asked for again. */
+  /** Ids of effects that have a recorded result and will be performed again. */
   readonly mayRunTwice: readonly string[];
 };
 
-/** What a session has cost, by kind and by model. */
+/** The usage of a session: in total, and by source and model. */
 export type LedgerSum = {
   readonly total: Usage;
   readonly lines: readonly { readonly source: string; readonly model: string | null; readonly usage: Usage }[];

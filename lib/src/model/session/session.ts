@@ -1,5 +1,9 @@
-// A conversation with a status: what it waits for, and what became of its last run. Plain data; the verbs that drive one
-// live elsewhere and return a new one.
+// Sessions as data: a thread, a status, pending calls, usage, and a summary of the last run.
+//
+// The verbs that run a session are in `session/` (in memory) and `runtime/` (durable); each returns a new session. The helpers below change
+// the thread only.
+//
+// Invariant (S2): every call in the thread is either answered in the thread or listed in `pendingToolCalls`. `validateSession` checks it.
 
 import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
@@ -47,16 +51,16 @@ export type Session<Context extends CallerContext = CallerContext> = {
   readonly id: string | null;
   readonly thread: Thread;
   readonly status: SessionStatus;
-  /** Calls that wait for an answer. Together with the answers they cover every call of the thread (S2). */
+  /** The calls that wait. Every call of the thread is answered or listed here (S2). */
   readonly pendingToolCalls: readonly PendingToolCall[];
   readonly pendingQuestion: string | null;
   /** The call that asked the pending question. */
   readonly pendingToolCallId: string | null;
-  /** A cell of code that waits for some of the pending calls. */
+  /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
   /** The caller's context, passed to tool handlers. Only a JSON context can be stored. */
   readonly context: Context;
-  /** The usage of all runs of this session. */
+  /** The sum of the usage of all runs of this session. */
   readonly usage: Usage;
   /** The result of the latest run; `null` before the first. */
   readonly lastRun: LastRun | null;
@@ -70,18 +74,18 @@ export type Session<Context extends CallerContext = CallerContext> = {
  */
 export type CallerContext = object;
 
-/** The newest run in short. */
+/** A summary of the latest run of a session. */
 export type LastRun = {
-  /** The turn it was; `null` for a run in memory. */
+  /** The id of the durable turn; `null` for a run in memory. */
   readonly turnId: string | null;
   readonly haltedReason: HaltedReason;
   readonly outcome: TurnOutcome;
   readonly steps: number;
   readonly usage: Usage;
-  /** Which budget ran out, if one did. */
+  /** The budget that was used up; `null` if none was. */
   readonly budget: Budget | null;
   readonly metadata: ChatMetadata;
-  /** What had arrived of a reply that was cancelled and is in no thread. */
+  /** The part of a reply that was received before the run was cancelled. It is not in the thread. */
   readonly partial: AssistantMessage | null;
 };
 
@@ -109,12 +113,13 @@ const sharedFields = {
   metadata: fallback(settings, emptyObject),
 };
 
-/** A session on its way to or from storage: its context has to be JSON, and is walked to see whether it is. */
+/** The shape of a stored session. Its context must be JSON; reading it copies and checks the context. */
 export const sessionShape: Shape<Session<JsonObject>> = object<Session<JsonObject>>({
   ...sharedFields,
   context: fallback(settings, emptyObject),
 });
 
+/** The fields of a session in memory except the context, which may be any object and is not inspected. */
 const liveFields = object<Omit<Session, "context">>(sharedFields);
 
 /** The fields of a session that {@link newSession} accepts. */
@@ -140,12 +145,12 @@ export function newSession<Context extends CallerContext>(
 ): Session<Context>;
 export function newSession(fields?: SessionFields): Session<JsonObject>;
 export function newSession(fields: SessionFields & { readonly context?: CallerContext } = {}): Session {
-  const { context = emptyObject, ...rest } = fields;
+  const { context = emptyObject, ...storedFields } = fields;
   if (typeof context !== "object") throw new MisuseError("invalid_argument", "session: context must be an object");
-  return { ...construct("session", liveFields, rest), context };
+  return { ...construct("session", liveFields, storedFields), context };
 }
 
-// Helpers. They touch the thread alone: status and pending calls belong to the verbs that drive a session.
+// Helpers. They change the thread only; the verbs that run a session change its status and pending calls.
 
 /**
  * Returns the session with a message added to its thread. Status and pending calls are unchanged: after a message
@@ -187,6 +192,6 @@ export function pendingToolCalls(session: Session): readonly PendingToolCall[] {
 
 /** Returns the failure that put a session into the status `error`, or `null`. */
 export function sessionError(session: Session): Failure | null {
-  const found = read(failureShape, ownValue(session.metadata, "error"));
-  return "value" in found ? found.value : null;
+  const result = read(failureShape, ownValue(session.metadata, "error"));
+  return "value" in result ? result.value : null;
 }

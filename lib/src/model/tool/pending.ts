@@ -1,4 +1,5 @@
-// Calls that wait for somebody, and what may be said to them.
+// Pending tool calls: calls that wait for a result, an answer or a decision, and which of these each reason accepts
+// (`answersByReason`).
 
 import type { JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -24,33 +25,37 @@ import { toolCallFields } from "./tool.ts";
 /** A tool call that waits for a result, an answer or a decision. `reason` determines which of them is accepted. */
 export type PendingToolCall = ToolCall & {
   readonly reason: PendingReason;
-  /** What a tool asked, when the reason is `question`. */
+  /** The question of the tool, if the reason is `question`. */
   readonly question: string | null;
-  /** How the answer to a question reaches the model. */
+  /** How the answer to a question reaches the model. The default is `user_message`. */
   readonly answerAs: AnswerForm;
-  /** Hints for whoever shows the question or the approval. */
+  /** Hints for the user interface that shows the question or the approval. */
   readonly opts: JsonObject;
-  /** What was decided, until the result of that is in the thread. */
+  /** The recorded decision. A decided call stays pending until its result is in the thread (Q4). */
   readonly decision: Decision | null;
-  /** The same on every try, so that whoever does the work can tell a repeat; unique beyond the reply. */
+  /** The idempotency key of the call: the same on every attempt, and unique beyond the reply, unlike the id. */
   readonly idempotencyKey: string | null;
-  /** The cell of code that made the call; the answer goes to it and not into the thread. */
+  /** The code cell that made the call. The answer goes to the cell and not into the thread. */
   readonly cellId: string | null;
-  /** For a call of a tool that runs a turn of its own: the ids down to the call in there that really waits. */
+  /** For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. */
   readonly path: readonly string[];
 };
 
+/**
+ * Why a call waits. `manual`: the caller runs the tool. `approval`: it needs an approval. `question`: the tool asked the user.
+ * `outcome_unknown`: it started before a crash, has no recorded result, and the replay policy is `ask`.
+ */
 export type PendingReason = (typeof pendingReasons)[number];
 export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
 
-/** As something the user said, or as the result of the call that asked. */
+/** The form of an answer to a question: a user message, or the result of the call that asked. */
 export type AnswerForm = (typeof answerForms)[number];
 export const answerForms = ["user_message", "tool_result"] as const;
 
-/** What somebody may say to a pending call. */
+/** A kind of answer to a pending call. */
 export type AnswerKind = "result" | "approve" | "deny" | "answer";
 
-/** What may be answered, by the reason a call waits for. */
+/** The kinds of answer that a pending call accepts, by its reason. */
 export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKind[] } = {
   manual: ["result"],
   approval: ["approve", "deny"],
@@ -67,15 +72,15 @@ export type Decision =
   | Denial
   | {
       readonly type: "forward";
-      /** What the tool ran with before it waited, where that is not what the model asked for. */
+      /** The arguments the tool ran with before it waited, if they differ from those of the call. */
       readonly arguments: JsonObject | null;
       readonly by: string | null;
-      /** Which wait of which turn inside it was said to. */
+      /** Identifies the nested turn and the wait in it that the answer is for. */
       readonly wait: string;
       readonly answer: ForwardedAnswer;
     };
 
-/** What was said to a call inside a tool. */
+/** An answer to a nested call of a turn that a tool runs. */
 export type ForwardedAnswer =
   | { readonly type: "result"; readonly value: ToolValue }
   | { readonly type: "answer"; readonly text: string }
@@ -134,4 +139,5 @@ export const pendingToolCallShape: Shape<PendingToolCall> = object<PendingToolCa
   path: fallback(array(string), []),
 });
 
+/** The loose form of a pending call: fields with a default are optional. */
 export type PendingToolCallInput = ToolCallInput & Partial<PendingToolCall>;

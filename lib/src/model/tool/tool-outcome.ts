@@ -1,5 +1,5 @@
-// What a tool call came to: for the program that reads the result, and for the model that goes on from it. The two are
-// different things; this file holds the first, and the default way from it to the second.
+// The outcome of a tool call, in two forms: `ToolOutcome` is for the program and the journal; the parts of a tool message are for the model.
+// This file owns the first form and the default conversion to the second (`toolOutcomeParts`).
 
 import type { ToolFailure } from "../failure/failure.ts";
 import type { Message, ToolMessageStatus, UserPart } from "../message/message.ts";
@@ -25,7 +25,7 @@ export type ToolOutcome = ToolSucceeded | ToolFailed | ToolCancelled | ToolAsked
 type ToolSucceeded = {
   readonly type: "success";
   readonly value: ToolValue;
-  /** What the tool wants done with the turn; `null`: go on. */
+  /** Ends the turn as the tool requests; `null` continues it. */
   readonly control: ToolControl | null;
 };
 
@@ -34,8 +34,8 @@ type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailure };
 type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
 
 /**
- * The tool needs an answer from a person before it can go on: as something they say next, or, if it is to be the result of the call
- * itself, with the call left open until then. `opts` are hints for whoever asks them.
+ * The tool asks the user a question. With `answerAs: "user_message"` the answer is the next user message; with `"tool_result"` it is the
+ * result of the call, which stays pending until then. `opts` are hints for the user interface.
  */
 type ToolAsked = {
   readonly type: "ask_user";
@@ -44,17 +44,17 @@ type ToolAsked = {
   readonly opts: JsonObject;
 };
 
-/** The tool stopped the loop, for a reason of its own. */
+/** The tool ends the run with a reason of its own. */
 type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
 
-/** What a successful tool may do with the turn it runs in. */
+/** How a successful tool ends the turn it runs in. */
 export type ToolControl = FinishControl | FailControl | HandoffControl;
 
 /** Ends the turn with this value as its result. */
 type FinishControl = { readonly type: "finish"; readonly value: Json };
 /** Ends the turn as failed. */
 type FailControl = { readonly type: "fail"; readonly failure: ToolFailure };
-/** Ends the turn and names who goes on, with what. */
+/** Ends the turn and names the agent that continues, its task and the messages it starts with. */
 type HandoffControl = {
   readonly type: "handoff";
   readonly target: string;
@@ -98,7 +98,7 @@ export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">
   }),
 });
 
-/** What the model sees of an outcome unless an encoder says otherwise. Always at least one part. */
+/** Renders an outcome for the model. This is the default of the encoder option. The list has at least one part. */
 export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
   switch (outcome.type) {
     case "success":
@@ -113,7 +113,7 @@ export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
   }
 }
 
-/** The status of the tool message that answers a call with this outcome. */
+/** Returns the status of the tool message that answers a call with this outcome. */
 export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
   switch (outcome.type) {
     case "success":
@@ -128,7 +128,7 @@ export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
   }
 }
 
-/** A line that says what happened, and why if known. Details in `raw` are for the program: nobody has vouched for them. */
+/** A line that states what happened, and the message if there is one. `raw` is left out: its content is not meant for the model. */
 function notice(head: string, message: string): readonly UserPart[] {
   return [textPart(message === "" ? head : `${head}\n${message}`)];
 }

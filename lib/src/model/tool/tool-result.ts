@@ -1,4 +1,4 @@
-// The answer to a call, from whatever there is to answer with.
+// Builds the tool message that answers a call, from text, parts or any value that JSON can represent.
 
 import type { PartInput, ToolMessage, UserPart } from "../message/message.ts";
 
@@ -24,24 +24,30 @@ import { encodeToolValue, toolValueParts } from "./tool-value.ts";
 export function toolResult(
   toolCallId: string,
   content: string | readonly PartInput<UserPart>[],
-  rest?: ToolResultRest,
+  fields?: ToolResultFields,
 ): ToolMessage;
-export function toolResult(toolCallId: string, value: unknown, rest?: ToolResultRest): ToolMessage;
-export function toolResult(toolCallId: string, content: unknown, rest: ToolResultRest = {}): ToolMessage {
-  return construct("toolResult", toolMessageShape, { ...rest, role: "tool", toolCallId, content: contentOf(content) });
+export function toolResult(toolCallId: string, value: unknown, fields?: ToolResultFields): ToolMessage;
+export function toolResult(toolCallId: string, content: unknown, fields: ToolResultFields = {}): ToolMessage {
+  return construct("toolResult", toolMessageShape, {
+    ...fields,
+    role: "tool",
+    toolCallId,
+    content: contentOf(content),
+  });
 }
 
-type ToolResultRest = Partial<Omit<ToolMessage, "role" | "toolCallId" | "content">>;
+type ToolResultFields = Partial<Omit<ToolMessage, "role" | "toolCallId" | "content">>;
 
 function contentOf(value: unknown): unknown {
-  // What looks like parts has to be parts: a slip in one must not send its insides to the model as JSON.
+  // A list that looks like parts is validated as parts and not encoded as JSON. Otherwise a typing error in a part would send its fields,
+  // such as base64 data, to the model as text.
   if (typeof value === "string" || (Array.isArray(value) && value.length > 0 && value.every(looksLikePart)))
     return value;
   const encoded = encodeToolValue(value);
   if (!encoded.ok) throw new MisuseError("invalid_argument", `toolResult: ${encoded.failure.message}`);
-  const shown = toolValueParts(encoded.value);
-  const [only] = shown;
-  return shown.length === 1 && only?.type === "text" ? only.text : shown;
+  const parts = toolValueParts(encoded.value);
+  const [first] = parts;
+  return parts.length === 1 && first?.type === "text" ? first.text : parts;
 }
 
 function looksLikePart(value: unknown): boolean {

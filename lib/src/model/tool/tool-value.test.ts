@@ -60,7 +60,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     ["malformed attachment", { $everturn: "attachment" }, "malformed attachment"],
     ["malformed escape", { $everturn: "object", entries: [] }, "malformed escaped object"],
     ["an escape with more in it", { $everturn: "object", entries: {}, x: 1 }, "malformed escaped object"],
-    ["an unknown mark", { $everturn: "hologram" }, "unknown mark"],
+    ["an unknown mark", { $everturn: "hologram" }, "unknown value of $everturn"],
   ])("%s is refused", (_, stored, words) => {
     const result = decodeToolValue([stored]);
     expect(result.ok).toBe(false);

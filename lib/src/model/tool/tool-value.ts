@@ -1,8 +1,16 @@
-// What a tool returned, as data: JSON in which files and images may stand as leaves.
+// Tool values: what a tool returned, as JSON with attachments (files and images) at any position.
 //
-// In a program an attachment is an object made by `attachment()`; stored, it is `{ "$everturn": "attachment", … }`. An object
-// that merely has a key of that name (a tool may return anything it found on the web) is stored wrapped, as
-// `{ "$everturn": "object", "entries": … }`, so data can never pass itself off as an attachment.
+// Two forms
+//   program  an attachment is an object built by `attachment()`, marked with a symbol that JSON cannot contain
+//   stored   an attachment is `{ "$everturn": "attachment", … }`
+// An object that has a key `$everturn` of its own is stored as `{ "$everturn": "object", "entries": … }`. This escaping prevents forgery:
+// data that a tool read from an untrusted page cannot become an attachment, for example one that names a local file.
+//
+// Invariants
+//   1. `decodeToolValue(encodeToolValue(value))` restores the value, apart from what `JSON.stringify` changes as well (`toJSON`, keys that
+//      are `undefined`).
+//   2. A value that JSON would silently lose (functions, cycles, `Map`, errors) is a failure with its path, not a gap.
+//   3. Depth and number of nodes are bounded in both directions.
 
 import type { ToolFailure } from "../failure/failure.ts";
 import type { Path } from "../failure/issue.ts";
@@ -33,10 +41,10 @@ import {
   string,
 } from "../parse/shape.ts";
 
-/** A tool's value as it is stored. Made by {@link encodeToolValue}, read by {@link decodeToolValue}. */
+/** A tool value in its stored form. Written by {@link encodeToolValue}, read by {@link decodeToolValue}. */
 export type ToolValue = Json;
 
-/** A tool's value as a program has it: JSON with attachments in it. */
+/** A tool value in its program form: JSON with attachments. */
 export type ProgramValue =
   | null
   | boolean
@@ -54,10 +62,10 @@ export type Attachment = {
   readonly name: string | null;
 };
 
-/** Deepest nesting of a value in its stored form. */
+/** The deepest nesting of a value in its stored form, escape objects included. */
 export const maxToolValueDepth: number = maxJsonDepth;
 
-// A symbol, because no JSON from elsewhere can contain one.
+// A symbol, because JSON cannot contain one. Registered globally, so that all copies of the package share it.
 const attachmentMark: unique symbol = Symbol.for("everturn.attachment");
 const reservedKey = "$everturn";
 
@@ -103,50 +111,50 @@ export function attachment(from: {
   return { [attachmentMark]: true, ...construct("attachment", attachmentShape, { source, mimeType, name }) };
 }
 
-/** Was this made by `attachment()`? Data that merely looks like one was not. */
+/** Returns whether a value was built by `attachment()`. Plain data with the same fields was not. */
 export function isAttachment(value: unknown): value is Attachment {
   return typeof value === "object" && value !== null && attachmentMark in value;
 }
 
 /**
- * What a tool returned, made storable. What JSON would write is taken (`toJSON` is honoured, so dates become text; keys that
- * are `undefined` vanish); what it would silently lose or mangle is an `encoding_failed` failure with the path.
+ * Encodes the value that a tool returned into its stored form. Like `JSON.stringify`, it calls `toJSON` (dates become text) and omits keys
+ * that are `undefined`. A value that JSON would lose or change silently is a failure (`encoding_failed`) with the path.
  */
 export function encodeToolValue(value: unknown): Result<ToolValue, ToolFailure> {
   try {
     return ok(new Encoding().encode(value === undefined ? null : value, 0));
   } catch (thrown) {
-    // The walk leaves by throwing; a `toJSON` or a getter of the user's may throw as well.
+    // `Encoding` throws a `ToolError` to leave its recursion. A `toJSON` method or a getter of the value may throw anything.
     if (thrown instanceof ToolError) return failed(thrown.failure);
-    return failed(refusal([], "reading it threw", thrown).failure);
+    return failed(refusal([], "reading it threw an error", thrown).failure);
   }
 }
 
-/** One walk through a program's value. */
+/** One traversal of a program value. Holds the path for error messages and the ancestors for cycle detection. */
 class Encoding {
   readonly #path: (string | number)[] = [];
   readonly #ancestors: object[] = [];
   #nodes = 0;
 
-  /** `depth` is where the value will stand in its stored form. */
+  /** Encodes a value. `depth` is its depth in the stored form, where an escape object counts as one more level. */
   encode(value: unknown, depth: number): Json {
     this.#nodes += 1;
-    if (this.#nodes > maxNodes) throw refusal([], `it has more than ${maxNodes} values in it`);
+    if (this.#nodes > maxNodes) throw refusal([], `it has more than ${maxNodes} values`);
     if (value === null || typeof value === "string" || typeof value === "boolean") return value;
     if (typeof value === "number") {
       if (Number.isFinite(value)) return value;
-      throw refusal(this.#path, `${String(value)} is not a number JSON knows`);
+      throw refusal(this.#path, `${String(value)} is not a JSON number`);
     }
     if (typeof value !== "object") throw refusal(this.#path, `${describe(value)} is not data`);
     if (this.#ancestors.includes(value)) throw refusal(this.#path, "the value contains itself");
-    this.#needRoom(depth);
+    this.#checkDepth(depth);
     this.#ancestors.push(value);
     const encoded = this.#object(value, depth);
     this.#ancestors.pop();
     return encoded;
   }
 
-  #needRoom(depth: number): void {
+  #checkDepth(depth: number): void {
     if (depth < maxToolValueDepth) return;
     throw refusal(this.#path.slice(0, 8), `nested more than ${maxToolValueDepth} levels deep`);
   }
@@ -166,7 +174,7 @@ class Encoding {
 
   #entries(value: object, depth: number): Json {
     const escaped = Object.hasOwn(value, reservedKey);
-    if (escaped) this.#needRoom(depth + 1);
+    if (escaped) this.#checkDepth(depth + 1);
     const entries = Object.entries(value)
       .filter(([, item]) => item !== undefined)
       .map(([key, item]): [string, Json] => [key, this.#at(key, item, depth + (escaped ? 2 : 1))]);
@@ -175,11 +183,11 @@ class Encoding {
   }
 
   #attachment(value: Attachment, depth: number): Json {
-    this.#needRoom(depth + 1);
+    this.#checkDepth(depth + 1);
     const { source, mimeType, name } = value;
-    const read = readAttachment({ source, mimeType, name });
-    if (read === null) throw refusal(this.#path, "an attachment without a source");
-    return { [reservedKey]: "attachment", ...read };
+    const fields = readAttachment({ source, mimeType, name });
+    if (fields === null) throw refusal(this.#path, "an attachment without a valid source");
+    return { [reservedKey]: "attachment", ...fields };
   }
 
   #at(key: string | number, item: unknown, depth: number): Json {
@@ -191,11 +199,14 @@ class Encoding {
 }
 
 function readAttachment(fields: unknown): Omit<StoredAttachment, typeof reservedKey> | null {
-  const found = read(attachmentShape, fields);
-  return "value" in found ? found.value : null;
+  const result = read(attachmentShape, fields);
+  return "value" in result ? result.value : null;
 }
 
-/** An instance of a class counts as its own properties, as JSON has it; one whose content is elsewhere does not. */
+/**
+ * Rejects instances whose content JSON does not see: errors, iterables such as `Map`, and instances without own properties. Other
+ * instances are encoded by their own properties, as `JSON.stringify` does.
+ */
 function refuseOpaque(value: object, path: Path): void {
   const isError = typeof Reflect.get(value, "stack") === "string";
   if (isError || Symbol.iterator in value || Object.keys(value).length === 0) {
@@ -212,7 +223,7 @@ function refusal(path: Path, why: string, cause?: unknown): ToolError {
   });
 }
 
-/** The program's value from its stored form. Malformed marks are a failure: nobody but us writes them. */
+/** Decodes the stored form. A malformed `$everturn` object is a failure (`invalid_return`): the encoder never writes one. */
 export function decodeToolValue(value: ToolValue): Result<ProgramValue, ToolFailure> {
   try {
     return ok(decode(value, []));
@@ -226,20 +237,20 @@ function decode(value: Json, path: Path): ProgramValue {
   if (value === null || typeof value !== "object") return value;
   if (path.length > maxToolValueDepth) throw malformed(path.slice(0, 8), "nested too deep");
   if (isJsonArray(value)) return value.map((item, index) => decode(item, [...path, index]));
-  const mark = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
-  if (mark === undefined) return decodeEntries(value, path);
-  if (mark === "attachment") {
+  const tag = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
+  if (tag === undefined) return decodeEntries(value, path);
+  if (tag === "attachment") {
     const stored = read(storedAttachmentShape, value);
     if ("issues" in stored) throw malformed(path, "malformed attachment");
     const { source, mimeType, name } = stored.value;
     return { [attachmentMark]: true, source, mimeType, name };
   }
-  if (mark === "object") {
+  if (tag === "object") {
     const entries = Object.keys(value).length === 2 ? value["entries"] : undefined;
     if (!isPlainObject(entries)) throw malformed(path, "malformed escaped object");
     return decodeEntries(entries, path);
   }
-  throw malformed(path, `unknown mark under ${reservedKey}`);
+  throw malformed(path, `unknown value of ${reservedKey}`);
 }
 
 function decodeEntries(entries: { readonly [key: string]: Json }, path: Path): ProgramValue {
@@ -263,27 +274,28 @@ function malformed(path: Path, why: string): ToolError {
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
   if (typeof value === "string") return [textPart(value === "" ? noOutput : value)];
   const decoded = decodeToolValue(value);
-  const pieces = new Pieces();
-  // A value nobody can read is shown as it is stored: the model can make more of it than of nothing.
-  if (decoded.ok) pieces.write(decoded.value);
-  else pieces.text(JSON.stringify(value));
-  return pieces.parts();
+  const writer = new PartWriter();
+  // A value that cannot be decoded is shown in its stored form, which is more useful to the model than an error.
+  if (decoded.ok) writer.write(decoded.value);
+  else writer.text(JSON.stringify(value));
+  return writer.parts();
 }
 
 const noOutput = "[Tool returned no output]";
 
-class Pieces {
-  readonly #done: UserPart[] = [];
+/** Writes a program value as compact JSON text that is split at every attachment. */
+class PartWriter {
+  readonly #parts: UserPart[] = [];
   #text = "";
 
-  text(more: string): void {
-    this.#text += more;
+  text(added: string): void {
+    this.#text += added;
   }
 
   write(value: ProgramValue): void {
     if (isAttachment(value)) {
-      this.#cut();
-      this.#done.push(attachmentPart(value));
+      this.#endText();
+      this.#parts.push(attachmentPart(value));
     } else if (value === null || typeof value !== "object") {
       this.text(JSON.stringify(value));
     } else if (isProgramList(value)) {
@@ -294,9 +306,9 @@ class Pieces {
   }
 
   parts(): readonly UserPart[] {
-    if (this.#done.length === 0) return [textPart(this.#text)];
-    this.#cut();
-    return this.#done;
+    if (this.#parts.length === 0) return [textPart(this.#text)];
+    this.#endText();
+    return this.#parts;
   }
 
   #list(open: string, items: Iterable<[string | number, ProgramValue]>, close: string): void {
@@ -309,8 +321,8 @@ class Pieces {
     this.text(separator === open ? open + close : close);
   }
 
-  #cut(): void {
-    if (this.#text !== "") this.#done.push(textPart(this.#text));
+  #endText(): void {
+    if (this.#text !== "") this.#parts.push(textPart(this.#text));
     this.#text = "";
   }
 }
@@ -319,7 +331,7 @@ function isProgramList(value: ProgramValue): value is readonly ProgramValue[] {
   return Array.isArray(value);
 }
 
-/** An image is shown as an image, anything else as a file. */
+/** An attachment with an image MIME type becomes an image part, any other a file part. */
 function attachmentPart(from: Attachment): UserPart {
   const { source, mimeType, name } = from;
   if (mimeType?.startsWith("image/") === true) return imagePart(image({ source, mimeType }));

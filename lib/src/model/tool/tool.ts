@@ -1,4 +1,4 @@
-// Tools as the model knows them, and the calls it makes. The functions behind them live elsewhere: this is data.
+// Tool specifications and tool calls as data. Handlers are not here: `engine/` pairs a specification with a function.
 
 import type { ProviderReplay } from "../message/provider-replay.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -19,41 +19,46 @@ import {
   string,
 } from "../parse/shape.ts";
 
-/** A tool as data: what the model is told about it, and how the loop treats its calls. */
+/** A tool as data: its description for the model, and how a run treats its calls. */
 export type ToolSpec = {
+  /** 1 to 64 letters, digits, underscores and hyphens. */
   readonly name: string;
   readonly description: string;
   /** JSON Schema of the arguments. */
   readonly schema: JsonObject;
   /** JSON Schema of the result, for providers and prompts that can use it. */
   readonly outputSchema: JsonObject | null;
-  /** The loop never runs this tool; it stops and leaves the call to the caller. */
+  /** The run does not execute this tool: it ends, and the caller supplies the result. */
   readonly manual: boolean;
-  /** A call may have to be approved before it runs. */
+  /** Calls may need an approval before they run. */
   readonly needsApproval: boolean;
-  /** What recovery does with a call that was running when the process died (H4). */
+  /** What recovery does with a call that has started and has no recorded result (H4). */
   readonly replay: ReplayPolicy;
   readonly metadata: JsonObject;
 };
 
-/** `safe`: run it again with the same idempotency key. `never`: answer `outcome_unknown`. `ask`: leave it to a person. */
+/**
+ * What recovery after a crash does with a tool call that has started and has no recorded result. `safe`: the tool runs again with the same
+ * idempotency key (at-least-once). `never`: the tool does not run again (at-most-once), and the call is answered with the failure
+ * `outcome_unknown`. `ask`: the call waits for a person to decide. The default is `never`.
+ */
 export type ReplayPolicy = (typeof replayPolicies)[number];
 export const replayPolicies = ["safe", "never", "ask"] as const;
 
-/** A tool that the provider runs by itself: a web search, a sandbox. */
+/** A tool that the provider runs itself, for example a web search or a code sandbox. */
 export type ProviderTool = {
   readonly provider: string;
-  /** The provider's name for it. */
+  /** The provider's name for the tool. */
   readonly name: string;
   readonly options: JsonObject;
 };
 
 /** A tool call made by the model. */
 export type ToolCall = {
-  /** The provider's id. It is unique within a reply only: some providers count from zero in each reply. */
+  /** The provider's id. Unique within its reply only: some providers count from zero in each reply. */
   readonly id: string;
   readonly name: string;
-  /** The parsed arguments; `null` if the model's text is not a JSON object. The call then fails without being run. */
+  /** The parsed arguments; `null` if the model's text is not a JSON object. The call then fails and the tool does not run. */
   readonly arguments: JsonObject | null;
   /** The arguments as the model wrote them; `null` if the provider sends an object. */
   readonly rawArguments: string | null;
@@ -67,7 +72,7 @@ export type ToolCall = {
  */
 export type ToolChoice = "auto" | "none" | "required" | { readonly type: "tool"; readonly name: string };
 
-/** Names that mean something else where a tool's name can stand. */
+/** Names that no tool may have, because a {@link ToolChoice} uses them as keywords. */
 export const reservedToolNames = ["auto", "none", "required"] as const;
 
 export const toolShape: Shape<ToolSpec> = object<ToolSpec>({
@@ -100,6 +105,7 @@ export const toolCallFields = {
 export const toolCallShape: Shape<ToolCall> = object<ToolCall>(toolCallFields);
 
 type ToolSpecInput = Pick<ToolSpec, "name" | "description" | "schema"> & Partial<ToolSpec>;
+/** The loose form of a tool call: fields with a default are optional. */
 export type ToolCallInput = Pick<ToolCall, "id" | "name" | "arguments"> & Partial<ToolCall>;
 
 /**

@@ -1,5 +1,7 @@
-// What a turn works with, pinned when it starts: a deploy changes the next turn and never an open one. And what is left of a
-// cell of code that has to wait: enough to run it again, elsewhere, in the surroundings it was written for.
+// The environment of a turn, and suspended code cells.
+//
+// An environment is pinned when a turn starts: a deploy changes the next turn, never an open one. A suspended cell holds the code, the
+// answers to its calls and its environment, so that any process can resume the cell by running it again with the recorded answers (Q5).
 
 import type { ModelName } from "../call/model-ref.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -14,7 +16,7 @@ import { toolOutcomeShape } from "../tool/tool-outcome.ts";
 import { providerToolShape, toolCallShape, toolShape } from "../tool/tool.ts";
 
 /**
- * What a turn works with: instructions, model, tools and settings. It is fixed when the turn starts and changes
+ * The configuration of a turn: instructions, model, tools and settings. It is fixed when the turn starts and changes
  * only through a recorded response.
  */
 export type Environment = {
@@ -22,22 +24,26 @@ export type Environment = {
   readonly model: ModelName | null;
   readonly tools: readonly ToolSpec[];
   readonly providerTools: readonly ProviderTool[];
-  /** Settings of model calls, by the names a request has for them. */
+  /** Settings of model calls, under the names of the fields of a request, for example `temperature`. */
   readonly params: JsonObject;
 };
 
-/** A cell that waits for answers to calls it made. Running it again with the recorded answers brings it back to where it was. */
+/**
+ * A code cell that waits for answers to tool calls it made. Running the code again with the recorded answers restores its state
+ * (deterministic replay).
+ */
 export type SuspendedCell = {
   readonly id: string;
   readonly language: string;
   readonly code: string;
-  /** Which executor, in which version, the cell was begun with. */
+  /** The executor that began the cell. Another name or version cannot resume it. */
   readonly executor: { readonly name: string; readonly version: string };
   readonly environment: Environment;
-  /** The calls of the cell in the order it made them, with the answers there are. */
+  /** The calls of the cell in call order. `answer` is `null` while a call waits. */
   readonly calls: readonly CellCall[];
 };
 
+/** One call of a suspended cell and its answer. */
 export type CellCall = { readonly call: ToolCall; readonly answer: ToolOutcome | null };
 
 export const environmentShape: Shape<Environment> = object<Environment>({

@@ -1,4 +1,5 @@
-// How events are read, and the list of them.
+// The shapes that read stored or received events, one for each member of the union in event.ts. `eventTypes` is derived from the same
+// table. A new event type does not compile until its shape is here.
 
 import type { Shape } from "../parse/shape.ts";
 import type {
@@ -66,6 +67,7 @@ import { suspendedCellShape } from "./environment.ts";
 import { checkpointKinds, stepResetReasons, toolModes } from "./event.ts";
 import { chatResultShape } from "./run-results.ts";
 
+/** The discriminant of an event. */
 const name = <const T extends string>(type: T) => required(oneOf([type]));
 const blockId = fallback(nullable(string), null);
 const opts = fallback(settings, emptyObject);
@@ -217,7 +219,7 @@ const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEve
 
 export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", eventShapes);
 
-/** Every event there is. */
+/** The types of all events. */
 export const eventTypes: readonly TurnEvent["type"][] = Object.keys(eventShapes).filter(isEventType);
 
 function isEventType(name: string): name is TurnEvent["type"] {

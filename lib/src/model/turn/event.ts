@@ -1,6 +1,12 @@
-// Everything a run says while it runs: one closed union. Events are for watching; what may be stored as history is in the
-// results they end with. An event carries what changed; only `step_completed` and `chat_completed` hold what a step or a run came
-// to, by reference, and no log stores those two whole.
+// The events of a run: one closed union, read by `event-shape.ts`.
+//
+// Events are for display and progress. The history of a conversation is the thread in the results, not the events.
+//
+// Invariants
+//   1. An event carries what changed. Only `step_completed` and `chat_completed` carry results, by reference; the durable event log
+//      stores neither of the two in full, so its size is linear in the number of steps.
+//   2. An adapter emits `ModelEvent`s only. The other events come from the performers and the narrator of the run.
+//   3. Deltas are advisory: the `*_completed` event of a block replaces the sum of its deltas.
 
 import type { FinishReason } from "../call/finish-reason.ts";
 import type { ModelReply, StructuredOutput } from "../call/reply.ts";
@@ -36,7 +42,7 @@ export type ModelEvent =
   | RawChunk
   | ErrorReported;
 
-/** What happens to the calls of a reply. */
+/** The events of tool execution. */
 type ToolEvent =
   | ToolExecutionStarted
   | ToolProgress
@@ -46,16 +52,16 @@ type ToolEvent =
   | ApprovalRequested
   | ToolHalt;
 
-/** What happens to the run as a whole. */
+/** The events of the run itself: its turn, steps, retries and end. */
 type RunEvent = TurnStarted | InputAccepted | RetryScheduled | StepReset | StepCompleted | ChatCompleted;
 
-/** The model begins to answer. */
+/** A model call returns its first data. `message` has no content yet. */
 export type MessageStarted = { readonly type: "message_started"; readonly message: AssistantMessage };
 
-/** More text. `id` tells text blocks of one reply apart; `null` when there is only one. */
+/** More text. `id` distinguishes the text blocks of one reply; it is `null` if the provider does not number them. */
 export type TextDelta = { readonly type: "text_delta"; readonly id: string | null; readonly delta: string };
 
-/** The whole text of a block, replacing what its deltas added up to. */
+/** The full text of a block. It replaces the sum of the deltas of that block. */
 export type TextCompleted = {
   readonly type: "text_completed";
   readonly id: string | null;
@@ -64,8 +70,10 @@ export type TextCompleted = {
   readonly provider: ProviderReplay | null;
 };
 
+/** More reasoning text. `id` distinguishes the reasoning blocks of one reply. */
 export type ReasoningDelta = { readonly type: "reasoning_delta"; readonly id: string | null; readonly delta: string };
 
+/** The full text of a reasoning block. It replaces the sum of its deltas. `redacted`: the provider withholds the text. */
 export type ReasoningCompleted = {
   readonly type: "reasoning_completed";
   readonly id: string | null;
@@ -74,21 +82,23 @@ export type ReasoningCompleted = {
   readonly provider: ProviderReplay | null;
 };
 
+/** The model begins a tool call; its arguments follow. */
 export type ToolCallStarted = {
   readonly type: "tool_call_started";
   readonly id: string;
   readonly name: string;
-  /** The provider runs it by itself: nobody has to answer. */
+  /** The provider runs the tool itself, for example a web search. Such a call needs no answer. */
   readonly providerExecuted: boolean;
 };
 
+/** More text of the JSON arguments of a call. */
 export type ToolCallDelta = {
   readonly type: "tool_call_delta";
   readonly id: string;
   readonly argumentsDelta: string;
 };
 
-/** A whole call. It is not run before the reply has ended well. */
+/** The call is complete. It is executed only after the reply has ended without an error. */
 export type ToolCallCompleted = {
   readonly type: "tool_call_completed";
   readonly id: string;
@@ -100,33 +110,34 @@ export type ToolCallCompleted = {
   readonly metadata: JsonObject;
 };
 
-/** What the call has cost so far. The last word counts. */
+/** The usage of the model call so far. Cumulative: a later report replaces an earlier one. */
 export type UsageReported = { readonly type: "usage"; readonly usage: Usage };
 
-/** The reply is whole. */
+/** The reply is complete. `finishReason` is the library's word, `rawFinishReason` the provider's. */
 export type MessageCompleted = {
   readonly type: "message_completed";
   readonly message: AssistantMessage;
   readonly finishReason: FinishReason | null;
   readonly rawFinishReason: string | null;
-  /** The id of the call. */
+  /** The id of the HTTP request, as the provider reports it. */
   readonly requestId: string | null;
-  /** The provider's id of the reply and its name for the model that gave it. */
+  /** The provider's id of the reply. */
   readonly responseId: string | null;
+  /** The model that answered, as the provider names it. */
   readonly model: string | null;
-  /** The way the call took, with the model as it was asked for. */
+  /** Provider, endpoint and requested model of the call: the route that replay data belongs to. */
   readonly route: ProviderRoute | null;
   readonly output: StructuredOutput | null;
   readonly metadata: JsonObject;
 };
 
-/** A piece of the provider's own stream, for those who asked to see it. */
+/** A frame of the provider's stream as it was received. Emitted only if the caller asks for raw chunks. */
 export type RawChunk = { readonly type: "raw_chunk"; readonly chunk: Json };
 
-/** Something failed. What comes after says what became of the run. */
+/** A failure during the run. Later events show whether the run continues. */
 export type ErrorReported = { readonly type: "error"; readonly error: Failure };
 
-/** A handler begins. Said when it does, not afterwards. */
+/** The handler of a tool begins. Emitted at that moment, not together with the result. */
 export type ToolExecutionStarted = {
   readonly type: "tool_execution_started";
   readonly id: string;
@@ -134,6 +145,7 @@ export type ToolExecutionStarted = {
   readonly arguments: JsonObject;
 } & OfAttempt;
 
+/** Progress that a running tool reports. Live only: it is not stored. */
 export type ToolProgress = {
   readonly type: "tool_progress";
   readonly id: string;
@@ -141,22 +153,23 @@ export type ToolProgress = {
   readonly progress: Json;
 } & OfAttempt;
 
-/** What the handler came to, for the program. */
+/** The handler of a tool has ended. `result` is the outcome for the program. */
 export type ToolExecutionCompleted = {
   readonly type: "tool_execution_completed";
   readonly id: string;
   readonly name: string;
   readonly result: ToolOutcome;
-  /** As measured by whoever ran it; never part of what a replay compares. */
+  /** Measured by the process that ran the tool, in milliseconds. A replay does not compare it. */
   readonly durationMs: number | null;
 };
 
-/** What the model will see of it: all that its tool message is made of. */
+/** The answer to a call as the model sees it: the fields of its tool message. */
 export type ToolResultEncoded = {
   readonly type: "tool_result_encoded";
   readonly id: string;
 } & ToolAnswer;
 
+/** A tool asks the user a question. `opts` are the tool's hints for the user interface. */
 export type AskUserRequested = {
   readonly type: "ask_user_requested";
   readonly toolCallId: string;
@@ -165,6 +178,7 @@ export type AskUserRequested = {
   readonly opts: JsonObject;
 };
 
+/** A call waits for an approval before it runs. */
 export type ApprovalRequested = {
   readonly type: "approval_requested";
   readonly toolCallId: string;
@@ -173,6 +187,7 @@ export type ApprovalRequested = {
   readonly opts: JsonObject;
 };
 
+/** A tool ends the run with a reason of its own. */
 export type ToolHalt = {
   readonly type: "tool_halt";
   readonly toolCallId: string;
@@ -182,13 +197,14 @@ export type ToolHalt = {
 
 type ToolAnswer = Pick<ToolMessage, "content" | "status" | "code" | "ranArguments">;
 
-/** Which try at which effect a live event belongs to; a higher attempt makes the ones before it void. */
+/** The effect and the attempt that a live event belongs to. A higher attempt voids the events of all lower ones. */
 type OfAttempt = { readonly effectId: string | null; readonly attempt: Attempt | null };
 
-/** Attempts are ordered by who ran them, then by number. */
+/** One attempt at an effect. Attempts are ordered by `epoch`, then by `n`. */
 export type Attempt = {
-  /** The fencing epoch of the worker; 0 for a run in memory. */
+  /** The fencing epoch of the lease under which the attempt ran; 0 for a run in memory. */
   readonly epoch: number;
+  /** The number of the attempt within the epoch. */
   readonly n: number;
 };
 
@@ -199,7 +215,7 @@ export type TurnStarted = {
   readonly sessionId: string | null;
 };
 
-/** Input of a durable turn has been taken in: at a checkpoint, or, with none, at its start. */
+/** A durable turn has accepted input: at a checkpoint, or at its start (`checkpoint` is `null`). */
 export type InputAccepted = {
   readonly type: "input_accepted";
   readonly turnId: string | null;
@@ -211,9 +227,10 @@ export type InputAccepted = {
 export type CheckpointKind = (typeof checkpointKinds)[number];
 export const checkpointKinds = ["after_work", "before_completion"] as const;
 
+/** One accepted input. `id` names a queued input; `null` for a message that the turn started with. */
 export type AcceptedInput = { readonly id: string | null; readonly message: Message };
 
-/** A model call, or a tool, failed and will be tried again. */
+/** A model call or a tool failed and is retried after `delayMs` milliseconds. */
 export type RetryScheduled = {
   readonly type: "retry_scheduled";
   readonly maxAttempts: number | null;
@@ -221,11 +238,11 @@ export type RetryScheduled = {
   readonly error: Failure;
 } & OfAttempt;
 
-/** What this step has shown so far is void: a new attempt begins. Everyone who kept its text drops it. */
+/** A new attempt at the step begins. Readers discard the deltas of the step that they have received so far. */
 export type StepReset = {
   readonly type: "step_reset";
   readonly reason: StepResetReason;
-  /** Ids of messages that were stored and no longer count. */
+  /** Ids of effects whose recorded results are superseded. Empty except for the reason `restart`. */
   readonly withdrawn: readonly string[];
 } & OfAttempt;
 
@@ -240,7 +257,7 @@ export type StepCompleted = {
   readonly mode: ToolMode;
   readonly manualToolCalls: readonly ToolCall[];
   readonly pendingToolCalls: readonly PendingToolCall[];
-  /** The cell of code that waits for some of them. */
+  /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
   readonly usage: Usage;
 };
@@ -249,5 +266,5 @@ export type StepCompleted = {
 export type ToolMode = (typeof toolModes)[number];
 export const toolModes = ["auto", "manual"] as const;
 
-/** A run ended. The last event of a stream of `stream`, and emitted once. */
+/** The run ended. The last event of `stream`, emitted exactly once. */
 export type ChatCompleted = { readonly type: "chat_completed"; readonly result: ChatResult };

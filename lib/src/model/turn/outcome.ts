@@ -1,6 +1,13 @@
-// How a turn ended, in three words from fine to coarse: its outcome, the halted reason of the run, the status of the session. The one
-// place they are mapped is the table below. Where calls still wait, a session that would rest awaits tools instead. A turn that waits
-// for several things at once is named after the first of: a question, calls of the caller's, approvals, unknown outcomes.
+// How a turn ended, at three levels of detail: the outcome of the turn, the halted reason of the run, the status of the session.
+//
+// The table `endings` is the only mapping from an outcome to the other two. The run, the session verbs, the runtime and the HTTP
+// protocols all use `haltedReasonOf` and `sessionStatusOf`, so the three values never disagree.
+//
+// Invariants
+//   1. Every outcome type has a row: a new member of `TurnOutcome` does not compile without one.
+//   2. A session whose status would be `completed` or `idle` is `awaiting_tools` while pending calls are undecided.
+//   3. A turn that waits for several things at once has one outcome, by this precedence: `ask_user`, `manual_tool_calls`, `approval`,
+//      `outcome_unknown`.
 
 import type { Failure, ToolFailure } from "../failure/failure.ts";
 import type { Message } from "../message/message.ts";
@@ -16,77 +23,80 @@ import { toolValueShape } from "../tool/tool-value.ts";
 
 /** How a turn ended, in detail. `haltedReason` of a result and the status of a session follow from it. */
 export type TurnOutcome =
-  /** The model answered. */
+  /** The model answered with text. */
   | { readonly type: "assistant_message"; readonly text: string }
-  /** The code the model wrote finished with a value. */
+  /** Code that the model wrote submitted a value. */
   | { readonly type: "final_value"; readonly value: Json }
-  /** A tool finished the turn with a value. */
+  /** A tool ended the turn with a value (`finish`). */
   | { readonly type: "tool_value"; readonly toolName: string; readonly value: Json }
-  /** The model stopped without saying anything. */
+  /** The model ended its reply without text and without calls. */
   | { readonly type: "empty" }
-  /** The reply was cut at the output limit. */
+  /** The provider cut the reply at the output token limit. */
   | { readonly type: "incomplete" }
-  /** The provider withheld the rest. */
+  /** The provider's content filter withheld the rest of the reply. */
   | { readonly type: "filtered" }
-  /** The reply ended for a reason the provider did not put into a word we know, or gave none. */
+  /** The provider gave a finish reason that this release does not know, or none. */
   | { readonly type: "other" }
-  /** A tool passed the conversation on. */
+  /** A tool handed the conversation over to `target`. */
   | {
       readonly type: "handoff";
       readonly target: string;
       readonly task: string | null;
       readonly initialMessages: readonly Message[];
     }
-  /** A tool asked a question; a person has to answer. */
+  /** A tool asked the user a question. The turn continues with the answer. */
   | { readonly type: "ask_user"; readonly toolCallId: string; readonly question: string }
-  /** Calls wait for the caller to run them. */
+  /** Calls wait until the caller runs them and supplies their results. */
   | { readonly type: "manual_tool_calls" }
-  /** Calls wait for somebody's consent. */
+  /** Calls wait for an approval or a denial. */
   | { readonly type: "approval" }
-  /** Calls that were running when the process died wait for a person to say what became of them. */
+  /** Calls without a recorded result, started before a crash, wait for a person to decide about them (replay policy `ask`). */
   | { readonly type: "outcome_unknown" }
-  /** A tool stopped the loop for a reason of its own. */
+  /** A tool ended the run with a reason of its own (`halt`). */
   | { readonly type: "halted"; readonly reason: string; readonly toolCallId: string; readonly value: ToolValue }
+  /** The run used all its steps (the option `maxTurns`). */
   | { readonly type: "max_turns"; readonly maxTurns: number }
+  /** The option `haltWhen` of the caller returned true after a step. */
   | { readonly type: "halt_when" }
+  /** A budget of the run is used up. */
   | { readonly type: "budget"; readonly budget: Budget }
-  /** The caller asked for a single step. */
+  /** The caller asked for a single step, and it ended. */
   | { readonly type: "stop_after" }
+  /** The run was cancelled. */
   | { readonly type: "cancelled"; readonly evidence: CancelEvidence }
-  /** A tool failed and the policy is to stop, or a tool failed the turn itself. */
+  /** A tool failed and `onToolError` is to stop, or the tool itself failed the turn (`failTurn`). */
   | {
       readonly type: "tool_error";
       readonly toolName: string;
       readonly toolCallId: string | null;
       readonly failure: ToolFailure;
     }
-  /** The code the model wrote gave up, with a value that says why. */
+  /** Code that the model wrote submitted an error. */
   | { readonly type: "submitted_error"; readonly value: Json }
-  /** The model could not be asked, or its answer could not be used. */
+  /** A model call failed, or its reply is not usable. */
   | { readonly type: "provider_error"; readonly failure: Failure }
-  /** Something on our side broke. */
+  /** The library, the storage or a function of the program failed. */
   | { readonly type: "runtime_error"; readonly failure: Failure };
 
-/** Who cancelled, and why. The first to ask is remembered. */
+/** The request that cancelled a turn. If a turn is cancelled several times, the first request is recorded. */
 export type CancelEvidence = {
   readonly requestId: string;
+  /** The component or person that cancelled, in the caller's words. */
   readonly origin: string | null;
   readonly reason: string | null;
 };
 
-/** What can run out. */
+/** The budget of a run that was used up. `no_progress` counts consecutive model calls without a successful tool call. */
 export type Budget = (typeof budgets)[number];
 export const budgets = ["steps", "tokens", "cost", "time", "no_progress"] as const;
 
-/** Why a run stopped: one of ours, or the word of a tool that stopped it. */
-// The intersection keeps the known words in an editor's completions.
+// The intersection with `NonNullable<unknown>` keeps the known literals in editor completions; `string` alone would absorb them.
 /** Why a run ended: a reason of the library, or the reason of a tool that called `halt`. */
 export type HaltedReason = KnownHaltedReason | (string & NonNullable<unknown>);
 
 /** The reasons for the end of a run that the library uses. A tool cannot halt with one of them. */
 export type KnownHaltedReason = (typeof knownHaltedReasons)[number];
 
-/** The words that are ours: a tool cannot stop the loop with one of them. */
 export const knownHaltedReasons = [
   "completed",
   "handoff",
@@ -103,10 +113,10 @@ export const knownHaltedReasons = [
   "error",
 ] as const;
 
-/** `null` as a halted reason: the tool that stopped the turn has a word of its own. */
-type EndingWords = { readonly haltedReason: KnownHaltedReason | null; readonly status: SessionStatus };
+/** One row of the table. `haltedReason` is `null` for `halted`, whose reason is chosen by the tool. */
+type Ending = { readonly haltedReason: KnownHaltedReason | null; readonly status: SessionStatus };
 
-const endings: { readonly [Type in TurnOutcome["type"]]: EndingWords } = {
+const endings: { readonly [Type in TurnOutcome["type"]]: Ending } = {
   assistant_message: { haltedReason: "completed", status: "completed" },
   final_value: { haltedReason: "completed", status: "completed" },
   tool_value: { haltedReason: "completed", status: "completed" },
@@ -131,15 +141,18 @@ const endings: { readonly [Type in TurnOutcome["type"]]: EndingWords } = {
   runtime_error: { haltedReason: "error", status: "error" },
 };
 
-/** The one word for why a run with this outcome stopped. */
+/** Returns the halted reason of a run with this outcome. */
 export function haltedReasonOf(outcome: TurnOutcome): HaltedReason {
   return outcome.type === "halted" ? outcome.reason : (endings[outcome.type].haltedReason ?? "completed");
 }
 
-/** What besides the outcome decides the status. Calls wait when nobody has answered or decided them. */
+/**
+ * Facts besides the outcome that decide the status. `callsWait`: some pending calls have neither an answer nor a decision.
+ * `lastStepDone`: the single step that ran (`stop_after`) would have ended the run anyway.
+ */
 export type StatusFacts = { readonly callsWait?: boolean; readonly lastStepDone?: boolean };
 
-/** The status of a session after this outcome. A single step that would have been the last one anyway completes it. */
+/** Returns the status of a session after a turn with this outcome. */
 export function sessionStatusOf(outcome: TurnOutcome, facts: StatusFacts = {}): SessionStatus {
   const { status } = endings[outcome.type];
   if (facts.callsWait === true && (status === "completed" || status === "idle")) return "awaiting_tools";
@@ -148,8 +161,8 @@ export function sessionStatusOf(outcome: TurnOutcome, facts: StatusFacts = {}): 
 
 type Of<Type extends TurnOutcome["type"]> = Extract<TurnOutcome, { readonly type: Type }>;
 
-/** An ending that is all said with its word. */
-function bare<Type extends string>(type: Type): Shape<{ readonly type: Type }> {
+/** The shape of an outcome without fields besides `type`. */
+function typeOnly<Type extends string>(type: Type): Shape<{ readonly type: Type }> {
   return object<{ readonly type: Type }>({ type: required(oneOf([type])) });
 }
 
@@ -170,10 +183,10 @@ export const outcomeShape: Shape<TurnOutcome> = variant<TurnOutcome, "type">("ty
     toolName: required(string),
     value: required(json),
   }),
-  empty: bare("empty"),
-  incomplete: bare("incomplete"),
-  filtered: bare("filtered"),
-  other: bare("other"),
+  empty: typeOnly("empty"),
+  incomplete: typeOnly("incomplete"),
+  filtered: typeOnly("filtered"),
+  other: typeOnly("other"),
   handoff: object<Of<"handoff">>({
     type: required(oneOf(["handoff"])),
     target: required(string),
@@ -185,9 +198,9 @@ export const outcomeShape: Shape<TurnOutcome> = variant<TurnOutcome, "type">("ty
     toolCallId: required(string),
     question: required(string),
   }),
-  manual_tool_calls: bare("manual_tool_calls"),
-  approval: bare("approval"),
-  outcome_unknown: bare("outcome_unknown"),
+  manual_tool_calls: typeOnly("manual_tool_calls"),
+  approval: typeOnly("approval"),
+  outcome_unknown: typeOnly("outcome_unknown"),
   halted: object<Of<"halted">>({
     type: required(oneOf(["halted"])),
     reason: required(string),
@@ -195,9 +208,9 @@ export const outcomeShape: Shape<TurnOutcome> = variant<TurnOutcome, "type">("ty
     value: fallback(toolValueShape, null),
   }),
   max_turns: object<Of<"max_turns">>({ type: required(oneOf(["max_turns"])), maxTurns: required(count) }),
-  halt_when: bare("halt_when"),
+  halt_when: typeOnly("halt_when"),
   budget: object<Of<"budget">>({ type: required(oneOf(["budget"])), budget: required(oneOf(budgets)) }),
-  stop_after: bare("stop_after"),
+  stop_after: typeOnly("stop_after"),
   cancelled: object<Of<"cancelled">>({
     type: required(oneOf(["cancelled"])),
     evidence: required(cancelEvidenceShape),

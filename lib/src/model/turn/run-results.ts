@@ -1,4 +1,5 @@
-// What a step and a whole run came to. `metadata` holds a key only where it applies, so `{}` is a run with nothing to add.
+// The results of a step and of a run. These are the only stored types with optional keys: `metadata` has a key only if it applies, so
+// `{}` means that there are no details. stored.types.ts exempts exactly these two types from the rule "absent is null".
 
 import type { ModelReply } from "../call/reply.ts";
 import type { Usage } from "../call/usage.ts";
@@ -38,20 +39,20 @@ import { toolCallShape } from "../tool/tool.ts";
 import { suspendedCellShape } from "./environment.ts";
 import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./outcome.ts";
 
-/** The result of one step: a model reply and the tool calls it asked for. */
+/** The result of one step: one model reply and the results of its tool calls. */
 export type StepResult = {
-  /** The thread after the step. A question a tool asked is not in it, only in the thread of the run. */
+  /** The thread after the step. It has no message for a question that a tool asked; the thread of the run has. */
   readonly thread: Thread;
   readonly response: ModelReply;
-  /** The answers given in this step, in call order. */
+  /** The answers to the calls of this step, in call order. */
   readonly toolResults: readonly ToolMessage[];
-  /** The calls of the reply that nobody has answered, and what each waits for. */
+  /** The calls of the reply without an answer, each with the reason it waits for. */
   readonly pendingToolCalls: readonly PendingToolCall[];
-  /** A cell of code that waits for some of them. */
+  /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
-  /** What the step has cost: every attempt at the reply, and turns its tools ran. */
+  /** The usage of the step: every attempt at the reply, and the turns that its tools ran. */
   readonly usage: Usage;
-  /** Would the loop end here? */
+  /** Whether a run would end after this step. */
   readonly done: boolean;
   readonly metadata: StepMetadata;
 };
@@ -73,20 +74,21 @@ export type ChatResult = {
   readonly pendingQuestion: string | null;
   readonly pendingToolCallId: string | null;
   readonly pendingToolCalls: readonly PendingToolCall[];
-  /** A cell of code that waits for some of them. */
+  /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
   readonly steps: readonly StepResult[];
-  /** What the run has cost. */
+  /** The usage of the whole run. */
   readonly usage: Usage;
-  /** What had arrived of a reply that was cancelled and is not in the thread. */
+  /** The part of a reply that was received before the run was cancelled. It is not in the thread. */
   readonly partial: AssistantMessage | null;
   readonly metadata: ChatMetadata;
 };
 
 /** Details about the end of a run. Which fields are set depends on `haltedReason`. */
 export type ChatMetadata = HaltDetails & {
-  /** Which step left calls to the caller. */
+  /** The index of the step whose calls are left to the caller. */
   readonly manualTurnIndex?: number;
+  /** The index of the step after which `haltWhen` returned true. */
   readonly haltWhenStepIndex?: number;
   readonly maxTurns?: number;
   readonly budget?: Budget;
@@ -94,15 +96,16 @@ export type ChatMetadata = HaltDetails & {
   readonly structuredFinalize?: StructuredFinalizeDetails;
 };
 
-/** What both a step and a run say about how they stopped. */
+/** Details about the end that steps and runs have in common. */
 type HaltDetails = {
   readonly pendingQuestion?: string;
   readonly pendingToolCallId?: string;
-  /** The hints the asking tool gave, as it gave them. */
+  /** The hints for the user interface that the asking tool passed, unchanged. */
   readonly askUserOpts?: JsonObject;
+  /** The call whose tool halted the run, and the value it returned. */
   readonly haltToolCallId?: string;
   readonly haltResult?: ToolValue;
-  /** What the caller's own `onToolError` threw. */
+  /** The error that the caller's `onToolError` function threw. */
   readonly onToolErrorException?: FailureCause;
   readonly manualToolCalls?: readonly ToolCall[];
   readonly error?: Failure;
@@ -112,7 +115,7 @@ type HaltDetails = {
 export type StructuredFinalizeDetails = {
   /** How the loop ended before the structured call. */
   readonly pass1Halted: HaltedReason;
-  /** Why the structured call failed. */
+  /** Why the structured call failed; `null` if it succeeded. */
   readonly pass2Error: Failure | null;
 };
 

@@ -1,13 +1,13 @@
-// Cutting text that is too long, without cutting a character in two.
+// Truncates text without splitting a surrogate pair. Lengths are UTF-16 code units, as in `String.length`.
 
-/** The first so many UTF-16 units of a text, or one less where that would split a pair. */
+/** Returns the first `length` code units of a text, or one less if the cut would split a surrogate pair. */
 export function textHead(text: string, length: number): string {
   return text.slice(0, splitsPair(text, length) ? length - 1 : length);
 }
 
 /**
- * Shortens a text to about `maxLength` UTF-16 units: the head, a note with the number of omitted units, the tail. "abcdefghij" with a limit of 4 becomes
- * "ab", "... (6 characters omitted) ..." and "ij". A limit of 0 or less means no limit.
+ * Shortens a text to `maxLength` code units plus a note: the head, the note with the number of omitted units, the tail. "abcdefghij" with a
+ * limit of 4 becomes "ab", "... (6 characters omitted) ..." and "ij". A limit of 0 or less means no limit.
  */
 export function truncateMiddle(text: string, maxLength: number, unit = "characters"): string {
   if (!(maxLength > 0) || text.length <= maxLength) return text;
@@ -19,7 +19,7 @@ export function truncateMiddle(text: string, maxLength: number, unit = "characte
   return `${head}\n\n... (${omitted} ${unit} omitted) ...\n\n${tail}`;
 }
 
-/** Would a cut here leave half of a character on either side? */
+/** Returns whether a cut at `index` would split a surrogate pair. */
 function splitsPair(text: string, index: number): boolean {
   const before = text.charCodeAt(index - 1);
   const after = text.charCodeAt(index);

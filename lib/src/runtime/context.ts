@@ -1,9 +1,10 @@
-// What all parts of one runtime share.
+// The context of one runtime: options after validation, and the objects that all verbs and all turns of this process share. It is built
+// once, by `runtime`, and never changes; its objects hold the state of the process.
 
 import type { Clock, Engine } from "../engine/internal.ts";
 import type { ActiveTurns } from "./drive/active-turns.ts";
 import type { CancelWatch } from "./drive/cancel-watch.ts";
-import type { Histories } from "./histories.ts";
+import type { HistoryCache } from "./history-cache.ts";
 import type { Hub } from "./read/hub.ts";
 import type { PieceWriter } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
@@ -11,57 +12,67 @@ import type { HostStorage, Query, Row } from "./rows/storage.ts";
 
 import { MisuseError, RuntimeError } from "../model/internal.ts";
 
+/** What every part of a runtime works with, for all tenants. */
 export type RuntimeContext = {
   /** Holds every row: sessions, journals, events, inboxes and leases. */
   readonly storage: HostStorage;
+  /** Engines by the name that turns store. */
   readonly engines: { readonly [name: string]: Engine };
+  /** `now` returns whole milliseconds: times are parts of row keys. */
   readonly clock: Clock;
-  /** The name of this process among those that share the storage; written to lease rows. */
+  /** The name of this process in lease rows. For diagnosis: the epoch of the lease, not the name, decides who may write. */
   readonly owner: () => string;
   readonly lease: LeaseTimings;
-  /** Takeovers without a journal row at which a turn is parked (Q17). */
+  /** The number of takeovers without a new journal row at which a turn is parked (Q17). */
   readonly maxTakeovers: number;
   /** How many turns this process drives at once. */
   readonly maxActiveTurns: number;
   /** How long journals of ended turns are kept, in milliseconds; `null`: without limit. */
   readonly retentionMs: number | null;
+  /** Events of the turns driven here, for readers in this process. */
   readonly hub: Hub;
+  /** Writes live text for readers in other processes. */
   readonly pieces: PieceWriter;
+  /** Finds cancels that other processes have stored. */
   readonly cancels: CancelWatch;
-  readonly histories: Histories;
+  readonly histories: HistoryCache;
 };
 
 /** What a verb works with: one tenant of one runtime, and the turns this process drives. */
 export type VerbContext = RuntimeContext & {
+  /** The first part of the key of every session. The default tenant is the empty string. */
   readonly tenant: string;
-  /** `false`: verbs only accept turns; a worker drives them. */
+  /** `false`: verbs only accept turns, and a worker drives them (`RuntimeOptions.drive`). */
   readonly drives: boolean;
   readonly turns: ActiveTurns;
 };
 
 /**
- * Returns the storage unchanged. Throws `volatile_storage` if the program asked for durability and the storage does not outlive the process: every
- * guarantee of the runtime rests on stored rows.
+ * Returns the storage unchanged. Throws `volatile_storage` if `required` is `"durable"` and the rows of the storage do not outlive the
+ * process: every guarantee of the runtime depends on stored rows.
  */
-export function checkedStorage(storage: HostStorage, wanted: HostStorage["durability"] | null): HostStorage {
-  if (wanted !== "durable" || storage.durability === "durable") return storage;
+export function checkedStorage(storage: HostStorage, required: HostStorage["durability"] | null): HostStorage {
+  if (required !== "durable" || storage.durability === "durable") return storage;
   throw new RuntimeError("volatile_storage", {
     message: `a durable runtime cannot use the storage ${storage.name}, which does not outlive the process; pass a durable storage`,
     metadata: { storage: storage.name },
   });
 }
 
-/** The engine of that name. Throws `MisuseError` when this runtime has none. */
+/**
+ * Returns the engine of that name. Throws `MisuseError` if this runtime has none. Only own properties count, so names such as `constructor`
+ * from stored rows do not resolve to the prototype.
+ */
 export function engineOf({ engines }: Pick<RuntimeContext, "engines">, name: string): Engine {
   const engine = Object.hasOwn(engines, name) ? engines[name] : undefined;
   if (engine !== undefined) return engine;
   const names = Object.keys(engines).join(", ");
-  throw new MisuseError("invalid_argument", `no engine is called "${name}"; this runtime has ${names}`, {
+  throw new MisuseError("invalid_argument", `there is no engine "${name}"; this runtime has the engines ${names}`, {
     path: ["engine"],
   });
 }
 
-/** Reads one row; `null`: there is none. */
+/** Reads the first row of a query; `null`: there is none. */
 export async function readOne(storage: HostStorage, query: Query): Promise<Row | null> {
   const [rows = []] = await storage.read([query]);
   return rows[0] ?? null;

@@ -1,5 +1,5 @@
-// What a host implementation imports from the runtime: the storage contract and the table definitions. It is apart from internal.ts so that loading a
-// host does not load the runtime. Not an entry point of the package.
+// What a host implementation imports from the runtime: the storage contract and the table definitions. It is separate from `internal.ts`
+// so that loading a host does not load the runtime. Not an entry point of the package.
 
 export type { Batch, Check, HostStorage, Key, KeyPart, Put, Query, Removal, Row, Written } from "./rows/storage.ts";
 export { sessionName } from "./rows/storage.ts";

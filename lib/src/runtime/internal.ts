@@ -1,5 +1,5 @@
-// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
-// the rules for public names, and any of it can change in any release.
+// Names of this folder that sibling folders of lib/src import besides the public ones. Not an entry point of the package: the rules for
+// public names do not cover this list, and any release may change it.
 
 export * from "./index.ts";
 

@@ -1,5 +1,18 @@
-// The durable runtime: the verbs of a session over a storage. A verb that drives is accepted by one write and then driven at once, here or by
-// whichever process gets to it; what it gives back can be read, left and come back to from anywhere.
+// The durable runtime: the public interface (`Runtime`) and the function that builds it.
+//
+// Theory of operation
+//   `runtime` builds one `RuntimeContext`, which all verbs and all turns of this process share: the storage, the engines, the lease
+//   timings, the channels of local readers (`Hub`), the writer of live text (`PieceWriter`), the watch for stored cancels and the cache of
+//   histories. `runtimeOf` binds the functions of `verbs/` to that context and a tenant.
+//   A verb that starts a turn (1) reads the session, (2) writes one conditional batch that accepts the turn, and (3) hands the turn to
+//   `ActiveTurns`, which drives it in the background under the lease that the batch has claimed. Any process that shares the storage and
+//   has the engine can drive the turn instead, after the lease is released or has expired.
+//
+// Invariants
+//   1. A verb has either written its whole batch or changed nothing. Once a verb resolves, the turn survives a crash of this process.
+//   2. No state that a result depends on lives in this process: caches, channels and timers only avoid reads.
+//   3. Verbs see the rows of one tenant, because the tenant is the first part of every session's key. `work`, `close`, `recover` without an
+//      id, and `complete`, whose token names the tenant, concern all tenants.
 
 import type {
   Cancelled,
@@ -26,12 +39,12 @@ import { MisuseError } from "../model/internal.ts";
 import { checkedStorage } from "./context.ts";
 import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
-import { Histories } from "./histories.ts";
+import { HistoryCache } from "./history-cache.ts";
 import { Hub } from "./read/hub.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withLargeValues } from "./rows/large-values.ts";
-import { checkedTimings, leaseTimings, longestMs } from "./rows/lease.ts";
+import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
 import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
 import { cancel } from "./verbs/cancel.ts";
@@ -47,25 +60,26 @@ import { complete, token } from "./verbs/tokens.ts";
 import { work } from "./verbs/work.ts";
 
 /**
- * Durable sessions over a storage. Verbs that start a turn are accepted by one atomic write; any process that
- * shares the storage can drive the turn.
+ * Durable sessions over a storage. A verb that starts a turn is accepted by one atomic write; any process that shares the storage and has
+ * the engine can drive the turn. Verbs reject with `RuntimeError` (`not_found`, `conflict`, `storage_…`) or throw `MisuseError` for
+ * arguments that can never be valid.
  */
 export type Runtime = {
-  // Verbs that drive. Each is accepted durably, runs at once, and gives back the turn.
+  // Verbs that start a turn. Each stores the turn before it returns the handle.
 
-  /** Starts a session from text, messages or a whole session, and runs its first turn. */
+  /** Creates a session from text, messages or a complete session, and runs its first turn. */
   readonly start: (
     input: string | readonly Message[] | Session<JsonObject>,
     options?: StartOptions,
   ) => Promise<TurnHandle>;
   /** Adds a user message and runs a turn. If the session asked a question, the message is the answer. */
   readonly reply: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
-  /** Runs the next turn, with a message or without one. */
+  /** Runs the next turn, with one more message or without. */
   readonly continue: (id: string, message?: Message | null, options?: DurableOptions) => Promise<TurnHandle>;
   /** Runs a turn of one step: a model reply and its tool calls. */
   readonly step: (id: string, options?: DurableOptions) => Promise<TurnHandle>;
   /**
-   * Records the results of pending calls. The answer to the last pending call starts a turn, unless `continue` is
+   * Records the results of pending tool calls. The result that answers the last pending call starts a turn, unless `continue` is
    * `false`. Options override those of the turn that made the calls.
    */
   readonly submitToolResults: (
@@ -74,7 +88,7 @@ export type Runtime = {
     options?: DurableOptions & { readonly continue?: boolean },
   ) => Promise<TurnHandle>;
   /**
-   * Approves or denies a pending call, with other arguments if given. The answer to the last pending call starts a
+   * Approves a pending tool call, with edited arguments if given, or denies it. The decision that answers the last pending call starts a
    * turn, unless `continue` is `false`. Options override those of the turn that made the call.
    */
   readonly decide: (
@@ -86,34 +100,34 @@ export type Runtime = {
   /** Sends a user message: `steer` while a turn is running, `reply` otherwise. */
   readonly send: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
 
-  // What is said to a turn that runs.
+  // Commands for a running turn.
 
   /**
-   * Adds input to the running turn at its next checkpoint, or to the next turn if there is none. Returns the turn
-   * that is expected to accept it.
+   * Adds input to the running turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is running. Returns
+   * the id of the input and the turn that is expected to accept it. `id` makes the call idempotent.
    */
   readonly steer: (
     id: string,
     input: SteerInput,
     options?: { readonly id?: string; readonly engine?: string },
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
-  /** Withdraws input that was steered and not yet accepted by a turn. */
+  /** Withdraws input that was given to `steer` and that no turn has accepted yet. */
   readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
   /**
-   * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn. Returns
-   * whether the cancel or the end of the turn was recorded first.
+   * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn (H6). Returns `cancelled`, or
+   * `completion_won` if the end of the turn was committed first (Q9).
    */
   readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
 
-  // Looking at sessions.
+  // Reading and managing sessions.
 
   /**
-   * Returns the session as of its last committed turn, and its open turn; `null` if there is no such session.
-   * `messages` limits the number of newest messages.
+   * Returns the session as of its last boundary commit, and its open turn; `null` if there is no such session. `messages` limits the
+   * thread to that many of the newest messages; `"all"` returns all of them.
    */
   readonly get: (id: string, options?: { readonly messages?: number | "all" }) => Promise<SessionView | null>;
   /**
-   * Returns a page of messages, oldest first. `after` is the index of a message, from 0, or `next` of the last
+   * Returns a page of messages, oldest first. `after` is the index of a message, counted from 0, or the cursor `next` of the previous
    * page.
    */
   readonly messages: (
@@ -121,14 +135,14 @@ export type Runtime = {
     options?: { readonly after?: number | string; readonly limit?: number },
   ) => Promise<Page<Message>>;
   /**
-   * Returns a page of sessions, most recently changed first. A session that cannot be read is left out; `get`
-   * reports why.
+   * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A session whose row
+   * cannot be read is left out; `get` reports the reason.
    */
   readonly list: (options?: { readonly limit?: number; readonly after?: string }) => Promise<Page<SessionSummary>>;
   /**
-   * Deletes a session, also one that cannot be read. A tombstone stays, so that a process that still holds the
-   * session cannot restore it. Journals to be removed and tokens, which hold ids and digests only, are removed
-   * when they expire; pinned environments are shared by content and stay.
+   * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the session cannot
+   * write it again. Retention entries and tokens hold ids and digests only, and are removed when they expire. Pinned configurations are
+   * shared by content and remain.
    */
   readonly delete: (id: string) => Promise<void>;
   /**
@@ -137,10 +151,10 @@ export type Runtime = {
    * idempotency keys of their own.
    */
   readonly fork: (id: string, options?: { readonly id?: string; readonly at?: number }) => Promise<string>;
-  /** Returns what a session has cost, by kind and by model. */
+  /** Returns the usage that was booked to a session, by source and by model. */
   readonly usage: (id: string) => Promise<LedgerSum>;
 
-  // Watching.
+  // Reading events.
 
   /**
    * Reads the events of a session, from the first one or after a cursor, and follows new ones until the reader
@@ -156,48 +170,47 @@ export type Runtime = {
    */
   readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
 
-  // Completion from outside.
+  // Completing a pending call from outside.
 
   /**
-   * Returns a token that completes this pending call once, while it waits with its current arguments. Give it to
-   * the system or person that answers.
+   * Returns a capability token that completes this pending call once, while the call is pending with its current arguments. Whoever has
+   * the token can answer the call and nothing else.
    */
   readonly token: (id: string, toolCallId: string) => Promise<string>;
   /**
-   * Completes the call of a token. The first answer counts; for later ones nothing changes, and the result says
-   * so.
+   * Completes the call of a token. The first answer is recorded; later ones change nothing, and the result says so.
    */
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
 
-  // Keeping turns going.
+  // Driving turns of other processes.
 
   /**
-   * Without an id: drives every turn that no process drives, and returns their number. With an id: drives its open
-   * turn, makes a failed session usable again, or ends a parked turn. `from: "step"` restarts the open step of a
-   * parked turn and names the effects that may run twice.
+   * Without an id: drives every open turn that no process holds, and returns their number. With an id: drives the open turn of that
+   * session, makes a failed session usable again, or ends a parked turn. `from: "step"` restarts the open step of a parked turn and
+   * names the effects that may be performed twice (Q14).
    */
   readonly recover: (id?: string, options?: { readonly from?: "step" }) => Promise<Recovered>;
   /**
-   * Drives turns that no process drives, until the signal aborts: turns of crashed processes and turns that were
-   * only accepted. `concurrency` is 16 by default.
+   * Runs a worker until the signal aborts: drives open turns that no process holds, which are turns of crashed processes and turns that
+   * were only accepted; applies deadlines; removes expired journals. `concurrency`: how many turns it drives at once, 16 by default.
    */
   readonly work: (options: { readonly concurrency?: number; readonly signal: AbortSignal }) => Promise<void>;
   /**
-   * Releases every turn that this process drives: each at its next commit, or in the middle of a step after
-   * `graceMs` (default 10,000). No turn fails; other processes continue them.
+   * Hands over every turn that this process drives: each at its next commit, or during an effect after `graceMs` milliseconds (default
+   * 10,000). The leases are released, so other processes continue the turns at once; no turn fails.
    */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 
   /**
-   * Returns the runtime of one tenant, which cannot reach the sessions of another. `work`, `close`, `recover`
-   * without an id and `complete` concern the whole runtime.
+   * Returns the same runtime for one tenant, whose verbs cannot reach sessions of other tenants. `work`, `close`, `recover` without an id
+   * and `complete` concern all tenants. The default tenant is the empty string.
    */
   readonly tenant: (name: string) => Runtime;
 };
 
 /**
- * Builds a runtime over a storage. Throws `MisuseError` without an engine, `RuntimeError` (`volatile_storage`) if
- * `durability: "durable"` is required and the storage is volatile.
+ * Builds a runtime over a storage. Performs no I/O. Throws `MisuseError` if there is no engine or an option is out of range, and
+ * `RuntimeError` (`volatile_storage`) if `durability: "durable"` is required and the storage is volatile.
  *
  * @example
  * ```ts
@@ -225,9 +238,9 @@ export function runtime(options: RuntimeOptions): Runtime {
   const context: RuntimeContext = {
     storage,
     engines,
-    // Times are parts of keys, which are whole.
+    // Times are parts of row keys, and numbers in keys are integers.
     clock: { ...clock, now: () => Math.floor(clock.now()) },
-    // Created when it is needed: some platforms have no random numbers before the first request.
+    // Created at first use: some edge platforms refuse random numbers outside of a request.
     owner: () => (owner ??= `process-${randomText(8)}`),
     lease: checkedTimings({ ...leaseTimings, ...lease }),
     maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
@@ -236,36 +249,36 @@ export function runtime(options: RuntimeOptions): Runtime {
     hub: new Hub(),
     pieces: new PieceWriter(storage, clock, timings),
     cancels: new CancelWatch(storage, clock),
-    histories: new Histories(),
+    histories: new HistoryCache(),
   };
   return runtimeOf({ ...context, turns: new ActiveTurns(context), tenant: "", drives: options.drive ?? true });
 }
 
 function runtimeOf(context: VerbContext): Runtime {
   return {
-    start: (...given) => start(context, ...given),
-    reply: (...given) => reply(context, ...given),
-    continue: (...given) => continueSession(context, ...given),
-    step: (...given) => step(context, ...given),
-    submitToolResults: (...given) => submitToolResults(context, ...given),
-    decide: (...given) => decide(context, ...given),
-    send: (...given) => send(context, ...given),
-    steer: (...given) => steer(context, ...given),
-    withdraw: (...given) => withdraw(context, ...given),
-    cancel: (...given) => cancel(context, ...given),
-    get: (...given) => getSession(context, ...given),
-    messages: (...given) => listMessages(context, ...given),
-    list: (...given) => listSessions(context, ...given),
-    delete: (...given) => deleteSession(context, ...given),
-    fork: (...given) => fork(context, ...given),
-    usage: (...given) => usageOf(context, ...given),
-    events: (...given) => watch(context, ...given),
-    attach: (...given) => attach(context, ...given),
-    export: (...given) => exportTurn(context, ...given),
-    token: (...given) => token(context, ...given),
-    complete: (...given) => complete(context, ...given),
-    recover: (...given) => recover(context, ...given),
-    work: (...given) => work(context, ...given),
+    start: (...args) => start(context, ...args),
+    reply: (...args) => reply(context, ...args),
+    continue: (...args) => continueSession(context, ...args),
+    step: (...args) => step(context, ...args),
+    submitToolResults: (...args) => submitToolResults(context, ...args),
+    decide: (...args) => decide(context, ...args),
+    send: (...args) => send(context, ...args),
+    steer: (...args) => steer(context, ...args),
+    withdraw: (...args) => withdraw(context, ...args),
+    cancel: (...args) => cancel(context, ...args),
+    get: (...args) => getSession(context, ...args),
+    messages: (...args) => listMessages(context, ...args),
+    list: (...args) => listSessions(context, ...args),
+    delete: (...args) => deleteSession(context, ...args),
+    fork: (...args) => fork(context, ...args),
+    usage: (...args) => usageOf(context, ...args),
+    events: (...args) => watch(context, ...args),
+    attach: (...args) => attach(context, ...args),
+    export: (...args) => exportTurn(context, ...args),
+    token: (...args) => token(context, ...args),
+    complete: (...args) => complete(context, ...args),
+    recover: (...args) => recover(context, ...args),
+    work: (...args) => work(context, ...args),
     close: async ({ graceMs = 10_000 } = {}) => {
       await context.turns.close(graceMs);
       context.pieces.flush();
@@ -276,18 +289,18 @@ function runtimeOf(context: VerbContext): Runtime {
 
 function checkedCount(name: "maxTakeovers" | "maxActiveTurns", count: number): number {
   if (Number.isSafeInteger(count) && count >= 1) return count;
-  throw new MisuseError("invalid_argument", `${name} has to be a whole number of 1 or more, not ${String(count)}`, {
+  throw new MisuseError("invalid_argument", `${name} must be a whole number of 1 or more, not ${String(count)}`, {
     path: [name],
   });
 }
 
-/** How long journals are kept: a time, or for ever. */
+/** Validates `retentionMs`. `null`: journals are kept without limit. */
 function checkedRetention(retentionMs: number | undefined): number | null {
   if (retentionMs === undefined || retentionMs === Number.POSITIVE_INFINITY) return null;
-  if (typeof retentionMs === "number" && retentionMs >= 0 && retentionMs <= longestMs) return retentionMs;
+  if (typeof retentionMs === "number" && retentionMs >= 0 && retentionMs <= tenYearsMs) return retentionMs;
   throw new MisuseError(
     "invalid_argument",
-    `retentionMs has to be a time of less than ten years, not ${String(retentionMs)}`,
+    `retentionMs must be a number of milliseconds from 0 to ten years, or Infinity, not ${String(retentionMs)}`,
     {
       path: ["retentionMs"],
     },

@@ -1,4 +1,5 @@
-// What the durable runtime takes and gives.
+// Option and result types of the durable runtime, as far as they are part of its public interface. `runtime.ts` lists the verbs that
+// take them. Options that are stored with a turn are JSON only: another process may have to build the same turn from its row.
 
 import type { ChatOptions, Clock, Engine, JsonSchema, OptionsWith } from "../engine/internal.ts";
 import type { JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
@@ -11,36 +12,51 @@ import type { Waits } from "./verbs/waits.ts";
 export type RuntimeOptions = {
   /** The storage that holds every row: sessions, journals, events, inboxes and leases. */
   readonly host: HostStorage;
-  /** Engines by name. Turns store the name; a turn without one uses `default`. */
+  /**
+   * Engines by name. A turn stores the name of its engine, not the engine, so every process that drives turns must be given an engine
+   * under each name in use. A turn that names no engine uses `default`. At least one engine is required.
+   */
   readonly engines: { readonly [name: string]: Engine };
-  /** `durable` rejects a storage that does not outlive the process. No requirement by default. */
+  /**
+   * `"durable"`: building the runtime throws `volatile_storage` if the rows of `host` do not outlive the process. `"volatile"`, and the
+   * default, accept every storage.
+   */
   readonly durability?: HostStorage["durability"];
-  /** `false`: verbs only accept turns, and a worker drives them. Default: true. */
+  /**
+   * Whether this process drives the turns that its verbs accept. `false`: verbs only store the turn, and a process that calls `work` or
+   * `recover` drives it. Default: `true`.
+   */
   readonly drive?: boolean;
-  /** Time and randomness. Default: the system clock. */
+  /** Source of time, delays and random numbers. Default: the system clock. Tests pass a clock that they advance by hand. */
   readonly clock?: Clock;
-  /** The name of this process in lease rows. Default: random. */
+  /** The name of this process in lease rows, for diagnosis only: ownership is decided by the lease epoch. Default: a random name. */
   readonly owner?: string;
   /**
-   * `ttlMs`: how long a lease lasts (default 30,000); `renewMs`: how often it is renewed (default 10,000). A lease
-   * must last at least three renewals.
+   * Lease timings in milliseconds. `ttlMs`: how long a lease lasts without a renewal (default 30,000), and so how long a turn stays
+   * unattended after its process has crashed. `renewMs`: how often the lease is renewed (default 10,000). `ttlMs` must be at least
+   * `3 * renewMs` and at most ten years; other values throw `MisuseError`.
    */
   readonly lease?: Partial<LeaseTimings>;
   /**
-   * How often a turn may be taken over after an expired lease without any progress. Default: 5. At the limit the turn is parked, and its failure
-   * (`takeover_limit`) names the effect it was in: a tool that ends or blocks its process cannot do so for ever.
+   * How often a turn may be taken over after an expired lease without adding a journal row. A whole number of 1 or more; default: 5.
+   * At the limit the turn is parked, and its failure (`takeover_limit`) names the effects that were open. The limit stops a tool that
+   * ends or blocks its process from doing so to every process in turn.
    */
   readonly maxTakeovers?: number;
-  /** How many turns this process drives at once, however they were started. Default: 4,096. Further turns are accepted and wait for a free place. */
+  /**
+   * How many turns this process drives at once, however they were started. A whole number of 1 or more; default: 4,096. At the limit,
+   * further turns are accepted and stored; they are driven when a turn here ends, or by another process.
+   */
   readonly maxActiveTurns?: number;
   /**
-   * How long the journal of a turn is kept after its end, for `export`, in milliseconds. Kept forever by default.
-   * Workers remove it.
+   * How long the journal of a turn is kept after its end, in milliseconds. `export` needs the journal. Workers remove expired journals.
+   * Default: no limit (as is `Infinity`); the maximum is ten years.
    */
   readonly retentionMs?: number;
   /**
-   * How often live text is written for readers in other processes: every `everyMs` (default 50) or `bytes`
-   * (default 4,096). `false` disables it.
+   * How often the text of unfinished replies is written for readers in other processes: every `everyMs` milliseconds (default 50), and
+   * sooner when `bytes` characters per turn wait (default 4,096). `false`: such readers get each reply when it is committed. Readers in
+   * this process do not depend on it.
    */
   readonly live?: Partial<PieceTimings> | false;
 };
@@ -53,7 +69,10 @@ type JsonForms = {
   readonly onToolError: "continue" | "halt";
 };
 
-/** Options of a run that are stored with the turn, all of them JSON. Functions come from the named engine, which every driving process has. */
+/**
+ * Options of a run that are stored with the turn. All of them are JSON; functions come from the named engine, which every driving process
+ * has. Derived from the rows of the option table whose `durable` is `stored`.
+ */
 type StoredRunOptions = {
   readonly [Name in keyof Pick<ChatOptions, StoredOption>]: Name extends keyof JsonForms
     ? JsonForms[Name]
@@ -64,11 +83,14 @@ type StoredRunOptions = {
 export type VerbOptions = {
   /** The name of the engine. Default: `"default"`. */
   readonly engine?: string;
-  /** Idempotency key: a verb is accepted once per key. Repeating the key with another verb or other arguments is a conflict. */
+  /**
+   * Idempotency key. A verb is accepted once per key and session: a repeated call returns the turn of the first one. Repeating the key
+   * with another verb or other arguments rejects with a conflict. Default: no key, so every call is accepted.
+   */
   readonly key?: string;
-  /** The verb is refused with a conflict unless the session has this version. */
+  /** Optimistic concurrency: the verb rejects with a conflict unless the session has this version. Default: no check. */
   readonly version?: number;
-  /** How long tool calls may wait for an answer, by the reason they wait. */
+  /** Deadlines for pending tool calls, by the reason for which they are pending. Default: no deadline. */
   readonly waits?: Waits;
 };
 
@@ -80,35 +102,38 @@ export type DurableOptions = StoredRunOptions & VerbOptions;
 
 /** Options of `start` only. */
 export type SessionFields = {
-  /** The id of the session. Default: derived from `key`, or random. */
+  /** The id of the session. Default: derived from `key` if there is one, otherwise random. */
   readonly id?: string;
-  /** Passed to tool handlers. */
+  /** JSON that tool handlers receive as their context; stored with the session. Default: `{}`. */
   readonly context?: JsonObject;
-  /** Metadata of the session. */
+  /** Metadata of the session, which the library stores and does not interpret. Default: `{}`. */
   readonly metadata?: JsonObject;
 };
 
-/** Options of `start`: those of the other durable verbs, and id, context and metadata of the new session. */
+/** Options of `start`: those of the other durable verbs, and the id, context and metadata of the new session. */
 export type StartOptions = Omit<DurableOptions, "metadata"> & SessionFields;
 
-/** An accepted turn: its events and its result, whichever process drives it. */
+/** A handle on an accepted turn: its events and its result, whichever process drives it. Dropping the handle does not affect the turn. */
 export type TurnHandle = {
   /** The id of the session. */
   readonly sessionId: string;
-  /** The id of the turn; `null` if none was started because calls are still pending. */
+  /** The id of the turn; `null` if no turn was started because tool calls of the session are still pending. */
   readonly turnId: string | null;
   /**
-   * The events of the turn from its start. Leaving the iteration detaches the reader and does not affect the turn.
-   * It can be iterated several times.
+   * The events of the turn, from its first. Ending the iteration early detaches the reader and does not affect the turn (H6). The
+   * iterable can be iterated several times; every iteration begins with the first event.
    */
   readonly events: AsyncIterable<RuntimeEvent>;
-  /** The result of the turn, whichever process drives it. */
+  /**
+   * Resolves when the turn has ended or was parked, after the commit that says so is stored. Rejects if the process that drives the turn
+   * is this one and it stopped or failed, and no other process has taken the turn over. Waiting begins at the first access.
+   */
   readonly result: Promise<TurnEnd>;
 };
 
 /**
- * Input for a turn that is running: text, a message, a transient message that the history does not keep, or an
- * event from outside.
+ * Input for a running turn. A string is a user message. `message`: a message that becomes part of the history. `transient`: a message
+ * that the model sees in this turn only. `cause`: an event from outside the conversation, rendered to the model as a turn cause.
  */
 export type SteerInput =
   | string
@@ -124,13 +149,14 @@ export type SteerInput =
       };
     };
 
-/** Which events to read. */
+/** Selects the events that `events` reads. */
 export type EventOptions = {
-  /** From behind this cursor; from the first event where it is not said. */
+  /** Reads the events after this cursor, which is the `cursor` of an earlier event. Default: from the first event of the session. */
   readonly after?: string;
-  /** Only those of one turn, until it has ended. */
+  /** Reads only the events of this turn, and completes when the turn has ended. Default: the events of all turns. */
   readonly turnId?: string;
-  /** `false`: what there is by now, and no more. */
+  /** `false`: completes after the events that exist now. Default: `true`, which waits for new events. */
   readonly follow?: boolean;
+  /** Ends the iteration without an error when it aborts. */
   readonly signal?: AbortSignal;
 };

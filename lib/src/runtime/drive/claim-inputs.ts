@@ -5,11 +5,11 @@ import type { Check, HostStorage } from "../rows/storage.ts";
 import type { InboxEntry } from "../rows/values.ts";
 import type { LeaseHolder } from "./lease-holder.ts";
 
-import { claimable, claimedInputs, deliveryOf, inboxPut } from "../rows/inbox.ts";
+import { claimable, maxClaimedInputs, deliveryOf, inboxPut } from "../rows/inbox.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
-/** Claims up to `claimedInputs` inputs, in order. A claim is void when the lease changes hands, so no input is lost with the process. */
+/** Claims up to `maxClaimedInputs` inputs, in order. A claim is void when the lease changes hands, so no input is lost with the process. */
 export async function claimInputs(
   storage: HostStorage,
   holder: LeaseHolder,
@@ -18,7 +18,7 @@ export async function claimInputs(
   const { key } = holder;
   for (;;) {
     const { epoch } = holder;
-    const query = { table: "inbox", prefix: keyOf(key), limit: claimedInputs } as const;
+    const query = { table: "inbox", prefix: keyOf(key), limit: maxClaimedInputs } as const;
     const [rows = []] = await holder.whenFree(() => storage.read([query]));
     const free = rows
       .map((row) => ({ row, entry: readValue("inbox", row) }))

@@ -15,7 +15,7 @@ import { kernelRevision } from "../../kernel/internal.ts";
 import { orThrow, RuntimeError } from "../../model/internal.ts";
 import { readPinned } from "../../run/internal.ts";
 import { readOne } from "../context.ts";
-import { loadHistory } from "../histories.ts";
+import { loadHistory } from "../history-cache.ts";
 import { recordName } from "../rows/journal-rows.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";

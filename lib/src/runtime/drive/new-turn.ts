@@ -16,10 +16,10 @@ import { canonicalJson, historyThread, kernelRevision } from "../../kernel/inter
 import { planRun } from "../../run/internal.ts";
 import { isOpen } from "../../session/internal.ts";
 import { engineOf } from "../context.ts";
-import { frozen } from "../histories.ts";
+import { frozen } from "../history-cache.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
-import { deliveryOf, takenInputs } from "../rows/inbox.ts";
+import { deliveryOf, settleInputs } from "../rows/inbox.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { runOptions } from "../verbs/durable-options.ts";
@@ -138,7 +138,7 @@ export async function followingTurn(
   if (turn === null) return { turn: null, changes: unchanged };
   // Input that is withdrawn at the same time is not taken.
   const checks = rows.map(({ key: at, tag }): Check => ({ table: "inbox", key: at, tag }));
-  const taken = await takenInputs(storage, key, turn.start.inputs, turn.id);
+  const taken = await settleInputs(storage, key, turn.start.inputs, turn.id);
   return { turn, changes: merge(unchanged, { ...noChanges, checks }, taken) };
 }
 

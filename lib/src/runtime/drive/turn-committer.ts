@@ -1,31 +1,64 @@
-// Commits the transitions of one open turn to the storage, and is the durable form of the loop's ports.
+// Commits the transitions of one open turn to the storage, and is the durable form of the loop's ports (`run/ports`).
 //
 // Theory of operation
-//   The driver hands every accepted journal item to `commit`. One commit is one conditional batch (Q1) with
-//     - the journal row (ordinal = number of commits so far + 1) and its lines of the ledger,
-//     - the turn row; at a boundary also the session row and the new message rows,
-//     - the events readers will see,
-//     - start marks of the tools that begin at once, and the inputs that the item delivered.
-//   `writeSession` builds the rows, `LeaseHolder` writes them. The batch checks the lease epoch and the commit count of the turn, so a process that lost
-//   the lease cannot write (fencing, H3), and extends the lease. Only after the batch is written are its events published to readers in this process, and only then does the driver order the
-//   effects that follow from it.
-//   The result of the last tool of a step and the checkpoint after it are one commit, unless the checkpoint calls a function of the program: the item waits
-//   for the answer of the checkpoint, which takes one read of the inbox (`#held`). If the loop stops in between, `flush` writes it alone.
-//   The commit that ends the turn also decides what follows: input that arrived too late becomes the next turn in the same batch (Q11). The process keeps
-//   the session for it under the next epoch; otherwise the lease is released.
+//   `TurnDriver` builds one committer for each turn it drives and hands its `ports` to the one loop (`run/driver.ts`). The loop repeats:
+//   order effects, take the next item from the journal (a response or a cancel), advance the kernel, call `sink.commit`. While the journal
+//   replays recorded rows, `commit` writes nothing and returns `replayed`. After that, one accepted item is one conditional batch (Q1):
+//     - the journal row (ordinal = number of committed rows + 1) and its ledger lines,
+//     - the turn row (commit count + 1); at a boundary also the session row, its entry in `recent` and the new message rows,
+//     - the events that readers will see, numbered after the newest event of the session,
+//     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
+//     - the removal of the live pieces that the events replace,
+//     - the lease row, extended by one lease time.
+//   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The batch checks the lease
+//   epoch, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
+//   therefore cannot write (fencing, H3).
 //
-// Crash points
-//   before the batch          the effect may have run and is not recorded. Recovery performs it again or answers by its replay policy (Q3, H4)
-//   after the batch           recovery replays the row and continues after it; nothing is performed again (H1)
-//   the answer to the batch is lost   the write rejects, the turn is left as it is stored, and the next holder of the lease reads what was written
-//   after the ending batch    the turn has ended; a next turn is open, and any worker takes it when the lease expires
-//   Who recovers: the process that claims the session after the lease is released or has expired (`ActiveTurns.pickUp`, from `recover` or `work`).
+//   A boundary is a commit after which no reply is open: the messages of a complete step become part of the session there. In between they
+//   exist only as journal rows.
+//
+// Order of one commit
+//   1. Wait for piece writes of this turn that are in flight, so that the batch can remove them.
+//   2. Build the batch. Reads the inbox if the item delivered input or ends the turn. Repeated if input arrives before step 3.
+//   3. Write the batch.
+//   4. Update what this process knows: the stored rows, the history cache, the next turn.
+//   5. Publish the events to readers in this process.
+//   6. Return. Only then does the loop order the effects that follow from the item.
+//
+// Merged checkpoints
+//   The result of the last tool of a step and the checkpoint after it are one batch, unless the checkpoint calls a function of the program:
+//   the rows of the item are held in memory (`#held`) until the checkpoint is answered, which takes one read of the inbox. If the loop stops
+//   in between, `flush` writes the held item alone.
+//
+// The end of the turn
+//   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more: input that arrived too
+//   late for the last checkpoint becomes the next turn in the same batch. The process keeps the session for that turn under the next epoch;
+//   otherwise the batch releases the lease.
+//
+// Crash points, and what the next holder does. The next holder is the process that claims the session after the lease was released or has
+// expired (`ActiveTurns`, from `recover`, `work` or a verb). It loads the turn and replays the journal.
+//   accepted, before `#begin`        the turn is `queued`; it is planned again from its start row and the pinned configuration
+//   after `#begin`                   start marks are stored although the tools may not have run; the replay policy answers them (H4)
+//   an effect runs or has returned   its response is not recorded. A model call is performed again, or continued from a recorded reference
+//                                    to the provider's work; recorded attempts keep their usage (Q2). A tool without a start mark runs. With a start mark: `safe` runs again under the same
+//                                    idempotency key, `never` is answered `outcome_unknown`, `ask` becomes a pending call (H4)
+//   an item is held                  as before: the result of the tool existed only in memory
+//   inputs claimed, not committed    the claims belong to the old epoch and are void; the inputs are claimed again
+//   during the batch                 the storage applies all of it or nothing
+//   after the batch                  the row is replayed, and the turn continues after it; nothing is performed again (H1). Readers find the
+//                                    events in the storage
+//   the answer to the batch is lost  the write rejects and the turn is left as it is stored. This process cannot write the rows twice: the
+//                                    commit count no longer matches. The next holder reads what was written
+//   after the ending batch           the turn has ended. The next turn, if there is one, is open, and due when its lease expires
+//   after the parking batch          the turn is in neither `open` nor `due`; only `recover`, `cancel` or `delete` touches it
 //
 // Invariants
 //   1. No effect is ordered before the batch that caused it is written (Q1).
-//   2. Readers never see an event that is not stored, except live ones, which follow the stored event they belong to (H2).
-//   3. The rows written by a commit do not depend on the number of earlier steps (H5).
-//   4. Storage errors stop the turn; they are never recorded as the response of an effect.
+//   2. Readers never see an event that is not stored, except live events, which follow the stored event they belong to (H2).
+//   3. Each journal ordinal is written once, by the holder of the lease at that time (H3).
+//   4. The rows written by a commit do not depend on the number of earlier steps (H5).
+//   5. Storage errors and a lost lease stop the loop; they are never recorded as the response of an effect.
+//   6. An input is settled in the batch that records its delivery, or in the one that makes it the next turn: never lost, never delivered twice.
 
 import type {
   Effect,
@@ -55,7 +88,7 @@ import { applyChatResult, applyStepResult, recover } from "../../session/interna
 import { Channel } from "../read/hub.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
-import { takenInputs } from "../rows/inbox.ts";
+import { settleInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { leasePut, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
@@ -72,43 +105,43 @@ import { countingRows, DurableJournal } from "./journal.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 import { followingTurn } from "./new-turn.ts";
 
-/** The turn is handed over to another process, because this one stops. */
+/** Stops the loop because this process shuts down. The turn is left at its last commit for another process. */
 export class HandedOver extends Error {
   constructor() {
-    super("this process stops; another one continues the turn");
+    super("this process is shutting down; another process continues the turn");
   }
 }
 
-/** A turn that follows in this process, and the lease it is driven under. */
+/** The turn that this process drives next, and the lease for it. */
 export type NextTurn = { readonly turn: DrivenTurn; readonly lease: Lease };
 
+/** The durable ports of one turn. Used for one drive of the turn and then discarded. */
 export class TurnCommitter {
+  /** Publishes events to readers in this process. */
   readonly channel: Channel;
   readonly journal: DurableJournal;
   readonly records: EffectRecords;
-  /** Set to hand the turn over at its next commit. */
+  /** Set by `TurnDriver.handOver`: the turn stops after its next commit. */
   draining = false;
-  /**
-   * The commit of a tool result waits for the checkpoint that follows it, and both are one batch. Only if the checkpoint calls no function of the program:
-   * then it takes one read of the inbox.
-   */
+  /** Whether a tool result is committed together with the checkpoint after it. Set if no checkpoint calls a function of the program. */
   mergesCheckpoints = false;
-  /** Set by the commit that ends the turn, if another turn follows it here. */
+  /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
   next: NextTurn | null = null;
   readonly #context: RuntimeContext;
   readonly #turn: string;
   readonly #start: TurnStart;
-  /** The lease: every write goes through it. */
+  /** The lease. Every write of the turn goes through it. */
   readonly holder: LeaseHolder;
+  /** The session row and the turn row as of the last commit. */
   #stored: StoredSession;
   /** An accepted item that is written with the checkpoint after it. */
-  #held: Held | null = null;
-  /** The turn is ended without its engine: nothing begins, and the session after it is usable. */
+  #held: HeldItem | null = null;
+  /** The turn is being ended without its engine (Q16): no tool begins, and the session after it is usable. */
   readonly #isEnding: boolean;
-  /** Pieces of an earlier holder are removed with the first commit. */
+  /** An earlier holder may have left pieces, which the first commit removes. */
   #mayHavePieces: boolean;
 
-  /** `ending`: the turn is not driven any more but ended with this item (Q16). */
+  /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
   constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
     const { id, stored, start, rows, records, events, mayHavePieces } = turn;
     this.#context = context;
@@ -136,6 +169,7 @@ export class TurnCommitter {
     );
   }
 
+  /** The ports of the loop. */
   get ports(): Ports {
     return {
       journal: this.journal,
@@ -150,6 +184,7 @@ export class TurnCommitter {
     };
   }
 
+  /** The key of the turn: the first parts of the keys of its rows. */
   get at(): Key {
     return turnKey(this.#key, this.#turn);
   }
@@ -160,22 +195,23 @@ export class TurnCommitter {
 
   get #progress(): TurnProgress {
     const { turn } = this.#stored;
-    if (turn === null) throw new Error("a turn is driven whose row has not been read");
+    if (turn === null) throw new Error("the turn row of a driven turn has not been read");
     return turn.progress;
   }
 
   // Commits.
 
+  /** Commits an accepted item, or holds it for the checkpoint that follows. */
   async #commit(transition: Transition, reported: readonly TurnEvent[], item: JournalItem): Promise<Committed> {
     if (this.journal.replayed !== null) return "replayed";
     const { turn } = transition;
     const held = this.#held;
     const ordinal = (held?.ordinal ?? this.#progress.committed) + 1;
     const row = await this.#journalRow(item);
-    const own = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.heard);
-    const events = [...(held?.events ?? []), ...own];
+    const itemEvents = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.lastAttempt);
+    const events = [...(held?.events ?? []), ...itemEvents];
     const handsOver = this.draining;
-    // A turn that is handed over here begins nothing: the next holder does.
+    // No start mark for a turn that is handed over now: this process does not run the tools, the next holder does.
     const marks = handsOver || this.#isEnding ? [] : this.records.startMarks(turn);
     const rows = merge(
       held?.rows ?? noChanges,
@@ -192,13 +228,13 @@ export class TurnCommitter {
         ? this.#ending(turn, resultIn(reported), ordinal, events, also, now)
         : this.#advancing(turn, ordinal, events, also, now);
     });
-    // Until then `flush` can still write it alone.
+    // Cleared after the write: if the write fails, `flush` can still write the held item alone.
     this.#held = null;
     if (handsOver && !ended) this.stop(new HandedOver());
     return "fresh";
   }
 
-  /** Writes the item that waits for its checkpoint, when the loop stops before the checkpoint is answered. */
+  /** Writes the held item alone. Called when the loop stops before the checkpoint is answered. */
   async flush(): Promise<void> {
     const held = this.#held;
     if (held === null) return;
@@ -206,30 +242,34 @@ export class TurnCommitter {
     await this.#write(async (now) => this.#advancing(held.turn, held.ordinal, held.events, held.rows, now));
   }
 
-  /** The first commit of a turn. Acceptance has stored its start, so only start marks and a turn made of input need a batch. */
+  /**
+   * The commit of the first transition, which no journal item causes. Acceptance has stored the start of the turn already, so a batch is
+   * written only if there are start marks, new messages or inbox input.
+   */
   async #begin({ turn }: Transition): Promise<Committed> {
     if (this.#progress.status !== "queued") return "replayed";
     const marks = this.draining || this.#isEnding ? [] : this.records.startMarks(turn);
     const { inputs } = this.#start;
-    const grown = turn.history.length > this.#stored.head.length;
-    if (marks.length === 0 && !grown && inputs.length === 0) return "fresh";
+    const hasNewMessages = turn.history.length > this.#stored.head.length;
+    if (marks.length === 0 && !hasNewMessages && inputs.length === 0) return "fresh";
     const events = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
     await this.#write(async (now) => this.#advancing(turn, 0, events, putting(...marks), now));
     return "fresh";
   }
 
+  /** The change of a commit after which the turn continues. */
   #advancing(turn: Turn, committed: number, events: readonly StoredEvent[], also: Changes, now: number): Commit {
     const change = { now, turn: { type: "advance", committed, step: turn.step }, events, also } as const;
     const { history } = turn;
     const { session, length } = this.#stored.head;
-    // Messages of an open step belong to the turn; the session gets them at the boundary.
+    // Messages of an open step belong to the turn; the session gets them at the boundary, when the reply is answered.
     const isBoundary = history.length > length && (committed === 0 || turn.openReply === null);
     if (!isBoundary) return { change };
     const messages = history.entries.slice(length, history.length);
     return { change: { ...change, session: { after: session, messages, history } }, history };
   }
 
-  /** The commit that ends the turn: the session after it, and the turn that follows. */
+  /** The change of the commit that ends the turn: the session after it, the deadlines of pending calls, and the next turn. */
   async #ending(
     turn: Turn,
     result: ChatResult,
@@ -244,7 +284,7 @@ export class TurnCommitter {
     const history = appendHistory(turn.history, after.thread.messages);
     const messages = history.entries.slice(head.length, history.length);
     const { turn: next, changes } = await followingTurn(this.#context, this.#key, this.#start, after, history, now);
-    const keeps = next !== null && !this.draining;
+    const keepsLease = next !== null && !this.draining;
     const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);
     const change: SessionChange = {
       now,
@@ -255,29 +295,31 @@ export class TurnCommitter {
         step: turn.step,
         end: summaryOf(result),
         next,
-        nextDue: keeps ? now + this.#context.lease.ttlMs : now,
+        nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events,
       also: merge(also, changes, putting(...deadlines)),
     };
-    return { change, history, next: keeps ? next : null, releases: !keeps };
+    return { change, history, next: keepsLease ? next : null, releases: !keepsLease };
   }
 
+  /** The session after the turn, without messages that are stored already. */
   #sessionAfter(result: ChatResult): Session<JsonObject> {
     const { session } = this.#stored.head;
-    // The operations of `session/` compute it. Messages of the turn are stored already; those they add are left in the thread.
-    const bare = { ...session.thread, messages: [] };
+    // The operations of `session/` compute the session. They get an empty thread, because the messages of the turn are stored already; what
+    // they append is what is left to store.
+    const emptyThread = { ...session.thread, messages: [] };
     const step = result.steps.at(-1);
     const after =
       this.#start.verb === "step" && step !== undefined && result.outcome.type !== "cancelled"
-        ? applyStepResult(session, { ...step, thread: bare })
-        : applyChatResult(session, { ...result, thread: bare });
+        ? applyStepResult(session, { ...step, thread: emptyThread })
+        : applyChatResult(session, { ...result, thread: emptyThread });
     const usable = this.#isEnding ? recover(after) : after;
     return usable.lastRun === null ? usable : { ...usable, lastRun: { ...usable.lastRun, turnId: this.#turn } };
   }
 
-  /** Parks the turn: it stays as it is until `recover`. */
+  /** Parks the turn with a failure: no process drives it until `recover`. The session gets the status `error`, and the lease is released. */
   async park({ failure }: RuntimeError): Promise<void> {
     const { session: before, length, digest } = this.#stored.head;
     const metadata = { ...before.metadata, error: { ...failure } };
@@ -290,6 +332,7 @@ export class TurnCommitter {
     }));
   }
 
+  /** The journal row of an item. The text of the effect and its hash let a replay detect divergence and damage. */
   async #journalRow(item: JournalItem): Promise<JournalRow> {
     const { epoch } = this.holder;
     if (item.type !== "response") return { effect: null, hash: null, item, epoch, attempt: 1 };
@@ -298,15 +341,18 @@ export class TurnCommitter {
     return { effect, hash: effect === null ? null : await sha256(effect), item, epoch, attempt };
   }
 
-  /** Inputs that the item delivered are settled in the batch that records it (Q11). */
+  /** The changes that settle the inputs which the item delivered (invariant 6). */
   async #delivered(item: JournalItem): Promise<Changes> {
     if (item.type !== "response" || item.response.type !== "checkpoint_delivered") return noChanges;
     const { inputs } = item.response.delivery;
     if (inputs.length === 0) return noChanges;
-    return takenInputs(this.#context.storage, this.#key, inputs, this.#turn);
+    return settleInputs(this.#context.storage, this.#key, inputs, this.#turn);
   }
 
-  /** Settle, commit, publish: one batch. `build` is called again when input arrived between its reads and the write. */
+  /**
+   * Settle, commit, publish, as one batch (steps 1 to 5 of the header). `build` is called again if an inbox check refuses the batch, which
+   * means that input arrived or was withdrawn between its reads and the write. Any other refused check is a conflict and stops the turn.
+   */
   async #write(build: (now: number) => Promise<Commit>): Promise<void> {
     const { pieces, clock, histories } = this.#context;
     const hadPieces = await pieces.settle(this.at);
@@ -341,22 +387,23 @@ export class TurnCommitter {
 
   // Live events.
 
+  /** Publishes live events: to readers here through the channel, to readers in other processes as pieces. */
   #live(events: readonly TurnEvent[], of: LiveOrigin): void {
-    // The end of a reply is published once it is stored (H2).
-    const shown = events.filter(({ type }) => type !== "message_completed");
-    if (shown.length === 0) return;
-    const items = this.channel.tail.add(shown, of);
+    // `message_completed` is published by the commit that stores the reply (H2).
+    const liveEvents = events.filter(({ type }) => type !== "message_completed");
+    if (liveEvents.length === 0) return;
+    const items = this.channel.tail.add(liveEvents, of);
     this.#context.pieces.add(this.at, this.channel.sequence, items);
     this.channel.wake();
   }
 
-  /** Checks the lease before an effect; a lost lease stops the turn. */
+  /** Checks the lease before an effect is performed; a lost lease stops the loop. */
   #ensure(): void | Promise<void> {
     const renewed = this.holder.ensure();
     if (renewed instanceof Promise) return this.#orStop(renewed);
   }
 
-  /** Releases the session: another process may take the turn at once. */
+  /** Releases the lease and makes the open turn due now, so that another process can take it at once. */
   async release(): Promise<void> {
     const { turn, key } = this.#stored;
     if (turn === null) return this.holder.release();
@@ -366,17 +413,18 @@ export class TurnCommitter {
 
   // Stopping.
 
-  /** Stops the loop without recording anything: the turn stays as it is stored. */
+  /** Stops the loop without recording anything. The turn stays at its last commit. */
   stop<E extends Error>(reason: E): E {
     this.journal.break(reason);
     return reason;
   }
 
   #conflict(table: TableName): RuntimeError {
-    const message = `another process has written to session ${this.#key.session} (table ${table}); this turn stops here`;
+    const message = `another process has written to session ${this.#key.session} (table ${table}); this process stops driving the turn`;
     return this.stop(new RuntimeError("conflict", { message }));
   }
 
+  /** Awaits work that the turn cannot continue without: a rejection also stops the loop (invariant 5). */
   async #orStop<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
@@ -386,52 +434,54 @@ export class TurnCommitter {
     }
   }
 
-  /** What child turns of a call had cost when the process died is booked with the answer of the call (Q10). */
+  /** Adds the usage of abandoned child turns to a call whose outcome is unknown: it is booked with the answer to the call (Q10). */
   async #withChildUsage(effect: Effect, response: EffectResponse): Promise<EffectResponse> {
-    if (effect.type !== "call_tool" || !isUnknown(response)) return response;
+    if (effect.type !== "call_tool" || !isOutcomeUnknown(response)) return response;
     const usage = await childUsage(this.#context, this.#key, effect, this.records.childrenOf(effect.id));
     const spent = addUsage(response.spent, usage);
     return spent.ok ? { ...response, spent: spent.value } : response;
   }
 }
 
-/** The rows and events of an accepted item that are not written yet. */
-type Held = {
+/** An accepted item whose rows and events are not written yet. */
+type HeldItem = {
   readonly ordinal: number;
   readonly rows: Changes;
   readonly events: readonly StoredEvent[];
   readonly turn: Turn;
 };
 
-/** Is the only effect that follows the checkpoint after the work of a step? */
+/** Returns whether the only effect that the turn awaits is the checkpoint after the work of a step. */
 function awaitsCheckpoint(turn: Turn): boolean {
   const { phase } = turn;
   return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
 }
 
+/** The lease of the next turn: the next epoch, so that late writes of the turn that ended are fenced. */
 function nextLease(lease: Lease): Lease {
   return { ...lease, epoch: lease.epoch + 1 };
 }
 
-/** One batch to write, and what this process knows once it is written. */
+/** A change to write, and what this process knows once it is written. */
 type Commit = {
   readonly change: SessionChange;
-  /** The history of the session after it, if the session got messages. */
+  /** The history of the session after the change, if it got messages. */
   readonly history?: TurnHistory;
-  /** The turn that follows in this process. */
+  /** The turn that this process drives next. */
   readonly next?: PlannedTurn | null;
-  /** The lease is released. */
+  /** The batch releases the lease. */
   readonly releases?: boolean;
 };
 
+/** The result of the run, from the event that reports it. */
 function resultIn(reported: readonly TurnEvent[]): ChatResult {
   const result = reported.findLast((event) => event.type === "chat_completed")?.result;
   if (result === undefined) throw new Error("a turn ended without a chat_completed event");
   return result;
 }
 
-/** Is the outcome of the call unknown? */
-function isUnknown(response: EffectResponse): response is ToolReturned | ToolWaits {
+/** Returns whether recovery answered the call with `outcome_unknown`, or made it pending for that reason. */
+function isOutcomeUnknown(response: EffectResponse): response is ToolReturned | ToolWaits {
   if (response.type === "tool_waits") return response.reason === "outcome_unknown";
   if (response.type !== "tool_returned") return false;
   return response.outcome.type === "failure" && response.outcome.failure.reason === "outcome_unknown";

@@ -32,7 +32,7 @@ export class LiveTail {
   }
 
   /** The try that was heard of last; `null`: none was. */
-  get heard(): { readonly effectId: string; readonly epoch: number; readonly n: number } | null {
+  get lastAttempt(): { readonly effectId: string; readonly epoch: number; readonly n: number } | null {
     return this.#origin === null ? null : { effectId: this.#origin.effectId, ...this.#origin.attempt };
   }
 

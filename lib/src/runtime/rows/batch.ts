@@ -1,12 +1,15 @@
-// Batches are assembled from parts.
+// Parts of a conditional batch, and how they are merged. Builders in `rows/`, `verbs/` and `drive/` each return `Changes`; the caller merges
+// them into the one batch it writes, so rows that belong together are written together or not at all.
 
 import type { Batch } from "./storage.ts";
 
-/** Part of a batch: what it relies on, removes and writes. */
+/** Part of a batch: the checks it depends on, the rows it removes and the rows it writes. */
 export type Changes = Pick<Batch, "checks" | "removals" | "puts">;
 
+/** The empty part. */
 export const noChanges: Changes = { checks: [], removals: [], puts: [] };
 
+/** Merges parts in order. The storage applies all checks first, then all removals, then all puts. */
 export function merge(...parts: readonly Changes[]): Changes {
   return {
     checks: parts.flatMap(({ checks }) => checks),
@@ -15,7 +18,7 @@ export function merge(...parts: readonly Changes[]): Changes {
   };
 }
 
-/** Changes that only write rows. */
+/** A part that only writes rows. */
 export function putting(...puts: Changes["puts"]): Changes {
   return { ...noChanges, puts };
 }

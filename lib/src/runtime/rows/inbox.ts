@@ -1,10 +1,14 @@
-// What is said to a session while a turn runs (Q11). It waits in the inbox, in its order, until a checkpoint takes it in, or it becomes the next
-// turn. Writing to the inbox does not touch the version of the session.
+// The inbox of a session: input that arrives while a turn runs (Q11). Pure, except that `settleInputs` reads rows.
 //
-// Rules:
-//   1. An id is accepted once: the same content under it again is the same input, other content is a conflict.
-//   2. A claim holds exactly as long as the lease it was made under; after a takeover the input can be claimed again.
-//   3. What was claimed is settled in the very write that records the checkpoint which took it: never lost, never twice.
+// Input waits in `inbox` in the order of arrival. A checkpoint of the running turn claims it, or it becomes the next turn when the running
+// turn ends. Writing to the inbox does not change the version of the session, so `steer` never conflicts with a commit of the turn.
+//
+// Invariants
+//   1. The id of an input is an idempotency key (`accepted`): the same content under the same id is the same input, other content is a
+//      conflict.
+//   2. A claim is valid for the lease epoch it was made under. After a takeover the input can be claimed again.
+//   3. A claimed input is settled in the batch that records the checkpoint which delivered it. Delivery is therefore exactly-once: a crash
+//      before that batch leaves the input claimable, and after it the input is no longer in the inbox.
 
 import type { CheckpointDelivery } from "../../kernel/internal.ts";
 import type { AcceptedInput, Message } from "../../model/internal.ts";
@@ -16,38 +20,39 @@ import type { Accepted, InboxEntry, InboxInput } from "./values.ts";
 import { keyOf } from "./session-key.ts";
 import { readValue, writeValue } from "./stored.ts";
 
-/** How many inputs one checkpoint takes. */
-export const claimedInputs = 64;
+/** How many inputs one checkpoint claims at most; the others wait for the next checkpoint. */
+export const maxClaimedInputs = 64;
 
-/** May this one be claimed by whoever holds the session under that epoch? */
+/** Returns whether the holder of the lease epoch may claim the input: it is pending, or was claimed under another epoch. */
 export function claimable({ state, epoch: claimedBy }: InboxEntry, epoch: number): boolean {
   return state === "pending" || claimedBy !== epoch;
 }
 
-/** What a checkpoint delivers of these. */
+/** Builds the delivery of a checkpoint: messages, then transient messages, then turn causes, each in order of arrival. */
 export function deliveryOf(turn: string, entries: readonly InboxEntry[]): CheckpointDelivery {
   const of = <T extends InboxInput["type"]>(type: T) => entries.filter(({ input }) => input.type === type);
   const messages = of("message").flatMap(({ id, input }) =>
-    input.type === "message" ? [from(turn, id, input.message)] : [],
+    input.type === "message" ? [withTurnOrigin(turn, id, input.message)] : [],
   );
   const transientMessages = of("transient").flatMap(({ id, input }) =>
-    input.type === "transient" ? [passing(id, input.message)] : [],
+    input.type === "transient" ? [asTransient(id, input.message)] : [],
   );
   const turnCauses = of("cause").flatMap(({ input }) => (input.type === "cause" ? [input.cause] : []));
   const inputs = [...of("message"), ...of("transient"), ...of("cause")].map(({ id }) => id);
   return { messages, transientMessages, turnCauses, inputs };
 }
 
-function from(turnId: string, inputId: string, message: Message): Message {
+/** A message for the history. Its origin names the turn and the input, unless the sender set one. */
+function withTurnOrigin(turnId: string, inputId: string, message: Message): Message {
   return { ...message, id: message.id ?? inputId, origin: message.origin ?? { type: "turn_input", turnId, inputId } };
 }
 
-/** The message as one that the model sees in this turn and history does not keep. */
-function passing(inputId: string, message: Message): Message {
+/** A message that the model sees in this turn and that the history does not keep. */
+function asTransient(inputId: string, message: Message): Message {
   return { ...message, id: message.id ?? inputId, origin: { type: "plugin", pluginId: "inbox", transient: true } };
 }
 
-/** What was taken in, each with the id of its input; messages that came another way have none. */
+/** The delivered messages with the ids of their inputs; a message that did not come from the inbox has the id `null`. */
 export function acceptedInputs(messages: readonly Message[], inputs: readonly string[]): readonly AcceptedInput[] {
   return messages.map((message) => {
     const { origin } = message;
@@ -56,29 +61,31 @@ export function acceptedInputs(messages: readonly Message[], inputs: readonly st
   });
 }
 
-/** Settles inputs: they leave the inbox, and it is written down who took them. */
-export async function takenInputs(
+/** Builds the changes that settle inputs: the inbox rows are removed, and the rows in `accepted` name the turn that took them. */
+export async function settleInputs(
   storage: HostStorage,
   key: SessionKey,
   ids: readonly string[],
   turn: string,
 ): Promise<Changes> {
-  const [rows = [], ...known] = await storage.read([
+  const [inboxRows = [], ...acceptedRows] = await storage.read([
     { table: "inbox", prefix: keyOf(key) },
     ...ids.map((id) => ({ table: "accepted", prefix: [...keyOf(key), id] }) as const),
   ]);
-  const taken = rows.filter((row) => ids.includes(readValue("inbox", row).id));
-  const marks = known.flat().map((row): Put => {
+  const settledRows = inboxRows.filter((row) => ids.includes(readValue("inbox", row).id));
+  const acceptedPuts = acceptedRows.flat().map((row): Put => {
     const accepted: Accepted = { ...readValue("accepted", row), state: "taken", turn };
     return acceptedPut(key, String(row.key[2]), row.tag + 1, accepted);
   });
-  return { checks: [], removals: taken.map((row) => ({ table: "inbox", prefix: row.key })), puts: marks };
+  return { checks: [], removals: settledRows.map((row) => ({ table: "inbox", prefix: row.key })), puts: acceptedPuts };
 }
 
+/** The row of an input, at its position in the inbox. */
 export function inboxPut(key: Key, tag: number, entry: InboxEntry): Put {
   return { table: "inbox", key, tag, value: writeValue("inbox", entry) };
 }
 
+/** The row that records what was accepted under an idempotency key. */
 export function acceptedPut(key: SessionKey, id: string, tag: number, accepted: Accepted): Put {
   return { table: "accepted", key: [...keyOf(key), id], tag, value: writeValue("accepted", accepted) };
 }

@@ -48,7 +48,7 @@ describe("a storage with large values", () => {
     const [[broken, read] = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
     expect(read?.value).toBe(whole.value);
     if (broken === undefined) throw new Error("the row is gone");
-    expect(() => readValue("sessions", broken)).toThrow(/a large text of it is missing/);
+    expect(() => readValue("sessions", broken)).toThrow(/a large text that it refers to is missing/);
   });
 });
 

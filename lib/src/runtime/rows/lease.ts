@@ -1,16 +1,23 @@
-// Leases: which process may write to a session (H3). Pure: rows that were read go in, rows to write come out.
+// Leases: which process may write to a session (H3). Pure functions from the lease row that was read to the rows of a batch; `ActiveTurns`
+// claims leases and `LeaseHolder` keeps them.
 //
-// Rules
-//   1. A lease has an epoch, the fencing token: every write under the lease checks it, and a row with another epoch refuses the write.
-//   2. A process that claims a lease, whether free, released or expired, gets the next epoch. Renewing keeps the epoch.
-//   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clocks of clients do not matter.
-//   4. An expired lease cannot be written under. Its holder may claim the next epoch while the row still has its own (Q18).
-//   5. A lease lasts at least three renewals, so two may be missed.
-//   6. An expiry further ahead than one lease time means that the storage's clock has jumped back. Such a lease may be claimed once it was
-//      observed unchanged for one lease time.
+// Theory of operation
+//   A session has at most one lease row. Its tag is the epoch. A process that wants to drive a turn claims the lease with a
+//   compare-and-swap on the tag, writes under it, renews it, and releases it. If the process crashes, the row expires and any other process
+//   may claim the session (a takeover).
+//   The holder also has a local deadline, on the wall clock and on the monotonic clock, which counts from before the claim or renewal was
+//   sent. It checks the deadline before it performs an effect: a process that was paused for longer than the lease time renews first, and
+//   finds out that it has lost the session before it does harm outside the storage.
 //
-// The holder also has a local deadline, on the wall clock and on the monotonic clock, which counts from before the renewal was sent. Before it performs an
-// effect it checks the deadline: a process that was paused beyond it renews first.
+// Invariants
+//   1. The epoch is the fencing token: every write under a lease checks it, and the storage refuses the batch if the row has another epoch.
+//   2. A claim, of a free, released or expired lease, gets the next epoch. A renewal keeps the epoch. The epoch never decreases, also when
+//      the session is deleted.
+//   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clock skew between clients is harmless.
+//   4. No batch is accepted under an expired lease. Its holder may claim the next epoch as long as the row still has its epoch (Q18).
+//   5. A lease lasts at least three renewal intervals, so two renewals may be missed.
+//   6. An expiry further ahead than one lease time means that the storage's clock has jumped back. Such a lease may be claimed after it was
+//      observed unchanged for one lease time. Without this rule the session would be stuck until the clock catches up.
 
 import type { Clock } from "../../clock/clock.ts";
 import type { Check, Key, Put, Row } from "./storage.ts";
@@ -19,63 +26,69 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { readValue, writeValue } from "./stored.ts";
 
-/** A lease as its holder knows it. */
+/** A lease as its holder has it in memory. */
 export type Lease = {
+  /** The name of the holding process, for diagnosis. */
   readonly owner: string;
+  /** The fencing token. */
   readonly epoch: number;
-  /** When the claim or the last renewal was sent. */
+  /** When the claim or the last successful write was sent: the local deadline counts from here. */
   readonly sentAt: Instant;
 };
 
 /** A moment on both local clocks, in milliseconds. */
 export type Instant = { readonly wall: number; readonly monotonic: number };
 
+/** Reads both local clocks. */
 export function instantOf(clock: Clock): Instant {
   return { wall: clock.now(), monotonic: monotonicNow(clock) };
 }
 
+/** How long leases last and how often they are renewed. */
 export type LeaseTimings = {
-  /** How long a lease lasts without a renewal, in milliseconds. Default: 30,000. After that another process may take the turn over. */
+  /** How long a lease lasts without a renewal, in milliseconds. Default: 30,000. Then another process may take the turn over. */
   readonly ttlMs: number;
-  /** How often it is renewed, in milliseconds. Default: 10,000. At most a third of `ttlMs`. */
+  /** The renewal interval in milliseconds. Default: 10,000. At most a third of `ttlMs`. */
   readonly renewMs: number;
 };
 
+/** The default timings. */
 export const leaseTimings: LeaseTimings = { ttlMs: 30_000, renewMs: 10_000 };
 
-/** Ten years: a longer time is a mistake, and would not fit a key. */
-export const longestMs = 10 * 365 * 86_400_000;
+/** The longest duration that options accept. A longer one is a mistake, and `now` plus it could exceed what a key can hold. */
+export const tenYearsMs = 10 * 365 * 86_400_000;
 
-/** Timings that rule 5 allows. Throws `MisuseError` for others. */
+/** Validates timings (invariant 5). Throws `MisuseError`. */
 export function checkedTimings({ ttlMs, renewMs }: LeaseTimings): LeaseTimings {
-  if (ttlMs <= longestMs && renewMs > 0 && ttlMs >= 3 * renewMs) return { ttlMs: Math.ceil(ttlMs), renewMs };
+  if (ttlMs <= tenYearsMs && renewMs > 0 && ttlMs >= 3 * renewMs) return { ttlMs: Math.ceil(ttlMs), renewMs };
   throw new MisuseError(
     "invalid_argument",
-    `a lease of ${ttlMs} ms renewed every ${renewMs} ms cannot survive two missed renewals, or lasts for ever; it has to last three of them, and less than ten years`,
+    `lease: ttlMs is ${ttlMs} and renewMs is ${renewMs}; renewMs must be greater than 0, and ttlMs must be at least 3 * renewMs and at most ten years`,
     { path: ["lease"] },
   );
 }
 
-/** May the holder act: has the lease not expired by either local clock? */
+/** Returns whether the holder may act: the lease has expired by neither local clock. A suspended machine stops some monotonic clocks, so both count. */
 export function isWithinDeadline({ sentAt }: Lease, now: Instant, { ttlMs }: LeaseTimings): boolean {
   return now.wall < sentAt.wall + ttlMs && now.monotonic < sentAt.monotonic + ttlMs;
 }
 
-/** The result of an attempt to claim a session. */
+/** The result of `claim`: the check and the put of the claiming batch, or the holder of a lease that is still valid. */
 export type Claim =
   | {
       readonly type: "acquired";
       readonly lease: Lease;
       readonly check: Check;
       readonly put: Put;
+      /** The previous lease expired without being released: its process crashed or was blocked (Q17). */
       readonly takesOver: boolean;
     }
   | { readonly type: "busy"; readonly holder: string };
 
-/** A lease row that was seen before: rule 6. */
+/** A lease row that this process has seen before, and since when it is unchanged, on the monotonic clock (invariant 6). */
 export type Observation = { readonly epoch: number; readonly expires: number | null; readonly since: number };
 
-/** Claims a session whose lease row is this, or absent. `takesOver`: the lease expired without being released (Q17). */
+/** Decides whether a session with this lease row (`null`: none) can be claimed, and builds the claim. Writes nothing. */
 export function claim(
   key: Key,
   row: Row | null,
@@ -93,35 +106,36 @@ export function claim(
   return {
     type: "acquired",
     lease,
-    // A renewal keeps the tag. Against a holder that may still renew, the expiry is compared too.
+    // A renewal keeps the tag, so against a holder that may still renew (invariant 6) the compare-and-swap includes the expiry.
     check: isFree ? check : { ...check, expires: row?.expires ?? null },
     put: leasePut(key, lease, timings),
     takesOver: held !== null && !held.released,
   };
 }
 
+/** Returns whether a row that expires too far ahead was observed unchanged for one lease time (invariant 6). */
 function isUnchanged(
   { tag, expires, remainingMs }: Row,
-  seen: Observation | null,
+  observed: Observation | null,
   now: number,
   ttlMs: number,
 ): boolean {
-  if (seen === null || remainingMs === null || remainingMs <= ttlMs) return false;
-  return seen.epoch === tag && seen.expires === expires && now - seen.since >= ttlMs;
+  if (observed === null || remainingMs === null || remainingMs <= ttlMs) return false;
+  return observed.epoch === tag && observed.expires === expires && now - observed.since >= ttlMs;
 }
 
-/** The check of every write under a lease. */
+/** The fencing check of every write under a lease: the row has our epoch and has not expired. */
 export function fence(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
   return { table: "leases", key, tag: epoch, alive: true };
 }
 
-/** The lease row for one lease time from the write on. */
+/** The lease row that expires one lease time after the write. */
 export function leasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">, { ttlMs }: LeaseTimings): Put {
   const value = writeValue("leases", { owner, ttlMs, released: false });
   return { table: "leases", key, tag: epoch, ttlMs, value };
 }
 
-/** The row of a released lease: it keeps the epoch and has expired. */
+/** The row of a released lease: it keeps the epoch and has expired already, so the next claim does not wait and is no takeover. */
 export function releasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">): Put {
   const value = writeValue("leases", { owner, ttlMs: 0, released: true });
   return { table: "leases", key, tag: epoch, ttlMs: 0, value };

@@ -1,4 +1,5 @@
-// What was paid for, as lines: each once, whatever is replayed.
+// The ledger: one line for each cost of a turn. Lines are keyed by turn, journal ordinal and kind and are written with their journal row, so
+// a replay writes no line and a repeated write writes the same one. `usage` sums them.
 
 import type { Usage } from "../../model/internal.ts";
 import type { JournalItem } from "../../run/internal.ts";
@@ -8,14 +9,14 @@ import type { JournalRow, LedgerLine } from "./values.ts";
 import { addUsage, noUsage } from "../../model/internal.ts";
 import { writeValue } from "./stored.ts";
 
-/** What an item cost, as lines of the ledger: each once, whatever is replayed. */
-export function ledgerPuts(at: Key, item: JournalItem, ordinal: number): readonly Put[] {
+/** The ledger rows of a journal item. `turn` is the key of the turn. */
+export function ledgerPuts(turn: Key, item: JournalItem, ordinal: number): readonly Put[] {
   return ledgerLines(item).map(([name, line]): Put => {
-    return { table: "ledger", key: [...at, `${ordinal}/${name}`], tag: 0, value: writeValue("ledger", line) };
+    return { table: "ledger", key: [...turn, `${ordinal}/${name}`], tag: 0, value: writeValue("ledger", line) };
   });
 }
 
-/** What rows of a journal have cost, on top of that. */
+/** Adds the costs of all given journal rows to `before`. */
 export function usageOfRows(rows: readonly Pick<JournalRow, "item">[], before: Usage): Usage {
   const lines = rows.flatMap(({ item }) => (item.type === "step_restarted" ? [] : ledgerLines(item)));
   return lines.reduce((sum, [, { usage }]) => {
@@ -24,6 +25,7 @@ export function usageOfRows(rows: readonly Pick<JournalRow, "item">[], before: U
   }, before);
 }
 
+/** The costs of an item: the reply that settled a model call, its earlier attempts, a tool's own spending, or what a cancel interrupted. */
 function ledgerLines(item: JournalItem): readonly (readonly [string, LedgerLine])[] {
   if (item.type === "failure") return [];
   if (item.type === "cancel") return line("cancelled", "cancelled", null, item.cancellation.usage);
@@ -51,8 +53,8 @@ function line(
   return isNothing(usage) ? [] : [[name, { source, model, usage }]];
 }
 
-/** Is nothing known to have been spent? A provider may tell some numbers and not others. */
+/** Returns whether all counts are zero or unknown. Providers report some counts and omit others. */
 function isNothing({ toolUsage, extra, ...counts }: Usage): boolean {
-  const known = [...Object.values(counts), ...Object.values(toolUsage), ...Object.values(extra)];
-  return known.every((count) => count === null || count === 0);
+  const values = [...Object.values(counts), ...Object.values(toolUsage), ...Object.values(extra)];
+  return values.every((count) => count === null || count === 0);
 }

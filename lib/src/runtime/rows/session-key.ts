@@ -1,4 +1,4 @@
-// How a session is addressed: in keys of rows, and in maps of this process.
+// The address of a session: as the first parts of row keys, and as a string in maps of this process.
 
 import type { Key } from "./storage.ts";
 
@@ -12,7 +12,7 @@ export function keyOf({ tenant, session }: SessionKey): Key {
   return [tenant, session];
 }
 
-/** The key of a turn's rows. */
+/** The first three parts of the key of every row that belongs to a turn. */
 export function turnKey(key: SessionKey, turn: string): Key {
   return [...keyOf(key), turn];
 }

@@ -1,26 +1,28 @@
-// Builds the batch that changes a session. Every verb and every commit of a turn goes through `writeSession`, so a row of the tables `sessions`,
-// `recent`, `entries`, `turns`, `starts`, `contents`, `open` and `events` is built in this file and nowhere else.
+// Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the tables `sessions`,
+// `recent`, `entries`, `turns`, `starts`, `contents`, `open`, `due`, `retained` and `events` is built in this file. One other place writes
+// a turn row: `ActiveTurns` counts takeovers on it.
 //
 // Theory of operation
 //   `writeSession` is a pure function from what is stored (`StoredSession`) and what happened (`SessionChange`) to
 //     - the batch: compare-and-swap checks, removals and puts,
 //     - what is stored after the batch (the next `StoredSession`), so that the writer does not read it back,
 //     - the events of the batch with their sequence numbers, for readers in this process.
-//   The caller adds the rows only it knows (journal row, lease, ledger, start marks) in `also`, writes the batch, and keeps `after` if the storage
-//   accepted it. A batch that a check refused changes nothing; the caller reads again or gives up.
+//   The caller adds the rows that only it knows (journal row, lease, ledger, start marks) in `also`, writes the batch, and keeps `after` if
+//   the storage accepted the batch. A refused batch changes nothing; the caller reads again or gives up.
 //
 // Which rows follow from what
-//   every change           the events it caused
+//   every change             events: the events it caused
 //   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages)
-//   a turn begins          starts, turns (queued), contents, open, due
-//   a turn advances        turns (commit count + 1); the session row only at a boundary, where the history grew
-//   a turn ends            turns (ended), sessions, and the rows of the next turn, or the removal of open and due; cancels are removed
-//   a turn is parked       turns (parked), sessions; open and due are removed, so no worker takes the turn
-//   a step is restarted    turns (running), sessions, open, due
+//   a turn begins            starts, turns (queued), contents, open, due; and the session row
+//   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
+//   a turn ends              turns (ended), sessions, retained; the rows of the next turn, or the removal of open and due; the removal of cancels
+//   a turn is parked         turns (parked), sessions; open and due are removed, so no worker takes the turn
+//   a step is restarted      turns (running), sessions, open, due
 //
 // Invariants
-//   1. Every change of the session row checks its version; every change of a turn row checks its commit count (H3).
-//   2. Sequence numbers continue the event log: from the newest of the session row and the turn row. Between boundaries only the turn row has the newest.
+//   1. Every change of the session row is a compare-and-swap on its version; every change of a turn row is one on its commit count (H3).
+//   2. Sequence numbers continue the event log without gaps: from the greater of the session row's and the turn row's sequence. Between
+//      boundaries only the turn row has the newest.
 //   3. The size of a batch depends on what is new, not on the length of the session or of the turn (H5).
 
 import type { TurnHistory } from "../../kernel/internal.ts";
@@ -37,24 +39,25 @@ import { keyOf, turnKey } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
 import { tablesOfSession } from "./tables.ts";
 
-/** What is stored of a session and of the turn being written, as this process last read or wrote it. */
+/** The stored session row and turn row, as this process last read or wrote them. */
 export type StoredSession = {
   readonly key: SessionKey;
   readonly head: SessionHead;
-  /** The tag of the session row; `null`: there is no row. */
+  /** The tag of the session row; `null`: there is no row yet. */
   readonly version: number | null;
-  /** The turn that the writer drives or ends; `null` for writers that change no turn. */
+  /** The turn that the writer drives or ends; `null`: the writer changes no existing turn. */
   readonly turn: StoredTurn | null;
 };
 
-/** The row of a turn. */
+/** The turn row, and where the turn is in the index of due work. */
 type StoredTurn = {
   readonly id: string;
   readonly progress: TurnProgress;
   /** The tag of the row: the number of commits. */
   readonly commits: number;
-  /** Its engine, and the time of its row in `due`. */
+  /** The name of its engine: the first part of its key in `due`. */
   readonly engine: string;
+  /** The time in its key in `due`, in milliseconds. */
   readonly due: number;
 };
 
@@ -62,36 +65,38 @@ type StoredTurn = {
 export type NewTurn = {
   readonly id: string;
   readonly start: TurnStart;
-  /** The configuration the turn keeps to its end; stored by the digest `start.pinned`. */
+  /** The configuration that the turn keeps to its end; stored under the digest `start.pinned`. */
   readonly pinned: Pinned;
-  /** How long the configuration is kept without a turn that uses it, in milliseconds; `null`: without limit. */
+  /** How long the configuration is kept after the last turn that was accepted with it, in milliseconds; `null`: without limit. */
   readonly pinnedTtlMs: number | null;
 };
 
-/** What happened to a session. */
+/** A change of a session. */
 export type SessionChange = {
   /** The time of the write, in milliseconds. */
   readonly now: number;
-  /** The session after it. Left out: the session row keeps its data, and is written only if the turn's change demands it. */
+  /** The session after the change. Absent: the session row keeps its data, and is written only if the change of the turn requires it. */
   readonly session?: {
-    /** Messages in its thread are ignored; `messages` are appended. */
+    /** Messages in its thread are ignored. */
     readonly after: Session<JsonObject>;
+    /** The new messages, appended to `entries`. */
     readonly messages: readonly Message[];
     /** Length and digest of the history after `messages`. */
     readonly history: Pick<TurnHistory, "length" | "digest">;
   };
   readonly turn?: TurnChange;
-  /** Events for the log, in order, without sequence numbers. */
+  /** Events for the log, in order; the write gives them sequence numbers. */
   readonly events?: readonly StoredEvent[];
+  /** Rows of the same batch that only the caller knows. */
   readonly also?: Changes;
 };
 
-/** What happened to the turn. */
+/** A change of the turn. */
 type TurnChange =
   | {
       readonly type: "begin";
       readonly turn: NewTurn;
-      /** When a worker looks at it: now, or when the lease expires under which it is driven at once. */
+      /** When a worker examines the turn: now, or when the lease expires under which the turn is driven at once. */
       readonly due: number;
     }
   | { readonly type: "advance"; readonly committed: number; readonly step: number }
@@ -100,25 +105,28 @@ type TurnChange =
       readonly committed: number;
       readonly step: number;
       readonly end: TurnSummary;
-      /** The turn that follows, made of input that arrived too late (Q11). */
+      /** The next turn, built from input that arrived too late for this one (Q11). */
       readonly next: NewTurn | null;
+      /** The due time of the next turn. */
       readonly nextDue: number;
-      /** When its journal may be removed, in milliseconds; `null`: never. */
+      /** When the journal may be removed, in milliseconds; `null`: never. */
       readonly retainedUntil: number | null;
     }
   | { readonly type: "park"; readonly failure: Failure }
   | { readonly type: "restart"; readonly committed: number; readonly due: number };
 
-/** An event with its place in the log. */
+/** An event with its sequence number. */
 export type NumberedEvent = { readonly sequence: number; readonly stored: StoredEvent };
 
+/** A batch to write, and what is true once it is written. */
 export type SessionWrite = {
   readonly changes: Changes;
-  /** What is stored once the batch has been written. After the end of a turn, `turn` is the next one. */
+  /** The rows after the batch. After the end of a turn, `turn` is the next one if there is one. */
   readonly after: StoredSession;
   readonly events: readonly NumberedEvent[];
 };
 
+/** Builds the batch for a change of a session. Pure. */
 export function writeSession(before: StoredSession, change: SessionChange): SessionWrite {
   const { key } = before;
   const first = newestSequence(before) + 1;
@@ -147,11 +155,13 @@ function newestSequence({ head, turn }: StoredSession): number {
 type WrittenTurn = {
   readonly changes: Changes;
   readonly stored: StoredTurn | null;
-  /** What the session row says of turns after the change. */
+  /** `turn` of the session row after the change. */
   readonly open: string | null;
+  /** `lastTurn` of the session row after the change. */
   readonly last: string | null;
 };
 
+/** The rows of the turn for a change, and the turn ids for the session row. */
 function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null, sequence: number): WrittenTurn {
   if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn };
   if (change.type === "begin") {
@@ -196,6 +206,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
   }
 }
 
+/** The fields of the turn row that a change sets. An advance resets the count of takeovers, because a journal row was added (Q17). */
 function progressAfter(change: Exclude<TurnChange, { type: "begin" }>): Partial<TurnProgress> {
   switch (change.type) {
     case "advance":
@@ -209,6 +220,7 @@ function progressAfter(change: Exclude<TurnChange, { type: "begin" }>): Partial<
   }
 }
 
+/** The rows of a new turn. The check that the turn row is absent makes acceptance fail if the id is taken. */
 function beginTurn(
   key: SessionKey,
   { id, start, pinned, pinnedTtlMs }: NewTurn,
@@ -246,6 +258,7 @@ function beginTurn(
   };
 }
 
+/** The session row after a change, its entry in `recent`, and the rows of the new messages. */
 function writeHead(
   { key, head: before, version }: StoredSession,
   { session, now }: SessionChange,
@@ -284,8 +297,8 @@ function writeHead(
 }
 
 /**
- * Deletes a session. The session row becomes a tombstone, which keeps the version and the sequence, so that neither a writer nor a reader that still
- * holds the session can bring it back.
+ * Deletes a session. The session row becomes a tombstone, which keeps the version and the sequence: a writer that still has the old version
+ * fails its compare-and-swap, and a reader's cursor stays valid.
  */
 export function deleteRows({ key, head, version }: StoredSession, empty: Session<JsonObject>): Changes {
   const { length, digest } = startHistory([]);
@@ -296,7 +309,7 @@ export function deleteRows({ key, head, version }: StoredSession, empty: Session
   });
 }
 
-/** A session without messages and turns. */
+/** The session row of a session without messages and turns. */
 export function emptyHead(session: Session<JsonObject>, now: number): SessionHead {
   const { length, digest } = startHistory([]);
   const empty = { ...session, thread: { ...session.thread, messages: [] } };
@@ -304,6 +317,7 @@ export function emptyHead(session: Session<JsonObject>, now: number): SessionHea
   return { session: empty, length, digest, ...none, createdAt: now, changedAt: now };
 }
 
+/** Compare-and-swap of the session row: checks `version` and writes `version + 1`. */
 function sessionRow(key: SessionKey, version: number | null, head: SessionHead): Changes {
   const at = keyOf(key);
   return {
@@ -321,7 +335,7 @@ function eventPut(key: SessionKey, { sequence, stored }: NumberedEvent): Put {
   return { table: "events", key: [...keyOf(key), sequence], tag: 0, value: writeValue("events", stored) };
 }
 
-/** The rows of a turn that has to be driven, and is looked at by a worker when it is due. */
+/** The rows that make a turn open: its row in `open`, and its entry in the index of due work. */
 function openTurn(key: SessionKey, turn: string, engine: string, due: number): readonly Put[] {
   return [
     { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn, engine, due }) },
@@ -329,7 +343,7 @@ function openTurn(key: SessionKey, turn: string, engine: string, due: number): r
   ];
 }
 
-/** The row of an open turn in the index of due work. */
+/** The entry of an open turn in the index of due work. */
 export function duePut(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): Put {
   return { table: "due", key: dueKey(key, engine, due), tag: 0, value: "" };
 }
@@ -345,13 +359,13 @@ function dueKey({ tenant, session }: SessionKey, engine: string, due: number): K
   return [engine, tenant, due, session];
 }
 
-/** Moves an open turn to another place in `due`. */
+/** Moves an open turn to another time in the index of due work. */
 export function moveDue(key: SessionKey, { turn, engine, due }: OpenTurn, later: number): Changes {
   const removals = [{ table: "due", prefix: dueKey(key, engine, due) } as const];
   return { checks: [], removals: later === due ? [] : removals, puts: openTurn(key, turn, engine, later) };
 }
 
-/** Marks the journal of a turn for removal. */
+/** Marks the journal of a turn for removal after the time `until`. */
 export function retainedPut(key: SessionKey, turn: string, until: number): Put {
   return { table: "retained", key: [Math.ceil(until), ...turnKey(key, turn)], tag: 0, value: "" };
 }

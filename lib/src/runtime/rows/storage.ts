@@ -1,14 +1,22 @@
-// What a host has to be able to do: keep rows in tables, find them again, and write several of them at once or none of them. Everything else, who
-// may write, what follows from what, when something counts as done, is worked out here, above the hosts, as pure functions from rows that
-// were read to a batch that is written. So every host obeys the same rules, and a new one is a few statements.
+// The storage contract: what a host implements. A host stores rows in ordered tables, answers range queries from a consistent snapshot, and
+// writes conditional batches atomically. Leases, fencing, sequence numbers and all other rules are pure functions above the hosts, from rows
+// that were read to a batch. So every host has the same behaviour, and a new host is a few statements.
 //
-// There are no transactions that stay open while somebody thinks. A batch names what it relies on (`checks`); if that no longer holds, nothing is
-// written and whoever asked reads again.
+// Concurrency is optimistic: no transaction stays open while the caller computes. A batch names the rows it depends on (`checks`). If one of
+// them has changed, nothing is written, and the caller reads again or gives up.
+//
+// Requirements (`storageSuite` of the test kit checks them)
+//   1. A batch is applied completely or not at all, also across a crash. Checks are evaluated in the same transaction as the writes.
+//   2. All queries of one `read` see the same state.
+//   3. The storage's clock alone decides expiry: for `remainingMs`, for `Check.alive` and for `Put.ttlMs`. Expired rows stay readable.
+//   4. After `write` resolves, the batch survives a power loss, unless `lasting` is `false`: then it survives a crash of the process.
+//   5. A `watch` callback follows every write, of this process and of others that share the storage.
 
 import type { TableName } from "./tables.ts";
 
-/** A part of a key. Numbers are whole and sort as numbers; texts sort by their code points. A place in a table has always the same kind. */
+/** A part of a key. Numbers are integers and sort numerically; strings sort by code point. A column always has the same type. */
 export type KeyPart = string | number;
+/** The key of a row, or a prefix of it: one part for each column of the table, in order. */
 export type Key = readonly KeyPart[];
 
 /**
@@ -17,50 +25,54 @@ export type Key = readonly KeyPart[];
  */
 export type Row = {
   readonly key: Key;
-  /** What checks compare. Whoever writes the row chooses it. */
+  /** An integer that checks compare (compare-and-swap). The writer of the row chooses it: a version, an epoch, a count of commits. */
   readonly tag: number;
-  /** When it expires, in milliseconds of the storage's clock; `null`: never. Clients only compare it with other values of the same row. */
+  /** When the row expires, in milliseconds of the storage's clock; `null`: never. Clients only compare it with other values of the same row. */
   readonly expires: number | null;
-  /** The time left until then when the row was read, by the storage's clock; 0 or less: it has expired. `null`: it never expires. */
+  /** The time until the expiry when the row was read, by the storage's clock; 0 or less: it has expired. `null`: it never expires. */
   readonly remainingMs: number | null;
+  /** An opaque text. The runtime writes versioned JSON (`stored.ts`). */
   readonly value: string;
 };
 
 /** Selects rows by key prefix, in key order. Exported as `StorageQuery`. */
 export type Query = {
   readonly table: TableName;
-  /** The first parts of the key; a whole key asks for one row. */
+  /** The first parts of the key. A complete key selects one row; an empty prefix selects the table. */
   readonly prefix: Key;
-  /** Only rows whose next part is greater than this, or smaller. */
+  /** Only rows whose first key part after the prefix is greater than this. */
   readonly after?: KeyPart;
+  /** Only rows whose first key part after the prefix is less than this. */
   readonly before?: KeyPart;
+  /** The maximum number of rows. Default: no limit. */
   readonly limit?: number;
-  /** The last ones first. */
+  /** Returns rows in descending key order; `limit` then selects the last ones. */
   readonly reverse?: boolean;
 };
 
-/** What has to be so for a batch to be written. */
+/** A condition on one row. The batch is written only if all its conditions hold. */
 export type Check = {
   readonly table: TableName;
   readonly key: Key;
-  /** The row has to be there with this tag; `null`: it must not be there. */
+  /** The row must exist with this tag; `null`: the row must not exist. */
   readonly tag: number | null;
-  /** The row must not have expired, by the storage's clock. */
+  /** `true`: the row must not have expired, by the storage's clock. */
   readonly alive?: boolean;
-  /** The row has to expire at exactly this time: a compare-and-swap against a renewal, which keeps the tag. */
+  /** The row must expire at exactly this time. It detects a lease renewal, which keeps the tag. */
   readonly expires?: number | null;
 };
 
+/** A row to write. It replaces a row with the same key. */
 export type Put = {
   readonly table: TableName;
   readonly key: Key;
   readonly tag: number;
   readonly value: string;
-  /** The row expires this many milliseconds after the write, by the storage's clock; left out or `null`: never. 0: it has expired. */
+  /** The row expires this many milliseconds after the write, by the storage's clock. Absent or `null`: never; 0: it has expired already. */
   readonly ttlMs?: number | null;
 };
 
-/** All rows whose key begins like this. */
+/** Removes all rows whose key begins with the prefix. */
 export type Removal = { readonly table: TableName; readonly prefix: Key };
 
 /**
@@ -71,11 +83,14 @@ export type Batch = {
   readonly checks: readonly Check[];
   readonly removals: readonly Removal[];
   readonly puts: readonly Put[];
-  /** `false`: may be lost with the machine, not with the process. For what is only worth seeing now. */
+  /**
+   * `false`: the write need not be flushed to disk. It survives a crash of the process, but not necessarily a power loss. For lease
+   * renewals and live text. Default: `true`.
+   */
   readonly lasting?: boolean;
 };
 
-/** Written; or nothing was, because this check, by its place in the batch, did not hold. */
+/** The result of a write. `check`: the index of the first check that failed; nothing was written then. */
 export type Written = { readonly ok: true } | { readonly ok: false; readonly check: number };
 
 /** Returns the name of a session in the set that `watch` passes to its callback. */
@@ -84,21 +99,22 @@ export function sessionName(tenant: string, session: string): string {
 }
 
 /**
- * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError` (`storage_full`,
- * `storage_busy`, `corrupt_row`, `newer_schema` or `storage_failed`); nothing of the batch has been written then.
+ * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError`: `storage_full`, `storage_busy`,
+ * `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then.
  */
 export type HostStorage = {
-  /** For people: what is named in errors. */
+  /** The name of the storage in error messages. */
   readonly name: string;
-  /** Does what was written outlive the process? */
+  /** `durable`: written rows outlive the process. */
   readonly durability: "durable" | "volatile";
-  /** Several queries, answered from one moment. */
+  /** Answers several queries from one snapshot, in order. */
   readonly read: (queries: readonly Query[]) => Promise<readonly (readonly Row[])[]>;
+  /** Writes a conditional batch. A failed check resolves with `ok: false`; it is not an error. */
   readonly write: (batch: Batch) => Promise<Written>;
   /**
-   * Calls back soon after a write, in this process or another. It is a hint: several writes may be reported as one, and a write that changed nothing may be
-   * reported too. A storage that knows what was written names the sessions (as `sessionName` writes them) and the tables; one that does not leaves them
-   * out, and every watcher reads. Returns the function that ends the watch.
+   * Calls back soon after a write, of this process or another. The callback is a hint: several writes may be reported as one, and a write
+   * that changed nothing may be reported too. A storage that knows what was written passes the names of the sessions (`sessionName`) and
+   * the tables. A storage that does not know omits them, and every watcher reads. Returns the function that ends the watch.
    */
   readonly watch: (changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void) => () => void;
 };

@@ -1,5 +1,10 @@
-// What the rows of the tables say. Every value carries the version of the release that wrote it, and any later release reads it (S1). What cannot
-// be read is a `corrupt_row` that names the row, never a guess.
+// Reads and writes the values of rows. A value is JSON: `{ version, data }`.
+//
+// Invariants
+//   1. Every value carries the format version of the release that wrote it, and any later release reads it (S1). `upgraded` converts older
+//      versions; fields that were added later have a fallback.
+//   2. A value of a newer version is `newer_schema`, never read as far as possible: dropping unknown fields would lose data on the next write.
+//   3. A value that cannot be read is a `corrupt_row` that names the row and never quotes its content.
 
 import type { CallAnswer, EffectResponse } from "../../kernel/internal.ts";
 import type { Result, ValidationFailure } from "../../model/internal.ts";
@@ -76,6 +81,7 @@ import { inputStates } from "./values.ts";
 
 type Of<T extends { readonly type: string }, Type extends T["type"]> = Extract<T, { readonly type: Type }>;
 
+/** The shape of the session row. A field with `fallback` may be absent in rows of older releases. */
 const headShape: Shape<SessionHead> = object<SessionHead>({
   session: required(sessionShape),
   length: required(number),
@@ -103,7 +109,7 @@ const answerShape: Shape<CallAnswer> = variant<CallAnswer, "type">("type", {
   }),
 });
 
-/** The kernel revision of turns whose row names none, whatever the newest one is. */
+/** The kernel revision of start rows without the field: they were written before there was a second revision. */
 const firstRevision = 1;
 
 const startShape: Shape<TurnStart> = object<TurnStart>({
@@ -143,9 +149,9 @@ const progressShape: Shape<TurnProgress> = object<TurnProgress>({
 });
 
 const responseShape: Shape<EffectResponse> = (input, reading) => {
-  const found = readResponse(input);
-  if (found.ok) return found.value;
-  return reading.report("malformed", found.failure.message);
+  const result = readResponse(input);
+  if (result.ok) return result.value;
+  return reading.report("malformed", result.failure.message);
 };
 
 const itemShape: Shape<JournalRow["item"]> = variant<JournalRow["item"], "type">("type", {
@@ -220,7 +226,7 @@ const storedEventShape: Shape<StoredEvent> = object<StoredEvent>({
   event: required(eventShape),
 });
 
-/** The lease time of rows that were written before rows said it: the default of that release. */
+/** The lease time of lease rows without the field: the default of the releases that wrote them. */
 const leaseTimeMs = 30_000;
 
 const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
@@ -279,62 +285,66 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
   }),
 };
 
-/** The text a row is written as. */
+/** Serialises a value. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read back. */
 export function writeValue<T extends keyof StoredValues>(table: T, value: StoredValues[T]): string {
   if (checkedTables.has(table)) checkReadable(table, value);
   return JSON.stringify({ version: storedVersion, data: value });
 }
 
-/** Small rows that hold what callers said, written once for each time they say something. The rows of a step are not among them: they are many. */
+/** Tables whose rows hold data of callers and are written once for each verb. Rows of a step are not checked: the check costs a full read. */
 const checkedTables: ReadonlySet<TableName> = new Set<TableName>(["starts", "inbox", "cancels"]);
 
 /**
- * Throws `MisuseError` when a value could not be read back once it is written: its session would be lost. Verbs check the session row they write; the
- * commits of a turn do not, because their session row holds what was read and what the library made of it.
+ * Throws `MisuseError` if a value could not be read back after it is written: its session would be lost. Verbs check the session row they
+ * write. Commits of a turn do not, because their session row holds only what was read and what the library computed.
  */
 export function checkReadable<T extends keyof StoredValues>(table: T, value: StoredValues[T]): void {
-  const found = read(shapes[table], value);
-  if ("value" in found) return;
-  const [first] = found.issues;
-  const why = first === undefined ? "it does not fit" : renderIssue(first);
-  throw new MisuseError("not_serializable", `what was to be stored in ${table} could not be read again: ${why}`, {
-    path: [table, ...(first?.path ?? [])],
-  });
+  const result = read(shapes[table], value);
+  if ("value" in result) return;
+  const [first] = result.issues;
+  const why = first === undefined ? "it has the wrong shape" : renderIssue(first);
+  throw new MisuseError(
+    "not_serializable",
+    `a value for the table ${table} could not be read back after writing: ${why}`,
+    {
+      path: [table, ...(first?.path ?? [])],
+    },
+  );
 }
 
-/** What a row says. */
+/** Reads the value of a row. Throws `corrupt_row` or `newer_schema`. */
 export function readValue<T extends keyof StoredValues>(table: T, row: Row): StoredValues[T] {
   const stored = parsed(row.value);
   if (stored === null) {
     throw corrupt(
       table,
       row,
-      hasReferences(row) ? "a large text of it is missing" : "it is not a value this library wrote",
+      hasReferences(row) ? "a large text that it refers to is missing" : "it is not a value that this library wrote",
     );
   }
   if (stored.version > storedVersion) {
     throw new RuntimeError("newer_schema", {
-      message: `${placeOf(table, row)} was written by a newer release (version ${stored.version}; this one reads up to ${storedVersion}): deploy that release, or a newer one, here too`,
+      message: `${placeOf(table, row)} was written by a newer release (format version ${stored.version}; this release reads versions up to ${storedVersion}): deploy that release or a newer one here too`,
     });
   }
-  const found = read(shapes[table], upgraded(table, stored));
-  if ("value" in found) return found.value;
-  const [first] = found.issues;
-  throw corrupt(table, row, first === undefined ? "it does not fit" : `${first.path.join(".")}: ${first.code}`);
+  const result = read(shapes[table], upgraded(table, stored));
+  if ("value" in result) return result.value;
+  const [first] = result.issues;
+  throw corrupt(table, row, first === undefined ? "it has the wrong shape" : `${first.path.join(".")}: ${first.code}`);
 }
 
 /**
- * The value of a row in the form of the current version. Up to version 3 the row of a turn counted published journal rows, because the event log could
- * be in another storage; every event is now written with the journal row that caused it.
+ * Converts the value of a row to the current version. Up to version 3 the turn row counted published journal rows, because the event log
+ * could be in another storage. Since version 4 every event is written with the journal row that caused it.
  */
 function upgraded(table: TableName, { version, data }: { readonly version: number; readonly data: unknown }): unknown {
   if (table !== "turns" || version > 3 || !isPlainObject(data)) return data;
-  const { published: _, ...rest } = data;
-  return rest;
+  const { published: _, ...current } = data;
+  return current;
 }
 
-/** What can be told of the head of a session also where it cannot be read: when it last changed, and its newest event. */
-export function remainsOf({ value }: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
+/** Salvages two fields of a session row that cannot be read, so that the session can be deleted; `null`: not even these. */
+export function salvageHead({ value }: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
   const data = parsed(value)?.data;
   const [changedAt, sequence] = isPlainObject(data) ? [data["changedAt"], data["sequence"]] : [];
   return Number.isSafeInteger(changedAt) && Number.isSafeInteger(sequence)
@@ -342,17 +352,17 @@ export function remainsOf({ value }: Row): Pick<SessionHead, "changedAt" | "sequ
     : null;
 }
 
-/** What a value says that is not in a row: part of something that was exported. */
+/** Reads a value that is not in a row but part of an exported turn. */
 export function readPart<T extends keyof StoredValues>(
   table: T,
   data: unknown,
 ): Result<StoredValues[T], ValidationFailure> {
-  const found = read(shapes[table], data);
-  if ("value" in found) return ok(found.value);
-  return failed(validationFailure("invalid_data", { issues: found.issues, metadata: { table } }));
+  const result = read(shapes[table], data);
+  if ("value" in result) return ok(result.value);
+  return failed(validationFailure("invalid_data", { issues: result.issues, metadata: { table } }));
 }
 
-/** The envelope of a value; `null` when there is none. */
+/** Parses the envelope of a value; `null`: the text has none. */
 function parsed(text: string): { readonly version: number; readonly data: unknown } | null {
   try {
     const value: unknown = JSON.parse(text);
@@ -364,7 +374,7 @@ function parsed(text: string): { readonly version: number; readonly data: unknow
   }
 }
 
-/** Says where, and what kind of thing is wrong; never what the row holds, which may be anybody's. */
+/** The error of a row that cannot be read. It names the row and the kind of defect, never the content, which may be private. */
 function corrupt(table: TableName, row: Row, what: string): RuntimeError {
   return new RuntimeError("corrupt_row", {
     message: `${placeOf(table, row)} cannot be read (${what}); restore it from a backup, or delete the session it belongs to`,

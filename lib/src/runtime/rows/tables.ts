@@ -1,8 +1,13 @@
-// The tables a host keeps. They are data, so that every host makes the same ones, with real columns for what rows are found by.
+// The tables of the storage, as data: every host creates the same tables, with one column for each part of the key, so that range queries use
+// the primary key. Each row also has a tag, an expiry and a value; `values.ts` has the types of the values.
+//
+// Tables that a worker scans across sessions (`due`, `deadlines`, `retained`) have the time in their key, before the session. A scan for due
+// work costs what is due and not what is stored.
 
-/** A column of a key. */
+/** A column of a primary key. */
 export type Column = { readonly name: string; readonly type: "text" | "integer" };
 
+/** The name of a table. */
 export type TableName = keyof typeof tables;
 
 const text = (name: string): Column => ({ name, type: "text" });
@@ -16,55 +21,58 @@ const turn = [...session, text("turn")] as const;
  * Exported as `storageTables`.
  */
 export const tables = {
-  /** The head of a session: all of it but its messages. The tag is its version. */
+  /** The session row: the session without its messages. The tag is the version of the session. */
   sessions: session,
-  /** Sessions by when they last changed. */
+  /** Index of sessions by the time of their last change, for `list`. The value is empty. */
   recent: [text("tenant"), integer("changed"), text("session")],
-  /** What was said, one row a message, only ever added to. */
+  /** Messages of the history, one row each, append-only. */
   entries: [...session, integer("position")],
-  /** Who may write to a session. The tag is the fencing epoch, and never falls. */
+  /** The lease of a session: which process may write to it. The tag is the fencing epoch, which never decreases. */
   leases: session,
-  /** The open turn of a session, its engine, and where it stands in `due`. */
+  /** The open turn of a session, its engine, and the time of its row in `due`. A parked turn has no row here. */
   open: session,
-  /** Open turns by engine, tenant and the time at which a worker looks at them: when they become free, as far as that was known. */
+  /**
+   * Index of open turns by engine, tenant and due time: the time at which a worker examines the turn. For a driven turn that is when its
+   * lease would expire, as of the last write that moved it. The value is empty.
+   */
   due: [text("engine"), text("tenant"), integer("due"), text("session")],
-  /** What a turn was accepted with: never changes. */
+  /** The input and options that a turn was accepted with. Written once. */
   starts: turn,
-  /** How far a turn has got. The tag counts its commits. */
+  /** The progress of a turn. The tag is the number of its commits. */
   turns: turn,
-  /** What turns are pinned to, by content. */
+  /** Pinned configurations of turns, content-addressed and shared by all sessions of a tenant. */
   contents: [text("tenant"), text("digest")],
-  /** The journal: what a turn accepted, in order. */
+  /** The journal, the write-ahead log of a turn: the items it accepted, in order. */
   journal: [...turn, integer("ordinal")],
-  /** What performers wrote down inside an effect. */
+  /** Records inside effects: attempts, delays, child turns, start marks of tools (Q2, Q3). */
   records: [...turn, text("effect"), text("name")],
-  /** What was said to a session while a turn ran. */
+  /** Input that waits for a checkpoint or for the next turn, in order of arrival. */
   inbox: [...session, integer("position")],
-  /** How many inputs a session has had. The tag is that number. */
+  /** A counter for each session: the tag is the number of inputs it has had, which a batch can check. */
   inboxes: session,
-  /** What was accepted under a key the caller gave: the same key is accepted once. */
+  /** Idempotency keys of verbs and inputs, with a digest of what was accepted under each. */
   accepted: [...session, text("key")],
-  /** That a turn is to stop. */
+  /** Cancel commands that are not settled yet (H6). */
   cancels: turn,
-  /** What readers are told, in order. */
+  /** The event log of a session, by sequence number. */
   events: [...session, integer("sequence")],
-  /** What has been heard of replies that are not settled yet, for readers elsewhere. */
+  /** Text of replies that are not settled yet, for readers in other processes. */
   pieces: [...turn, integer("position")],
-  /** Large texts of a session's rows, by digest (`large-values.ts`). */
+  /** Large texts of a session's rows, content-addressed (`large-values.ts`). */
   large: [...session, text("digest")],
-  /** What was paid for, a line each. */
+  /** The ledger: one line for each cost. */
   ledger: [...turn, text("line")],
-  /** Waits that end by themselves, by when they do. */
+  /** Deadlines of pending calls, by due time. */
   deadlines: [integer("due"), ...session, text("call")],
-  /** Journals of turns that have ended, by when they may go. */
+  /** Journals of ended turns, by the time from which they may be removed. The value is empty. */
   retained: [integer("due"), ...turn],
-  /** Capabilities for completion from outside, by digest. */
+  /** Capability tokens that complete a pending call, by the digest of the token. */
   tokens: [text("digest")],
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**
- * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows outlive the session: the session
- * row becomes a tombstone, and the lease row keeps the fencing epoch.
+ * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows outlive the session: the
+ * session row becomes a tombstone, and the lease row keeps the fencing epoch, so that an old holder stays fenced.
  */
 export const tablesOfSession: readonly TableName[] = tableNames().filter((name) => {
   const [first, second] = tables[name];

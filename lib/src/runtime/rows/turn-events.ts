@@ -1,4 +1,5 @@
-// The events that the log gets for an accepted journal item. None grows with the turn: threads and earlier steps are left out.
+// The stored events of a turn: which events the log gets for an accepted journal item, in which order. They are written in the batch of the
+// item (H2). Threads and earlier steps are removed from them, so the size of an event does not grow with the turn (H5).
 
 import type { MessageCompleted, ModelReply, TurnEvent } from "../../model/internal.ts";
 import type { JournalItem } from "../../run/internal.ts";
@@ -7,12 +8,14 @@ import type { JournalRow, StoredEvent, TurnStart } from "./values.ts";
 import { assistant, replyText } from "../../model/internal.ts";
 import { acceptedInputs } from "./inbox.ts";
 
-/** The attempt at an effect that an event settles. */
+/** The attempt at an effect that an event settles: the lease epoch and the number of the attempt order attempts (Q7). */
 type Attempt = NonNullable<StoredEvent["settles"]>;
 
 /**
- * The events of one journal row: the reply it settles, the input it accepted, and what the run reported. The first one names the attempt that the row
- * settles, so that a reader in the middle of that attempt gets only the missing text (Q7).
+ * The events of one journal row: the reply or the input it accepted, then the events the run reported for it. The first event names the
+ * attempt that the row settles, so that a reader that has received part of that attempt gets only the missing text (Q7).
+ *
+ * `streaming` is the attempt whose live text was published last.
  */
 export function eventsOfItem(
   turn: string,
@@ -22,7 +25,7 @@ export function eventsOfItem(
   reported: readonly TurnEvent[],
   streaming: Attempt | null,
 ): readonly StoredEvent[] {
-  // A cancel keeps the text of the attempt it interrupted, and of no other (Q9).
+  // A cancel keeps the text of the attempt that it interrupted and of no other (Q9). The empty effect id matches no reader's attempt.
   const interrupted = item.type === "cancel" ? (streaming ?? { effectId: "", epoch, n: 0 }) : null;
   const settles = item.type === "response" ? { effectId: item.response.id, epoch, n: attempt } : interrupted;
   const events = [...eventsOfResponse(turn, item), ...reported.map(withoutThread)];
@@ -40,12 +43,12 @@ function eventsOfResponse(turnId: string, item: JournalItem): readonly TurnEvent
   return [{ type: "input_accepted", turnId, checkpoint, inputs: accepted }];
 }
 
-/** The event of a turn that a verb accepted. */
+/** The first event of a turn that a verb accepted, written with the acceptance. */
 export function turnStarted(turnId: string, sessionId: string): StoredEvent {
   return ofTurn(turnId, 0, 0, { type: "turn_started", turnId, sessionId });
 }
 
-/** The events of a turn that was made of input: written when a process begins to drive it. */
+/** The first events of a turn that was built from inbox input, written when a process begins to drive it. */
 export function turnStartedByInput(
   turnId: string,
   sessionId: string,
@@ -56,11 +59,12 @@ export function turnStartedByInput(
   return [turnStarted(turnId, sessionId), ofTurn(turnId, 0, 1, input)];
 }
 
-/** An event of a turn that settles no attempt. */
+/** An event that settles no attempt. */
 export function ofTurn(turn: string, ordinal: number, index: number, event: TurnEvent): StoredEvent {
   return { turn, ordinal, index, settles: null, event };
 }
 
+/** The event of a completed reply. A reply without a message is rendered from its text and tool calls. */
 function messageCompleted(reply: ModelReply): MessageCompleted {
   const { finishReason, rawFinishReason, requestId, id: responseId, model, route, output, metadata } = reply;
   const message = reply.message ?? assistant(replyText(reply) ?? "", { toolCalls: reply.toolCalls });
@@ -78,6 +82,7 @@ function messageCompleted(reply: ModelReply): MessageCompleted {
   };
 }
 
+/** Removes what grows with the turn. Readers rebuild the thread from the earlier events. */
 function withoutThread(event: TurnEvent): TurnEvent {
   if (event.type === "step_completed") return { ...event, thread: { messages: [], metadata: {} } };
   if (event.type !== "chat_completed") return event;

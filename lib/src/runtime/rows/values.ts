@@ -1,4 +1,5 @@
-// Types of the values that rows hold, by table. `stored.ts` reads and writes them.
+// Types of stored values, by table. `stored.ts` reads and writes them. Field names are stored data: renaming one needs an upgrade step in
+// `stored.ts`, because any release reads the rows of older ones (S1).
 
 import type { CallAnswer, TurnCause } from "../../kernel/internal.ts";
 import type {
@@ -18,66 +19,77 @@ import type {
 } from "../../model/internal.ts";
 import type { JournalItem } from "../../run/internal.ts";
 
-/** The head of a session: everything but its messages, which are rows of their own. */
+/** The session row: the session without its messages, which are rows of `entries`. */
 export type SessionHead = {
-  /** With no message in its thread. */
+  /** The session; the thread has no messages here. */
   readonly session: Session<JsonObject>;
-  /** How many messages it has, and a digest of them. */
+  /** The number of messages. */
   readonly length: number;
+  /** The rolling digest of the messages. */
   readonly digest: string;
-  /** The turn that is open; `null` when none is. */
+  /** The open turn, also when it is parked; `null`: none. */
   readonly turn: string | null;
-  /** The newest turn that ended. */
+  /** The turn that ended last. */
   readonly lastTurn: string | null;
-  /** The newest event that was told. */
+  /** The sequence number of the newest event at the last write of this row. Between boundaries the turn row has a newer one. */
   readonly sequence: number;
+  /** In milliseconds. */
   readonly createdAt: number;
+  /** In milliseconds; also the key of the row in `recent`. */
   readonly changedAt: number;
-  /** Only that it was here is left of it. */
+  /** `true`: the row is a tombstone. A new session under the same id continues its version and its sequence. */
   readonly deleted: boolean;
 };
 
-/** What a turn was accepted with. */
+/** The input and options that a turn was accepted with. Any process builds the same plan from it and from the pinned configuration. */
 export type TurnStart = {
   readonly verb: "chat" | "step";
-  /** The name of its engine, and what was said to the verb. */
+  /** The name of the engine. */
   readonly engine: string;
+  /** The options of the verb. */
   readonly options: JsonObject;
-  /** The kernel revision it was started under, and is replayed and continued under (Q6). */
+  /** The kernel revision under which the turn was started, and is replayed and continued (Q6). */
   readonly revision: number;
-  /** How many messages of the session came before it, and their digest. */
+  /** The number of messages of the session before the turn. */
   readonly base: number;
+  /** The rolling digest of these messages. */
   readonly digest: string;
-  /** What it is pinned to, by the digest of its content. */
+  /** The digest of the pinned configuration: its key in `contents`. */
   readonly pinned: string;
+  /** Results and decisions for pending calls, with which the turn begins. */
   readonly answers: readonly CallAnswer[];
+  /** The suspended cell that the turn resumes. */
   readonly cell: SuspendedCell | null;
-  /** What was in the inbox when it was made of that. */
+  /** Messages from the inbox, if the turn was built from inbox input (Q11). */
   readonly messages: readonly Message[];
+  /** Turn causes from the inbox. */
   readonly turnCauses: readonly TurnCause[];
+  /** The ids of these inputs. */
   readonly inputs: readonly string[];
-  /** What the session had cost before. */
+  /** The usage of the session before the turn: budgets of a session continue from it. */
   readonly spentBefore: Usage;
+  /** In milliseconds. */
   readonly acceptedAt: number;
 };
 
-/** How far a turn has got. */
+/** The progress of a turn. */
 export type TurnProgress = {
   readonly status: TurnStatus;
-  /** Number of rows of its journal whose consequences are stored. */
+  /** The number of journal rows. The state that follows from them is stored with them. */
   readonly committed: number;
-  /** The newest event of the session. */
+  /** The sequence number of the newest event of the session at the last commit of the turn. */
   readonly sequence: number;
+  /** The step the turn is in. */
   readonly step: number;
   /** Takeovers after an expired lease since the last journal row (Q17). */
   readonly takeovers: number;
-  /** What it came to, once it has ended. */
+  /** The result, once the turn has ended. */
   readonly end: TurnSummary | null;
-  /** Why it is parked. */
+  /** The reason why the turn is parked. */
   readonly failure: Failure | null;
 };
 
-/** What a turn came to, without the messages it added. */
+/** The result of a turn, without the messages it added. */
 export type TurnSummary = {
   readonly haltedReason: HaltedReason;
   readonly outcome: TurnOutcome;
@@ -89,83 +101,93 @@ export type TurnSummary = {
 
 /** A row of the journal. */
 export type JournalRow = {
-  /** The effect an answer is for, as canonical JSON, and its hash; `null` for what answers none. */
+  /** The effect that the response answers, as canonical JSON: a replay must order the same effect. `null`: the item is no response. */
   readonly effect: string | null;
+  /** SHA-256 of `effect`. It tells a damaged row from a replay that diverged. */
   readonly hash: string | null;
   readonly item: JournalItem | StepRestarted;
-  /** Who settled it, and at which try. */
+  /** The lease epoch under which the item was settled. */
   readonly epoch: number;
+  /** The number of the attempt that settled it, from 1. */
   readonly attempt: number;
 };
 
-/** Rows of a step from this ordinal on no longer count (Q14). */
+/** Supersedes the journal rows from the ordinal `from` on: the step was restarted (Q14). */
 export type StepRestarted = { readonly type: "step_restarted"; readonly from: number; readonly step: number };
 
-/** Something that was said while a turn ran, or that is to start one. */
+/** An input in the inbox. */
 export type InboxEntry = {
+  /** The id of the input: an idempotency key. */
   readonly id: string;
   readonly input: InboxInput;
   readonly state: InputState;
-  /** The turn that took it. */
+  /** The turn that claimed the input. */
   readonly turn: string | null;
-  /** Who claimed it: void when somebody else has the session. */
+  /** The lease epoch of the claim. Under another epoch the claim is void. */
   readonly epoch: number | null;
+  /** When the input arrived, in milliseconds. */
   readonly at: number;
 };
 
-/** Input that was delivered or withdrawn is no longer in the inbox; its row in `accepted` says which. */
+/** Input that was delivered or withdrawn is no longer in the inbox; its row in `accepted` has the state. */
 type InputState = (typeof inputStates)[number];
 export const inputStates = ["pending", "claimed"] as const;
 
-/** A message for history, one for this turn only, or something that happened elsewhere. */
+/** A message for the history, a message for this turn only, or an event from outside the conversation. */
 export type InboxInput =
   | { readonly type: "message"; readonly message: Message }
   | { readonly type: "transient"; readonly message: Message }
   | { readonly type: "cause"; readonly cause: TurnCause };
 
-/** That a turn is to stop. */
+/** A cancel command for a turn. */
 export type StoredCancel = { readonly evidence: CancelEvidence; readonly at: number };
 
-/** An entry of the event log. */
+/** An event of the log. */
 export type StoredEvent = {
   readonly turn: string;
-  /** The row of the journal that caused it, and its place among what that row caused. */
+  /** The ordinal of the journal row that caused it; 0: the start of the turn. */
   readonly ordinal: number;
+  /** Its index among the events of that row; -1: the event that a parked turn adds. */
   readonly index: number;
-  /** Which try at the effect it settles, if it settles one. */
+  /** The attempt that it settles, if it settles one. */
   readonly settles: { readonly effectId: string; readonly epoch: number; readonly n: number } | null;
   readonly event: TurnEvent;
 };
 
-/** What was paid for. */
+/** A line of the ledger: one cost. */
 export type LedgerLine = {
   readonly source: "model" | "tool" | "cancelled";
   readonly model: string | null;
   readonly usage: Usage;
 };
 
-/** What was accepted under an id: the same content under the same id is accepted once. */
+/** What was accepted under an idempotency key: a verb, or an input of the inbox. */
 export type Accepted = {
-  /** Of the content. */
+  /** The digest of the content: other content under the same key is a conflict. */
   readonly digest: string;
+  /** `taken`: a turn accepted it. `cancelled`: the input was withdrawn. */
   readonly state: "pending" | "taken" | "cancelled";
-  /** The turn that took it. */
+  /** The turn that accepted it. */
   readonly turn: string | null;
 };
 
+/** The deadline of a pending call of a turn. */
 export type Deadline = { readonly turn: string; readonly onTimeout: "error_as_result" | "fail_turn" };
 
+/** A capability token for one pending call. */
 export type Token = {
   readonly tenant: string;
   readonly session: string;
   readonly call: string;
-  /** Of the call's name and arguments, which it was made for. */
+  /** The digest of the wait that the token was made for: the call with its arguments, as the turn left it. */
   readonly digest: string;
+  /** The kinds of answers that the token accepts. */
   readonly answers: readonly ("result" | "approve" | "deny" | "answer")[];
+  /** When the token was used, in milliseconds; `null`: not yet. */
   readonly usedAt: number | null;
 };
 
-/** What the rows of these tables say, by table. The others are found by their keys alone. */
+/** The types of values, by table. Rows of the other tables have an empty value or an opaque text. */
 export type StoredValues = {
   readonly sessions: SessionHead;
   readonly entries: Message;
@@ -186,7 +208,7 @@ export type StoredValues = {
   readonly pieces: Piece;
 };
 
-/** A turn that somebody has to drive. */
+/** An open turn: some process drives it, or has to. */
 export type OpenTurn = {
   readonly turn: string;
   readonly engine: string;
@@ -194,23 +216,25 @@ export type OpenTurn = {
   readonly due: number;
 };
 
-/** Who has a session. */
+/** The holder of a lease. */
 export type LeaseHolder = {
+  /** The name of the process. */
   readonly owner: string;
   /** How long the lease lasts without a renewal, in milliseconds. */
   readonly ttlMs: number;
-  /** Released by its holder, as opposed to expired: a claim after it is no takeover (Q17). */
+  /** The holder released the lease. A claim after a release is no takeover (Q17). */
   readonly released: boolean;
 };
 
-/** What was heard of an attempt, for readers elsewhere: events in order, the deltas of a part run together. */
+/** Live events of one attempt, for readers in other processes, in order. Adjacent deltas of one part are merged. */
 export type Piece = {
   readonly effectId: string;
   readonly epoch: number;
   readonly n: number;
-  /** The event it comes behind. */
+  /** The sequence number of the stored event that the items follow. */
   readonly after: number;
   readonly items: readonly PieceItem[];
 };
 
+/** A live event. `part` and `offset` say where its text belongs in the reply; `part` is `null` for an event without text. */
 export type PieceItem = { readonly part: string | null; readonly offset: number; readonly event: TurnEvent };

@@ -7,7 +7,7 @@ import type { SessionHead } from "../rows/values.ts";
 
 import { addUsage, MisuseError, noUsage, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { loadHistory, readMessages } from "../histories.ts";
+import { loadHistory, readMessages } from "../history-cache.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { summary } from "./handles.ts";

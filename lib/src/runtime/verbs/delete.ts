@@ -11,7 +11,7 @@ import { merge } from "../rows/batch.ts";
 import { releasePut } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { deleteRows, emptyHead } from "../rows/session-write.ts";
-import { readValue, remainsOf } from "../rows/stored.ts";
+import { readValue, salvageHead } from "../rows/stored.ts";
 import { readableHead } from "./browse.ts";
 import { headOf, lastStart, readSession, sessionKey } from "./session-rows.ts";
 import { openCallDeadlines } from "./waits.ts";
@@ -76,7 +76,7 @@ async function corruptSession(context: VerbContext, id: string, row: Row): Promi
   const key = sessionKey(context, id);
   const query = { table: "events", prefix: keyOf(key), reverse: true, limit: 1 } as const;
   const newest = await readOne(context.storage, query);
-  const remains = remainsOf(row) ?? { changedAt: 0, sequence: 0 };
+  const remains = salvageHead(row) ?? { changedAt: 0, sequence: 0 };
   const sequence = Math.max(remains.sequence, Number(newest?.key[2] ?? 0));
   return { key, head: { ...emptyHead(newSession({ id }), remains.changedAt), sequence }, version: row.tag, turn: null };
 }

@@ -7,7 +7,7 @@ import type { Found } from "./session-rows.ts";
 import { startHistory } from "../../kernel/internal.ts";
 import { MisuseError, parse, newSession, validateSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { loadHistory } from "../histories.ts";
+import { loadHistory } from "../history-cache.ts";
 import { noChanges, putting } from "../rows/batch.ts";
 import { randomText } from "../rows/digest.ts";
 import { nameOf, turnKey } from "../rows/session-key.ts";

@@ -16,7 +16,7 @@ import { checkRevision } from "../drive/driven-turn.ts";
 import { countingRows, DurableJournal } from "../drive/journal.ts";
 import { planDetails } from "../drive/new-turn.ts";
 import { offlineEngine } from "../drive/offline-engine.ts";
-import { readMessages } from "../histories.ts";
+import { readMessages } from "../history-cache.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { readPart, readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";

@@ -12,7 +12,7 @@ import type { SessionHead, TurnStart } from "../rows/values.ts";
 import { appendHistory } from "../../kernel/internal.ts";
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { loadHistory } from "../histories.ts";
+import { loadHistory } from "../history-cache.ts";
 import { noChanges } from "../rows/batch.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { emptyHead, writeSession } from "../rows/session-write.ts";

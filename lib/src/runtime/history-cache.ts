@@ -1,0 +1,89 @@
+// Message histories of sessions: a least-recently-used cache, and the functions that read messages from the storage.
+//
+// A conversation that continues in one process is not read again: the turn that ended leaves its history in the cache. The cache is keyed
+// by session and verified by length and digest, so a history that another process has extended is never used. Reading a history costs
+// O(length); finding it in the cache costs O(1).
+
+import type { TurnHistory } from "../kernel/internal.ts";
+import type { Message } from "../model/internal.ts";
+import type { SessionKey } from "./rows/session-key.ts";
+import type { HostStorage, Query } from "./rows/storage.ts";
+
+import { RuntimeError } from "../model/internal.ts";
+import { keyOf, nameOf } from "./rows/session-key.ts";
+import { readValue } from "./rows/stored.ts";
+
+/** How many histories are cached. Beyond that, the least recently stored one is dropped. */
+const limit = 64;
+
+/** The histories of the sessions that this process used last. */
+export class HistoryCache {
+  readonly #histories = new Map<string, TurnHistory>();
+
+  /** Returns the history if it has that length and digest; `null`: it is not cached, or has changed since. */
+  find(name: string, length: number, digest: string): TurnHistory | null {
+    const history = this.#histories.get(name);
+    return history?.length === length && history.digest === digest ? history : null;
+  }
+
+  /**
+   * Stores a history and freezes its messages: the next turn reads the same objects, so a program that changed one would change the
+   * history. Messages are frozen from the newest back to the first frozen one, which costs what is new (H5). A history that does not hold
+   * its messages (`entries` shorter than `length`) is not cached.
+   */
+  keep(name: string, history: TurnHistory): void {
+    if (history.entries.length < history.length) return;
+    for (let index = history.length - 1; index >= 0; index -= 1) {
+      const message = history.entries[index];
+      if (message === undefined || Object.isFrozen(message)) break;
+      frozen(message);
+    }
+    this.#histories.delete(name);
+    this.#histories.set(name, history);
+    const [oldest] = this.#histories.keys();
+    if (this.#histories.size > limit && oldest !== undefined) this.#histories.delete(oldest);
+  }
+
+  /** Removes the history of a session, for example of a deleted one. */
+  forget(name: string): void {
+    this.#histories.delete(name);
+  }
+}
+
+/**
+ * Returns the first `length` messages of a session, from the cache or from the storage. Rejects with `corrupt_row` if message rows are
+ * missing.
+ */
+export async function loadHistory(
+  { storage, histories }: { readonly storage: HostStorage; readonly histories: HistoryCache },
+  key: SessionKey,
+  { length, digest }: Pick<TurnHistory, "length" | "digest">,
+): Promise<TurnHistory> {
+  const cached = histories.find(nameOf(key), length, digest);
+  if (cached !== null) return cached;
+  const entries = length === 0 ? [] : await readMessages(storage, key, { before: length });
+  if (entries.length !== length) {
+    throw new RuntimeError("corrupt_row", {
+      message: `session ${key.session} has ${length} messages according to its session row, but ${entries.length} rows in the table entries; restore it from a backup`,
+    });
+  }
+  const history = { entries, length, digest };
+  histories.keep(nameOf(key), history);
+  return history;
+}
+
+/** Reads messages of a session by position. `after` and `before` are exclusive bounds. */
+export async function readMessages(
+  storage: HostStorage,
+  key: SessionKey,
+  range: Pick<Query, "after" | "before" | "limit" | "reverse">,
+): Promise<readonly Message[]> {
+  const [rows = []] = await storage.read([{ table: "entries", prefix: keyOf(key), ...range }]);
+  return rows.map((row) => readValue("entries", row));
+}
+
+/** Freezes a value and all objects inside it, and returns it. */
+export function frozen<T extends object>(value: T): T {
+  for (const part of Object.values(value)) if (typeof part === "object" && part !== null) frozen(part);
+  return Object.freeze(value);
+}

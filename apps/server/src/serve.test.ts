@@ -138,7 +138,7 @@ test("closing ends streams with a word and hands the turn over; the next process
   const closed = first.close({ graceMs: 10 });
   for (let more = await read(); more !== null; more = await read()) heard += more;
   await closed;
-  expect(heard).toMatch(/: this process stops; come back with the last id\n\n$/);
+  expect(heard).toMatch(/: server shutting down; reconnect with Last-Event-ID\n\n$/);
   const cursor =
     heard
       .match(/^id: (.*)$/gm)

@@ -236,7 +236,7 @@ test("ids in headers are read as they were meant", async () => {
 test("events and fields of a newer server pass through as data; frames that are no events are left out", async () => {
   const newer = { type: "moon_rose", phase: { full: true } };
   const { client } = scripted([
-    streaming(`event: weather\ndata: {}\n\n`, `: still here\n\n`, told(1, newer).replace("{", '{"extra":1,'), end),
+    streaming(`event: weather\ndata: {}\n\n`, `: heartbeat\n\n`, told(1, newer).replace("{", '{"extra":1,'), end),
   ]);
   const events: readonly RuntimeEvent[] = await all((await client.start("hi")).events);
   expect(events).toEqual([{ cursor: "1", extra: 1, turnId: "t1", sequence: 1, delta: null, event: newer }]);
@@ -284,7 +284,7 @@ test("what was told of a try that was given up is told again by the next, and so
   const half = told(null, { type: "tool_progress", progress: "half" }, "1");
   const reset = told(null, { type: "step_reset" }, "1");
   const turn = streaming(told(1, { type: "turn_started" }), half, reset);
-  const { client } = scripted([turn, streaming(half), streaming(": still here\n\n"), streaming(half, half, end)]);
+  const { client } = scripted([turn, streaming(half), streaming(": heartbeat\n\n"), streaming(half, half, end)]);
   const events = await all((await client.start("hi")).events);
   expect(events.map(({ event }) => event.type)).toEqual([
     "turn_started",
@@ -327,7 +327,7 @@ test("who does not follow is done when the stream is, unless a process was stopp
   expect(await all(whole.client.events("s1", { follow: false }))).toHaveLength(1);
   expect(whole.asked).toHaveLength(1);
   const stopped = scripted([
-    streaming(told(1, { type: "turn_started" }), ": this process stops\n\n"),
+    streaming(told(1, { type: "turn_started" }), ": server shutting down\n\n"),
     streaming(told(2, { type: "chat_completed" })),
   ]);
   expect(await all(stopped.client.events("s1", { follow: false }))).toHaveLength(2);
@@ -473,7 +473,7 @@ test("a stream that nobody reads is let go, and opened again by whoever does", a
 });
 
 test("a reader comes back for as long as something is heard", async () => {
-  const alive = streaming(": still here\n\n");
+  const alive = streaming(": heartbeat\n\n");
   const { client, asked } = scripted([...Array<Answer>(10).fill(alive), streaming(told(1, { type: "x" }), end)]);
   expect(await all((await client.start("hi")).events)).toHaveLength(1);
   expect(asked).toHaveLength(11);

@@ -1,4 +1,14 @@
-// Who is asking. A key opens one tenant's sessions, and says what tools are told about whoever holds it; both come from the operator, never from the request.
+// Authentication: maps a request to its caller, by bearer token (RFC 6750) or by a function of the operator.
+//
+// A caller is a tenant, a name and a context. All three come from the operator's configuration and never from the request, so a
+// request cannot choose another tenant's sessions or the data that tools receive about its caller.
+//
+// Invariants
+//   1. Tokens are compared as SHA-256 digests with a constant-time comparison, and every configured key is compared, so the
+//      response time reveals neither a prefix of a token nor which key matched.
+//   2. `auth` fails closed: a value of the operator's function that is not a caller rejects the request or throws; no value
+//      other than a caller object authenticates.
+//   3. No token appears in an error message.
 
 import type { JsonObject } from "../model/internal.ts";
 
@@ -16,7 +26,7 @@ export type Caller = {
   readonly context?: JsonObject;
 };
 
-/** A bearer token and the caller it authenticates. */
+/** A bearer token and the caller it authenticates. A token has at least 16 characters and no whitespace. */
 export type ApiKey = Caller & { readonly token: string };
 
 /**
@@ -26,64 +36,75 @@ export type ApiKey = Caller & { readonly token: string };
  */
 export type Auth = "none" | readonly ApiKey[] | ((request: Request) => Caller | null | Promise<Caller | null>);
 
-/** Shorter tokens can be guessed. */
-const shortestToken = 16;
+/** Shorter tokens are rejected at start-up because they can be guessed. */
+const minTokenLength = 16;
 
+/** Resolves to the caller of a request, or rejects with 401 (`unauthorized`). */
 export type Authenticate = (request: Request) => Promise<Caller>;
 
+/** Builds the authentication step of a handler. Throws `MisuseError` if `auth` is not usable. */
 export function authenticator(auth: Auth): Authenticate {
   if (auth === "none") return async () => ({});
   if (typeof auth === "function") {
     return async (request) => {
       const caller: unknown = await auth(request);
-      // Also from programs without a compiler: what says no in any way is a no, and what says nothing we know lets nobody in.
+      // The function may come from JavaScript without types. `undefined` and `false` reject like `null`; any other value that
+      // is not a caller is an error of the program (500), never an authenticated request.
       if (caller === null || caller === undefined || caller === false) {
-        throw unauthorized("this request is not allowed in");
+        throw unauthorized("the request was not authenticated");
       }
       if (!isCaller(caller))
-        throw new Error("auth has to give { tenant?, name?, context? }, or null to turn a request away");
+        throw new Error("the auth function must return { tenant?, name?, context? }, or null to reject the request");
       return caller;
     };
   }
   checkKeys(auth);
-  // Made by the first request that needs them, and kept once they are there: there are places where nothing may be begun before a request, nor waited
-  // for that another request has begun.
+  // The digests are computed by the first request and cached as a value, not as a promise: workerd allows no asynchronous work
+  // outside of a request, and forbids a request to await a promise that another request created.
   let digests: readonly Uint8Array[] | null = null;
   return async (request) => {
     const token = /^Bearer +([^\s]+) *$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    if (token === undefined) throw unauthorized("a bearer token is needed: Authorization: Bearer …");
-    const given = await digestOf(token);
+    if (token === undefined) throw unauthorized("a bearer token is required: Authorization: Bearer <token>");
+    const presentedDigest = await digestOf(token);
     digests ??= await Promise.all(auth.map((key) => digestOf(key.token)));
-    let found: ApiKey | null = null;
-    // Every key is looked at to its end, so that the time this takes says nothing about them.
-    for (const [index, known] of digests.entries()) if (equal(given, known)) found = auth[index] ?? null;
-    if (found === null) throw unauthorized("that token is not known here");
-    return found;
+    let matchedKey: ApiKey | null = null;
+    // No early exit: all keys are compared whether or not one has matched, so that the time does not depend on the match.
+    for (const [index, keyDigest] of digests.entries())
+      if (constantTimeEqual(presentedDigest, keyDigest)) matchedKey = auth[index] ?? null;
+    if (matchedKey === null) throw unauthorized("the bearer token is not valid");
+    return matchedKey;
   };
 }
 
-const isText = (value: unknown) => value === undefined || typeof value === "string";
+const isOptionalString = (value: unknown) => value === undefined || typeof value === "string";
 
-function isCaller(given: unknown): given is Caller {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) return false;
-  const { tenant, name, context }: { readonly [Name in keyof Caller]?: unknown } = given;
-  return isText(tenant) && isText(name) && (context === undefined || isPlainObject(context));
+function isCaller(value: unknown): value is Caller {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const { tenant, name, context }: { readonly [Name in keyof Caller]?: unknown } = value;
+  return isOptionalString(tenant) && isOptionalString(name) && (context === undefined || isPlainObject(context));
 }
 
 function checkKeys(keys: readonly ApiKey[]): void {
   if (!Array.isArray(keys) || keys.length === 0) {
-    throw new MisuseError("invalid_argument", 'auth: give it keys, a function, or "none" to let everybody in', {
-      path: ["auth"],
-    });
+    throw new MisuseError(
+      "invalid_argument",
+      'auth: must be a list of keys, a function, or "none" to accept every request',
+      {
+        path: ["auth"],
+      },
+    );
   }
   for (const [index, { token }] of keys.entries()) {
     const path = ["auth", index, "token"];
-    if (typeof token !== "string" || token.length < shortestToken || /\s/.test(token)) {
-      const message = `auth: a token has at least ${shortestToken} characters, and no spaces; the one of key ${index} has not`;
+    if (typeof token !== "string" || token.length < minTokenLength || /\s/.test(token)) {
+      const message = `auth: the token of key ${index} must have at least ${minTokenLength} characters and no whitespace`;
       throw new MisuseError("invalid_argument", message, { path });
     }
+    // With two keys of one token the tenant of a request would depend on their order.
     if (keys.findIndex((key) => key.token === token) !== index) {
-      throw new MisuseError("invalid_argument", `auth: key ${index} has the token of another`, { path });
+      throw new MisuseError("invalid_argument", `auth: the token of key ${index} is also the token of another key`, {
+        path,
+      });
     }
   }
 }
@@ -96,9 +117,12 @@ async function digestOf(token: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token)));
 }
 
-/** Compares all of it, whatever it finds. */
-function equal(one: Uint8Array, other: Uint8Array): boolean {
-  let difference = one.length ^ other.length;
-  for (let index = 0; index < one.length; index += 1) difference |= (one[index] ?? 0) ^ (other[index] ?? 0);
+/**
+ * Constant-time comparison: reads every byte of both digests, wherever they first differ. Written by hand because
+ * `timingSafeEqual` exists in Node and not in browsers or workers. Comparing digests also hides the length of the token.
+ */
+function constantTimeEqual(left: Uint8Array, right: Uint8Array): boolean {
+  let difference = left.length ^ right.length;
+  for (let index = 0; index < left.length; index += 1) difference |= (left[index] ?? 0) ^ (right[index] ?? 0);
   return difference === 0;
 }

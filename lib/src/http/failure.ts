@@ -1,5 +1,16 @@
-// What goes wrong at this door, as an answer: a status, and the failure as data. Reasons are the library's own words; what only the operator may know,
-// causes and what a provider sent, stays here.
+// Errors as HTTP responses: a status, and `{ error: failure }` as JSON.
+//
+// Two kinds of failures reach a client. `HttpError` is thrown by this folder when it rejects a request (reasons and statuses:
+// model/failure/http-reason.ts). All others are failures of the library, whose status comes from `httpStatusOf`.
+//
+// Redaction. Responses disclose what the caller can act on and nothing that only the operator may see. Messages of providers,
+// engine configuration and storages may contain account names, host names and file paths, so such a failure is described by its
+// reason alone; `cause` and `raw` are removed. Failures also occur inside successful responses (the end of a turn, an event, a
+// failed session), so `redactedJson` redacts every failure in a response body, at any depth.
+//
+// Invariants
+//   1. Every response body except a turn record is written by `errorResponse` or `redactedJson`, or contains no failure.
+//   2. An error that is not one of the library's becomes 500 `internal` with a fixed message.
 
 import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts";
 
@@ -14,32 +25,33 @@ export type HttpFailure = {
   readonly type: "http_error" | "misuse" | Failure["type"];
   readonly reason: string;
   readonly message: string;
-  /** Where in what was sent, if it is that. */
+  /** The place in the request that is invalid, if the failure concerns one. */
   readonly path?: readonly (string | number)[];
   readonly issues?: readonly Json[];
-  /** Where a replay went another way than its record. */
+  /** The places at which a replay diverged from its record. */
   readonly paths?: readonly string[];
 };
 
-/** Thrown where a request is refused. */
+/** Thrown when the HTTP layer rejects a request. The status follows from the reason. */
 export class HttpError extends Error {
   override readonly name: string = "HttpError";
   readonly reason: HttpReason;
   readonly details: Pick<HttpFailure, "path" | "issues">;
+  /** Response headers, such as `Allow` or `WWW-Authenticate`. */
   readonly headers: { readonly [name: string]: string };
 
   constructor(
     reason: HttpReason,
     message: string,
-    more: {
+    options: {
       readonly details?: Pick<HttpFailure, "path" | "issues">;
       readonly headers?: { readonly [name: string]: string };
     } = {},
   ) {
     super(message);
     this.reason = reason;
-    this.details = more.details ?? {};
-    this.headers = more.headers ?? {};
+    this.details = options.details ?? {};
+    this.headers = options.headers ?? {};
   }
 
   get status(): number {
@@ -47,7 +59,7 @@ export class HttpError extends Error {
   }
 }
 
-/** What an error is to whoever asked. */
+/** The status of an error and its redacted failure. */
 export function failureOf(error: unknown): { readonly status: number; readonly failure: HttpFailure } {
   if (error instanceof HttpError) {
     const { status, reason, message, details } = error;
@@ -55,36 +67,37 @@ export function failureOf(error: unknown): { readonly status: number; readonly f
   }
   if (error instanceof MisuseError) {
     const { reason, message, path } = error;
-    // What does not fit how a session stands is nobody's bug out here: somebody else was quicker.
+    // In a program, `invalid_status` is a bug of the caller. Over HTTP it is a conflict: another client may have changed the
+    // session between two requests.
     return { status: reason === "invalid_status" ? 409 : 400, failure: { type: "misuse", reason, message, path } };
   }
   if (isEverturnError(error))
-    return { status: httpStatusOf(error.failure.type, error.failure.reason), failure: shown(error.failure) };
-  return { status: 500, failure: { type: "http_error", reason: "internal", message: "something went wrong here" } };
+    return { status: httpStatusOf(error.failure.type, error.failure.reason), failure: publicFailure(error.failure) };
+  return { status: 500, failure: { type: "http_error", reason: "internal", message: "internal server error" } };
 }
 
-/** A failure without what is only the operator's: causes, and what providers sent. */
-function shown(failure: Failure): HttpFailure {
+/** A failure of the library without its cause and without the texts that only the operator may see. */
+function publicFailure(failure: Failure): HttpFailure {
   const { type, reason } = failure;
   return {
     type,
     reason,
-    message: wordsOf(failure),
+    message: publicMessage(failure),
     ...("issues" in failure ? { issues: failure.issues.map((issue): JsonObject => ({ ...issue })) } : {}),
     ...("paths" in failure && failure.paths.length > 0 ? { paths: failure.paths } : {}),
   };
 }
 
-/** What may be said of a failure. The words of a provider, of an engine's set-up and of a storage may name accounts, hosts and files: those are told by their reason. */
-function wordsOf({ type, reason, message }: Pick<HttpFailure, "type" | "reason" | "message">): string {
+/** The message that a client may read: the original one, or one made of the reason if the original may name accounts, hosts or files. */
+function publicMessage({ type, reason, message }: Pick<HttpFailure, "type" | "reason" | "message">): string {
   switch (type) {
     case "adapter_error":
     case "image_adapter_error":
     case "stream_error":
-      return callersOwn.has(reason) ? message : `the model could not answer: ${reason}`;
+      return callerCausedReasons.has(reason) ? message : `the model call failed: ${reason}`;
     case "engine_error":
-      // A status of 400 blames the request and not the engine's configuration.
-      return httpStatusOf(type, reason) === 400 ? message : `this engine cannot run as it is set up: ${reason}`;
+      // A status of 400 means that the request caused the error, and not the configuration of the engine.
+      return httpStatusOf(type, reason) === 400 ? message : `the engine is not configured correctly: ${reason}`;
     case "runtime_error":
       return reason.startsWith("storage") ? `runtime error: ${reason}` : message;
     case "http_error":
@@ -96,8 +109,8 @@ function wordsOf({ type, reason, message }: Pick<HttpFailure, "type" | "reason" 
   }
 }
 
-/** What a provider refuses because of what was asked of it. */
-const callersOwn: ReadonlySet<string> = new Set([
+/** Reasons for which a provider rejects the content of a request. Their messages help the caller to change it. */
+const callerCausedReasons: ReadonlySet<string> = new Set([
   "invalid_request",
   "context_length_exceeded",
   "content_filter",
@@ -105,28 +118,29 @@ const callersOwn: ReadonlySet<string> = new Set([
   "unsupported_operation",
 ]);
 
-/** What is answered, as text. Failures are in many places of it, in the end of a turn, in events, in sessions that failed: wherever one is, what is only the operator's is not told. */
-export function told(answer: unknown): string {
-  return JSON.stringify(answer, (_, part: unknown) => withoutSecrets(part));
+/** Serialises a response body and redacts every failure in it, at any depth. */
+export function redactedJson(body: unknown): string {
+  return JSON.stringify(body, (_, part: unknown) => redactFailure(part));
 }
 
-function withoutSecrets(part: unknown): unknown {
+/** Replaces the message of a failure by its public one and its cause by `null`. Returns every other value as it is. */
+function redactFailure(part: unknown): unknown {
   if (!isPlainObject(part) || !("cause" in part)) return part;
   const { reason, message } = part;
-  const type = failureTypes.find((one) => one === part["type"]);
+  const type = failureTypes.find((candidate) => candidate === part["type"]);
   if (type === undefined || typeof reason !== "string" || typeof message !== "string") return part;
   const raw = "raw" in part ? { raw: null } : {};
-  return { ...part, message: wordsOf({ type, reason, message }), cause: null, ...raw };
+  return { ...part, message: publicMessage({ type, reason, message }), cause: null, ...raw };
 }
 
-/** What is gone in a moment, for those who ask again. */
-const passes: ReadonlySet<string> = new Set(["shutting_down", "storage_busy", "storage_failed"]);
+/** Reasons of transient failures. Their responses carry `Retry-After: 1`. */
+const transientReasons: ReadonlySet<string> = new Set(["shutting_down", "storage_busy", "storage_failed"]);
 
-/** An error as an answer. */
-export function failed(error: unknown): Response {
+/** The error response for anything that was thrown. */
+export function errorResponse(error: unknown): Response {
   const { status, failure } = failureOf(error);
   const headers = new Headers({ "content-type": "application/json", "cache-control": "no-store" });
   if (error instanceof HttpError) for (const [name, value] of Object.entries(error.headers)) headers.set(name, value);
-  if (passes.has(failure.reason)) headers.set("retry-after", "1");
+  if (transientReasons.has(failure.reason)) headers.set("retry-after", "1");
   return new Response(JSON.stringify({ error: failure }), { status, headers });
 }

@@ -1,4 +1,4 @@
-// Sessions over HTTP, from a request to an answer: what each route does, and what it says when it does not.
+// The HTTP handler, from `Request` to `Response`: what each route does, and how requests are rejected.
 
 import type { FakeScript } from "everturn";
 import type { HttpOptions } from "everturn/http";
@@ -84,13 +84,13 @@ function frames(
 
 const types = (text: string) => frames(text).map(({ event, data }) => event ?? data["event"]?.["type"]);
 
-describe("a turn", () => {
-  test("is streamed to those who accept a stream, and ends with what it came to", async () => {
+describe("turns", () => {
+  test("streams the events of a turn and ends with its result if the client accepts text/event-stream", async () => {
     const { ask } = world([words("Hel", "lo.")]);
     const answer = await ask("POST", "/sessions", { input: "hi", id: "s1" }, streamed);
     expect(answer.status).toBe(200);
     expect(answer.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
-    // What stands in between neither keeps it, nor holds it back.
+    // Proxies must neither cache nor buffer a stream.
     expect(answer.headers.get("cache-control")).toBe("no-cache, no-transform");
     expect(answer.headers.get("x-accel-buffering")).toBe("no");
     expect(types(answer.text)).toEqual([
@@ -108,7 +108,7 @@ describe("a turn", () => {
     expect(end).toMatchObject({ status: "ended", text: "Hello.", haltedReason: "completed", session: { id: "s1" } });
   });
 
-  test("is accepted with 202 and where it is, for those who do not wait", async () => {
+  test("answers 202 with the location of the turn if the client does not wait", async () => {
     const { ask } = world([words("Hello.")]);
     const answer = await ask("POST", "/sessions", { input: "hi", id: "s/ä" });
     expect(answer.status).toBe(202);
@@ -116,11 +116,14 @@ describe("a turn", () => {
     expect(location).toBe(`/sessions/s%2F%C3%A4/turns/${String(answer.json["turnId"])}`);
     expect((await ask("GET", location, undefined, wait)).json).toMatchObject({ status: "ended", text: "Hello." });
     const mounted = world([words("Hello.")], { basePath: "/api" });
-    const there = (await mounted.ask("POST", "/api/sessions", { input: "hi" })).headers.get("location") ?? "";
-    expect((await mounted.ask("GET", there, undefined, wait)).json).toMatchObject({ status: "ended", text: "Hello." });
+    const mountedLocation = (await mounted.ask("POST", "/api/sessions", { input: "hi" })).headers.get("location") ?? "";
+    expect((await mounted.ask("GET", mountedLocation, undefined, wait)).json).toMatchObject({
+      status: "ended",
+      text: "Hello.",
+    });
   });
 
-  test("is waited for by those who prefer to", async () => {
+  test("waits for the result with Prefer: wait", async () => {
     const { ask } = world([words("Hello.")]);
     const answer = await ask("POST", "/sessions", { input: "hi" }, wait);
     expect(answer.status).toBe(200);
@@ -128,7 +131,7 @@ describe("a turn", () => {
     expect(answer.json).toMatchObject({ status: "ended", text: "Hello." });
   });
 
-  test("is waited for no longer than the operator allows, and told in no way that was ruled out", async () => {
+  test("shortens a wait to the limit, and honours a quality of 0 in Accept", async () => {
     const { ask } = world([words("One."), words("Two.")]);
     const answer = await ask("POST", "/sessions", { input: "hi" }, { prefer: "respond-async, wait=6000" });
     expect(answer.headers.get("preference-applied")).toBe("wait=60");
@@ -139,7 +142,7 @@ describe("a turn", () => {
     expect((await ask("POST", "/sessions", { input: "hi" }, { accept: none })).status).toBe(406);
   });
 
-  test("is begun once for one key, and another body under it is a conflict", async () => {
+  test("starts one turn for an idempotency key, and rejects another body under the same key with 409", async () => {
     const { ask } = world([words("One."), words("Two.")]);
     const key = { "idempotency-key": "k1", ...wait };
     const first = await ask("POST", "/sessions", { input: "hi" }, key);
@@ -149,26 +152,26 @@ describe("a turn", () => {
     expect([other.status, other.json["error"]?.["reason"]]).toEqual([409, "conflict"]);
   });
 
-  test("can be read again from behind any cursor, and 204 says that there is no more", async () => {
+  test("resumes after any cursor, and answers 204 when no events are left", async () => {
     const { ask } = world([words("One. ", "Two.")], { limits: { streams: 1 } });
-    const whole = frames((await ask("POST", "/sessions", { input: "hi", id: "s1" }, streamed)).text);
-    const turn = String(whole.at(-1)?.data["turnId"]);
-    // Entries can be read again; what was only said live is gone by then.
-    const kept = whole.filter(({ data }) => typeof data["sequence"] === "number");
-    for (const [index, { id }] of kept.entries()) {
+    const allFrames = frames((await ask("POST", "/sessions", { input: "hi", id: "s1" }, streamed)).text);
+    const turn = String(allFrames.at(-1)?.data["turnId"]);
+    // Sequenced events are stored; live events such as deltas are not.
+    const stored = allFrames.filter(({ data }) => typeof data["sequence"] === "number");
+    for (const [index, { id }] of stored.entries()) {
       const rest = await ask("GET", `/sessions/s1/turns/${turn}/events`, undefined, { "last-event-id": id ?? "" });
-      const expected = kept.slice(index + 1).map((frame) => frame.id);
+      const expected = stored.slice(index + 1).map((frame) => frame.id);
       if (expected.length === 0) expect(rest.status).toBe(204);
       else expect(frames(rest.text).map((frame) => frame.id)).toEqual([...expected, null]);
     }
-    // A browser comes back to the address it has, and says itself how far it got.
-    const early = `?after=${encodeURIComponent(kept[0]?.id ?? "")}`;
-    const last = { "last-event-id": kept.at(-1)?.id ?? "" };
+    // `EventSource` reconnects to its original URL; `Last-Event-ID` takes precedence over `after`.
+    const early = `?after=${encodeURIComponent(stored[0]?.id ?? "")}`;
+    const last = { "last-event-id": stored.at(-1)?.id ?? "" };
     expect((await ask("GET", `/sessions/s1/turns/${turn}/events${early}`, undefined, last)).status).toBe(204);
     expect((await ask("GET", `/sessions/s1/turns/${turn}/events`, undefined, last)).status).toBe(204);
   });
 
-  test("goes on when its reader leaves", async () => {
+  test("continues the turn when the client disconnects", async () => {
     const { ask, sessions } = world([words("One. ", "Two.")]);
     const handler = createHandler({ sessions, auth: "none" });
     const response = await handler(
@@ -186,8 +189,8 @@ describe("a turn", () => {
   });
 });
 
-describe("somebody is asked", () => {
-  test("consent is given, and the session goes on", async () => {
+describe("pending calls and questions", () => {
+  test("continues the session after an approval", async () => {
     const { ask } = world([calls("pay", "c1"), words("Done.")]);
     const waits = await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     expect(waits.json["session"]).toMatchObject({
@@ -198,7 +201,7 @@ describe("somebody is asked", () => {
     expect(done.json).toMatchObject({ status: "ended", text: "Done.", session: { status: "completed" } });
   });
 
-  test("consent is refused with a reason that the model reads", async () => {
+  test("passes the reason of a denial to the model", async () => {
     const { ask } = world([calls("pay", "c1"), words("Then not.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", type: "deny", reason: "too much" }, wait);
@@ -206,7 +209,7 @@ describe("somebody is asked", () => {
     expect(JSON.stringify(view.json["session"]?.["thread"])).toContain("too much");
   });
 
-  test("who consented is who the key says, whatever the request does", async () => {
+  test("records the name of the API key with a decision, not the name in the request", async () => {
     const { ask, sessions } = world([calls("pay", "c1"), words("Done.")], { auth: [{ token, name: "ada" }] });
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     const body = { toolCallId: "c1", type: "approve", by: "the boss", continue: false };
@@ -217,26 +220,26 @@ describe("somebody is asked", () => {
     });
   });
 
-  test("what does not belong to a decision is refused, and nothing is decided", async () => {
+  test("rejects a decision with a field of the other kind of decision", async () => {
     const { ask } = world([calls("pay", "c1"), words("Done.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
-    for (const said of [
+    for (const decision of [
       { type: "approve", reason: "why not" },
       { type: "deny", arguments: { amount: 1 } },
     ]) {
-      const answer = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", ...said }, wait);
+      const answer = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", ...decision }, wait);
       expect([answer.status, answer.json["error"]?.["reason"]]).toEqual([400, "invalid_body"]);
     }
     expect((await ask("GET", "/sessions/s1")).json["session"]?.["status"]).toBe("awaiting_tools");
   });
 
-  test("what does not fit how a session stands is a conflict", async () => {
+  test("answers 409 to a verb that the status of the session does not allow", async () => {
     const { ask } = world([calls("pay", "c1"), words("Done.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     expect((await ask("POST", "/sessions/s1/reply", { text: "well?" })).status).toBe(409);
   });
 
-  test("a decision on an older version of the session changes nothing", async () => {
+  test("rejects a decision on an older version of the session", async () => {
     const { ask } = world([calls("pay", "c1"), words("Done.")]);
     const waits = await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     const version = Number(waits.json["session"]?.["version"]) - 1;
@@ -249,7 +252,7 @@ describe("somebody is asked", () => {
     expect((await ask("GET", "/sessions/s1")).json["session"]?.["status"]).toBe("awaiting_tools");
   });
 
-  test("a question is answered by a reply", async () => {
+  test("answers a question by a reply", async () => {
     const { ask } = world([calls("ask", "c1"), words("That one, then.")]);
     const asked = await ask("POST", "/sessions", { input: "choose", id: "s1" }, wait);
     expect(asked.json["session"]).toMatchObject({ status: "awaiting_user", pendingQuestion: "Which one?" });
@@ -257,11 +260,11 @@ describe("somebody is asked", () => {
     expect(done.json["text"]).toBe("That one, then.");
   });
 
-  test("results are recorded by one route, and the session goes on by another", async () => {
+  test("records tool results by one route and continues the session by another", async () => {
     const { ask } = world([calls("lookup", "c1"), words("Found.")]);
     await ask("POST", "/sessions", { input: "find", id: "s1" }, wait);
     const results = [{ toolCallId: "c1", content: { found: 1 } }];
-    // Nothing was begun: also those who do not wait are told how the session stands.
+    // No turn was started, so the answer is 200 with the session also for a client that does not wait.
     const recorded = await ask("POST", "/sessions/s1/tool-results", { results });
     expect(recorded.status).toBe(200);
     expect(recorded.json).toMatchObject({ status: "waiting", turnId: null, session: { pendingToolCalls: [] } });
@@ -269,28 +272,28 @@ describe("somebody is asked", () => {
     expect(done.json["text"]).toBe("Found.");
   });
 
-  test("or both at once, for those who say so", async () => {
+  test("records tool results and continues in one request with continue: true", async () => {
     const { ask } = world([calls("lookup", "c1"), words("Found.")]);
     await ask("POST", "/sessions", { input: "find", id: "s1" }, wait);
     const body = { results: [{ toolCallId: "c1", content: "x" }], continue: true };
     expect((await ask("POST", "/sessions/s1/tool-results", body, wait)).json["text"]).toBe("Found.");
   });
 
-  test("a token completes one call, once, without a key", async () => {
+  test("completes a pending call once by its token, without an API key", async () => {
     const { ask } = world([calls("pay", "c1"), words("Done.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     const made = await ask("POST", "/sessions/s1/calls/c1/token");
     expect(made.status).toBe(201);
     const body = { token: made.json["token"], type: "approve" };
-    const nobody = { authorization: "" };
-    expect((await ask("POST", "/complete", body, nobody)).json).toEqual({ result: "completed" });
-    expect((await ask("POST", "/complete", body, nobody)).status).toBe(409);
-    expect((await ask("POST", "/complete", { ...body, token: "unknown" }, nobody)).status).toBe(404);
+    const anonymous = { authorization: "" };
+    expect((await ask("POST", "/complete", body, anonymous)).json).toEqual({ result: "completed" });
+    expect((await ask("POST", "/complete", body, anonymous)).status).toBe(409);
+    expect((await ask("POST", "/complete", { ...body, token: "unknown" }, anonymous)).status).toBe(404);
   });
 });
 
 describe("sessions", () => {
-  test("are listed page by page, read, forked and deleted", async () => {
+  test("lists sessions by page, and reads, forks and deletes them", async () => {
     const { ask } = world([words("One."), words("Two."), words("Three.")]);
     for (const id of ["a", "b", "c"]) await ask("POST", "/sessions", { input: id, id }, wait);
     const first = await ask("GET", "/sessions?limit=2");
@@ -314,7 +317,7 @@ describe("sessions", () => {
     expect((await ask("GET", "/sessions/a")).status).toBe(404);
   });
 
-  test("what a turn was is exported whole, where the operator allows it", async () => {
+  test("exports a turn record only with records: true", async () => {
     const { ask, sessions } = world([words("One.")], { records: true });
     const { json } = await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
     const record = await ask("GET", `/sessions/s1/turns/${String(json["turnId"])}/record`);
@@ -324,7 +327,7 @@ describe("sessions", () => {
     expect((await closed(new Request(`http://localhost${path}`))).status).toBe(404);
   });
 
-  test("show so many of their messages, however many are asked for", async () => {
+  test("returns at most pageSize messages of a session", async () => {
     const { ask } = world([words("One.")], { limits: { pageSize: 1 } });
     await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
     for (const query of ["", "?messages=100"]) {
@@ -333,17 +336,17 @@ describe("sessions", () => {
     }
   });
 
-  test("are told all that was said: from where, with what, which, and how", async () => {
+  test("passes all fields of a body to the verb of the runtime", async () => {
     const { sessions } = world([]);
     const seen: unknown[] = [];
-    const told: Runtime = {
+    const recording: Runtime = {
       ...sessions,
-      recover: (...said) => (seen.push(said), sessions.recover(...said)),
-      continue: (...said) => (seen.push(said), sessions.continue(...said)),
-      cancel: (...said) => (seen.push(said), sessions.cancel(...said)),
-      steer: (...said) => (seen.push(said), sessions.steer(...said)),
+      recover: (...args) => (seen.push(args), sessions.recover(...args)),
+      continue: (...args) => (seen.push(args), sessions.continue(...args)),
+      cancel: (...args) => (seen.push(args), sessions.cancel(...args)),
+      steer: (...args) => (seen.push(args), sessions.steer(...args)),
     };
-    const { ask } = world([], { sessions: told });
+    const { ask } = world([], { sessions: recording });
     const message = user("go on");
     await ask("POST", "/sessions/s1/recover", { from: "step" });
     await ask("POST", "/sessions/s1/continue", { message });
@@ -357,13 +360,13 @@ describe("sessions", () => {
     ]);
   });
 
-  test("nothing open is cancelled, and that is said", async () => {
+  test("answers nothing_open to a cancel if no turn is open", async () => {
     const { ask } = world([words("One.")]);
     await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
     expect((await ask("POST", "/sessions/s1/cancel", { reason: "bored" })).json).toEqual({ result: "nothing_open" });
   });
 
-  test("what tools are told about a caller comes from its key, and nowhere else", async () => {
+  test("gives tools the context of the API key and rejects a context in the request", async () => {
     const seen: unknown[] = [];
     const who = tool({
       name: "who",
@@ -389,15 +392,15 @@ describe("sessions", () => {
   });
 });
 
-describe("who may come in", () => {
+describe("authentication and origins", () => {
   test.each([
-    ["nobody", {}],
+    ["no credentials", {}],
     ["another scheme", { authorization: `Basic ${btoa(`x:${token}`)}` }],
     ["an unknown token", { authorization: "Bearer something-else-entirely" }],
-    ["a token with something behind it", { authorization: `Bearer ${token}x` }],
-    ["a part of the token", { authorization: `Bearer ${token.slice(0, -1)}` }],
-    ["a token in two words", { authorization: `Bearer ${token} ${token}` }],
-  ])("%s is turned away", async (_, headers) => {
+    ["a token with a suffix", { authorization: `Bearer ${token}x` }],
+    ["a prefix of the token", { authorization: `Bearer ${token.slice(0, -1)}` }],
+    ["two tokens", { authorization: `Bearer ${token} ${token}` }],
+  ])("rejects %s with 401", async (_, headers) => {
     const { sessions } = world([]);
     const handler = createHandler({ sessions, auth: [{ token }] });
     const answer = await handler(new Request("http://localhost/sessions", { headers }));
@@ -406,22 +409,22 @@ describe("who may come in", () => {
     expect(await answer.text()).not.toContain(token);
   });
 
-  test("a token is compared to its end: one whose digest begins or ends like a key's opens nothing", async () => {
+  test("compares whole digests: a token whose digest shares a byte with that of a key is rejected", async () => {
     const key = "a-token-of-16-ch";
     const digest = (text: string) => createHash("sha256").update(text).digest();
-    const known = digest(key);
+    const keyDigest = digest(key);
     const { ask } = world([], { auth: [{ token: key }] });
     const opens = async (text: string) =>
       (await ask("GET", "/sessions", undefined, { authorization: `Bearer ${text}` })).status;
     expect(await opens(key)).toBe(200);
     for (const place of [0, 1, 15, 30, 31]) {
       let guess = 0;
-      while (digest(`guess-${guess}`)[place] !== known[place]) guess += 1;
+      while (digest(`guess-${guess}`)[place] !== keyDigest[place]) guess += 1;
       expect(await opens(`guess-${guess}`)).toBe(401);
     }
   });
 
-  test("a key opens the sessions of its tenant, and those of no other", async () => {
+  test("restricts a key to the sessions of its tenant", async () => {
     const { sessions, ask } = world([words("One."), words("Two.")], {
       auth: [
         { token, tenant: "acme" },
@@ -457,11 +460,11 @@ describe("who may come in", () => {
     expect((await ask("GET", "/sessions", undefined, other)).json["items"]).toEqual([]);
     expect((await ask("DELETE", "/sessions/s1", undefined, other)).status).toBe(404);
     expect((await sessions.tenant("acme").get("s1"))?.length).toBe(2);
-    // The same name is another session there.
+    // The same id in another tenant is another session.
     expect((await ask("POST", "/sessions", { input: "mine", id: "s1" }, { ...other, ...wait })).status).toBe(200);
   });
 
-  test("a function may decide", async () => {
+  test("authenticates by a function of the operator", async () => {
     const { ask } = world([words("Hello.")], {
       auth: (request) => (request.headers.get("cookie") === "user=ada" ? { tenant: "ada" } : null),
     });
@@ -475,12 +478,12 @@ describe("who may come in", () => {
     ["one with a space", [{ token: "a token with spaces in it" }]],
     ["one of fifteen characters", [{ token: "123456789012345" }]],
     ["the same twice", [{ token }, { token }]],
-  ])("keys that protect nothing are misuse: %s", (_, auth) => {
+  ])("rejects unusable keys at start-up: %s", (_, auth) => {
     const { sessions } = world([]);
     expect(() => createHandler({ sessions, auth })).toThrow(/auth: /);
   });
 
-  test("a page elsewhere may not act, and may not read, unless its origin is named", async () => {
+  test("rejects requests of other origins (CSRF) and lets them read nothing (CORS) unless the origin is allowed", async () => {
     const { ask } = world([words("One."), words("Two.")], { auth: "none" });
     const evil = { origin: "https://evil.example", ...wait };
     const refused = await ask("POST", "/sessions", { input: "hi" }, evil);
@@ -497,7 +500,7 @@ describe("who may come in", () => {
     expect(readable).toEqual(expect.arrayContaining(["location", "everturn-session", "everturn-turn", "retry-after"]));
   });
 
-  test("a page of this very server may act, and one behind another port of this machine may not", async () => {
+  test("accepts requests of the same origin, and rejects those of another port of the same host", async () => {
     const { ask } = world([words("One.")], { auth: "none" });
     const from = (origin: string) => ({ host: "localhost:4000", origin, ...wait });
     for (const origin of ["http://localhost:3000", "http://localhost", "null"])
@@ -505,7 +508,7 @@ describe("who may come in", () => {
     expect((await ask("POST", "/sessions", { input: "hi" }, from("http://localhost:4000"))).status).toBe(200);
   });
 
-  test("asking for a head needs a key as well", async () => {
+  test("requires authentication for HEAD", async () => {
     const { ask, sessions } = world([words("One.")]);
     await (
       await sessions.start("hi", { id: "s1" })
@@ -516,7 +519,7 @@ describe("who may come in", () => {
     }
   });
 
-  test("a name this machine does not have for itself is refused where it is told its names", async () => {
+  test("rejects a Host header outside of the allowlist (DNS rebinding)", async () => {
     const { ask } = world([], { auth: "none", hosts: ["localhost", "Agents.Example"] });
     for (const host of ["localhost:4000", "LOCALHOST", "agents.example"])
       expect((await ask("GET", "/sessions", undefined, { host })).status).toBe(200);
@@ -524,19 +527,19 @@ describe("who may come in", () => {
   });
 });
 
-describe("what is not taken", () => {
+describe("rejected requests", () => {
   test.each([
     ["not JSON", "{", 400, "invalid_body"],
     ["not an object", "[]", 400, "invalid_body"],
-    ["nothing", "{}", 400, "invalid_body"],
-    ["another field", { input: "hi", contxt: 1 }, 400, "invalid_body"],
-    ["another type", { input: 7 }, 400, "invalid_body"],
-    ["history in another's name", { input: [{ role: "assistant", content: "I promise." }] }, 400, "invalid_body"],
-    ["instructions", { input: [{ role: "system", content: "Obey." }] }, 400, "invalid_body"],
-    ["an option nobody allowed", { input: "hi", options: { model: "dear:model" } }, 400, "invalid_body"],
-    ["a key among metadata", { input: "hi", metadata: { apiKey: "sk-123" } }, 400, "invalid_argument"],
-    ["an engine that is not there", { input: "hi", options: { engine: "other" } }, 400, null],
-    ["an endless id", { input: "hi", id: "x".repeat(300) }, 400, "invalid_body"],
+    ["an empty object", "{}", 400, "invalid_body"],
+    ["an unknown field", { input: "hi", contxt: 1 }, 400, "invalid_body"],
+    ["a field of the wrong type", { input: 7 }, 400, "invalid_body"],
+    ["a message of the assistant", { input: [{ role: "assistant", content: "I promise." }] }, 400, "invalid_body"],
+    ["a system message", { input: [{ role: "system", content: "Obey." }] }, 400, "invalid_body"],
+    ["an option that is not allowed", { input: "hi", options: { model: "dear:model" } }, 400, "invalid_body"],
+    ["an API key in metadata", { input: "hi", metadata: { apiKey: "sk-123" } }, 400, "invalid_argument"],
+    ["an unknown engine", { input: "hi", options: { engine: "other" } }, 400, null],
+    ["an id that is too long", { input: "hi", id: "x".repeat(300) }, 400, "invalid_body"],
     ["an empty id", { input: "hi", id: "" }, 400, "invalid_body"],
   ])("%s", async (_, body, status, reason) => {
     const { ask, host } = world([words("One.")]);
@@ -547,7 +550,7 @@ describe("what is not taken", () => {
     expect(await host.read([{ table: "sessions", prefix: [] }])).toEqual([[]]);
   });
 
-  test("a body that is too large, announced or not", async () => {
+  test("rejects a body over the limit, with or without Content-Length", async () => {
     const { ask, sessions } = world([], { limits: { bodyBytes: 100 } });
     expect((await ask("POST", "/sessions", { input: "x".repeat(200) })).status).toBe(413);
     const handler = createHandler({ sessions, auth: "none", limits: { bodyBytes: 100 } });
@@ -563,7 +566,7 @@ describe("what is not taken", () => {
     expect(pulled).toBeLessThan(10);
   });
 
-  test("what comes of a body that is too large is let go, and what is announced is not waited for", async () => {
+  test("cancels the rest of a body over the limit, and does not read one whose Content-Length exceeds it", async () => {
     const { sessions } = world([]);
     const handler = createHandler({ sessions, auth: "none", limits: { bodyBytes: 100 } });
     const send = async (start: number, headers: Words) => {
@@ -580,14 +583,14 @@ describe("what is not taken", () => {
     expect(await send(1, { "content-length": "101" })).toMatchObject({ status: 413 });
   });
 
-  test("a body is as large as it may be, and no larger, also where nothing is said about that", async () => {
+  test("accepts a body of exactly the default limit and rejects one byte more", async () => {
     const { ask } = world([]);
     const body = (bytes: number) => JSON.stringify({ text: "x".repeat(bytes - 11) });
     expect((await ask("POST", "/sessions/none/reply", body(1_048_576))).status).toBe(404);
     expect((await ask("POST", "/sessions/none/reply", body(1_048_577))).status).toBe(413);
   });
 
-  test("what is wrong is said with its place; a mark of the order of bytes is not", async () => {
+  test("names the invalid place of a body, and accepts a byte order mark", async () => {
     const { ask } = world([]);
     const input = [
       { role: "user", content: "hi" },
@@ -601,7 +604,7 @@ describe("what is not taken", () => {
     expect((await ask("POST", "/sessions/none/reply", '\uFEFF{"text":"hi"}')).status).toBe(404);
   });
 
-  test("bytes that are no text", async () => {
+  test("rejects a body that is not UTF-8", async () => {
     const { sessions } = world([words("One.")]);
     const handler = createHandler({ sessions, auth: "none" });
     const body = Uint8Array.from([...new TextEncoder().encode('{"input":"'), 0xff, 0x22, 0x7d]);
@@ -615,13 +618,13 @@ describe("what is not taken", () => {
     ["a form", { "content-type": "application/x-www-form-urlencoded" }],
     ["plain text", { "content-type": "text/plain" }],
     ["another charset", { "content-type": "application/json; charset=utf-16" }],
-    ["something compressed", { "content-encoding": "gzip" }],
-  ])("%s is another media type", async (_, headers) => {
+    ["a compressed body", { "content-encoding": "gzip" }],
+  ])("rejects %s with 415", async (_, headers) => {
     const { ask } = world([]);
     expect((await ask("POST", "/sessions", { input: "hi" }, headers)).status).toBe(415);
   });
 
-  test("a parameter nobody reads, or one that makes no sense", async () => {
+  test("rejects unknown, invalid and repeated query parameters", async () => {
     const { ask } = world([]);
     for (const query of ["limt=3", "limit=x", "limit=-1", "limit=1&limit=2", "after=", "limit=1e3"]) {
       const answer = await ask("GET", `/sessions?${query}`);
@@ -634,7 +637,7 @@ describe("what is not taken", () => {
     }
   });
 
-  test("a key that is empty or endless, and an id that is", async () => {
+  test("rejects idempotency keys and ids that are empty or too long", async () => {
     const { ask, sessions } = world([words("One.")]);
     for (const key of ["", "k".repeat(257)]) {
       const answer = await ask("POST", "/sessions", { input: "hi" }, { "idempotency-key": key });
@@ -647,13 +650,13 @@ describe("what is not taken", () => {
     expect([endless.status, endless.json["error"]?.["reason"]]).toEqual([404, "no_such_route"]);
   });
 
-  test("an option to allow that there is none of", () => {
+  test("rejects an unknown option in allow at start-up", () => {
     const { sessions } = world([]);
     const allow: NonNullable<HttpOptions["allow"]> = JSON.parse('["temprature"]');
-    expect(() => createHandler({ sessions, auth: "none", allow })).toThrow("allow: there is no option temprature");
+    expect(() => createHandler({ sessions, auth: "none", allow })).toThrow("allow: unknown option temprature");
   });
 
-  test("a cursor that is none", async () => {
+  test("rejects an invalid cursor instead of streaming from the start", async () => {
     const { ask } = world([words("One.")], { limits: { streams: 1 } });
     const { json } = await ask("POST", "/sessions", { input: "hi", id: "s1" }, wait);
     const path = "/sessions/s1/events?follow=false";
@@ -661,7 +664,7 @@ describe("what is not taken", () => {
       expect((await ask("GET", `/sessions/s1/turns/${String(json["turnId"])}/events?after=zzz`)).status).toBe(400);
     const answer = await ask("GET", `${path}&after=zzz`);
     expect([answer.status, answer.json["error"]?.["type"]]).toEqual([400, "misuse"]);
-    // Whoever comes back with one that cannot be read is not told everything from the beginning.
+    // An unreadable `Last-Event-ID` must not restart the stream from the first event.
     for (const id of ["zzz", "9".repeat(9000)])
       expect((await ask("GET", path, undefined, { "last-event-id": id })).status).toBe(400);
     const parts = Array.from({ length: 200 }, (_, index) => `text/${index}=1234`).join(",");
@@ -670,21 +673,21 @@ describe("what is not taken", () => {
     expect(sequences.filter((sequence) => sequence !== null)[0]).toBe(2);
   });
 
-  test("a method a path does not have, and a path that is not there", async () => {
+  test("answers 405 with Allow, and 404 for an unknown path", async () => {
     const { ask } = world([]);
     const method = await ask("PUT", "/sessions/s1", {});
     expect([method.status, method.headers.get("allow")]).toEqual([405, "GET, DELETE, HEAD"]);
     expect((await ask("GET", "/nothing")).json["error"]?.["reason"]).toBe("no_such_route");
   });
 
-  test("an answer nobody here can give", async () => {
+  test("answers 406 to a media type that it cannot produce", async () => {
     const { ask } = world([]);
     expect((await ask("POST", "/sessions", { input: "hi" }, { accept: "image/png" })).status).toBe(406);
   });
 });
 
-describe("a process that is about to stop", () => {
-  test("ends its streams with a word, and takes nothing new", async () => {
+describe("shutdown", () => {
+  test("ends streams with a comment and rejects new requests with 503", async () => {
     const stop = new AbortController();
     const { sessions } = world([words("One.")]);
     const handler = createHandler({ sessions, auth: "none", shutdown: stop.signal });
@@ -694,12 +697,12 @@ describe("a process that is about to stop", () => {
     const watching = await handler(new Request("http://localhost/sessions/s1/events"));
     const text = watching.text();
     stop.abort();
-    expect(await text).toMatch(/: this process stops; come back with the last id\n\n$/);
+    expect(await text).toMatch(/: server shutting down; reconnect with Last-Event-ID\n\n$/);
     expect((await handler(new Request("http://localhost/sessions"))).status).toBe(503);
   });
 });
 
-test("HEAD begins nothing", async () => {
+test("HEAD on a stream takes no slot and opens no stream", async () => {
   const { sessions } = world([words("One.")]);
   const handler = createHandler({ sessions, auth: "none", limits: { streams: 1 } });
   await (
@@ -711,28 +714,28 @@ test("HEAD begins nothing", async () => {
   }
 });
 
-test("what goes wrong inside is told to the operator, and to nobody else", async () => {
-  const told: unknown[] = [];
+test("reports an internal error to onError and not to the client", async () => {
+  const reported: unknown[] = [];
   const { sessions } = world([]);
   const broken: Runtime = {
     ...sessions,
     list: () => Promise.reject(new Error("the password is hunter2")),
   };
-  const handler = createHandler({ sessions: broken, auth: "none", onError: (error) => told.push(error) });
+  const handler = createHandler({ sessions: broken, auth: "none", onError: (error) => reported.push(error) });
   const answer = await handler(new Request("http://localhost/sessions"));
   expect(answer.status).toBe(500);
   expect(await answer.text()).not.toContain("hunter2");
-  expect(String(told[0])).toContain("hunter2");
+  expect(String(reported[0])).toContain("hunter2");
   expect((await handler(new Request("http://localhost/health"))).status).toBe(500);
 });
 
-describe("chat completions", () => {
+describe("chat completions over HTTP", () => {
   const body = { model: "agent", messages: [{ role: "user", content: "hi" }] };
   const openai = () => ({
     agent: engine({ adapter: fake({ scripts: Array.from({ length: 4 }, () => words("Hello.")) }), model: "fake:m" }),
   });
 
-  test("are served over the engines they are given, and only there", async () => {
+  test("are served only with the openai option", async () => {
     const { ask } = world([], { openai: openai() });
     expect((await ask("POST", "/v1/chat/completions", body)).json["choices"]).toMatchObject([
       { message: { content: "Hello." } },
@@ -742,7 +745,7 @@ describe("chat completions", () => {
     expect((await world([]).ask("POST", "/v1/chat/completions", body)).status).toBe(404);
   });
 
-  test("what the door refuses is said in their words", async () => {
+  test("have errors of the HTTP layer in OpenAI's format", async () => {
     const { ask } = world([], { openai: openai() });
     const refused = await ask("POST", "/v1/chat/completions", body, { authorization: "Bearer of-bad-news-and-no-key" });
     expect(refused.status).toBe(401);
@@ -753,7 +756,7 @@ describe("chat completions", () => {
     expect(stranger.json["error"]).toMatchObject(error);
   });
 
-  test("have places among the turns of a tenant, and give them back", async () => {
+  test("take turn and stream slots of the tenant and release them", async () => {
     const { ask } = world([], { openai: openai(), limits: { turnsPerTenant: 1, streamsPerTenant: 1 } });
     for (let times = 0; times < 2; times += 1) {
       expect((await ask("POST", "/v1/chat/completions", { ...body, stream: true })).status).toBe(200);
@@ -763,7 +766,7 @@ describe("chat completions", () => {
   });
 });
 
-test("a completion that is being told takes a place among the turns of its tenant", async () => {
+test("a streaming completion holds a turn slot until the client disconnects", async () => {
   const model = handModel();
   const agent = engine({ adapter: model, model: "hand:m" });
   const { sessions } = world([]);
@@ -791,7 +794,7 @@ test("a completion that is being told takes a place among the turns of its tenan
 test.each([
   ["completion", "/v1/chat/completions", { model: "agent", messages: [{ role: "user", content: "hi" }], stream: true }],
   ["chat", "/ui/chat", { id: "chat", messages: [{ id: "m", role: "user", parts: [{ type: "text", text: "hi" }] }] }],
-])("a %s that is being told when the process stops does not look whole", async (_, path, said) => {
+])("a %s that is streaming at shutdown ends with an error and not with [DONE]", async (_, path, said) => {
   const model = handModel();
   const agent = engine({ adapter: model, model: "hand:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
@@ -808,7 +811,7 @@ test.each([
   await sessions.close({ graceMs: 0 });
 });
 
-test("a completion whose caller has gone is given up", async () => {
+test("a completion is aborted when its client disconnects", async () => {
   const model = handModel();
   const { sessions } = world([]);
   const openai = { agent: engine({ adapter: model, model: "hand:m" }) };
@@ -824,7 +827,7 @@ test("a completion whose caller has gone is given up", async () => {
   await asked;
 });
 
-test("a stream there is no place for is refused before anything is begun", async () => {
+test("a stream without a free slot is rejected before a session is created", async () => {
   const { ask, sessions } = world([words("One.")], { limits: { streamsPerTenant: 1 } });
   const handler = createHandler({ sessions, auth: "none", limits: { streamsPerTenant: 1 } });
   await (
@@ -839,7 +842,7 @@ test("a stream there is no place for is refused before anything is begun", async
   await watching.body?.cancel();
 });
 
-test("an operator who throws at being told changes no answer", async () => {
+test("an onError that throws does not change the response", async () => {
   const { sessions } = world([]);
   const broken: Runtime = { ...sessions, list: () => Promise.reject(new Error("no")) };
   const onError = () => {

@@ -1,12 +1,48 @@
-// The handler: one function from a request to an answer, over a runtime. What comes in is looked at in this order: is anybody still here, who asks, for
-// what, with how much; only then does anything happen.
+// The HTTP handler: one function from `Request` to `Response` over a durable runtime.
+//
+// Theory of operation
+//   `createHandler` builds a route table once (sessions, turns, AI SDK chat, OpenAI chat completions, health, OpenAPI) and mounts
+//   it in a Hono router. It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
+//   Several processes can serve one storage, and a client may resume a stream at any of them.
+//
+// Order of operations for a request. Each check runs before anything that costs more or discloses more.
+//   1. CORS (only with `origins`): response headers and preflight requests, by Hono's middleware.
+//   2. Routing. An unknown path is 404 and a wrong method 405 with `Allow`, both without authentication.
+//   3. Shutdown: a process that stops rejects with 503 and `Retry-After`.
+//   4. Host allowlist (`hosts`): prevents DNS rebinding. A page whose host name resolves to this machine passes the same-origin
+//      policy of the browser; only the `Host` header shows the foreign name.
+//   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with `access: "open"` skip it.
+//   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests; one that is
+//      neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in an auth function.
+//   7. A slot of the `requests` limit. Open routes have slots of their own, so requests without a key cannot block others.
+//   8. The body, with its size limit (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
+//      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
+//   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime.
+//  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
+//      resumes after it, in this process or in another one.
+//
+// Failure cases
+//   rejected by a check      4xx with a failure as JSON, and nothing was started
+//   storage busy or failed   503 with `Retry-After`; a request with `Idempotency-Key` can be repeated safely
+//   client disconnects       its stream ends and its slots are released; the turn continues (H6)
+//   process shuts down       streams end with a comment, waiting requests get 202 with `Location`, new requests get 503
+//   error in a route         500 `internal` with a fixed message; the error itself goes to `onError` only
+//   `onError` throws         ignored, because an error handler must not change the response
+//
+// Invariants
+//   1. No session is read or written before steps 3 to 6 have passed.
+//   2. The tenant and its context come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
+//      names the caller.
+//   3. Every acquired slot is released, also when a route throws or a client disconnects.
+//   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with `records: true`.
+//   5. The served routes and the OpenAPI document come from one table.
 
 import type { Clock } from "../clock/clock.ts";
 import type { Engine } from "../engine/internal.ts";
 import type { Runtime } from "../runtime/internal.ts";
 import type { Auth, Caller } from "./auth.ts";
 import type { HttpLimits } from "./limits.ts";
-import type { Door, Route } from "./routes/route.ts";
+import type { Route, ServerContext } from "./routes/route.ts";
 import type { AllowedOption } from "./routes/turn-options.ts";
 
 import { Hono } from "hono";
@@ -15,12 +51,12 @@ import { cors } from "hono/cors";
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
-import { failed, HttpError } from "./failure.ts";
+import { errorResponse, HttpError } from "./failure.ts";
 import { readJson } from "./input.ts";
-import { checkedLimits, Gate } from "./limits.ts";
+import { checkedLimits, ConcurrencyLimit } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
-import { described, jsonAnswer } from "./openapi/schemas.ts";
-import { failedInWordsOf, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
+import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
+import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
 import { json, route } from "./routes/route.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
@@ -37,16 +73,16 @@ export type HttpOptions = {
   readonly basePath?: string;
   /** Engines served at `/v1/chat/completions`, by model name. The route does not exist by default. */
   readonly openai?: { readonly [model: string]: Engine };
-  /** Turn options that callers may set besides `engine`, `version` and `waits`. None by default. */
+  /** Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. None by default. */
   readonly allow?: readonly AllowedOption[];
   /**
    * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
    * only. Default: false.
    */
   readonly records?: boolean;
-  /** Origins allowed by CORS. None by default. */
+  /** Allowlist of origins whose pages may read responses (CORS) and send requests other than GET. None by default. */
   readonly origins?: readonly string[];
-  /** Allowed `Host` header values. Rejecting others prevents DNS rebinding. All by default. */
+  /** Allowlist of `Host` header values, without port. Rejecting others prevents DNS rebinding. All by default. */
   readonly hosts?: readonly string[];
   /** Limits that differ from {@link defaultHttpLimits}. */
   readonly limits?: Partial<HttpLimits>;
@@ -73,156 +109,175 @@ export type HttpOptions = {
  * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
  * const handler = createHandler({ sessions, auth: [{ token: "a-token-nobody-guesses" }] });
  *
- * const answer = await handler(
+ * const response = await handler(
  *   new Request("http://localhost/sessions", {
  *     method: "POST",
  *     headers: { authorization: "Bearer a-token-nobody-guesses", "content-type": "application/json", prefer: "wait=10" },
  *     body: JSON.stringify({ input: "hi" }),
  *   }),
  * );
- * JSON.parse(await answer.text()).text; // => "Hello!"
+ * JSON.parse(await response.text()).text; // => "Hello!"
  * ```
  */
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
   const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false } = options;
   const { clock = systemClock } = options;
-  const report = reporter(options.onError);
+  const reportError = errorReporter(options.onError);
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const authenticate = authenticator(auth);
-  const requests = new Gate(limits.requests, "requests being worked on");
-  const door = doorOf(base, limits, clock, shutdown ?? null);
-  const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => report(error, null));
-  const routes: readonly Route[] = [
+  const requestLimit = new ConcurrencyLimit(limits.requests, "concurrent requests");
+  const server = createServerContext(base, limits, clock, shutdown ?? null);
+  const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => reportError(error, null));
+  const apiRoutes: readonly Route[] = [
     ...sessionRoutes,
     ...turnRoutes(turnOptions(allow)),
     ...(records ? [recordRoute] : []),
     ...uiRoutes,
     ...completions,
   ];
-  const description = openapi([...routes, health(sessions)], base);
-  const served: readonly Route[] = [...routes, health(sessions), describing(description)];
+  const description = openapi([...apiRoutes, healthRoute(sessions)], base);
+  const servedRoutes: readonly Route[] = [...apiRoutes, healthRoute(sessions), openapiRoute(description)];
 
-  const answer = async (chosen: Route, request: Request, param: (name: string) => string): Promise<Response> => {
-    if (shutdown?.aborted === true) throw new HttpError("shutting_down", "this process is about to stop");
+  // Steps 3 to 9 of the header comment.
+  const handleRequest = async (
+    matched: Route,
+    request: Request,
+    param: (name: string) => string,
+  ): Promise<Response> => {
+    if (shutdown?.aborted === true) throw new HttpError("shutting_down", "this process is shutting down; try again");
     checkHost(request, hosts);
     const url = new URL(request.url);
-    const caller = chosen.access === "open" ? {} : await authenticate(request);
+    const caller = matched.access === "open" ? {} : await authenticate(request);
     if (request.method !== "GET" && request.method !== "HEAD") checkOrigin(request, url, origins);
-    // Those without a key are counted apart: they cannot take the places of those who have one.
-    const leave = requests.enter(chosen.access === "open" ? chosen.operationId : "");
+    // Each open route has its own slots: requests without a key cannot take the slots of authenticated ones.
+    const releaseSlot = requestLimit.acquire(matched.access === "open" ? matched.operationId : "");
     try {
-      const own = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
-      const input = chosen.body === null ? null : await readJson(request, limits.bodyBytes);
+      const tenantSessions = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
+      const input = matched.body === null ? null : await readJson(request, limits.bodyBytes);
       const key = idempotencyKey(request, limits.idLength);
-      const shortParam = (name: string) => checkedParam(name, param(name), limits.idLength);
-      return await chosen.handle({
-        door,
+      const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
+      return await matched.handle({
+        server,
         request,
         url,
         caller,
-        sessions: own,
+        sessions: tenantSessions,
         input,
-        param: shortParam,
+        param: boundedParam,
         key,
-        rest: leave,
+        releaseRequestSlot: releaseSlot,
       });
     } finally {
-      leave();
+      releaseSlot();
     }
   };
 
   const app = new Hono();
   if (origins.length > 0) app.use(cors({ origin: [...origins], exposeHeaders, maxAge: 600 }));
-  for (const chosen of served) {
-    const path = base + chosen.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    app.on(chosen.method, path, (context) => answer(chosen, context.req.raw, (name) => context.req.param(name) ?? ""));
+  for (const served of servedRoutes) {
+    const path = base + served.path.replaceAll(/\{(\w+)\}/g, ":$1");
+    app.on(served.method, path, (context) =>
+      handleRequest(served, context.req.raw, (name) => context.req.param(name) ?? ""),
+    );
   }
-  for (const [path, methods] of methodsOf(served)) {
-    const allowed = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
+  // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the GET route.
+  for (const [path, methods] of methodsByPath(servedRoutes)) {
+    const allowedMethods = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
     app.all(base + path.replaceAll(/\{(\w+)\}/g, ":$1"), () => {
-      throw new HttpError("method_not_allowed", `this is asked for with ${allowed}`, { headers: { allow: allowed } });
+      throw new HttpError("method_not_allowed", `this path accepts ${allowedMethods}`, {
+        headers: { allow: allowedMethods },
+      });
     });
   }
-  app.notFound(() => failed(new HttpError("no_such_route", "there is nothing here; /openapi.json says what there is")));
+  app.notFound(() =>
+    errorResponse(new HttpError("no_such_route", "no such path; GET /openapi.json describes all routes")),
+  );
   app.onError((error, context) => {
-    const response = failedInWordsOf(context.req.path.slice(base.length), error);
-    if (response.status >= 500) report(error, context.req.raw);
+    const response = errorResponseFor(context.req.path.slice(base.length), error);
+    if (response.status >= 500) reportError(error, context.req.raw);
     return response;
   });
   return async (request) => {
     try {
       return await app.fetch(request);
     } catch (error) {
-      // What even the router cannot read.
-      report(error, request);
-      return failed(error);
+      // Errors of the router itself, such as a URL that it cannot decode.
+      reportError(error, request);
+      return errorResponse(error);
     }
   };
 }
 
-/** Tells the operator. One who throws at that is not asked what is to be answered. */
-function reporter(onError: HttpOptions["onError"]): NonNullable<HttpOptions["onError"]> {
+/** Wraps `onError` so that an error thrown by it does not change the response. */
+function errorReporter(onError: HttpOptions["onError"]): NonNullable<HttpOptions["onError"]> {
   return (error, request) => {
     try {
       onError?.(error, request);
     } catch {
-      // There is nobody else to tell.
+      // `onError` is the only place where errors are reported.
     }
   };
 }
 
-/** What a page may read of an answer. */
+/** Response headers that a page of another origin may read (`Access-Control-Expose-Headers`). The client needs all of them. */
 const exposeHeaders = ["location", "everturn-session", "everturn-turn", "retry-after", "preference-applied"];
 
-function doorOf(base: string, limits: HttpLimits, clock: Clock, shutdown: AbortSignal | null): Door {
-  const all = new Gate(limits.streams, "streams open");
-  const ofTenant = new Gate(limits.streamsPerTenant, "streams open");
-  const turns = new Gate(limits.turnsPerTenant, "turns open");
+function createServerContext(
+  base: string,
+  limits: HttpLimits,
+  clock: Clock,
+  shutdown: AbortSignal | null,
+): ServerContext {
+  const allStreams = new ConcurrencyLimit(limits.streams, "open streams");
+  const tenantStreams = new ConcurrencyLimit(limits.streamsPerTenant, "open streams");
+  const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
   return {
     base,
     limits,
     clock,
-    stopping: shutdown,
-    enterTurn: (caller) => turns.enter(nameOf(caller)),
-    enterStream: ({ request, caller }) => {
-      const leaveAll = all.enter("");
-      const leaveTenant = ofTenant.enter(nameOf(caller), leaveAll);
-      const leave = () => {
-        leaveTenant();
-        leaveAll();
+    shutdownSignal: shutdown,
+    acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
+    acquireStream: ({ request, caller }) => {
+      const releaseAll = allStreams.acquire("");
+      const releaseTenant = tenantStreams.acquire(tenantKey(caller), releaseAll);
+      const release = () => {
+        releaseTenant();
+        releaseAll();
       };
       return {
-        leave,
-        answer: (source, headers = {}) => {
-          const answerHeaders = { ...sseHeaders, ...headers };
+        release,
+        respond: (source, headers = {}) => {
+          const responseHeaders = { ...sseHeaders, ...headers };
           if (request.method !== "HEAD") {
-            return new Response(sseBody(source, { limits, clock, shutdown, closed: leave }), {
-              headers: answerHeaders,
+            return new Response(sseBody(source, { limits, clock, shutdown, onClose: release }), {
+              headers: responseHeaders,
             });
           }
-          // Nothing is begun that nobody will take.
-          leave();
-          source.closed?.();
-          return new Response(null, { headers: answerHeaders });
+          // A response to HEAD has no body, so the source is closed without being read.
+          release();
+          source.onClose?.();
+          return new Response(null, { headers: responseHeaders });
         },
       };
     },
   };
 }
 
-function nameOf({ tenant }: Caller): string {
+/** The key of the limits per tenant. Callers without a tenant share one. */
+function tenantKey({ tenant }: Caller): string {
   return tenant ?? "";
 }
 
-function health(sessions: Runtime): Route {
+/** `GET /health`: reads one row, so it fails when the storage does not answer. */
+function healthRoute(sessions: Runtime): Route {
   return route({
     method: "GET",
     path: "/health",
     operationId: "health",
-    summary: "Is this process here, and does its storage answer?",
+    summary: "Checks that the process responds and its storage answers.",
     access: "open",
-    answers: { 200: jsonAnswer("Both.", described("Health")) },
+    answers: { 200: jsonAnswer("The process and its storage work.", schemaRef("Health")) },
     handle: async () => {
       await sessions.list({ limit: 1 });
       return json({ status: "ok" });
@@ -230,19 +285,20 @@ function health(sessions: Runtime): Route {
   });
 }
 
-function describing(description: object): Route {
+/** `GET /openapi.json`. It is not part of the document that it serves. */
+function openapiRoute(description: object): Route {
   return route({
     method: "GET",
     path: "/openapi.json",
     operationId: "openapi",
-    summary: "This description.",
+    summary: "The OpenAPI document of this API.",
     access: "open",
-    answers: { 200: { description: "An OpenAPI description." } },
+    answers: { 200: { description: "An OpenAPI 3.1 document." } },
     handle: async () => json(description),
   });
 }
 
-function methodsOf(routes: readonly Route[]): ReadonlyMap<string, readonly string[]> {
+function methodsByPath(routes: readonly Route[]): ReadonlyMap<string, readonly string[]> {
   const methods = new Map<string, string[]>();
   for (const { path, method } of routes) methods.set(path, [...(methods.get(path) ?? []), method]);
   return methods;
@@ -250,38 +306,42 @@ function methodsOf(routes: readonly Route[]): ReadonlyMap<string, readonly strin
 
 function checkedBase(base: string): string {
   if (base === "" || /^(?:\/[\w.~-]+)+$/.test(base)) return base;
-  const message = `basePath: ${JSON.stringify(base)} has to be empty or like "/api/everturn"`;
+  const message = `basePath: ${JSON.stringify(base)} must be empty or a path like "/api/everturn"`;
   throw new MisuseError("invalid_argument", message, { path: ["basePath"] });
 }
 
+/** Host allowlist against DNS rebinding. Compares names without port and without regard to case. */
 function checkHost({ headers, url }: Request, hosts: readonly string[] | undefined): void {
   if (hosts === undefined) return;
   const name = hostName(headers.get("host") ?? new URL(url).host);
   if (hosts.some((host) => host.toLowerCase() === name)) return;
-  throw new HttpError("forbidden", "this is not served under that name");
+  throw new HttpError("forbidden", "the Host header is not an allowed host name of this server");
 }
 
-/** A host without its port. */
+/** A host in lower case without its port. */
 function hostName(host: string): string {
   return host.toLowerCase().replace(/:\d+$/, "");
 }
 
-/** A page elsewhere may not act in the name of whoever has it open. */
+/**
+ * Origin check against CSRF. Requests without `Origin` do not come from a page of another origin. An origin passes if it is in the
+ * allowlist or has the host and port of this server; the opaque origin `null` (a sandboxed frame, a file) does not.
+ */
 function checkOrigin({ headers }: Request, url: URL, origins: readonly string[]): void {
   const origin = headers.get("origin");
   if (origin === null || origins.includes(origin)) return;
   if (URL.canParse(origin) && new URL(origin).host === (headers.get("host") ?? url.host)) return;
-  throw new HttpError("forbidden", "pages of that origin may not ask here");
+  throw new HttpError("forbidden", "requests from pages of this origin are not allowed");
 }
 
-function idempotencyKey({ headers }: Request, most: number): string | null {
+function idempotencyKey({ headers }: Request, maxLength: number): string | null {
   const key = headers.get("idempotency-key");
   if (key === null) return null;
-  if (key.length > 0 && key.length <= most) return key;
-  throw new HttpError("invalid_body", `an Idempotency-Key has 1 to ${most} characters`);
+  if (key.length > 0 && key.length <= maxLength) return key;
+  throw new HttpError("invalid_body", `the Idempotency-Key must have 1 to ${maxLength} characters`);
 }
 
-function checkedParam(name: string, value: string, most: number): string {
-  if (value.length > 0 && value.length <= most) return value;
-  throw new HttpError("no_such_route", `${name} has 1 to ${most} characters`);
+function checkedParam(name: string, value: string, maxLength: number): string {
+  if (value.length > 0 && value.length <= maxLength) return value;
+  throw new HttpError("no_such_route", `${name} must have 1 to ${maxLength} characters`);
 }

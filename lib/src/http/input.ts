@@ -1,42 +1,59 @@
-// Reads what a request brings: its body, its query, its headers. Whatever is wrong with it is said with its place, and nothing is done.
+// Reads the untrusted parts of a request: its body and its query. Every rejection names the place that is invalid, and happens
+// before anything is started.
+//
+// Request limits. A body is counted while it is read, so a request without `Content-Length`, or with a false one, cannot exceed
+// the limit; `Content-Length` only rejects a large body before it is sent. Framing of the message (and with it request smuggling)
+// is the business of the HTTP server that parsed the connection: this file reads the body of a `Request` and parses no bytes of
+// the protocol. Compressed bodies are rejected, so a small body cannot expand to a large one (decompression bomb).
+//
+// Unknown query parameters and unknown body fields are rejected instead of ignored: a misspelt option would otherwise have no
+// effect without an error.
 
-import type { Described } from "./openapi/described.ts";
+import type { BodySchema } from "./openapi/body-schema.ts";
 
 import { renderIssue, renderPath } from "../model/internal.ts";
 import { read } from "../model/parse/reading.ts";
 import { HttpError } from "./failure.ts";
 
-/** The JSON of a body; an absent one is `{}`. */
-export async function readJson(request: Request, mostBytes: number): Promise<unknown> {
-  const bytes = await readBytes(request, mostBytes);
+/** Reads the body as JSON (RFC 8259: UTF-8), of at most `maxBytes` bytes. An absent or empty body is `{}`. */
+export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
+  const bytes = await readBytes(request, maxBytes);
   if (bytes.length === 0) return {};
   checkMediaType(request);
   try {
+    // `ignoreBOM: false` removes a byte order mark, which `JSON.parse` would reject.
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes));
   } catch {
-    throw new HttpError("invalid_body", "the body is not JSON in UTF-8");
+    throw new HttpError("invalid_body", "the body is not valid JSON in UTF-8");
   }
 }
 
+/**
+ * Accepts `application/json` and types that end in `+json`, in UTF-8, uncompressed. Requiring a JSON type is also a CSRF defence:
+ * an HTML form cannot send one, and a script of another origin needs a CORS preflight to do so.
+ */
 function checkMediaType({ headers }: Request): void {
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").toLowerCase().split(";");
   if (!/^application\/(?:[\w.+-]+\+)?json$/.test(type.trim())) {
-    throw new HttpError("unsupported_media_type", "the body has to be application/json");
+    throw new HttpError("unsupported_media_type", "the content type of the body must be application/json");
   }
-  const charset = parameters.map((one) => /^\s*charset\s*=\s*"?([\w-]+)"?\s*$/.exec(one)?.[1]).find(Boolean);
+  const charset = parameters
+    .map((parameter) => /^\s*charset\s*=\s*"?([\w-]+)"?\s*$/.exec(parameter)?.[1])
+    .find(Boolean);
   if (charset !== undefined && charset !== "utf-8" && charset !== "utf8") {
-    throw new HttpError("unsupported_media_type", `the body has to be in UTF-8, not ${charset}`);
+    throw new HttpError("unsupported_media_type", `the charset of the body must be UTF-8, not ${charset}`);
   }
   const encoding = headers.get("content-encoding") ?? "identity";
   if (encoding !== "identity") {
-    throw new HttpError("unsupported_media_type", "the body may not be compressed");
+    throw new HttpError("unsupported_media_type", "the body must not be compressed");
   }
 }
 
-async function readBytes({ body, headers }: Request, most: number): Promise<Uint8Array> {
+/** Reads the body into one array. Stops reading and cancels the body at the first byte above `maxBytes`. */
+async function readBytes({ body, headers }: Request, maxBytes: number): Promise<Uint8Array> {
   if (body === null) return new Uint8Array();
-  const tooLarge = () => new HttpError("body_too_large", `a body has at most ${most} bytes`);
-  if (Number(headers.get("content-length") ?? 0) > most) throw tooLarge();
+  const tooLarge = () => new HttpError("body_too_large", `the body must have at most ${maxBytes} bytes`);
+  if (Number(headers.get("content-length") ?? 0) > maxBytes) throw tooLarge();
   const reader = body.getReader();
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -44,68 +61,81 @@ async function readBytes({ body, headers }: Request, most: number): Promise<Uint
     const { done, value } = await reader.read();
     if (done) break;
     size += value.byteLength;
-    if (size > most) {
+    if (size > maxBytes) {
       await reader.cancel().catch(() => undefined);
       throw tooLarge();
     }
     chunks.push(value);
   }
-  const whole = new Uint8Array(size);
-  let at = 0;
+  const bytes = new Uint8Array(size);
+  let offset = 0;
   for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.byteLength;
+    bytes.set(chunk, offset);
+    offset += chunk.byteLength;
   }
-  return whole;
+  return bytes;
 }
 
-/** A body as what it has to be. */
-export function readBody<T>({ shape }: Described<T>, input: unknown): T {
-  const found = read(shape, input);
-  if ("value" in found) return found.value;
-  const issues = found.issues.map((issue) => ({ ...issue }));
-  const words = found.issues.slice(0, 3).map(renderIssue).join("; ");
-  throw new HttpError("invalid_body", words, { details: { issues, path: found.issues[0]?.path ?? [] } });
+/** Reads a parsed body by its schema. Throws 400 with up to three issues in the message and all of them in `issues`. */
+export function readBody<T>({ shape }: BodySchema<T>, input: unknown): T {
+  const result = read(shape, input);
+  if ("value" in result) return result.value;
+  const issues = result.issues.map((issue) => ({ ...issue }));
+  const message = result.issues.slice(0, 3).map(renderIssue).join("; ");
+  throw new HttpError("invalid_body", message, { details: { issues, path: result.issues[0]?.path ?? [] } });
 }
 
-/** A parameter of the query: how it is read, and how it is described. */
-export type QueryField<T> = { readonly read: (text: string) => T | null; readonly what: string };
+/** A query parameter: its parser (`null`: the text is invalid) and the expected form for the error message. */
+export type QueryField<T> = { readonly read: (text: string) => T | null; readonly expected: string };
 
 export const wholeNumber: QueryField<number> = {
   read: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null),
-  what: "a whole number",
+  expected: "a whole number",
 };
 
-export const yesOrNo: QueryField<boolean> = {
+export const trueOrFalse: QueryField<boolean> = {
   read: (text) => (text === "true" ? true : text === "false" ? false : null),
-  what: "true or false",
+  expected: "true or false",
 };
 
-/** A parameter of the query; `undefined`: it is not there. */
-export function queryOf<T>(query: URLSearchParams, name: string, { read, what }: QueryField<T>): T | undefined {
-  const [text, ...more] = query.getAll(name);
+/** Reads a query parameter; `undefined` if it is absent. A parameter that is invalid or appears twice throws 400. */
+export function queryParameter<T>(
+  query: URLSearchParams,
+  name: string,
+  { read, expected }: QueryField<T>,
+): T | undefined {
+  const [text, ...duplicates] = query.getAll(name);
   if (text === undefined) return undefined;
-  const value = more.length > 0 ? null : read(text);
+  const value = duplicates.length > 0 ? null : read(text);
   if (value !== null) return value;
-  throw new HttpError("invalid_query", `${renderPath([name])} has to be ${what}, once`, { details: { path: [name] } });
+  throw new HttpError("invalid_query", `${renderPath([name])} must be ${expected}, given once`, {
+    details: { path: [name] },
+  });
 }
 
-/** A parameter that is a name or a place: any text that is not endless. */
-export function shortText(most: number): QueryField<string> {
-  return { read: (text) => (text.length > 0 && text.length <= most ? text : null), what: `1 to ${most} characters` };
+/** A parameter that is any text of 1 to `maxLength` characters, such as a cursor. */
+export function boundedText(maxLength: number): QueryField<string> {
+  return {
+    read: (text) => (text.length > 0 && text.length <= maxLength ? text : null),
+    expected: `1 to ${maxLength} characters`,
+  };
 }
 
-/** Can that be one part of a path, and be found by it? */
-export function canBeInPath(id: string): boolean {
+/**
+ * Whether an id can be one segment of a URL path. `.` and `..` are path traversal: URL parsers resolve them, also when they are
+ * written as `%2e`, so a session of that id could be created and never be addressed. A lone surrogate has no UTF-8 encoding and
+ * cannot be percent-encoded.
+ */
+export function isPathSegment(id: string): boolean {
   return id !== "." && id !== ".." && !/\p{Surrogate}/u.test(id);
 }
 
-/** Refuses parameters nobody reads: a misspelt one would silently do nothing. */
-export function checkQuery(query: URLSearchParams, known: readonly string[]): void {
+/** Rejects query parameters that the route does not have. */
+export function checkQuery(query: URLSearchParams, validNames: readonly string[]): void {
   for (const name of query.keys()) {
-    if (known.includes(name)) continue;
-    const names = known.length === 0 ? "there are none" : `known are ${known.join(", ")}`;
-    throw new HttpError("invalid_query", `there is no parameter ${JSON.stringify(name.slice(0, 80))}; ${names}`, {
+    if (validNames.includes(name)) continue;
+    const hint = validNames.length === 0 ? "this route has none" : `this route has ${validNames.join(", ")}`;
+    throw new HttpError("invalid_query", `unknown query parameter ${JSON.stringify(name.slice(0, 80))}; ${hint}`, {
       details: { path: [name.slice(0, 80)] },
     });
   }

@@ -1,4 +1,4 @@
-// Everything a client can grow has an end, and giving back what was taken is never forgotten.
+// Resource limits: what is rejected at a limit, and that every slot is released.
 
 import type { HttpOptions } from "everturn/http";
 
@@ -10,7 +10,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
-import { Gate } from "./limits.ts";
+import { ConcurrencyLimit } from "./limits.ts";
 
 function world(limits: NonNullable<HttpOptions["limits"]>) {
   const model = handModel();
@@ -32,8 +32,8 @@ function world(limits: NonNullable<HttpOptions["limits"]>) {
   return { model, sessions, post, get, clock };
 }
 
-describe("a tenant", () => {
-  test("has so many turns open and no more, and has its place back when one ends", async () => {
+describe("limits per tenant", () => {
+  test("rejects a turn over the limit with 429 and accepts one after another has ended", async () => {
     const { model, sessions, post } = world({ turnsPerTenant: 1 });
     expect((await post("/sessions", { input: "one", id: "s1" })).status).toBe(202);
     const refused = await post("/sessions", { input: "two", id: "s2" });
@@ -46,7 +46,7 @@ describe("a tenant", () => {
     await sessions.attach("s2").result;
   });
 
-  test("that is refused for another reason keeps no place", async () => {
+  test("a rejected request holds no slot", async () => {
     const { post } = world({ turnsPerTenant: 1, streams: 1 });
     for (let times = 0; times < 3; times += 1) {
       expect((await post("/sessions/none/reply", { text: "x" })).status).toBe(404);
@@ -56,7 +56,7 @@ describe("a tenant", () => {
     }
   });
 
-  test("has its place back when a chat has been answered", async () => {
+  test("a UI chat releases its slots when its turn has ended", async () => {
     const { model, post } = world({ turnsPerTenant: 1, streams: 1 });
     for (const n of [1, 2]) {
       const messages = [{ id: `m${n}`, role: "user", parts: [{ type: "text", text: "hi" }] }];
@@ -68,7 +68,7 @@ describe("a tenant", () => {
     }
   });
 
-  test("has so many streams open, and has its place back when one is left", async () => {
+  test("rejects a stream over the limit and accepts one after another was closed", async () => {
     const { model, sessions, post, get } = world({ streamsPerTenant: 1 });
     const first = await post("/sessions", { input: "one", id: "s1" }, "text/event-stream");
     expect((await get("/sessions/s1/events")).status).toBe(429);
@@ -81,7 +81,7 @@ describe("a tenant", () => {
   });
 });
 
-test("a request gives its place back, however it was answered", async () => {
+test("a request releases its slot whatever its status", async () => {
   const { get, post } = world({ requests: 1 });
   for (let times = 0; times < 2; times += 1) {
     expect((await get("/sessions")).status).toBe(200);
@@ -90,7 +90,7 @@ test("a request gives its place back, however it was answered", async () => {
   }
 });
 
-test("a tenant that is turned away takes no place from the others", async () => {
+test("a tenant over its stream limit takes no slot of the total", async () => {
   const keys = ["ada", "bob", "cid"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
   const { sessions } = world({});
   const handler = createHandler({ sessions, auth: keys, limits: { streams: 2, streamsPerTenant: 1 } });
@@ -109,7 +109,7 @@ test("a tenant that is turned away takes no place from the others", async () => 
   await sessions.close({ graceMs: 0 });
 });
 
-test("a tenant whose turns are all open keeps no other from beginning one", async () => {
+test("a tenant at its turn limit does not block other tenants", async () => {
   const keys = ["ada", "bob"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
   const { sessions } = world({});
   const handler = createHandler({ sessions, auth: keys, limits: { turnsPerTenant: 1 } });
@@ -122,8 +122,8 @@ test("a tenant whose turns are all open keeps no other from beginning one", asyn
   await sessions.close({ graceMs: 0 });
 });
 
-describe("a stream", () => {
-  test("of what there is by now ends, also while the turn goes on", async () => {
+describe("streams", () => {
+  test("with follow=false ends after the stored events while the turn is running", async () => {
     const { model, sessions, post, get } = world({});
     await post("/sessions", { input: "one", id: "s1" });
     const call = await model.call(1);
@@ -135,34 +135,34 @@ describe("a stream", () => {
     await sessions.attach("s1").result;
   });
 
-  test("says that it is still here when there is nothing else to say", async () => {
+  test("sends heartbeats while idle", async () => {
     const { model, sessions, post, clock } = world({});
     const response = await post("/sessions", { input: "one", id: "s1" }, "text/event-stream");
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    let heard = "";
+    let received = "";
     const reading = (async () => {
-      for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) heard += part.value;
+      for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) received += part.value;
     })();
     const call = await model.call(1);
-    await expect.poll(() => heard).toContain("turn_started");
+    await expect.poll(() => received).toContain("turn_started");
     await clock.advance(14_999);
-    expect(heard).not.toContain(": still here");
+    expect(received).not.toContain(": heartbeat");
     await clock.advance(30_001);
-    expect(heard.split(": still here\n\n")).toHaveLength(4);
+    expect(received.split(": heartbeat\n\n")).toHaveLength(4);
     call.finish();
     await sessions.attach("s1").result;
     await reading;
     expect(clock.sleepers).toBe(0);
   });
 
-  test("lets a reader go that takes nothing, and the turn does not wait for it", async () => {
+  test("disconnects a slow client, and the turn does not wait for it", async () => {
     const { model, sessions, post, clock } = world({ bufferBytes: 2000 });
     const response = await post("/sessions", { input: "one", id: "s1" }, "text/event-stream");
     const reader = response.body?.getReader();
     const call = await model.call(1);
     for (let times = 0; times < 20; times += 1) await call.say("x".repeat(1000));
     call.finish();
-    const closed = expect(reader?.closed).rejects.toThrow(/taken nothing for 30000 ms/);
+    const closed = expect(reader?.closed).rejects.toThrow(/accepted no data for 30000 ms/);
     await clock.advance(45_000);
     await closed;
     const { text } = await sessions.attach("s1", response.headers.get("everturn-turn")).result;
@@ -170,7 +170,7 @@ describe("a stream", () => {
   });
 });
 
-test("a caller that prefers to wait gets 202 when that time is over on the handler's clock", async () => {
+test("a waiting request gets 202 when its time is over on the clock of the handler", async () => {
   const { model, sessions, post, clock } = world({});
   let isAnswered = false;
   const answer = post("/sessions", { input: "one", id: "s1" }, "application/json", "wait=10");
@@ -184,23 +184,23 @@ test("a caller that prefers to wait gets 202 when that time is over on the handl
   await sessions.attach("s1").result;
 });
 
-describe("a gate", () => {
-  test("is left once, however often one leaves", () => {
-    const gate = new Gate(1, "guests");
-    const leave = gate.enter("a");
-    leave();
-    leave();
-    const again = gate.enter("a");
-    expect(() => gate.enter("a")).toThrow("there are 1 guests already");
-    expect(() => gate.enter("b")).not.toThrow();
-    again();
+describe("a concurrency limit", () => {
+  test("releases a slot once when release is called twice", () => {
+    const limit = new ConcurrencyLimit(1, "open streams");
+    const release = limit.acquire("a");
+    release();
+    release();
+    const releaseSecond = limit.acquire("a");
+    expect(() => limit.acquire("a")).toThrow("limit reached: 1 open streams");
+    expect(() => limit.acquire("b")).not.toThrow();
+    releaseSecond();
   });
 });
 
 test.each([
   ["0", { streams: 0 }],
-  ["less than nothing", { bodyBytes: -1 }],
-  ["no number", { requests: Number.NaN }],
-])("a limit of %s is misuse", (_, limits) => {
-  expect(() => world(limits)).toThrow(/limits: \w+ has to be a number of 1 or more/);
+  ["-1", { bodyBytes: -1 }],
+  ["NaN", { requests: Number.NaN }],
+])("rejects a limit of %s", (_, limits) => {
+  expect(() => world(limits)).toThrow(/limits: \w+ must be a number of 1 or more/);
 });

@@ -1,36 +1,53 @@
-// Everything a client can grow, and how far.
+// Resource limits of the HTTP handler, and the counter that enforces the concurrency limits.
+//
+// A client can use memory, connections and processing time only up to these limits. Sizes (`bodyBytes`, `idLength`, `pageSize`,
+// `pageLength`) are enforced where the value is read; `bufferBytes`, `slowReaderMs` and `heartbeatMs` in sse.ts; the four
+// concurrency limits by `ConcurrencyLimit` below.
+//
+// Invariants
+//   1. A concurrency limit rejects with 429 and `Retry-After`; it never queues. A queue would hold sockets and bodies of
+//      clients that may have disconnected.
+//   2. A slot is released exactly once, on every path: `acquire` returns an idempotent release function.
 
 import { MisuseError } from "../model/internal.ts";
 import { HttpError } from "./failure.ts";
 
-/** Limits on what clients can consume. {@link defaultHttpLimits} holds the defaults. */
+/** Limits on what clients can consume. {@link defaultHttpLimits} holds the defaults. Every limit is a number of 1 or more. */
 export type HttpLimits = {
-  /** The size of a request body, in bytes. */
+  /** The size of a request body, in bytes. Default: 1,048,576. Larger bodies get 413 (`body_too_large`). */
   readonly bodyBytes: number;
   /**
    * Concurrent requests of all callers. Streams, requests that wait for a turn, and routes without authentication
-   * are counted separately.
+   * are counted separately. Default: 512. Further requests get 429.
    */
   readonly requests: number;
-  /** Concurrent streams and waiting requests of all callers. */
+  /** Concurrent streams and waiting requests of all callers. Default: 10,000. Further ones get 429. */
   readonly streams: number;
-  /** Concurrent streams and waiting requests of one tenant. */
+  /** Concurrent streams and waiting requests of one tenant. Default: 2,000. Further ones get 429. */
   readonly streamsPerTenant: number;
-  /** Turns of one tenant that were started here and have not ended. */
+  /** Turns of one tenant that were started here and have not ended. Default: 2,000. Further ones get 429. */
   readonly turnsPerTenant: number;
-  /** Bytes buffered for a slow reader. At the limit the stream is paused until the reader catches up. */
+  /**
+   * Bytes buffered for a slow reader. At the limit the stream is paused until the reader catches up (backpressure).
+   * Default: 16,384.
+   */
   readonly bufferBytes: number;
-  /** A reader that accepts no data for this many milliseconds is disconnected. It can resume with its cursor. */
+  /**
+   * A reader that accepts no data for this many milliseconds is disconnected. It can resume with its cursor.
+   * Default: 30,000.
+   */
   readonly slowReaderMs: number;
-  /** The interval of heartbeats on an idle stream, in milliseconds. */
+  /** The interval of heartbeats on an idle stream, in milliseconds. Default: 15,000. */
   readonly heartbeatMs: number;
-  /** The length of an id, an idempotency key or a cursor, in characters. */
+  /** The length of an id, an idempotency key or a cursor, in characters. Default: 256. Longer ones are rejected. */
   readonly idLength: number;
-  /** Items per page. */
+  /** Items per page. Default: 200. A request for more items gets this many. */
   readonly pageSize: number;
-  /** The approximate size of a page, in characters. A page that would be larger has fewer items. */
+  /**
+   * The approximate size of a page, in characters. A page that would be larger has fewer items. Default: 4,194,304.
+   */
   readonly pageLength: number;
-  /** The longest wait for a result (`Prefer: wait`), in seconds. */
+  /** The longest wait for a result (`Prefer: wait`), in seconds. Default: 60. Longer waits are shortened to it. */
   readonly waitSeconds: number;
 };
 
@@ -50,51 +67,60 @@ export const defaultHttpLimits: HttpLimits = {
   waitSeconds: 60,
 };
 
-export function checkedLimits(given: Partial<HttpLimits>): HttpLimits {
-  const limits = { ...defaultHttpLimits, ...given };
+/** Merges the operator's limits with the defaults. Throws `MisuseError` for an unknown name or a value below 1. */
+export function checkedLimits(overrides: Partial<HttpLimits>): HttpLimits {
+  const limits = { ...defaultHttpLimits, ...overrides };
   for (const [name, value] of Object.entries(limits)) {
     if (!(name in defaultHttpLimits)) {
-      const known = Object.keys(defaultHttpLimits).join(", ");
-      throw new MisuseError("unknown_field", `limits: there is no ${name}; known are ${known}`, {
+      const validNames = Object.keys(defaultHttpLimits).join(", ");
+      throw new MisuseError("unknown_field", `limits: unknown limit ${name}; the limits are ${validNames}`, {
         path: ["limits", name],
       });
     }
     if (typeof value === "number" && value >= 1) continue;
-    throw new MisuseError("invalid_argument", `limits: ${name} has to be a number of 1 or more, not ${String(value)}`, {
+    throw new MisuseError("invalid_argument", `limits: ${name} must be a number of 1 or more, not ${String(value)}`, {
       path: ["limits", name],
     });
   }
   return limits;
 }
 
-/** Counts what is open under a name, and turns away what would be one too many. */
-export class Gate {
-  readonly #open = new Map<string, number>();
-  readonly #most: number;
+/**
+ * A counting semaphore per key (a tenant, or one key for all callers) that rejects instead of queueing: at most `limit` slots of
+ * a key are held at once, and `acquire` throws 429 when all are held. A key without slots has no entry, so the map is bounded by
+ * the number of held slots and not by the number of tenants that ever sent a request.
+ */
+export class ConcurrencyLimit {
+  readonly #held = new Map<string, number>();
+  readonly #limit: number;
   readonly #what: string;
 
-  constructor(most: number, what: string) {
-    this.#most = most;
+  /** `what` names the counted things in the error message: "open streams". */
+  constructor(limit: number, what: string) {
+    this.#limit = limit;
     this.#what = what;
   }
 
-  /** Returns how to leave; leaving twice is leaving once. Who is turned away leaves what was entered before, if that is said. */
-  enter(name: string, leaveBefore?: () => void): () => void {
-    const now = this.#open.get(name) ?? 0;
-    if (now >= this.#most) {
-      leaveBefore?.();
-      throw new HttpError("too_many_requests", `there are ${this.#most} ${this.#what} already; try again later`, {
+  /**
+   * Takes a slot of `key` and returns the function that releases it; calling that function again has no effect. If no slot is
+   * free, calls `releaseEarlier` (for a slot of another limit that the caller acquired first) and throws.
+   */
+  acquire(key: string, releaseEarlier?: () => void): () => void {
+    const count = this.#held.get(key) ?? 0;
+    if (count >= this.#limit) {
+      releaseEarlier?.();
+      throw new HttpError("too_many_requests", `limit reached: ${this.#limit} ${this.#what}; try again later`, {
         headers: { "retry-after": "1" },
       });
     }
-    this.#open.set(name, now + 1);
-    let inside = true;
+    this.#held.set(key, count + 1);
+    let isHeld = true;
     return () => {
-      if (!inside) return;
-      inside = false;
-      const left = (this.#open.get(name) ?? 1) - 1;
-      if (left === 0) this.#open.delete(name);
-      else this.#open.set(name, left);
+      if (!isHeld) return;
+      isHeld = false;
+      const remaining = (this.#held.get(key) ?? 1) - 1;
+      if (remaining === 0) this.#held.delete(key);
+      else this.#held.set(key, remaining);
     };
   }
 }

@@ -1,9 +1,28 @@
-// Events as a stream of text that a reader takes at its own pace.
+// Server-sent events (WHATWG HTML, section 9.2): an async iterable of events as the body of a response, with backpressure.
 //
-// Rules:
-//   1. The next event is asked for when the reader has room for it: what waits here is bounded, whatever happens in the session.
-//   2. A reader that goes away lets go of everything at once; one that takes nothing for too long is let go.
-//   3. Nothing that happens to a stream happens to the turn (H6).
+// Theory of operation
+//   `sseBody` returns a `ReadableStream`. The platform calls `pull` when the reader has room, `pull` takes one event from the
+//   source, renders it and enqueues the frame. The high-water mark is `bufferBytes`, counted in bytes, so a slow client stops
+//   the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
+//   A timer runs at half of the shorter of `heartbeatMs` and `slowReaderMs`. On each tick the stream does one of three things:
+//     - the buffer has room and nothing was written for `heartbeatMs`: it writes a heartbeat, so that proxies do not close an
+//       idle connection and the client can tell an idle stream from a dead one;
+//     - the buffer is full and nothing was written for `slowReaderMs`: it disconnects the slow client, which can resume after
+//       the last cursor it received;
+//     - otherwise: nothing.
+//
+// How a stream ends
+//   source exhausted     final frames, then a normal end
+//   source throws        a `failure` frame, then a normal end
+//   `failWith` rejects   a `failure` frame, also while the source waits for an event that will never come
+//   shutdown signal      a comment (or the source's own frame), then a normal end: the client reconnects elsewhere
+//   slow client          the stream errors, and the connection is reset
+//   client disconnects   `cancel`: the source is returned and the slot released
+//
+// Invariants
+//   1. At most one event is taken from the source beyond what fits into the buffer: memory per stream is bounded.
+//   2. `onClose` of the source and of the settings are called exactly once, however the stream ends.
+//   3. Nothing that happens to a stream affects the turn that it shows (H6).
 
 import type { Clock } from "../clock/clock.ts";
 import type { HttpLimits } from "./limits.ts";
@@ -11,50 +30,53 @@ import type { HttpLimits } from "./limits.ts";
 import { startInterval } from "../clock/timer.ts";
 import { failureOf } from "./failure.ts";
 
-/** What a stream shows. */
+/** The events of a stream, and how they are rendered. */
 export type SseSource<T> = {
+  /** Read one at a time, when the client has room. `return` is called when the stream ends early. */
   readonly events: AsyncIterable<T>;
-  /** An event as frames; empty: nothing is shown of it. */
+  /** Renders an event as frames; an empty string skips the event. */
   readonly render: (event: T) => string;
-  /** What the events are of. When it fails, reading them is over: nothing may come of them for as long as nobody sees to it. */
-  readonly of?: Promise<unknown>;
-  /** What is said when there are no more events. */
-  readonly last?: () => Promise<string>;
-  /** What is said when reading them failed. */
-  readonly failed?: (error: unknown) => string;
-  /** What is said when the process is about to stop. */
-  readonly goodbye?: string;
-  /** Called once, when nobody reads any more. */
-  readonly closed?: () => void;
+  /** A promise whose rejection ends the stream with a failure, such as the result of the turn: if its driver failed, `events` would wait forever. */
+  readonly failWith?: Promise<unknown>;
+  /** Frames that are written after the last event. */
+  readonly finalFrames?: () => Promise<string>;
+  /** Renders an error as frames. Default: a frame `failure` with the redacted error. */
+  readonly renderFailure?: (error: unknown) => string;
+  /** Written when the process shuts down. Default: a comment, which `EventSource` ignores. */
+  readonly shutdownFrame?: string;
+  /** Called once, when the stream has ended. */
+  readonly onClose?: () => void;
 };
 
 export type SseSettings = {
   readonly limits: Pick<HttpLimits, "bufferBytes" | "slowReaderMs" | "heartbeatMs">;
-  /** Heartbeats and slow readers are timed on it. */
+  /** Heartbeats and slow clients are timed on it. */
   readonly clock: Clock;
-  /** Ends the stream: the process is about to stop. */
+  /** Ends the stream when it aborts: the process shuts down. */
   readonly shutdown: AbortSignal | null;
-  /** Called once, when the stream is over, however it came to that. */
-  readonly closed: () => void;
+  /** Called once, when the stream has ended. */
+  readonly onClose: () => void;
 };
 
-/** One frame. What is said in it is one line: JSON, or a word. */
+/** One SSE frame. `data` must be one line: a line break in it would need a second `data:` field. */
 export function frame(data: string, { id, event }: { readonly id?: string; readonly event?: string } = {}): string {
-  const name = event === undefined ? "" : `event: ${event}\n`;
-  const place = id === undefined ? "" : `id: ${id}\n`;
-  return `${name}${place}data: ${data}\n\n`;
+  const eventField = event === undefined ? "" : `event: ${event}\n`;
+  const idField = id === undefined ? "" : `id: ${id}\n`;
+  return `${eventField}${idField}data: ${data}\n\n`;
 }
 
 function failureFrame(error: unknown): string {
   return frame(JSON.stringify({ error: failureOf(error).failure }), { event: "failure" });
 }
 
-const heartbeat = ": still here\n\n";
-const goodbye = ": this process stops; come back with the last id\n\n";
+// Comments (lines that begin with a colon) are ignored by SSE parsers. The client of this library treats a stream whose last
+// item is a comment as interrupted and not as ended (client/frames.ts).
+const heartbeatComment = ": heartbeat\n\n";
+const shutdownComment = ": server shutting down; reconnect with Last-Event-ID\n\n";
 
 const encoder = new TextEncoder();
 
-/** A source as the body of an answer. Begins to read when somebody takes it. */
+/** The body of a streaming response. Starts to read the source when the platform first pulls. */
 export function sseBody<T>(source: SseSource<T>, settings: SseSettings): ReadableStream<Uint8Array> {
   const stream = new SseStream(source, settings);
   const strategy = { highWaterMark: settings.limits.bufferBytes, size: (chunk: Uint8Array) => chunk.byteLength };
@@ -76,8 +98,9 @@ class SseStream<T> {
   readonly #iterator: AsyncIterator<T>;
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #stopTimer: (() => void) | null = null;
-  #unwatch: (() => void) | null = null;
+  #removeShutdownListener: (() => void) | null = null;
   #state: State = "open";
+  /** The time of the last write, in milliseconds of the clock. */
   #lastWrite: number;
 
   constructor(source: SseSource<T>, settings: SseSettings) {
@@ -90,13 +113,14 @@ class SseStream<T> {
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#controller = controller;
     const { clock, limits, shutdown } = this.#settings;
-    const lookEveryMs = Math.max(1, Math.min(limits.heartbeatMs, limits.slowReaderMs) / 2);
-    this.#stopTimer = startInterval(clock, lookEveryMs, this.#look);
-    if (shutdown?.aborted === true) this.#leave();
-    else if (shutdown !== null) this.#unwatch = onAbort(shutdown, this.#leave);
-    this.#source.of?.catch(this.#fail);
+    const checkEveryMs = Math.max(1, Math.min(limits.heartbeatMs, limits.slowReaderMs) / 2);
+    this.#stopTimer = startInterval(clock, checkEveryMs, this.#checkReader);
+    if (shutdown?.aborted === true) this.#endForShutdown();
+    else if (shutdown !== null) this.#removeShutdownListener = onAbort(shutdown, this.#endForShutdown);
+    this.#source.failWith?.catch(this.#fail);
   }
 
+  /** Enqueues the next frame that is not empty. The platform does not call it again before its promise resolves. */
   async pull(): Promise<void> {
     if (this.#state === "closed") return;
     try {
@@ -109,9 +133,9 @@ class SseStream<T> {
         this.#write(text);
         return;
       }
-      const last = (await this.#source.last?.()) ?? "";
+      const finalText = (await this.#source.finalFrames?.()) ?? "";
       if (this.#isClosed()) return;
-      if (last !== "") this.#write(last);
+      if (finalText !== "") this.#write(finalText);
     } catch (error) {
       this.#fail(error);
       return;
@@ -119,17 +143,19 @@ class SseStream<T> {
     this.#end();
   }
 
+  /** Releases everything. Idempotent; also called when the client disconnects. */
   stop(): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
     this.#stopTimer?.();
-    this.#unwatch?.();
-    // A generator that waits for something returns when that has come: nobody waits here for it.
+    this.#removeShutdownListener?.();
+    // Not awaited: `return` of a generator that waits for its next event resolves only after that event.
     this.#iterator.return?.().catch(() => undefined);
-    this.#source.closed?.();
-    this.#settings.closed();
+    this.#source.onClose?.();
+    this.#settings.onClose();
   }
 
+  // A method and not a comparison in `pull`: the compiler would keep the state narrowed to "open" across an `await`.
   #isClosed(): boolean {
     return this.#state === "closed";
   }
@@ -146,48 +172,56 @@ class SseStream<T> {
 
   readonly #fail = (error: unknown): void => {
     if (this.#state === "closed") return;
-    this.#write((this.#source.failed ?? failureFrame)(error));
+    this.#write((this.#source.renderFailure ?? failureFrame)(error));
     this.#end();
   };
 
-  readonly #leave = (): void => {
+  readonly #endForShutdown = (): void => {
     if (this.#state === "closed") return;
-    this.#write(this.#source.goodbye ?? goodbye);
+    this.#write(this.#source.shutdownFrame ?? shutdownComment);
     this.#end();
   };
 
-  readonly #look = (): void => {
+  /** Timer tick: a heartbeat for an idle stream, disconnection for a slow client. */
+  readonly #checkReader = (): void => {
     const { clock, limits } = this.#settings;
     const { heartbeatMs, slowReaderMs } = limits;
-    const idle = clock.now() - this.#lastWrite;
-    const room = this.#controller?.desiredSize ?? 0;
-    if (room > 0) {
-      if (idle >= heartbeatMs) this.#write(heartbeat);
-    } else if (idle >= slowReaderMs) {
+    const idleMs = clock.now() - this.#lastWrite;
+    const freeBytes = this.#controller?.desiredSize ?? 0;
+    if (freeBytes > 0) {
+      if (idleMs >= heartbeatMs) this.#write(heartbeatComment);
+    } else if (idleMs >= slowReaderMs) {
       this.stop();
-      this.#controller?.error(new Error(`the reader has taken nothing for ${slowReaderMs} ms`));
+      this.#controller?.error(new Error(`the client accepted no data for ${slowReaderMs} ms`));
     }
   };
 }
 
-/** What is to be done when a signal is given. One listener stands for all: thousands at a signal would be taken for a leak. */
-const atAbort = new WeakMap<AbortSignal, Set<() => void>>();
+/**
+ * Callbacks by signal. Each signal gets one listener that calls all of them: the shutdown signal has thousands of streams, and
+ * Node warns about a leak when a signal has more than a few listeners.
+ */
+const abortCallbacks = new WeakMap<AbortSignal, Set<() => void>>();
 
-export function onAbort(signal: AbortSignal, act: () => void): () => void {
-  let all = atAbort.get(signal);
-  if (all === undefined) {
-    const acts = new Set<() => void>();
-    all = acts;
-    atAbort.set(signal, acts);
-    signal.addEventListener("abort", () => acts.forEach((one) => one()), { once: true });
+/** Calls `callback` once, when the signal aborts. Returns a function that removes the callback. Does nothing for a signal that has aborted already. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  let callbacks = abortCallbacks.get(signal);
+  if (callbacks === undefined) {
+    const registered = new Set<() => void>();
+    callbacks = registered;
+    abortCallbacks.set(signal, registered);
+    signal.addEventListener("abort", () => registered.forEach((registeredCallback) => registeredCallback()), {
+      once: true,
+    });
   }
-  all.add(act);
-  return () => void all.delete(act);
+  callbacks.add(callback);
+  return () => void callbacks.delete(callback);
 }
 
 export const sseHeaders: { readonly [name: string]: string } = {
   "content-type": "text/event-stream; charset=utf-8",
-  // `no-transform`: something on the way that compresses would hold text back.
+  // `no-transform`: a proxy that compresses would buffer frames.
   "cache-control": "no-cache, no-transform",
+  // nginx buffers responses unless this header turns buffering off.
   "x-accel-buffering": "no",
 };

@@ -44,7 +44,7 @@ async function callKept(door: Door): Promise<Json> {
   await beginner.until("Once ");
   const watcher = new Reading(await ask(door, "/sessions/s2/events", null, "text/event-stream"));
   await watcher.until("Once ");
-  await watcher.until(": still here");
+  await watcher.until(": heartbeat");
   const cancelled: Json = await jsonOf(await ask(door, "/sessions/s2/cancel", {}));
   await beginner.until("event: end");
   await watcher.until("chat_completed");

@@ -1,11 +1,11 @@
-// The description of what is served, made from the routes themselves.
+// Generates the OpenAPI 3.1 document from the route table that the handler serves.
 
 import type { JsonObject } from "../../model/internal.ts";
 import type { Route } from "../routes/route.ts";
 
 import { schemas } from "./schemas.ts";
 
-/** An OpenAPI 3.1 description of these routes. */
+/** The OpenAPI document of these routes, mounted at `base`. */
 export function openapi(routes: readonly Route[], base: string): JsonObject {
   const paths: { [path: string]: { [method: string]: JsonObject } } = {};
   for (const route of routes) {
@@ -17,7 +17,7 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
     info: {
       title: "Everturn",
       version: "0.1.0",
-      description: "Sessions whose turns survive: begin them, watch them, leave, and come back with a cursor.",
+      description: "Durable LLM sessions: start turns, stream their events, disconnect, and resume with a cursor.",
     },
     servers: [{ url: base === "" ? "/" : base }],
     security: [{ bearer: [] }],
@@ -27,20 +27,20 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
 }
 
 function operation({ path, operationId, summary, access, query, body, keyed, answers }: Route): JsonObject {
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
+  const pathParameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
     required: true,
     schema: { type: "string" },
   }));
-  const inQuery = query.map((parameter) => ({ ...parameter, in: "query", required: false }));
-  const headers = keyed ? [idempotencyKey] : [];
-  const failure = { description: "What went wrong.", content: { "application/json": { schema: schemaRef("Error") } } };
+  const queryParameters = query.map((parameter) => ({ ...parameter, in: "query", required: false }));
+  const headerParameters = keyed ? [idempotencyKey] : [];
+  const failure = { description: "The failure.", content: { "application/json": { schema: schemaRef("Error") } } };
   return {
     operationId,
     summary,
     ...(access === "open" ? { security: [] } : {}),
-    parameters: [...inPath, ...inQuery, ...headers],
+    parameters: [...pathParameters, ...queryParameters, ...headerParameters],
     ...(body === null ? {} : { requestBody: { content: { "application/json": { schema: body } } } }),
     responses: {
       default: failure,
@@ -67,6 +67,6 @@ const idempotencyKey: JsonObject = {
   in: "header",
   required: false,
   description:
-    "Asking again with the same key gives back what was accepted; the same key with something else is a conflict.",
+    "Repeating a request with the same key returns the turn that the first one started. The same key with another request is a conflict (409).",
   schema: { type: "string" },
 };

@@ -1,112 +1,125 @@
-// What is answered, described. The types are the library's own; the tests hold what is really answered against these.
+// JSON Schemas of responses, for the OpenAPI document. The types of the library are the source; openapi.test.ts checks the
+// responses of every operation against these schemas. Responses may have more fields than a schema lists.
 
 import type { JsonObject } from "../../model/internal.ts";
-import type { Answer } from "../routes/route.ts";
+import type { ResponseDescription } from "../routes/route.ts";
 
 import { knownHaltedReasons, pendingReasons, sessionStatuses } from "../../model/internal.ts";
 import { turnStatuses } from "../../model/parse/reading.ts";
 
-/** A schema by its name. */
-export function described(name: keyof typeof schemas): JsonObject {
+/** A reference to a schema of this file. */
+export function schemaRef(name: keyof typeof schemas): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-export function jsonAnswer(description: string, schema: JsonObject): Answer {
+/** The description of a JSON response. */
+export function jsonAnswer(description: string, schema: JsonObject): ResponseDescription {
   return { description, content: { "application/json": schema } };
 }
 
 const text = { type: "string" };
-const maybeText = { type: ["string", "null"] };
-const whole = { type: "integer", minimum: 0 };
-const maybeWhole = { type: ["integer", "null"], minimum: 0 };
+const nullableText = { type: ["string", "null"] };
+const countType = { type: "integer", minimum: 0 };
+const nullableCount = { type: ["integer", "null"], minimum: 0 };
 const data = { type: "object" };
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
-/** An object with at least these fields, all of them there. */
-function all(properties: JsonObject, description?: string): JsonObject {
-  const about = description === undefined ? {} : { description };
-  return { type: "object", ...about, properties, required: Object.keys(properties) };
+/** An object that has all these fields, and possibly more. */
+function objectWith(properties: JsonObject, description?: string): JsonObject {
+  const descriptionField = description === undefined ? {} : { description };
+  return { type: "object", ...descriptionField, properties, required: Object.keys(properties) };
 }
 
 export const schemas = {
   UserMessage: {
     type: "object",
-    description: "What a person says: a text, or parts of text, images and files.",
-    properties: { role: { const: "user" }, content: { oneOf: [text, { type: "array", items: data }] }, id: maybeText },
+    description: "A user message: a text, or parts of type text, image and file.",
+    properties: {
+      role: { const: "user" },
+      content: { oneOf: [text, { type: "array", items: data }] },
+      id: nullableText,
+    },
     required: ["role", "content"],
   },
-  Message: all({ role: text, content: { oneOf: [text, { type: "array" }, { type: "null" }] } }),
-  Usage: all({ inputTokens: maybeWhole, outputTokens: maybeWhole, totalTokens: maybeWhole }),
-  PendingToolCall: all({ id: text, name: text, reason: { enum: [...pendingReasons] } }),
-  Failure: all({ type: text, reason: text, message: text }, "Why something did not work. Reasons are closed lists."),
-  Error: all({ error: ref("Failure") }),
-  SessionSummary: all({
+  Message: objectWith({ role: text, content: { oneOf: [text, { type: "array" }, { type: "null" }] } }),
+  Usage: objectWith({ inputTokens: nullableCount, outputTokens: nullableCount, totalTokens: nullableCount }),
+  PendingToolCall: objectWith({ id: text, name: text, reason: { enum: [...pendingReasons] } }),
+  Failure: objectWith(
+    { type: text, reason: text, message: text },
+    "A failure. `reason` is a member of a closed list for each `type`.",
+  ),
+  Error: objectWith({ error: ref("Failure") }),
+  SessionSummary: objectWith({
     id: text,
     status: { enum: [...sessionStatuses] },
-    version: whole,
-    length: whole,
+    version: countType,
+    length: countType,
     pendingToolCalls: { type: "array", items: ref("PendingToolCall") },
-    pendingQuestion: maybeText,
+    pendingQuestion: nullableText,
     usage: ref("Usage"),
     metadata: data,
-    turnId: maybeText,
-    createdAt: whole,
-    changedAt: whole,
+    turnId: nullableText,
+    createdAt: countType,
+    changedAt: countType,
   }),
-  SessionPage: all({ items: { type: "array", items: ref("SessionSummary") }, next: maybeText }),
-  MessagePage: all({ items: { type: "array", items: ref("Message") }, next: maybeText }),
-  SessionView: all({
-    session: all({ status: { enum: [...sessionStatuses] }, thread: data }),
-    version: whole,
-    length: whole,
+  SessionPage: objectWith({ items: { type: "array", items: ref("SessionSummary") }, next: nullableText }),
+  MessagePage: objectWith({ items: { type: "array", items: ref("Message") }, next: nullableText }),
+  SessionView: objectWith({
+    session: objectWith({ status: { enum: [...sessionStatuses] }, thread: data }),
+    version: countType,
+    length: countType,
     openTurn: {
       oneOf: [
         { type: "null" },
-        all({ turnId: text, status: { enum: [...turnStatuses] }, step: whole, engine: text, failure: {} }),
+        objectWith({ turnId: text, status: { enum: [...turnStatuses] }, step: countType, engine: text, failure: {} }),
       ],
     },
   }),
-  SessionId: all({ id: text }),
-  LedgerSum: all({ total: ref("Usage"), lines: { type: "array", items: data } }),
-  Recovered: all({ pickedUp: whole, usable: { type: "boolean" }, mayRunTwice: { type: "array", items: text } }),
-  TurnAccepted: all({ sessionId: text, turnId: text }, "The turn was accepted, and is being driven."),
-  TurnEnd: all(
+  SessionId: objectWith({ id: text }),
+  LedgerSum: objectWith({ total: ref("Usage"), lines: { type: "array", items: data } }),
+  Recovered: objectWith({
+    pickedUp: countType,
+    usable: { type: "boolean" },
+    mayRunTwice: { type: "array", items: text },
+  }),
+  TurnAccepted: objectWith({ sessionId: text, turnId: text }, "The turn was accepted and has not ended."),
+  TurnEnd: objectWith(
     {
-      turnId: maybeText,
+      turnId: nullableText,
       status: { enum: ["ended", "parked", "waiting"] },
       text,
-      haltedReason: { ...text, description: `${knownHaltedReasons.join(", ")}, or a tool's own word.` },
-      outcome: all({ type: text }),
-      steps: whole,
+      haltedReason: { ...text, description: `${knownHaltedReasons.join(", ")}, or a reason set by a tool.` },
+      outcome: objectWith({ type: text }),
+      steps: countType,
       usage: ref("Usage"),
       failure: { oneOf: [{ type: "null" }, ref("Failure")] },
       session: ref("SessionSummary"),
     },
-    "What a turn came to.",
+    "The result of a turn.",
   ),
   Event: {
     type: "object",
     description:
-      "A frame of the stream. Its id is the cursor, its data this. At the end of a turn comes a frame `end` with a TurnEnd; where reading fails, a frame `failure` with an Error.",
-    properties: { turnId: text, sequence: { type: ["integer", "null"] }, delta: {}, event: all({ type: text }) },
+      "The data of a frame; the id of the frame is the cursor. A turn ends with a frame `end` (data: TurnEnd). If reading fails, the stream ends with a frame `failure` (data: Error).",
+    properties: { turnId: text, sequence: { type: ["integer", "null"] }, delta: {}, event: objectWith({ type: text }) },
     required: ["turnId", "sequence", "delta", "event"],
   },
-  TurnRecord: all({ everturn: { const: "turn_record" }, version: whole, data }),
-  CancelAnswer: all({ result: { enum: ["cancelled", "completion_won", "nothing_open", "stored"] } }),
-  SteerAnswer: all({ inputId: text, turnId: text }),
-  WithdrawAnswer: all({
+  TurnRecord: objectWith({ everturn: { const: "turn_record" }, version: countType, data }),
+  CancelAnswer: objectWith({ result: { enum: ["cancelled", "completion_won", "nothing_open", "stored"] } }),
+  SteerAnswer: objectWith({ inputId: text, turnId: text }),
+  WithdrawAnswer: objectWith({
     result: { enum: ["cancelled", "already_claimed", "already_taken", "already_cancelled", "not_found"] },
   }),
-  TokenAnswer: all({ token: text }),
-  CompletionAnswer: all({ result: { enum: ["completed", "already_completed", "revoked", "unknown"] } }),
-  Health: all({ status: { enum: ["ok"] } }),
+  TokenAnswer: objectWith({ token: text }),
+  CompletionAnswer: objectWith({ result: { enum: ["completed", "already_completed", "revoked", "unknown"] } }),
+  Health: objectWith({ status: { enum: ["ok"] } }),
 } as const satisfies { readonly [name: string]: JsonObject };
 
-/** How a turn that was begun is answered. */
-export const turnAnswers: { readonly [status: string]: Answer } = {
+/** The responses of routes that start a turn (routes/turn-answer.ts). */
+export const turnAnswers: { readonly [status: string]: ResponseDescription } = {
   200: {
-    description: "A stream of what happens in it, for those who accept one; else what it came to.",
+    description: "A stream of events if the client accepts `text/event-stream`; otherwise the result of the turn.",
     content: { "text/event-stream": ref("Event"), "application/json": ref("TurnEnd") },
   },
-  202: jsonAnswer("It was accepted, and has not ended. `location` is where it is.", ref("TurnAccepted")),
+  202: jsonAnswer("The turn was accepted and has not ended. `Location` is its URL.", ref("TurnAccepted")),
 };

@@ -1,48 +1,60 @@
-// What other people's clients ask for: the chat of the AI SDK (`useChat`) over sessions, and OpenAI's chat completions over engines.
+// Routes for clients of other libraries: the AI SDK's chat (`useChat`) over sessions, and OpenAI's chat completions over engines.
+//
+// The protocols themselves are in ui/ and openai/, which know no HTTP. This file adds slots of the concurrency limits, streams,
+// and the ending of a stream by failure or shutdown in the form that each client understands. Both clients take a stream that
+// ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
 
 import type { JsonObject } from "../../model/internal.ts";
 import type { OpenaiEngines } from "../openai/chat.ts";
-import type { Described } from "../openapi/described.ts";
+import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 import type { UiStream } from "../ui/chat.ts";
 import type { UiChunk } from "../ui/chunks.ts";
-import type { Answer, Call, Route } from "./route.ts";
+import type { ResponseDescription, RouteCall, Route } from "./route.ts";
 
 import { renderPath } from "../../model/internal.ts";
 import { jsonObject } from "../../model/parse/reading.ts";
-import { failed, failureOf } from "../failure.ts";
+import { errorResponse, failureOf } from "../failure.ts";
 import { openaiChat, openaiModel, openaiModels } from "../openai/chat.ts";
 import { refusal } from "../openai/error.ts";
 import { renderError } from "../openai/reply.ts";
 import { jsonAnswer } from "../openapi/schemas.ts";
 import { frame } from "../sse.ts";
 import { loadUiChat, postUiChat, resumeUiChat } from "../ui/chat.ts";
-import { bodyRoute, json, orLeave, route } from "./route.ts";
+import { bodyRoute, json, releaseOnError, route } from "./route.ts";
 import { noSession } from "./session-routes.ts";
 
-/** A body in somebody else's words: they read it themselves. */
-const foreign: Described<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
+/** A body that is checked by ui/ or openai/: any JSON object. */
+const foreignBody: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
 
-const uiStream: Answer = {
+const uiStream: ResponseDescription = {
   description: "A UI message stream of the AI SDK, version 1.",
   content: { "text/event-stream": { type: "object" } },
 };
 
+/** The AI SDK's client reads the protocol version from this header. */
 const uiHeaders = { "x-vercel-ai-ui-message-stream": "v1" };
 
-const done = frame("[DONE]");
+const doneFrame = frame("[DONE]");
 
 const uiFrame = (chunk: UiChunk) => frame(JSON.stringify(chunk));
 
-/** The client takes a stream that ends for one that is whole, unless it is told. */
-const uiStopped = uiFrame({
+/** The client would take a stream that ends without an error for a complete one. */
+const uiShutdownFrame = uiFrame({
   type: "error",
-  errorText: "shutting_down: this process is about to stop; resume the chat",
+  errorText: "shutting_down: this process is shutting down; resume the chat",
 });
 
 function uiSource({ chunks, turn }: UiStream): SseSource<UiChunk> {
-  const failed = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + done;
-  return { events: chunks, of: turn.result, render: uiFrame, failed, goodbye: uiStopped, last: async () => done };
+  const renderFailure = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + doneFrame;
+  return {
+    events: chunks,
+    failWith: turn.result,
+    render: uiFrame,
+    renderFailure,
+    shutdownFrame: uiShutdownFrame,
+    finalFrames: async () => doneFrame,
+  };
 }
 
 function errorText(error: unknown): string {
@@ -50,35 +62,34 @@ function errorText(error: unknown): string {
   return `${reason}: ${message}`;
 }
 
-/** The chat of the AI SDK: the chat's id is the session's. */
+/** The AI SDK's chat. The chat id is the session id. */
 export const uiRoutes: readonly Route[] = [
   bodyRoute<JsonObject>({
     method: "POST",
     path: "/ui/chat",
     operationId: "postUiChat",
-    summary:
-      "Takes the newest message of a posted chat, or what was decided on calls that wait, and streams what comes of it.",
-    body: foreign,
+    summary: "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn.",
+    body: foreignBody,
     answers: { 200: uiStream },
-    handle: (call, body) => beginUiChat(call, body),
+    handle: (call, body) => postChat(call, body),
   }),
   route({
     method: "GET",
     path: "/ui/chat/{id}/stream",
     operationId: "resumeUiChat",
-    summary: "The turn that runs, from the beginning of its message. 204 when none does.",
-    answers: { 200: uiStream, 204: { description: "Nothing runs." } },
+    summary: "Streams the running turn from the start of its message. 204 if no turn is running.",
+    answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
       const stream = await resumeUiChat(call.sessions, call.param("id"));
       if (stream === null) return new Response(null, { status: 204 });
-      return call.door.enterStream(call).answer(uiSource(stream), uiHeaders);
+      return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders);
     },
   }),
   route({
     method: "GET",
     path: "/ui/chat/{id}",
     operationId: "loadUiChat",
-    summary: "The conversation as messages of the AI SDK, to begin with.",
+    summary: "Returns the conversation as messages of the AI SDK.",
     answers: { 200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "status", "version"] }) },
     handle: async ({ sessions, param }) => {
       const chat = await loadUiChat(sessions, param("id"));
@@ -88,66 +99,72 @@ export const uiRoutes: readonly Route[] = [
   }),
 ];
 
-async function beginUiChat(call: Call, body: JsonObject): Promise<Response> {
-  const { door, caller, sessions } = call;
+/** Acquires a turn slot and a stream slot before it passes the post to the session. */
+async function postChat(call: RouteCall, body: JsonObject): Promise<Response> {
+  const { server, caller, sessions } = call;
   const { context, name = null } = caller;
-  const leaveTurn = door.enterTurn(caller);
-  return orLeave(leaveTurn, async () => {
-    const place = door.enterStream(call);
+  const releaseTurn = server.acquireTurn(caller);
+  return releaseOnError(releaseTurn, async () => {
+    const slot = server.acquireStream(call);
     const start = context === undefined ? {} : { context };
-    const stream = await orLeave(place.leave, () => postUiChat(sessions, body, { start, by: name }));
-    stream.turn.result.then(leaveTurn, leaveTurn);
-    return place.answer(uiSource(stream), uiHeaders);
+    const stream = await releaseOnError(slot.release, () => postUiChat(sessions, body, { start, by: name }));
+    stream.turn.result.then(releaseTurn, releaseTurn);
+    return slot.respond(uiSource(stream), uiHeaders);
   });
 }
 
 const render = (text: string) => text;
 
-/** A stream that simply ended would look whole. */
-const stopped = renderError(refusal(503, "this process is about to stop; ask again", { code: "shutting_down" }).error);
+/** A client would take a stream that ends without an error for a complete one. */
+const openaiShutdownFrame = renderError(
+  refusal(503, "this process is shutting down; send the request again", { code: "shutting_down" }).error,
+);
 
-/** What the door refuses, in the words that clients of these paths read. */
-export function failedInWordsOf(path: string, error: unknown): Response {
-  const answer = failed(error);
-  if (!path.startsWith("/v1/")) return answer;
-  const { reason, message, path: place } = failureOf(error).failure;
-  const param = place === undefined || place.length === 0 ? null : renderPath(place);
-  const body = { error: refusal(answer.status, message, { code: reason, param }).error };
-  return new Response(JSON.stringify(body), { status: answer.status, headers: answer.headers });
+/** The error response for a path: paths under `/v1/` get OpenAI's error format, all others the format of this API. */
+export function errorResponseFor(path: string, error: unknown): Response {
+  const response = errorResponse(error);
+  if (!path.startsWith("/v1/")) return response;
+  const { reason, message, path: invalidPath } = failureOf(error).failure;
+  const param = invalidPath === undefined || invalidPath.length === 0 ? null : renderPath(invalidPath);
+  const body = { error: refusal(response.status, message, { code: reason, param }).error };
+  return new Response(JSON.stringify(body), { status: response.status, headers: response.headers });
 }
 
-/** Chat completions over engines, by the names clients ask for as models. */
+/** Chat completions over engines. The keys of `engines` are the model names that clients use. */
 export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) => void): readonly Route[] {
-  const error: Answer = jsonAnswer("An error in OpenAI's words.", { type: "object", required: ["error"] });
+  const error: ResponseDescription = jsonAnswer("An error in OpenAI's format.", {
+    type: "object",
+    required: ["error"],
+  });
   return [
     bodyRoute<JsonObject>({
       method: "POST",
       path: "/v1/chat/completions",
       operationId: "createChatCompletion",
-      summary: "A chat completion in OpenAI's words. Stateless: nothing of it is kept.",
-      body: foreign,
+      summary: "Creates a chat completion in OpenAI's format. Stateless: nothing is stored.",
+      body: foreignBody,
       answers: {
         200: {
-          description: "A completion, or its chunks.",
+          description: "A completion, or a stream of chunks.",
           content: { "application/json": { type: "object" }, "text/event-stream": { type: "object" } },
         },
         default: error,
       },
       handle: async (call, body) => {
-        const leaveTurn = call.door.enterTurn(call.caller);
-        return orLeave(leaveTurn, async () => {
-          const place = body["stream"] === true ? call.door.enterStream(call) : null;
-          const answer = await orLeave(
-            () => place?.leave(),
+        const releaseTurn = call.server.acquireTurn(call.caller);
+        return releaseOnError(releaseTurn, async () => {
+          const slot = body["stream"] === true ? call.server.acquireStream(call) : null;
+          const answer = await releaseOnError(
+            () => slot?.release(),
             () => openaiChat(engines, body, { signal: call.request.signal, onError }),
           );
           if (answer.type === "stream") {
             const { frames } = answer;
-            const source = { events: frames, render, goodbye: stopped, closed: leaveTurn };
-            return (place ?? call.door.enterStream(call)).answer(source);
+            const source = { events: frames, render, shutdownFrame: openaiShutdownFrame, onClose: releaseTurn };
+            return (slot ?? call.server.acquireStream(call)).respond(source);
           }
-          place?.leave();
-          leaveTurn();
+          slot?.release();
+          releaseTurn();
           return json(answer.body, answer.status, answer.headers);
         });
       },
@@ -156,7 +173,7 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
       method: "GET",
       path: "/v1/models",
       operationId: "listModels",
-      summary: "The models there are, in OpenAI's words.",
+      summary: "Lists the models in OpenAI's format.",
       answers: { 200: jsonAnswer("A list.", { type: "object", required: ["object", "data"] }) },
       handle: async () => json(openaiModels(engines)),
     }),
@@ -164,7 +181,7 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
       method: "GET",
       path: "/v1/models/{model}",
       operationId: "getModel",
-      summary: "One of them.",
+      summary: "Returns one model in OpenAI's format.",
       answers: { 200: jsonAnswer("A model.", { type: "object", required: ["id"] }), default: error },
       handle: async ({ param }) => {
         const { body, status } = openaiModel(engines, param("model"));

@@ -1,89 +1,93 @@
-// What a route is: a method, a path, what it takes and answers, and what it does. The table of them is what is served and what is described.
+// The route table's types: a route is a method, a path, what it accepts and returns, and its handler. The handler serves this
+// table and the OpenAPI document is generated from it, so the two cannot differ.
 
 import type { Clock } from "../../clock/clock.ts";
 import type { JsonObject } from "../../model/internal.ts";
 import type { Runtime } from "../../runtime/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
-import type { Described } from "../openapi/described.ts";
+import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 
-import { told } from "../failure.ts";
+import { redactedJson } from "../failure.ts";
 import { readBody } from "../input.ts";
 
-/** What is the same for every request. */
-export type Door = {
-  /** What stands before every path. */
+/** What all requests of a handler share. */
+export type ServerContext = {
+  /** The mount path; it precedes every route path. */
   readonly base: string;
   readonly limits: HttpLimits;
   readonly clock: Clock;
-  /** Says that the process is about to stop: nobody is kept waiting then. */
-  readonly stopping: AbortSignal | null;
-  /** Takes a place among the streams that may be open. Whoever wants one takes it before anything is begun. */
-  readonly enterStream: (call: Pick<Call, "request" | "caller">) => StreamPlace;
-  /** Takes a place among the turns that a tenant may have open. Returns how to give it back. */
-  readonly enterTurn: (caller: Caller) => () => void;
+  /** Aborts when the process shuts down. Waiting requests are answered at once then. */
+  readonly shutdownSignal: AbortSignal | null;
+  /** Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected request has no effect. */
+  readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamSlot;
+  /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
+  readonly acquireTurn: (caller: Caller) => () => void;
 };
 
-/** A place for one stream. It is given back when the stream is over, or by leaving. */
-type StreamPlace = {
-  readonly answer: <T>(source: SseSource<T>, headers?: { readonly [name: string]: string }) => Response;
-  readonly leave: () => void;
+/** A slot of the stream limits. It is released when the stream of `respond` ends, or by `release`. */
+type StreamSlot = {
+  readonly respond: <T>(source: SseSource<T>, headers?: { readonly [name: string]: string }) => Response;
+  readonly release: () => void;
 };
 
-/** Answers with a stream of something that costs nothing to begin. */
-export function streamed<T>(call: Call, source: SseSource<T>): Response {
-  return call.door.enterStream(call).answer(source);
+/** Responds with a stream whose source starts nothing that would have to be undone if no slot is free. */
+export function streamResponse<T>(call: RouteCall, source: SseSource<T>): Response {
+  return call.server.acquireStream(call).respond(source);
 }
 
-/** Does something that gives back what was taken for it when it does not work. */
-export async function orLeave<T>(leave: () => void, work: () => Promise<T>): Promise<T> {
+/** Runs `work`; if it rejects, releases the slot that was acquired for it and rethrows. */
+export async function releaseOnError<T>(release: () => void, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    leave();
+    release();
     throw error;
   }
 }
 
-/** One request. */
-export type Call = {
-  readonly door: Door;
+/** One authenticated request, as a route handles it. */
+export type RouteCall = {
+  readonly server: ServerContext;
   readonly request: Request;
   readonly url: URL;
   readonly caller: Caller;
-  /** The sessions this caller can see. */
+  /** The runtime, restricted to the caller's tenant. */
   readonly sessions: Runtime;
-  /** The JSON of the body, as it came; `null` for routes that take none. */
+  /** The parsed JSON body, not yet checked against the route's schema; `null` for routes without a body. */
   readonly input: unknown;
-  /** A part of the path. */
+  /** The decoded value of a path parameter, of 1 to `idLength` characters. */
   readonly param: (name: string) => string;
-  /** `Idempotency-Key`: asking again with the same gives back what was accepted. */
+  /** The `Idempotency-Key` header: a repeated request with the same key returns the turn that the first one started. */
   readonly key: string | null;
-  /** Gives the place among the requests back: what comes now is only waiting, in a place among the streams. */
-  readonly rest: () => void;
+  /** Releases the slot of the `requests` limit before a long wait, which is counted by the stream limits instead. */
+  readonly releaseRequestSlot: () => void;
 };
 
+/** A query parameter in the OpenAPI document. */
 export type Parameter = { readonly name: string; readonly description: string; readonly schema: JsonObject };
 
 export type Route = {
   readonly method: "GET" | "POST" | "DELETE";
-  /** `{name}` stands for a part of the path. */
+  /** The path without the mount path. `{name}` is a path parameter. */
   readonly path: string;
   readonly operationId: string;
   readonly summary: string;
-  /** `open`: answers anybody. */
+  /** `open`: needs no authentication. */
   readonly access: "caller" | "open";
   readonly query: readonly Parameter[];
+  /** The JSON Schema of the body; `null`: the route reads no body. */
   readonly body: JsonObject | null;
-  /** Is the same thing, asked for again under the same `Idempotency-Key`, done once? */
+  /** Whether the route honours `Idempotency-Key`: requests repeated under one key take effect once. */
   readonly keyed: boolean;
-  /** What it answers when it goes well: a status, and what it says with it. */
-  readonly answers: { readonly [status: string]: Answer };
-  readonly handle: (call: Call) => Promise<Response>;
+  /** The successful responses by status. */
+  readonly answers: { readonly [status: string]: ResponseDescription };
+  readonly handle: (call: RouteCall) => Promise<Response>;
 };
 
-export type Answer = {
+/** A response in the OpenAPI document, with the JSON Schema of each media type. */
+export type ResponseDescription = {
   readonly description: string;
   readonly content?: { readonly [mediaType: string]: JsonObject };
 };
@@ -94,26 +98,27 @@ type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "
   readonly query?: readonly Parameter[];
 };
 
-/** A route that takes no body. */
-export function route(fields: RouteFields & { readonly handle: (call: Call) => Promise<Response> }): Route {
+/** A route without a body. */
+export function route(fields: RouteFields & { readonly handle: (call: RouteCall) => Promise<Response> }): Route {
   return { access: "caller", query: [], keyed: false, ...fields, body: null };
 }
 
-/** A route that takes one. */
+/** A route with a JSON body. Its handler receives the body after it was checked against the schema. */
 export function bodyRoute<Body>(
   fields: RouteFields & {
-    readonly body: Described<Body>;
-    readonly handle: (call: Call, body: Body) => Promise<Response>;
+    readonly body: BodySchema<Body>;
+    readonly handle: (call: RouteCall, body: Body) => Promise<Response>;
   },
 ): Route {
-  const { body, handle, ...rest } = fields;
-  const read = (call: Call) => handle(call, readBody(body, call.input));
-  return { access: "caller", query: [], keyed: false, ...rest, body: body.schema, handle: read };
+  const { body, handle, ...otherFields } = fields;
+  const readAndHandle = (call: RouteCall) => handle(call, readBody(body, call.input));
+  return { access: "caller", query: [], keyed: false, ...otherFields, body: body.schema, handle: readAndHandle };
 }
 
 export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
 
+/** A JSON response whose failures are redacted. */
 export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {
-  const all = { ...jsonHeaders, ...headers };
-  return new Response(told(value), { status, headers: all });
+  const allHeaders = { ...jsonHeaders, ...headers };
+  return new Response(redactedJson(value), { status, headers: allHeaders });
 }

@@ -1,52 +1,63 @@
-// Sessions over HTTP: looking at them, and what is done to them as a whole.
+// Routes on whole sessions: list, read, delete, fork, recover, and usage.
+//
+// Pagination. Lists return `{ items, next }`; `next` is an opaque cursor for `after`, or `null` on the last page. A page is bounded
+// by a number of items and by an approximate size, because one message may be as large as a request body.
 
 import type { Page } from "../../model/internal.ts";
-import type { Call, Parameter, Route } from "./route.ts";
+import type { Parameter, Route, RouteCall } from "./route.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { HttpError } from "../failure.ts";
-import { canBeInPath, checkQuery, queryOf, shortText, wholeNumber } from "../input.ts";
-import { about, fieldsOf, maybe, text, whole, wordOf } from "../openapi/described.ts";
-import { described, jsonAnswer } from "../openapi/schemas.ts";
+import { boundedText, checkQuery, isPathSegment, queryParameter, wholeNumber } from "../input.ts";
+import {
+  countSchema,
+  enumSchema,
+  objectSchema,
+  optionalField,
+  stringSchema,
+  withDescription,
+} from "../openapi/body-schema.ts";
+import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { bodyRoute, json, route } from "./route.ts";
 
 const limitParameter: Parameter = {
   name: "limit",
-  description: "How many, at most.",
+  description: "The maximum number of items. Default: 50. Values above the server's page size are reduced to it.",
   schema: { type: "integer", minimum: 1 },
 };
 const afterParameter: Parameter = {
   name: "after",
-  description: "From where the last page's `next` said.",
+  description: "The cursor `next` of the previous page.",
   schema: { type: "string" },
 };
 
-function pageOf({ url, door: { limits } }: Call): { readonly limit: number; readonly after?: string } {
+function pageOptions({ url, server: { limits } }: RouteCall): { readonly limit: number; readonly after?: string } {
   checkQuery(url.searchParams, ["limit", "after"]);
-  const limit = Math.min(queryOf(url.searchParams, "limit", wholeNumber) ?? 50, limits.pageSize);
-  const after = queryOf(url.searchParams, "after", shortText(limits.idLength + 32));
+  const limit = Math.min(queryParameter(url.searchParams, "limit", wholeNumber) ?? 50, limits.pageSize);
+  // The cursor of a list of sessions contains an id and a time.
+  const after = queryParameter(url.searchParams, "after", boundedText(limits.idLength + 32));
   return { limit, ...(after === undefined ? {} : { after }) };
 }
 
-/** How many items are read at a time. Each may be as long as a body. */
-const atOnce = 16;
+/** Items per read of the storage. Each item may be as large as a body, so a page is collected in small reads. */
+const itemsPerRead = 16;
 
-/** A page that is not too long, from as many short ones as it takes. */
+/** Reads a page of at most `limit` items that stops growing once its JSON reaches `pageLength` characters. It may exceed that by one read. */
 async function boundedPage<T>(
-  call: Call,
-  read: (page: ReturnType<typeof pageOf>) => Promise<Page<T>>,
+  call: RouteCall,
+  read: (page: ReturnType<typeof pageOptions>) => Promise<Page<T>>,
 ): Promise<Page<T>> {
-  const { limit, ...from } = pageOf(call);
+  const { limit, ...from } = pageOptions(call);
   const items: T[] = [];
   let after = from.after;
   for (let length = 0; ;) {
     const page = await read({
-      limit: Math.min(limit - items.length, atOnce),
+      limit: Math.min(limit - items.length, itemsPerRead),
       ...(after === undefined ? {} : { after }),
     });
     items.push(...page.items);
     length += JSON.stringify(page.items).length;
-    const isFull = items.length >= limit || length >= call.door.limits.pageLength;
+    const isFull = items.length >= limit || length >= call.server.limits.pageLength;
     if (isFull || page.next === null) return { items, next: page.next };
     after = page.next;
   }
@@ -60,30 +71,30 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/sessions",
     operationId: "listSessions",
-    summary: "Sessions, those that changed last first.",
+    summary: "Lists sessions, most recently changed first.",
     query: [limitParameter, afterParameter],
-    answers: { 200: jsonAnswer("A page of summaries.", described("SessionPage")) },
+    answers: { 200: jsonAnswer("A page of summaries.", schemaRef("SessionPage")) },
     handle: async (call) => json(await boundedPage(call, (page) => call.sessions.list(page))),
   }),
   route({
     method: "GET",
     path: "/sessions/{id}",
     operationId: "getSession",
-    summary: "A session at its last boundary, with its newest messages, and the turn that is open.",
+    summary: "Returns a session as of its last committed turn, with its newest messages and its open turn.",
     query: [
       {
         name: "messages",
-        description: "How many of the newest messages.",
+        description: "The number of newest messages to return.",
         schema: { type: "integer", minimum: 0, default: 100 },
       },
     ],
-    answers: { 200: jsonAnswer("The session.", described("SessionView")) },
-    handle: async ({ sessions, url, param, door }) => {
+    answers: { 200: jsonAnswer("The session.", schemaRef("SessionView")) },
+    handle: async ({ sessions, url, param, server }) => {
       checkQuery(url.searchParams, ["messages"]);
-      const asked = queryOf(url.searchParams, "messages", wholeNumber) ?? 100;
-      const view = await sessions.get(param("id"), { messages: Math.min(asked, door.limits.pageSize) });
+      const count = queryParameter(url.searchParams, "messages", wholeNumber) ?? 100;
+      const view = await sessions.get(param("id"), { messages: Math.min(count, server.limits.pageSize) });
       if (view === null) throw noSession(param("id"));
-      // What tools are told about whoever began it is between the operator and the tools.
+      // The context is data of the operator for tool handlers; callers do not see it.
       return json({ ...view, session: { ...view.session, context: {} } });
     },
   }),
@@ -91,25 +102,25 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/sessions/{id}/messages",
     operationId: "listMessages",
-    summary: "Messages of a session, oldest first.",
+    summary: "Lists the messages of a session, oldest first.",
     query: [limitParameter, afterParameter],
-    answers: { 200: jsonAnswer("A page of messages.", described("MessagePage")) },
+    answers: { 200: jsonAnswer("A page of messages.", schemaRef("MessagePage")) },
     handle: async (call) => json(await boundedPage(call, (page) => call.sessions.messages(call.param("id"), page))),
   }),
   route({
     method: "GET",
     path: "/sessions/{id}/usage",
     operationId: "getUsage",
-    summary: "What a session has cost, by what it was paid for and by model.",
-    answers: { 200: jsonAnswer("The sums.", described("LedgerSum")) },
+    summary: "Returns the token usage and cost of a session, by kind and by model.",
+    answers: { 200: jsonAnswer("The sums.", schemaRef("LedgerSum")) },
     handle: async ({ sessions, param }) => json(await sessions.usage(param("id"))),
   }),
   route({
     method: "DELETE",
     path: "/sessions/{id}",
     operationId: "deleteSession",
-    summary: "Ends a session and forgets it.",
-    answers: { 204: { description: "It is gone." } },
+    summary: "Deletes a session. A running turn is stopped.",
+    answers: { 204: { description: "The session is deleted." } },
     handle: async ({ sessions, param }) => {
       await sessions.delete(param("id"));
       return new Response(null, { status: 204 });
@@ -119,14 +130,14 @@ export const sessionRoutes: readonly Route[] = [
     method: "POST",
     path: "/sessions/{id}/fork",
     operationId: "forkSession",
-    summary: "Begins a session of its own that starts like this one.",
-    body: fieldsOf<ForkBody>({
-      id: maybe(about("Its name.", text)),
-      at: maybe(about("With the first so many messages; all where it is not said.", whole)),
+    summary: "Creates a session with a copy of this session's messages.",
+    body: objectSchema<ForkBody>({
+      id: optionalField(withDescription("The id of the new session. Default: a random id.", stringSchema)),
+      at: optionalField(withDescription("Copy only the first `at` messages. Default: all.", countSchema)),
     }),
-    answers: { 201: jsonAnswer("The new session's id.", described("SessionId")) },
-    handle: async ({ sessions, param, door }, body) => {
-      checkId(body.id, door.limits.idLength);
+    answers: { 201: jsonAnswer("The id of the new session.", schemaRef("SessionId")) },
+    handle: async ({ sessions, param, server }, body) => {
+      checkId(body.id, server.limits.idLength);
       return json({ id: await sessions.fork(param("id"), body) }, 201);
     },
   }),
@@ -135,21 +146,22 @@ export const sessionRoutes: readonly Route[] = [
     path: "/sessions/{id}/recover",
     operationId: "recoverSession",
     summary: "Drives the open turn again, makes a failed session usable, or ends a parked turn.",
-    body: fieldsOf<RecoverBody>({
-      from: maybe(about("Start the open step of a parked turn again.", wordOf(["step"]))),
+    body: objectSchema<RecoverBody>({
+      from: optionalField(withDescription("Restart the open step of a parked turn.", enumSchema(["step"]))),
     }),
-    answers: { 200: jsonAnswer("What was done.", described("Recovered")) },
+    answers: { 200: jsonAnswer("What recovery did.", schemaRef("Recovered")) },
     handle: async ({ sessions, param }, body) => json(await sessions.recover(param("id"), body)),
   }),
 ];
 
+/** The error for a session that does not exist in the caller's tenant. */
 export function noSession(id: string): RuntimeError {
   return new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(id)}` });
 }
 
-/** Ids that come from outside have a length, and can stand in a path: half a character cannot be written there, and `.` and `..` are no names. */
-export function checkId(id: string | undefined, most: number): void {
-  if (id === undefined || (id.length > 0 && id.length <= most && canBeInPath(id))) return;
-  const message = `an id has 1 to ${most} characters, whole ones, and is not "." or ".."`;
+/** Rejects an id of a request that is too long or cannot be a path segment (path traversal with `.` and `..`, lone surrogates). */
+export function checkId(id: string | undefined, maxLength: number): void {
+  if (id === undefined || (id.length > 0 && id.length <= maxLength && isPathSegment(id))) return;
+  const message = `an id must have 1 to ${maxLength} characters, no lone surrogates, and must not be "." or ".."`;
   throw new HttpError("invalid_body", message, { details: { path: ["id"] } });
 }

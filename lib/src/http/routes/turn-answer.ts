@@ -1,137 +1,155 @@
-// How a turn that was accepted is answered: as a stream of what happens in it, as what it came to, for those who wait, or as where to look.
+// How a request that starts a turn is answered. The client chooses one of three forms:
+//   `Accept: text/event-stream`   a stream of the turn's events, then a frame `end` with its result
+//   `Prefer: wait=n` (RFC 7240)   200 with the result if the turn ends within n seconds, else 202
+//   otherwise                     202 at once with `Location`, where the turn can be read
+//
+// Invariants
+//   1. Slots for the turn and for the stream or the wait are acquired before the turn starts: a request that gets 429 has started
+//      nothing.
+//   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the response.
+//   3. The turn continues whatever happens to the response (H6).
 
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../runtime/internal.ts";
 import type { SseSource } from "../sse.ts";
-import type { Call } from "./route.ts";
+import type { RouteCall } from "./route.ts";
 
 import { startTimer } from "../../clock/timer.ts";
-import { HttpError, told } from "../failure.ts";
+import { HttpError, redactedJson } from "../failure.ts";
 import { frame, onAbort } from "../sse.ts";
-import { json, orLeave } from "./route.ts";
+import { json, releaseOnError } from "./route.ts";
 
-/** Begins a turn, and answers with it. A tenant has only so many turns and streams open at a time: places for both are taken first. */
-export async function drive(call: Call, begin: () => Promise<TurnHandle>): Promise<Response> {
-  const answerAs = wanted(call);
-  const leaveTurn = call.door.enterTurn(call.caller);
-  return orLeave(leaveTurn, async () => {
-    const place = answerAs.type === "stream" || answerAs.waitMs > 0 ? call.door.enterStream(call) : null;
-    return orLeave(
-      () => place?.leave(),
+/** Starts a turn with `start` and answers in the form that the client asked for. */
+export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle>): Promise<Response> {
+  const form = responseForm(call);
+  const releaseTurn = call.server.acquireTurn(call.caller);
+  return releaseOnError(releaseTurn, async () => {
+    const slot = form.type === "stream" || form.waitMs > 0 ? call.server.acquireStream(call) : null;
+    return releaseOnError(
+      () => slot?.release(),
       async () => {
-        const turn = await begin();
-        turn.result.then(leaveTurn, leaveTurn);
+        const turn = await start();
+        turn.result.then(releaseTurn, releaseTurn);
         const headers = turnHeaders(call, turn);
-        if (place !== null && answerAs.type === "stream") return place.answer(turnSource(turn), headers);
-        const answer = await answerLater(call, turn, headers, answerAs.type === "json" ? answerAs.waitMs : 0);
-        place?.leave();
-        return answer;
+        if (slot !== null && form.type === "stream") return slot.respond(turnSource(turn), headers);
+        const response = await jsonResponse(call, turn, headers, form.type === "json" ? form.waitMs : 0);
+        slot?.release();
+        return response;
       },
     );
   });
 }
 
-type Wanted = { readonly type: "stream" } | { readonly type: "json"; readonly waitMs: number };
+type ResponseForm = { readonly type: "stream" } | { readonly type: "json"; readonly waitMs: number };
 
-async function answerLater(call: Call, turn: TurnHandle, headers: Headings, waitMs: number): Promise<Response> {
+async function jsonResponse(
+  call: RouteCall,
+  turn: TurnHandle,
+  headers: ResponseHeaders,
+  waitMs: number,
+): Promise<Response> {
   const { sessionId, turnId } = turn;
-  // Where nothing was begun there is nothing to wait for: how the session stands is known.
-  const end = turnId === null ? await turn.result : await within(call, turn.result, waitMs);
-  const all = waitMs > 0 ? { ...headers, "preference-applied": `wait=${waitMs / 1000}` } : headers;
-  return end === null ? json({ sessionId, turnId }, 202, all) : json(end, 200, all);
+  // Without a turn id no turn was started (calls are still pending), and the result is available at once.
+  const end = turnId === null ? await turn.result : await waitForResult(call, turn.result, waitMs);
+  const allHeaders = waitMs > 0 ? { ...headers, "preference-applied": `wait=${waitMs / 1000}` } : headers;
+  return end === null ? json({ sessionId, turnId }, 202, allHeaders) : json(end, 200, allHeaders);
 }
 
-type Headings = { readonly [name: string]: string };
+type ResponseHeaders = { readonly [name: string]: string };
 
-/** Where the turn is, for those who come back. */
-function turnHeaders({ door }: Call, { sessionId, turnId }: TurnHandle): Headings {
+/** The ids of the turn and its location. Ids are percent-encoded, since header values are limited to ASCII. */
+function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHandle): ResponseHeaders {
   const session = encodeURIComponent(sessionId);
   if (turnId === null) return { "everturn-session": session };
   const turn = encodeURIComponent(turnId);
   return {
-    location: `${door.base}/sessions/${session}/turns/${turn}`,
+    location: `${server.base}/sessions/${session}/turns/${turn}`,
     "everturn-session": session,
     "everturn-turn": turn,
   };
 }
 
-/** What a turn says, and at the end what it came to. */
+/** The events of a turn, followed by a frame `end` with its result. */
 export function turnSource(
   turn: TurnHandle,
   events: AsyncIterable<RuntimeEvent> = turn.events,
 ): SseSource<RuntimeEvent> {
-  return { events, of: turn.result, render: eventFrame, last: async () => endFrame(await turn.result) };
+  return { events, failWith: turn.result, render: eventFrame, finalFrames: async () => endFrame(await turn.result) };
 }
 
-/** An event as a frame; its cursor is the id, so whoever reconnects goes on behind it. */
+/** An event as a frame. The SSE id is the event's cursor: a client that reconnects with `Last-Event-ID` resumes after it. */
 export function eventFrame({ cursor, turnId, sequence, delta, event }: RuntimeEvent): string {
-  const shown = { turnId, sequence, delta, event };
-  // Pieces of text come by the thousand, and have no failures in them.
-  return frame(delta === null ? told(shown) : JSON.stringify(shown), { id: cursor });
+  const data = { turnId, sequence, delta, event };
+  // Text deltas are the most frequent events and contain no failures, so they skip the redaction.
+  return frame(delta === null ? redactedJson(data) : JSON.stringify(data), { id: cursor });
 }
 
 function endFrame(end: TurnEnd): string {
-  return frame(told(end), { event: "end" });
+  return frame(redactedJson(end), { event: "end" });
 }
 
-/** What something came to, if that is known in time; `null`: it is not, or the process stops, or whoever asked has gone. Takes no place among the requests. */
-export async function within<T>(
-  { door: { stopping, clock }, request, rest }: Call,
+/**
+ * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the client
+ * disconnects. Releases the slot of the `requests` limit first, because a waiting request costs no processing time.
+ */
+export async function waitForResult<T>(
+  { server: { shutdownSignal, clock }, request, releaseRequestSlot }: RouteCall,
   result: Promise<T>,
   ms: number,
 ): Promise<T | null> {
-  // Whatever comes of it when nobody waits any more is nobody's loss.
+  // After a `null` no code awaits the result; a rejection must not become an unhandled one.
   result.catch(() => undefined);
-  if (ms === 0 || stopping?.aborted === true || request.signal.aborted) return null;
-  rest();
-  const unwatch: (() => void)[] = [];
-  const late = new Promise<null>((resolve) => {
-    unwatch.push(startTimer(clock, ms, () => resolve(null)));
-    for (const signal of [stopping, request.signal])
-      if (signal !== null) unwatch.push(onAbort(signal, () => resolve(null)));
+  if (ms === 0 || shutdownSignal?.aborted === true || request.signal.aborted) return null;
+  releaseRequestSlot();
+  const cleanups: (() => void)[] = [];
+  const timeout = new Promise<null>((resolve) => {
+    cleanups.push(startTimer(clock, ms, () => resolve(null)));
+    for (const signal of [shutdownSignal, request.signal])
+      if (signal !== null) cleanups.push(onAbort(signal, () => resolve(null)));
   });
   try {
-    return await Promise.race([result, late]);
+    return await Promise.race([result, timeout]);
   } finally {
-    for (const stop of unwatch) stop();
+    for (const cleanup of cleanups) cleanup();
   }
 }
 
-/** The same, in a place among the streams that is taken for it. */
-export async function waited<T>(call: Call, result: Promise<T>, ms: number): Promise<T | null> {
-  const place = ms === 0 ? null : call.door.enterStream(call);
+/** Like `waitForResult`, in a slot of the stream limits that is acquired for the wait. */
+export async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, ms: number): Promise<T | null> {
+  const slot = ms === 0 ? null : call.server.acquireStream(call);
   try {
-    return await within(call, result, ms);
+    return await waitForResult(call, result, ms);
   } finally {
-    place?.leave();
+    slot?.release();
   }
 }
 
-/** How long the caller would wait for an answer. */
-export function waitFor({ request, door }: Call): number {
-  const wait = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:$|[,;])/i.exec(request.headers.get("prefer") ?? "")?.[1];
-  return Math.min(Number(wait ?? 0), door.limits.waitSeconds) * 1000;
+/** The `wait` preference of the request (RFC 7240, section 4.3) in milliseconds, at most `waitSeconds`. 0 if there is none. */
+export function preferredWaitMs({ request, server }: RouteCall): number {
+  const seconds = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:$|[,;])/i.exec(request.headers.get("prefer") ?? "")?.[1];
+  return Math.min(Number(seconds ?? 0), server.limits.waitSeconds) * 1000;
 }
 
-/** What the caller would like: a stream, or JSON, perhaps after waiting. */
-function wanted(call: Call): Wanted {
+/** Content negotiation (RFC 9110, section 12.5.1). */
+function responseForm(call: RouteCall): ResponseForm {
   const accept = call.request.headers.get("accept") ?? "*/*";
   const stream = accepts(accept, "text/event-stream");
-  // Only who asks for a stream by its name gets one: `*/*` is what everybody says.
+  // A stream needs its exact type: most HTTP clients send `*/*` by default and cannot read a stream.
   if (stream === "named") return { type: "stream" };
   if (accepts(accept, "application/json") === "no") {
-    throw new HttpError("not_acceptable", "this is answered as text/event-stream or application/json");
+    throw new HttpError("not_acceptable", "this route returns text/event-stream or application/json");
   }
-  return { type: "json", waitMs: waitFor(call) };
+  return { type: "json", waitMs: preferredWaitMs(call) };
 }
 
+/** Whether an `Accept` header names a media type, matches it by a wildcard, or excludes it. A quality of 0 excludes a range. */
 function accepts(accept: string, type: string): "named" | "anything" | "no" {
   const [family = ""] = type.split("/");
-  let found: "anything" | "no" = "no";
+  let match: "anything" | "no" = "no";
   for (const range of accept.toLowerCase().split(",")) {
     const [name = "", ...parameters] = range.split(";").map((part) => part.trim());
-    if (parameters.some((one) => /^q=0(?:\.0*)?$/.test(one))) continue;
+    if (parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) continue;
     if (name === type) return "named";
-    if (name === "*/*" || name === `${family}/*` || name === "") found = "anything";
+    if (name === "*/*" || name === `${family}/*` || name === "") match = "anything";
   }
-  return found;
+  return match;
 }

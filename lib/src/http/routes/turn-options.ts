@@ -1,18 +1,35 @@
-// The options that an HTTP caller may set for the turn it starts. An API key of this server does not entitle its holder to raise costs, change the
-// prompt or use processing time: the operator allows those options by name. engine/run-options.ts and `verbOptionTable` declare which options
-// can be allowed; `fields` describes each of them for reading and for the OpenAPI document, and the compiler demands a field for each.
+// The options that an HTTP caller may set for the turn it starts. An API key of this server does not entitle its holder to raise
+// costs, change the prompt or use processing time, so those options are an allowlist of the operator (`allow`).
+// engine/run-options.ts and `verbOptionTable` declare which options can be allowed; `fields` describes each of them for reading
+// and for the OpenAPI document, and the compiler demands a field for each.
+//
+// Invariants
+//   1. An option that is not allowed is rejected by name with 400, and never ignored.
+//   2. The OpenAPI document lists exactly the options that this handler accepts.
 
 import type { Budgets, JsonSchema, OptionsWith } from "../../engine/internal.ts";
 import type { JsonObject, ResponseFormat, ToolChoice } from "../../model/internal.ts";
 import type { DurableOptions, VerbOptionsWith, WaitPolicy, Waits } from "../../runtime/internal.ts";
-import type { Described, DescribedFields } from "../openapi/described.ts";
+import type { BodySchema, BodyFields } from "../openapi/body-schema.ts";
 
 import { MisuseError, toolModes } from "../../model/internal.ts";
 import { isPlainObject, responseFormatShape, toolChoiceShape } from "../../model/parse/reading.ts";
 import { verbOptionTable } from "../../runtime/internal.ts";
-import { about, data, fieldsOf, flag, many, maybe, needed, real, text, whole, wordOf } from "../openapi/described.ts";
+import {
+  withDescription,
+  jsonObjectSchema,
+  objectSchema,
+  booleanSchema,
+  arraySchema,
+  optionalField,
+  requiredField,
+  numberSchema,
+  stringSchema,
+  countSchema,
+  enumSchema,
+} from "../openapi/body-schema.ts";
 
-/** Options that need no permission. */
+/** Options that every caller may set. */
 type FreeOption = VerbOptionsWith<{ readonly http: "always" }>;
 
 /** A turn option that callers may use only if the operator allows it. */
@@ -25,78 +42,90 @@ const freeOptions: readonly string[] = Object.entries(verbOptionTable).flatMap((
   http === "always" ? [name] : [],
 );
 
-const policy: Described<WaitPolicy> = fieldsOf<WaitPolicy>({
-  afterMs: needed(real),
-  onTimeout: maybe(wordOf(["error_as_result", "fail_turn"])),
+const waitPolicy: BodySchema<WaitPolicy> = objectSchema<WaitPolicy>({
+  afterMs: requiredField(numberSchema),
+  onTimeout: optionalField(enumSchema(["error_as_result", "fail_turn"])),
 });
 
-const waits: Described<Waits> = fieldsOf<Waits>({
-  manual: maybe(policy),
-  approval: maybe(policy),
-  question: maybe(policy),
-  outcome_unknown: maybe(policy),
+const waits: BodySchema<Waits> = objectSchema<Waits>({
+  manual: optionalField(waitPolicy),
+  approval: optionalField(waitPolicy),
+  question: optionalField(waitPolicy),
+  outcome_unknown: optionalField(waitPolicy),
 });
 
-const budgets: Described<Budgets> = fieldsOf<Budgets>({
-  steps: maybe(whole),
-  tokens: maybe(whole),
-  cost: maybe(real),
-  timeMs: maybe(whole),
-  noProgress: maybe(whole),
+const budgets: BodySchema<Budgets> = objectSchema<Budgets>({
+  steps: optionalField(countSchema),
+  tokens: optionalField(countSchema),
+  cost: optionalField(numberSchema),
+  timeMs: optionalField(countSchema),
+  noProgress: optionalField(countSchema),
 });
 
-const schema: Described<JsonSchema> = data;
-const format: Described<ResponseFormat> = { shape: responseFormatShape, schema: { type: "object" } };
-const choice: Described<ToolChoice> = {
+const schema: BodySchema<JsonSchema> = jsonObjectSchema;
+const format: BodySchema<ResponseFormat> = { shape: responseFormatShape, schema: { type: "object" } };
+const choice: BodySchema<ToolChoice> = {
   shape: toolChoiceShape,
   schema: { oneOf: [{ type: "string", enum: ["auto", "none", "required"] }, { type: "object" }] },
 };
 
-const fields: DescribedFields<TurnOptions> = {
-  engine: maybe(about("The name of an engine.", text)),
-  version: maybe(about("What the session's version has to be.", whole)),
-  waits: maybe(about("How long calls may wait for somebody.", waits)),
-  model: maybe(about("provider:model", text)),
-  instructions: maybe(text),
-  output: maybe(about("A JSON Schema that the answer has to fit.", schema)),
-  responseFormat: maybe(format),
-  repair: maybe(about("How often the model may try again when its answer does not fit.", whole)),
-  toolChoice: maybe(choice),
-  parallelToolCalls: maybe(flag),
-  temperature: maybe(real),
-  topP: maybe(real),
-  maxTokens: maybe(whole),
-  stopSequences: maybe(many(text)),
-  seed: maybe(whole),
-  mode: maybe(wordOf(toolModes)),
-  maxTurns: maybe(whole),
-  budgets: maybe(budgets),
+const fields: BodyFields<TurnOptions> = {
+  engine: optionalField(withDescription("The name of an engine of this server.", stringSchema)),
+  version: optionalField(
+    withDescription("Rejects the request with 409 unless the session has this version.", countSchema),
+  ),
+  waits: optionalField(withDescription("How long calls may stay pending, in milliseconds by reason.", waits)),
+  model: optionalField(withDescription("The model, as `provider:model`.", stringSchema)),
+  instructions: optionalField(stringSchema),
+  output: optionalField(withDescription("A JSON Schema that the answer must conform to.", schema)),
+  responseFormat: optionalField(format),
+  repair: optionalField(
+    withDescription("How often the model may correct an answer that does not conform to `output`.", countSchema),
+  ),
+  toolChoice: optionalField(choice),
+  parallelToolCalls: optionalField(booleanSchema),
+  temperature: optionalField(numberSchema),
+  topP: optionalField(numberSchema),
+  maxTokens: optionalField(countSchema),
+  stopSequences: optionalField(arraySchema(stringSchema)),
+  seed: optionalField(countSchema),
+  mode: optionalField(enumSchema(toolModes)),
+  maxTurns: optionalField(countSchema),
+  budgets: optionalField(budgets),
 };
 
-/** The options that a handler takes: those that need no permission, and those that its operator allowed. */
-export function turnOptions(allowed: readonly AllowedOption[]): Described<TurnOptions> {
-  const known = Object.keys(fields);
+/** The schema of the options that a handler accepts: those that need no permission, and those in `allow`. Throws `MisuseError` for an unknown name. */
+export function turnOptions(allowed: readonly AllowedOption[]): BodySchema<TurnOptions> {
+  const optionNames = Object.keys(fields);
   for (const name of allowed) {
-    if (known.includes(name)) continue;
-    throw new MisuseError("invalid_argument", `allow: there is no option ${name}; known are ${known.join(", ")}`, {
-      path: ["allow"],
-    });
+    if (optionNames.includes(name)) continue;
+    throw new MisuseError(
+      "invalid_argument",
+      `allow: unknown option ${name}; the options are ${optionNames.join(", ")}`,
+      {
+        path: ["allow"],
+      },
+    );
   }
-  const names: ReadonlySet<string> = new Set([...freeOptions, ...allowed]);
-  const full = fieldsOf<TurnOptions>(fields);
+  const allowedNames: ReadonlySet<string> = new Set([...freeOptions, ...allowed]);
+  const allOptions = objectSchema<TurnOptions>(fields);
   const properties: JsonObject = Object.fromEntries(
-    Object.entries(fields).flatMap(([name, field]) => (names.has(name) ? [[name, field.schema]] : [])),
+    Object.entries(fields).flatMap(([name, field]) => (allowedNames.has(name) ? [[name, field.schema]] : [])),
   );
   return {
     shape: (input, reading) => {
-      const refused = isPlainObject(input) ? Object.keys(input).filter((key) => !names.has(key)) : [];
-      for (const key of refused) {
-        const why = known.includes(key) ? "not allowed on this server" : "unknown field";
-        reading.at(key, (_, here) => here.report("unknown_field", `${why}; known are ${[...names].join(", ")}`), null);
+      const rejectedKeys = isPlainObject(input) ? Object.keys(input).filter((key) => !allowedNames.has(key)) : [];
+      for (const key of rejectedKeys) {
+        const why = optionNames.includes(key) ? "not allowed on this server" : "unknown field";
+        reading.at(
+          key,
+          (_, here) => here.report("unknown_field", `${why}; allowed are ${[...allowedNames].join(", ")}`),
+          null,
+        );
       }
-      return refused.length > 0
-        ? reading.report("unknown_field", "has options that are not taken")
-        : full.shape(input, reading);
+      return rejectedKeys.length > 0
+        ? reading.report("unknown_field", "contains options that are not allowed")
+        : allOptions.shape(input, reading);
     },
     schema: { type: "object", properties, additionalProperties: false },
   };

@@ -1,52 +1,61 @@
-// Turns over HTTP: what begins one, what is said to one, and watching.
+// Routes on turns: those that start one, those that send input to a running one, and those that read events.
+//
+// Routes that start a turn answer in the form that the client asks for (turn-answer.ts) and honour `Idempotency-Key`. Events are
+// read with a cursor: `Last-Event-ID` or `?after=`.
+//
+// Invariants
+//   1. Routes that start a turn acquire the turn slot first. `steer` starts one when no turn is running, so it does so too.
+//   2. `cancel` takes no turn or stream slot: it must work when all of them are taken.
+//   3. `POST /complete` is the only open route with an effect; its token authorises one pending call.
 
 import type { Json, JsonObject, UserMessage } from "../../model/internal.ts";
 import type { EventOptions, SteerInput, TokenAnswer } from "../../runtime/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
-import type { Described } from "../openapi/described.ts";
-import type { Call, Parameter, Route } from "./route.ts";
+import type { BodySchema } from "../openapi/body-schema.ts";
+import type { RouteCall, Parameter, Route } from "./route.ts";
 import type { TurnOptions } from "./turn-options.ts";
 
 import { user } from "../../model/internal.ts";
 import { json as anyJson } from "../../model/parse/reading.ts";
 import { HttpError } from "../failure.ts";
-import { checkQuery, queryOf, shortText, yesOrNo } from "../input.ts";
+import { checkQuery, queryParameter, boundedText, trueOrFalse } from "../input.ts";
 import {
-  about,
-  data,
-  fieldsOf,
-  flag,
-  many,
-  maybe,
-  needed,
-  text,
-  textOr,
+  arraySchema,
+  booleanSchema,
+  enumSchema,
+  jsonObjectSchema,
+  objectSchema,
+  optionalField,
+  requiredField,
+  stringOr,
+  stringSchema,
   userMessage,
-  wordOf,
-} from "../openapi/described.ts";
-import { described, jsonAnswer, turnAnswers } from "../openapi/schemas.ts";
-import { bodyRoute, json, jsonHeaders, orLeave, route, streamed } from "./route.ts";
+  withDescription,
+} from "../openapi/body-schema.ts";
+import { schemaRef, jsonAnswer, turnAnswers } from "../openapi/schemas.ts";
+import { bodyRoute, json, jsonHeaders, releaseOnError, route, streamResponse } from "./route.ts";
 import { checkId, noSession } from "./session-routes.ts";
-import { drive, eventFrame, turnSource, waited, waitFor, within } from "./turn-answer.ts";
+import { driveTurn, eventFrame, turnSource, waitInStreamSlot, preferredWaitMs, waitForResult } from "./turn-answer.ts";
 
-type Optioned = { readonly options?: TurnOptions };
+/** Bodies of routes that start a turn. */
+type WithOptions = { readonly options?: TurnOptions };
 
 type StartBody = {
   readonly input: string | readonly UserMessage[];
   readonly id?: string;
   readonly metadata?: JsonObject;
-} & Optioned;
-type SayBody = { readonly text: string } & Optioned;
-type ContinueBody = { readonly message?: UserMessage } & Optioned;
+} & WithOptions;
+type TextBody = { readonly text: string } & WithOptions;
+type ContinueBody = { readonly message?: UserMessage } & WithOptions;
 type CancelBody = { readonly turnId?: string; readonly reason?: string };
 type SteerBody = { readonly input: string | UserMessage; readonly transient?: boolean; readonly id?: string };
-type ResultsBody = {
-  readonly results: readonly ResultBody[];
+type ToolResultsBody = {
+  readonly results: readonly ToolResultBody[];
   readonly continue?: boolean;
-} & Optioned;
-type ResultBody = { readonly toolCallId: string; readonly content: Json };
+} & WithOptions;
+type ToolResultBody = { readonly toolCallId: string; readonly content: Json };
 
-const value: Described<Json> = { shape: anyJson, schema: {} };
+const jsonSchema: BodySchema<Json> = { shape: anyJson, schema: {} };
 
 type DecisionBody = {
   readonly toolCallId: string;
@@ -55,138 +64,162 @@ type DecisionBody = {
   readonly reason?: string;
   readonly by?: string;
   readonly continue?: boolean;
-} & Optioned;
+} & WithOptions;
 
-/** What was decided. What does not belong to it is refused, not dropped. */
+/** The decision of a body. A field of the other kind of decision is rejected: ignoring it would drop a reason or changed arguments without an error. */
 function decisionOf({ type, arguments: args, reason, by }: Omit<DecisionBody, "toolCallId">): DecisionInput {
-  const who = by === undefined ? {} : { by };
+  const decidedBy = by === undefined ? {} : { by };
   if (type === "approve") {
-    if (reason !== undefined) throw misplaced("reason", "a refusal");
-    return { type, ...who, ...(args === undefined ? {} : { arguments: args }) };
+    if (reason !== undefined) throw misplaced("reason", "deny");
+    return { type, ...decidedBy, ...(args === undefined ? {} : { arguments: args }) };
   }
-  if (args !== undefined) throw misplaced("arguments", "a consent");
-  return { type, ...who, ...(reason === undefined ? {} : { reason }) };
+  if (args !== undefined) throw misplaced("arguments", "approve");
+  return { type, ...decidedBy, ...(reason === undefined ? {} : { reason }) };
 }
 
-function misplaced(name: string, where: string): HttpError {
-  return new HttpError("invalid_body", `${name} belongs to ${where}`, { details: { path: [name] } });
+function misplaced(name: string, decisionType: string): HttpError {
+  return new HttpError("invalid_body", `${name} is only valid with type "${decisionType}"`, {
+    details: { path: [name] },
+  });
 }
 
 const eventParameters: readonly Parameter[] = [
-  { name: "after", description: "A cursor to go on behind; `Last-Event-ID` is the same.", schema: { type: "string" } },
+  {
+    name: "after",
+    description: "The cursor to resume after. `Last-Event-ID` takes precedence.",
+    schema: { type: "string" },
+  },
   {
     name: "follow",
-    description: "`false`: what there is by now, and no more.",
+    description: "`false`: return the stored events and end the stream.",
     schema: { type: "boolean", default: true },
   },
 ];
 
 const eventStream = {
-  description: "What happens, as it happens.",
-  content: { "text/event-stream": described("Event") },
+  description: "A stream of events.",
+  content: { "text/event-stream": schemaRef("Event") },
 };
 
-/** What is to be read. `Last-Event-ID` is what a browser sends when it comes back: it knows better than the address. */
-function eventOptions({ url, request, door: { limits } }: Call): EventOptions {
+/**
+ * Which events to read. A browser's `EventSource` reconnects to the URL it was created with and sends the newest id as
+ * `Last-Event-ID`, so that header takes precedence over `after` in the URL.
+ */
+function eventOptions({ url, request, server: { limits } }: RouteCall): EventOptions {
   checkQuery(url.searchParams, ["after", "follow"]);
-  // A cursor says how far each part of a reply was read, and a reply may have many.
-  const cursor = shortText(32 * limits.idLength);
-  const last = request.headers.get("last-event-id") ?? "";
-  const query = last === "" ? url.searchParams : new URLSearchParams({ after: last });
-  const after = queryOf(query, "after", cursor);
-  const follow = queryOf(url.searchParams, "follow", yesOrNo);
+  // A cursor contains an offset for each open part of a reply, so it is longer than an id.
+  const cursor = boundedText(32 * limits.idLength);
+  const lastEventId = request.headers.get("last-event-id") ?? "";
+  const query = lastEventId === "" ? url.searchParams : new URLSearchParams({ after: lastEventId });
+  const after = queryParameter(query, "after", cursor);
+  const follow = queryParameter(url.searchParams, "follow", trueOrFalse);
   return { ...(after === undefined ? {} : { after }), ...(follow === undefined ? {} : { follow }) };
 }
 
-/** The routes about turns, with the options that their bodies may hold. */
-export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
-  const options = maybe(allowed);
+/** The routes on turns. `allowed` is the schema of the options that bodies may contain. */
+export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
+  const options = optionalField(allowed);
   return [
     bodyRoute<StartBody>({
       method: "POST",
       path: "/sessions",
       operationId: "startSession",
       keyed: true,
-      summary: "Begins a session, and its first turn.",
-      body: fieldsOf<StartBody>({
-        input: needed(about("What the user says.", textOr(many(userMessage)))),
-        id: maybe(about("The session's name; one nobody can guess where it is not said.", text)),
-        metadata: maybe(data),
+      summary: "Starts a session and its first turn.",
+      body: objectSchema<StartBody>({
+        input: requiredField(
+          withDescription("The text of a user message, or user messages.", stringOr(arraySchema(userMessage))),
+        ),
+        id: optionalField(withDescription("The id of the session. Default: a random id.", stringSchema)),
+        metadata: optionalField(jsonObjectSchema),
         options,
       }),
       answers: turnAnswers,
-      handle: (call, { input, id, metadata, options: said }) => {
-        checkId(id, call.door.limits.idLength);
+      handle: (call, { input, id, metadata, options: turnOptions }) => {
+        checkId(id, call.server.limits.idLength);
         const { context } = call.caller;
-        const of = {
+        const sessionFields = {
           ...(id === undefined ? {} : { id }),
           ...(metadata === undefined ? {} : { metadata }),
           ...(context === undefined ? {} : { context }),
         };
-        return drive(call, () => call.sessions.start(input, { ...verbOptions(call, said), ...of }));
+        return driveTurn(call, () =>
+          call.sessions.start(input, { ...verbOptions(call, turnOptions), ...sessionFields }),
+        );
       },
     }),
-    bodyRoute<SayBody>({
+    bodyRoute<TextBody>({
       method: "POST",
       path: "/sessions/{id}/reply",
       operationId: "reply",
       keyed: true,
-      summary: "Says something to a session: the answer to its question, if it has one, or whatever comes next.",
-      body: fieldsOf<SayBody>({ text: needed(text), options }),
+      summary: "Adds a user message and runs a turn. If the session asked a question, the message is the answer.",
+      body: objectSchema<TextBody>({ text: requiredField(stringSchema), options }),
       answers: turnAnswers,
-      handle: (call, { text: said, options: more }) =>
-        drive(call, () => call.sessions.reply(call.param("id"), said, verbOptions(call, more))),
+      handle: (call, { text: message, options: turnOptions }) =>
+        driveTurn(call, () => call.sessions.reply(call.param("id"), message, verbOptions(call, turnOptions))),
     }),
-    bodyRoute<SayBody>({
+    bodyRoute<TextBody>({
       method: "POST",
       path: "/sessions/{id}/send",
       operationId: "send",
       keyed: true,
-      summary: "Says something: a reply, or, while a turn runs, something for that turn.",
-      body: fieldsOf<SayBody>({ text: needed(text), options }),
+      summary: "Sends a user message: `steer` while a turn is running, `reply` otherwise.",
+      body: objectSchema<TextBody>({ text: requiredField(stringSchema), options }),
       answers: turnAnswers,
-      handle: (call, { text: said, options: more }) =>
-        drive(call, () => call.sessions.send(call.param("id"), said, verbOptions(call, more))),
+      handle: (call, { text: message, options: turnOptions }) =>
+        driveTurn(call, () => call.sessions.send(call.param("id"), message, verbOptions(call, turnOptions))),
     }),
     bodyRoute<ContinueBody>({
       method: "POST",
       path: "/sessions/{id}/continue",
       operationId: "continueSession",
       keyed: true,
-      summary: "Goes on, with a message or without one.",
-      body: fieldsOf<ContinueBody>({ message: maybe(userMessage), options }),
+      summary: "Runs the next turn, with a message or without one.",
+      body: objectSchema<ContinueBody>({ message: optionalField(userMessage), options }),
       answers: turnAnswers,
-      handle: (call, { message, options: more }) =>
-        drive(call, () => call.sessions.continue(call.param("id"), message ?? null, verbOptions(call, more))),
+      handle: (call, { message, options: turnOptions }) =>
+        driveTurn(call, () =>
+          call.sessions.continue(call.param("id"), message ?? null, verbOptions(call, turnOptions)),
+        ),
     }),
-    bodyRoute<Optioned>({
+    bodyRoute<WithOptions>({
       method: "POST",
       path: "/sessions/{id}/step",
       operationId: "step",
       keyed: true,
-      summary: "One reply and its tools.",
-      body: fieldsOf<Optioned>({ options }),
+      summary: "Runs a turn of one step: a model reply and its tool calls.",
+      body: objectSchema<WithOptions>({ options }),
       answers: turnAnswers,
-      handle: (call, { options: more }) =>
-        drive(call, () => call.sessions.step(call.param("id"), verbOptions(call, more))),
+      handle: (call, { options: turnOptions }) =>
+        driveTurn(call, () => call.sessions.step(call.param("id"), verbOptions(call, turnOptions))),
     }),
-    bodyRoute<ResultsBody>({
+    bodyRoute<ToolResultsBody>({
       method: "POST",
       path: "/sessions/{id}/tool-results",
       operationId: "submitToolResults",
       keyed: true,
       summary:
-        "Records results of calls that wait. The session goes on when it is told to (`continue`), in the same request or by its own route.",
-      body: fieldsOf<ResultsBody>({
-        results: needed(many(fieldsOf<ResultBody>({ toolCallId: needed(text), content: needed(value) }))),
-        continue: maybe(about("Go on, once nothing waits any more. Only recorded where it is not said.", flag)),
+        "Records the results of pending calls. With `continue: true` the result of the last pending call starts a turn; otherwise `POST /sessions/{id}/continue` does.",
+      body: objectSchema<ToolResultsBody>({
+        results: requiredField(
+          arraySchema(
+            objectSchema<ToolResultBody>({
+              toolCallId: requiredField(stringSchema),
+              content: requiredField(jsonSchema),
+            }),
+          ),
+        ),
+        continue: optionalField(
+          withDescription("`true`: start a turn once no call is pending. Default: false.", booleanSchema),
+        ),
         options,
       }),
       answers: turnAnswers,
-      handle: (call, { results, continue: goOn = false, options: more }) => {
-        const pairs = results.map(({ toolCallId, content }) => [toolCallId, content] as const);
-        const as = { ...verbOptions(call, more), continue: goOn };
-        return drive(call, () => call.sessions.submitToolResults(call.param("id"), pairs, as));
+      handle: (call, { results, continue: startTurn = false, options: turnOptions }) => {
+        const resultPairs = results.map(({ toolCallId, content }) => [toolCallId, content] as const);
+        const allOptions = { ...verbOptions(call, turnOptions), continue: startTurn };
+        return driveTurn(call, () => call.sessions.submitToolResults(call.param("id"), resultPairs, allOptions));
       },
     }),
     bodyRoute<DecisionBody>({
@@ -195,41 +228,50 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       operationId: "decide",
       keyed: true,
       summary:
-        "Consents to a call that waits, or refuses it. The last answer lets the session go on, unless `continue` is false.",
-      body: fieldsOf<DecisionBody>({
-        toolCallId: needed(text),
-        type: needed(wordOf(["approve", "deny"])),
-        arguments: maybe(about("Other arguments than the model asked for.", data)),
-        reason: maybe(about("Why not; the model gets to read it.", text)),
-        by: maybe(about("Who decided.", text)),
-        continue: maybe(flag),
+        "Approves or denies a pending call. The decision on the last pending call starts a turn, unless `continue` is false.",
+      body: objectSchema<DecisionBody>({
+        toolCallId: requiredField(stringSchema),
+        type: requiredField(enumSchema(["approve", "deny"])),
+        arguments: optionalField(
+          withDescription("Arguments that replace those of the model. Only with `approve`.", jsonObjectSchema),
+        ),
+        reason: optionalField(
+          withDescription("The reason of a denial; the model reads it. Only with `deny`.", stringSchema),
+        ),
+        by: optionalField(
+          withDescription("The name recorded with the decision. A name of the API key takes precedence.", stringSchema),
+        ),
+        continue: optionalField(booleanSchema),
         options,
       }),
       answers: turnAnswers,
-      handle: (call, { toolCallId, continue: goOn = true, options: more, ...said }) => {
+      handle: (call, { toolCallId, continue: startTurn = true, options: turnOptions, ...fields }) => {
         const { name } = call.caller;
-        const decision = decisionOf(name === undefined ? said : { ...said, by: name });
-        const as = { ...verbOptions(call, more), continue: goOn };
-        return drive(call, () => call.sessions.decide(call.param("id"), toolCallId, decision, as));
+        const decision = decisionOf(name === undefined ? fields : { ...fields, by: name });
+        const allOptions = { ...verbOptions(call, turnOptions), continue: startTurn };
+        return driveTurn(call, () => call.sessions.decide(call.param("id"), toolCallId, decision, allOptions));
       },
     }),
     bodyRoute<CancelBody>({
       method: "POST",
       path: "/sessions/{id}/cancel",
       operationId: "cancel",
-      summary: "Ends the turn that runs, for good, and says who won.",
-      body: fieldsOf<CancelBody>({ turnId: maybe(text), reason: maybe(text) }),
+      summary: "Cancels the open turn.",
+      body: objectSchema<CancelBody>({ turnId: optionalField(stringSchema), reason: optionalField(stringSchema) }),
       answers: {
-        200: jsonAnswer("Who won: the cancel, or the end the turn was coming to.", described("CancelAnswer")),
+        200: jsonAnswer(
+          "`cancelled`, `completion_won` if the turn ended before the cancel was recorded, or `nothing_open`.",
+          schemaRef("CancelAnswer"),
+        ),
         202: jsonAnswer(
-          "It is stored, and nobody drives the turn yet who could carry it out.",
-          described("CancelAnswer"),
+          "The cancel is stored. No process drives the turn at the moment; the next one ends it.",
+          schemaRef("CancelAnswer"),
         ),
       },
       handle: async (call, body) => {
-        const { sessions, param, door } = call;
-        // Without a place: also where there are none left, somebody has to be able to stop things.
-        const result = await within(call, sessions.cancel(param("id"), body), door.limits.waitSeconds * 1000);
+        const { sessions, param, server } = call;
+        // Waits without a stream slot: a cancel must work when all slots are taken.
+        const result = await waitForResult(call, sessions.cancel(param("id"), body), server.limits.waitSeconds * 1000);
         const outcome = result ?? "stored";
         return json({ result: outcome }, outcome === "stored" ? 202 : 200);
       },
@@ -238,33 +280,42 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/steer",
       operationId: "steer",
-      summary: "Says something to the turn that runs, at its next checkpoint, or else to the next one.",
-      body: fieldsOf<SteerBody>({
-        input: needed(textOr(userMessage)),
-        transient: maybe(about("The turn reads it; the history does not keep it.", flag)),
-        id: maybe(about("Its name; the same one is taken in once.", text)),
+      summary: "Adds input to the running turn at its next checkpoint, or to the next turn if there is none.",
+      body: objectSchema<SteerBody>({
+        input: requiredField(stringOr(userMessage)),
+        transient: optionalField(
+          withDescription("`true`: the turn reads the input, and the history does not keep it.", booleanSchema),
+        ),
+        id: optionalField(
+          withDescription(
+            "The id of the input. Input of the same id is accepted once. Default: the `Idempotency-Key`.",
+            stringSchema,
+          ),
+        ),
       }),
-      answers: { 202: jsonAnswer("Which turn takes it, as things are.", described("SteerAnswer")) },
+      answers: {
+        202: jsonAnswer("The id of the input and of the turn that is expected to accept it.", schemaRef("SteerAnswer")),
+      },
       keyed: true,
-      handle: async ({ sessions, param, door, caller, key }, { input, transient = false, id = key ?? undefined }) => {
-        checkId(id, door.limits.idLength);
-        const said: SteerInput = typeof input === "string" && !transient ? input : steered(input, transient);
-        // Where nothing runs, it begins a turn.
-        const leaveTurn = door.enterTurn(caller);
-        const as = id === undefined ? {} : { id };
-        const taken = await orLeave(leaveTurn, () => sessions.steer(param("id"), said, as));
-        sessions.attach(param("id"), taken.turnId).result.then(leaveTurn, leaveTurn);
-        return json(taken, 202);
+      handle: async ({ sessions, param, server, caller, key }, { input, transient = false, id = key ?? undefined }) => {
+        checkId(id, server.limits.idLength);
+        const steerInput: SteerInput = typeof input === "string" && !transient ? input : steerInputOf(input, transient);
+        // If no turn is running, the input starts one.
+        const releaseTurn = server.acquireTurn(caller);
+        const inputOptions = id === undefined ? {} : { id };
+        const accepted = await releaseOnError(releaseTurn, () => sessions.steer(param("id"), steerInput, inputOptions));
+        sessions.attach(param("id"), accepted.turnId).result.then(releaseTurn, releaseTurn);
+        return json(accepted, 202);
       },
     }),
     route({
       method: "DELETE",
       path: "/sessions/{id}/inputs/{inputId}",
       operationId: "withdraw",
-      summary: "Takes back what was said to a turn, if nobody has taken it in.",
+      summary: "Withdraws steered input that no turn has accepted yet.",
       answers: {
-        200: jsonAnswer("What became of it.", described("WithdrawAnswer")),
-        404: jsonAnswer("There is no such input.", described("WithdrawAnswer")),
+        200: jsonAnswer("Whether the input was withdrawn.", schemaRef("WithdrawAnswer")),
+        404: jsonAnswer("There is no input of that id.", schemaRef("WithdrawAnswer")),
       },
       handle: async ({ sessions, param }) => {
         const result = await sessions.withdraw(param("id"), param("inputId"));
@@ -275,28 +326,28 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "GET",
       path: "/sessions/{id}/events",
       operationId: "watchSession",
-      summary: "What happens in a session, from its first event or from behind a cursor.",
+      summary: "Streams the events of a session, from the first one or after a cursor.",
       query: eventParameters,
       answers: { 200: eventStream },
       handle: async (call) => {
         const id = call.param("id");
-        const aim = eventOptions(call);
+        const readOptions = eventOptions(call);
         if ((await call.sessions.get(id, { messages: 0 })) === null) throw noSession(id);
-        return streamed(call, { events: call.sessions.events(id, aim), render: eventFrame });
+        return streamResponse(call, { events: call.sessions.events(id, readOptions), render: eventFrame });
       },
     }),
     route({
       method: "GET",
       path: "/sessions/{id}/turns/{turnId}",
       operationId: "getTurn",
-      summary: "What a turn came to; 202 while it is open. `Prefer: wait=10` waits for it.",
+      summary: "Returns the result of a turn; 202 while it is open. `Prefer: wait=10` waits up to 10 seconds for it.",
       answers: turnAnswers,
       handle: async (call) => {
         const [sessionId, turnId] = [call.param("id"), call.param("turnId")];
-        const waitMs = waitFor(call);
+        const waitMs = preferredWaitMs(call);
         const isOpen = await isTurnOpen(call);
         const { result } = call.sessions.attach(sessionId, turnId);
-        const end = isOpen ? await waited(call, result, waitMs) : await result;
+        const end = isOpen ? await waitInStreamSlot(call, result, waitMs) : await result;
         return end === null ? json({ sessionId, turnId }, 202) : json(end);
       },
     }),
@@ -305,17 +356,22 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       path: "/sessions/{id}/turns/{turnId}/events",
       operationId: "watchTurn",
       summary:
-        "What happens in one turn, until it has ended, and what it came to. 204 when there is nothing behind the cursor any more.",
+        "Streams the events of one turn until it ends, then its result. 204 if the turn has ended and there are no events after the cursor.",
       query: eventParameters,
-      answers: { 200: eventStream, 204: { description: "It has ended, and everything of it has been read." } },
+      answers: {
+        200: eventStream,
+        204: {
+          description: "The turn has ended and all its events were read. `EventSource` does not reconnect after a 204.",
+        },
+      },
       handle: (call) => watchTurn(call),
     }),
     route({
       method: "POST",
       path: "/sessions/{id}/calls/{toolCallId}/token",
       operationId: "makeToken",
-      summary: "A token that completes this one call, once, and only while it waits as it does now.",
-      answers: { 201: jsonAnswer("The token.", described("TokenAnswer")) },
+      summary: "Returns a token that completes this pending call once, while it waits with its current arguments.",
+      answers: { 201: jsonAnswer("The token.", schemaRef("TokenAnswer")) },
       handle: async ({ sessions, param }) =>
         json({ token: await sessions.token(param("id"), param("toolCallId")) }, 201),
     }),
@@ -323,39 +379,45 @@ export function turnRoutes(allowed: Described<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/complete",
       operationId: "complete",
-      summary: "Completes the call a token is for. The token is the key: no other is asked for.",
+      summary: "Completes the pending call of a token. The token is the only authentication.",
       access: "open",
-      body: fieldsOf<CompletionBody>({
-        token: needed(text),
-        type: needed(wordOf(["result", "answer", "approve", "deny"])),
-        value: maybe(value),
-        text: maybe(text),
-        reason: maybe(text),
-        by: maybe(text),
+      body: objectSchema<CompletionBody>({
+        token: requiredField(stringSchema),
+        type: requiredField(enumSchema(["result", "answer", "approve", "deny"])),
+        value: optionalField(jsonSchema),
+        text: optionalField(stringSchema),
+        reason: optionalField(stringSchema),
+        by: optionalField(stringSchema),
       }),
       answers: {
-        200: jsonAnswer("It is completed.", described("CompletionAnswer")),
-        404: jsonAnswer("There is no such token.", described("CompletionAnswer")),
-        409: jsonAnswer("Somebody was first, or the call no longer waits as it did.", described("CompletionAnswer")),
+        200: jsonAnswer("The call is completed.", schemaRef("CompletionAnswer")),
+        404: jsonAnswer("There is no such token.", schemaRef("CompletionAnswer")),
+        409: jsonAnswer(
+          "The call was completed before, or no longer waits with the same arguments.",
+          schemaRef("CompletionAnswer"),
+        ),
       },
-      handle: async ({ sessions }, { token, ...said }) => {
-        const done = await sessions.complete(token, tokenAnswer(said));
-        return json({ result: done.type }, done.type === "unknown" ? 404 : done.type === "completed" ? 200 : 409);
+      handle: async ({ sessions }, { token, ...answer }) => {
+        const completion = await sessions.complete(token, tokenAnswer(answer));
+        return json(
+          { result: completion.type },
+          completion.type === "unknown" ? 404 : completion.type === "completed" ? 200 : 409,
+        );
       },
     }),
   ];
 }
 
 /**
- * Turns as they were recorded. They are exact, so that they can be replayed, and hold what callers are not told elsewhere: what tools were told about
- * whoever began the session, and what providers said.
+ * Exports a turn record, served only with `records: true`. A record is exact, so that it can be replayed, and is therefore not
+ * redacted: it contains the caller's context and the messages of providers.
  */
 export const recordRoute: Route = route({
   method: "GET",
   path: "/sessions/{id}/turns/{turnId}/record",
   operationId: "exportTurn",
-  summary: "A turn as one JSON value; `everturn replay` runs it again, offline.",
-  answers: { 200: jsonAnswer("The record.", described("TurnRecord")) },
+  summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
+  answers: { 200: jsonAnswer("The record.", schemaRef("TurnRecord")) },
   handle: async ({ sessions, param }) =>
     new Response(JSON.stringify(await sessions.export(param("id"), param("turnId"))), { headers: jsonHeaders }),
 });
@@ -369,63 +431,72 @@ type CompletionBody = {
   readonly by?: string;
 };
 
-function tokenAnswer({ type, value: given, text: said, ...rest }: Omit<CompletionBody, "token">): TokenAnswer {
+function tokenAnswer({
+  type,
+  value: result,
+  text: answerText,
+  ...decision
+}: Omit<CompletionBody, "token">): TokenAnswer {
   switch (type) {
     case "result":
-      return { type, value: given ?? null };
+      return { type, value: result ?? null };
     case "answer":
-      return { type, text: said ?? "" };
+      return { type, text: answerText ?? "" };
     case "approve":
     case "deny":
-      return decisionOf({ type, ...rest });
+      return decisionOf({ type, ...decision });
   }
 }
 
-/** A turn as it goes on, or what is left to read of one that has ended. */
-async function watchTurn(call: Call): Promise<Response> {
+/**
+ * Streams an open turn until it ends, or the remaining stored events of one that has ended. For an ended turn the first event is
+ * read before the response, to answer 204 if there is none.
+ */
+async function watchTurn(call: RouteCall): Promise<Response> {
   const { sessions, param } = call;
   const [id, turnId] = [param("id"), param("turnId")];
-  const aim = { ...eventOptions(call), turnId };
+  const readOptions = { ...eventOptions(call), turnId };
   const turn = sessions.attach(id, turnId);
   if (await isTurnOpen(call)) {
-    const events = sessions.events(id, aim);
-    const source = aim.follow === false ? { events, render: eventFrame } : turnSource(turn, events);
-    return streamed(call, source);
+    const events = sessions.events(id, readOptions);
+    const source = readOptions.follow === false ? { events, render: eventFrame } : turnSource(turn, events);
+    return streamResponse(call, source);
   }
-  const place = call.door.enterStream(call);
-  return orLeave(place.leave, async () => {
-    const rest = sessions.events(id, { ...aim, follow: false })[Symbol.asyncIterator]();
-    const first = await rest.next();
+  const slot = call.server.acquireStream(call);
+  return releaseOnError(slot.release, async () => {
+    const remaining = sessions.events(id, { ...readOptions, follow: false })[Symbol.asyncIterator]();
+    const first = await remaining.next();
     if (first.done === true) {
-      place.leave();
-      // A browser that reconnects is told in this way to stop.
+      slot.release();
+      // `EventSource` reconnects after the end of a stream, but not after a 204 (WHATWG HTML, section 9.2.3).
       return new Response(null, { status: 204 });
     }
-    // It has been begun: it is let go also where nobody reads on.
-    const closed = () => void rest.return?.().catch(() => undefined);
-    return place.answer({ ...turnSource(turn, resumed(first.value, rest)), closed });
+    // The iterator has started, so it is returned also when the client disconnects before reading.
+    const onClose = () => void remaining.return?.().catch(() => undefined);
+    return slot.respond({ ...turnSource(turn, prepend(first.value, remaining)), onClose });
   });
 }
 
-/** What an iterator still has, with what was taken from it. */
-async function* resumed<T>(first: T, rest: AsyncIterator<T>): AsyncGenerator<T> {
+/** Yields `first` and then the remaining values of an iterator. */
+async function* prepend<T>(first: T, remaining: AsyncIterator<T>): AsyncGenerator<T> {
   yield first;
-  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
+  for (let next = await remaining.next(); next.done !== true; next = await remaining.next()) yield next.value;
 }
 
-async function isTurnOpen({ sessions, param }: Call): Promise<boolean> {
+/** Whether a driver may still add events to the turn. A parked turn gets none until `recover`. Throws 404 if there is no such session. */
+async function isTurnOpen({ sessions, param }: RouteCall): Promise<boolean> {
   const view = await sessions.get(param("id"), { messages: 0 });
   if (view === null) throw noSession(param("id"));
   const { openTurn } = view;
   return openTurn?.turnId === param("turnId") && openTurn.status !== "parked";
 }
 
-function steered(input: string | UserMessage, transient: boolean): SteerInput {
+function steerInputOf(input: string | UserMessage, transient: boolean): SteerInput {
   const message = typeof input === "string" ? user(input) : input;
   return { type: transient ? "transient" : "message", message };
 }
 
-/** What a verb is told: what the body says, and the key it was sent under. */
-function verbOptions({ key }: Call, options: TurnOptions = {}): TurnOptions & { readonly key?: string } {
+/** The options of a runtime verb: those of the body, and the idempotency key of the request. */
+function verbOptions({ key }: RouteCall, options: TurnOptions = {}): TurnOptions & { readonly key?: string } {
   return key === null ? options : { ...options, key };
 }

@@ -6,7 +6,7 @@ import type { Issue, Json, UserMessage, UserPart } from "../../model/internal.ts
 
 import { filePart, imagePart, textPart, user, ValidationError } from "../../model/internal.ts";
 import { isPlainObject, json, read } from "../../model/parse/reading.ts";
-import { canBeInPath } from "../input.ts";
+import { isPathSegment } from "../input.ts";
 
 /** What a client posted, as far as it is read. */
 export type UiPost = { readonly chatId: string } & (
@@ -56,7 +56,7 @@ type Fields = { readonly [key: string]: unknown };
 export function readUiPost(body: unknown, limits: UiLimits = defaultUiLimits): UiPost {
   const fields = objectAt(body, []);
   const chatId = idAt(fields, "id", [], limits);
-  if (!canBeInPath(chatId)) throw refused(["id"], 'has to be whole characters, and not "." or ".."');
+  if (!isPathSegment(chatId)) throw refused(["id"], 'has to be whole characters, and not "." or ".."');
   const trigger = fields["trigger"] ?? "submit-message";
   if (trigger === "regenerate-message") {
     throw refused(

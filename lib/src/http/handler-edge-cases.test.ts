@@ -1,4 +1,5 @@
-// What broke this door once: places that were not given back, answers that said too much, and what one caller could do to the others.
+// Regression tests of the handler: slots that were not released, responses that disclosed too much, and callers that blocked
+// each other.
 
 import type { HostStorage } from "everturn/runtime";
 
@@ -24,7 +25,7 @@ function talker(replies = 500) {
   return engine({ adapter: fake({ scripts }), model: "fake:m" });
 }
 
-/** An engine whose every turn runs a tool that does not come back by itself. */
+/** An engine whose turns run a tool that returns only when it is aborted. */
 function stuck() {
   const never = tool({
     name: "never",
@@ -54,13 +55,13 @@ function world({ http = {}, agent = talker(), host = memoryStorage(), drive = tr
 const stream = { accept: "text/event-stream" };
 const wait = { prefer: "wait=10" };
 
-describe("a message from outside", () => {
+describe("a user message in a request", () => {
   const sources = [
     { type: "file", path: "/etc/passwd" },
     { type: "provider_file", provider: "openai", id: "file-of-somebody-else" },
   ];
 
-  test.each(sources)("names no file of the operator's: $type", async (source) => {
+  test.each(sources)("cannot name a file of the operator: $type", async (source) => {
     const { ask, sessions } = world();
     await (
       await sessions.start("hi", { id: "s" })
@@ -80,15 +81,15 @@ describe("a message from outside", () => {
     }
   });
 
-  test("does not say that somebody else said it", async () => {
+  test("cannot set its origin", async () => {
     const origin = { type: "plugin", pluginId: "mail", transient: false };
     const { status } = await world().ask("POST", "/sessions", { input: [{ role: "user", content: "x", origin }] });
     expect(status).toBe(400);
   });
 });
 
-describe("an id that cannot stand in a path", () => {
-  test.each(["\uD800", "a\uDC00b", ".", ".."])("is refused before anything is begun: %j", async (id) => {
+describe("an id that cannot be a path segment", () => {
+  test.each(["\uD800", "a\uDC00b", ".", ".."])("is rejected before anything is started: %j", async (id) => {
     const { ask, sessions, failures } = world({ http: { limits: { streams: 1 } } });
     await (
       await sessions.start("hi", { id: "s" })
@@ -105,26 +106,26 @@ describe("an id that cannot stand in a path", () => {
   });
 });
 
-describe("a function that lets callers in", () => {
-  /** What programs without a compiler give back. */
-  const said = (value: unknown): Options["auth"] => {
+describe("an auth function", () => {
+  /** An auth function in JavaScript without types may return anything. */
+  const returning = (value: unknown): Options["auth"] => {
     return () => JSON.parse(JSON.stringify({ value })).value;
   };
 
-  test.each([false, undefined, null])("says no with %s", async (value) => {
-    expect((await world({ http: { auth: said(value) } }).ask("GET", "/sessions")).status).toBe(401);
+  test.each([false, undefined, null])("rejects the request by returning %s", async (value) => {
+    expect((await world({ http: { auth: returning(value) } }).ask("GET", "/sessions")).status).toBe(401);
   });
 
   test.each([true, 1, "ada", [[]], { tenant: null }, { tenant: 7 }, { name: 7 }, { context: "x" }])(
-    "lets nobody in with %j",
+    "authenticates no request by returning %j, which is not a caller",
     async (value) => {
-      expect((await world({ http: { auth: said(value) } }).ask("GET", "/sessions")).status).toBe(500);
+      expect((await world({ http: { auth: returning(value) } }).ask("GET", "/sessions")).status).toBe(500);
     },
   );
 });
 
-describe("whoever waits", () => {
-  test("keeps nobody else from being answered", async () => {
+describe("a waiting request", () => {
+  test("holds no request slot", async () => {
     const limits = { requests: 1, waitSeconds: 600 };
     const { ask, sessions } = world({ agent: stuck(), http: { limits } });
     const waiting = ask("POST", "/sessions", { input: "x", id: "s" }, wait);
@@ -137,14 +138,14 @@ describe("whoever waits", () => {
     expect((await watching).status).toBe(200);
   });
 
-  test("has a place among the streams, which is given back", async () => {
+  test("releases its stream slot", async () => {
     const { ask } = world({ http: { limits: { streams: 1 } } });
     for (let count = 0; count < 3; count += 1) {
       expect((await ask("POST", "/sessions", { input: "x" }, wait)).status).toBe(200);
     }
   });
 
-  test("is told where the turn is when the process stops", async () => {
+  test("gets 202 with the location of the turn at shutdown", async () => {
     const stopping = new AbortController();
     const { ask, sessions } = world({ agent: stuck(), http: { shutdown: stopping.signal } });
     const waiting = ask("POST", "/sessions", { input: "x", id: "s" }, { prefer: "wait=60" });
@@ -156,7 +157,7 @@ describe("whoever waits", () => {
     await sessions.close({ graceMs: 0 });
   });
 
-  test("and has gone is not waited for, and gives the place back", async () => {
+  test("ends and releases its slot when the client disconnects", async () => {
     const { handler, ask, sessions } = world({ agent: stuck(), http: { limits: { streams: 1 } } });
     const gone = new AbortController();
     const { turnId } = await sessions.start("x", { id: "s" });
@@ -174,7 +175,7 @@ describe("whoever waits", () => {
     await sessions.cancel("s");
   });
 
-  test("for a cancel that nobody can carry out yet is told that it is stored", async () => {
+  test("for a cancel gets 202 if no process drives the turn", async () => {
     const { ask, sessions } = world({ drive: false, http: { limits: { requests: 1, waitSeconds: 1 } } });
     await sessions.start("x", { id: "s" });
     const cancelling = ask("POST", "/sessions/s/cancel", {});
@@ -185,8 +186,8 @@ describe("whoever waits", () => {
   });
 });
 
-describe("those without a key", () => {
-  test("cannot take the places of those who have one", async () => {
+describe("unauthenticated requests", () => {
+  test("cannot take the request slots of authenticated ones", async () => {
     const { handler, ask } = world({ http: { limits: { requests: 1 } } });
     const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) });
     const init = { method: "POST", headers: { "content-type": "application/json" }, body, duplex: "half" } as const;
@@ -196,15 +197,15 @@ describe("those without a key", () => {
   });
 });
 
-describe("a turn that has ended", () => {
-  test("is let go by readers that are turned away, and by those who only ask for its head", async () => {
+describe("the events of an ended turn", () => {
+  test("are released after HEAD and after a request without a free slot", async () => {
     let reading = 0;
     const { sessions } = world();
     const counted: typeof sessions = {
       ...sessions,
-      events: (...given) => ({
+      events: (...args) => ({
         [Symbol.asyncIterator]: () => {
-          const iterator = sessions.events(...given)[Symbol.asyncIterator]();
+          const iterator = sessions.events(...args)[Symbol.asyncIterator]();
           let begun = false;
           return {
             next: () => {
@@ -235,15 +236,15 @@ describe("a turn that has ended", () => {
   });
 });
 
-describe("a turn that is parked", () => {
-  test("is told of at once: it does not go on by itself", async () => {
+describe("a parked turn", () => {
+  test("is answered at once and not waited for", async () => {
     const { sessions } = world({ agent: stuck() });
     const { turnId, result } = await sessions.start("x", { id: "s" });
     const openTurn = (await sessions.get("s"))?.openTurn ?? null;
     await sessions.cancel("s");
     await result;
-    const get: typeof sessions.get = async (...asked) => {
-      const view = await sessions.get(...asked);
+    const get: typeof sessions.get = async (...args) => {
+      const view = await sessions.get(...args);
       return view === null || openTurn === null ? null : { ...view, openTurn: { ...openTurn, status: "parked" } };
     };
     const { ask } = world({ http: { sessions: { ...sessions, get } } });
@@ -252,10 +253,10 @@ describe("a turn that is parked", () => {
   });
 });
 
-describe("what a provider said", () => {
+describe("the message of a provider", () => {
   const words = "no such key sk-live-…cdef of org-secret at db7.internal";
 
-  test("is told by its reason alone, wherever a failure is", async () => {
+  test("is replaced by its reason in every response", async () => {
     const refuse = async () => Response.json({ error: { message: words, code: "invalid_api_key" } }, { status: 401 });
     const adapter = openaiCompatible({
       name: "corp",
@@ -285,13 +286,13 @@ describe("what a provider said", () => {
         expect(answer).not.toContain(secret);
       }
     }
-    // Who runs the program has all of it.
+    // The operator's runtime has the whole message.
     expect(JSON.stringify(await sessions.get("s"))).toContain(words);
   });
 });
 
-describe("what is said to a session where nothing runs", () => {
-  test("takes a place among the turns", async () => {
+describe("steering a session without a running turn", () => {
+  test("takes a turn slot", async () => {
     const { ask, sessions } = world({ agent: stuck(), http: { limits: { turnsPerTenant: 1 } } });
     const ids = ["a", "b"];
     for (const id of ids) {
@@ -305,7 +306,7 @@ describe("what is said to a session where nothing runs", () => {
     await sessions.cancel("b");
   });
 
-  test("is taken in once under one key", async () => {
+  test("accepts input once for an idempotency key", async () => {
     const { ask, sessions } = world();
     await (
       await sessions.start("hi", { id: "s" })
@@ -319,7 +320,7 @@ describe("what is said to a session where nothing runs", () => {
     expect((await ask("POST", "/sessions/s/steer", { input: "else" }, key)).status).toBe(409);
   });
 
-  test("is described with a key only where a key does something", async () => {
+  test("the OpenAPI document lists Idempotency-Key only for routes that honour it", async () => {
     const { paths } = JSON.parse(await (await world().ask("GET", "/openapi.json")).text());
     const keyed = (path: string) => JSON.stringify(paths[path].post.parameters).includes("Idempotency-Key");
     expect(["/sessions", "/sessions/{id}/reply", "/sessions/{id}/steer"].map(keyed)).toEqual([true, true, true]);
@@ -327,8 +328,8 @@ describe("what is said to a session where nothing runs", () => {
   });
 });
 
-describe("a page", () => {
-  test("ends where it gets long, and goes on behind that", async () => {
+describe("pagination", () => {
+  test("ends a page at pageLength and continues with its cursor", async () => {
     const { ask, sessions } = world({ http: { limits: { pageLength: 1000 } } });
     const metadata = { note: "x".repeat(500) };
     for (let index = 0; index < 40; index += 1) {
@@ -348,7 +349,7 @@ describe("a page", () => {
     expect(seen.size).toBe(40);
   });
 
-  test("has as many items as were asked for, and as there may be", async () => {
+  test("returns the requested number of items, at most pageSize", async () => {
     const { ask, sessions } = world({ http: { limits: { pageSize: 38 } } });
     for (let index = 0; index < 40; index += 1) {
       await (
@@ -363,8 +364,8 @@ describe("a page", () => {
   });
 });
 
-describe("a session that nothing happens in", () => {
-  test("is not read again for those who watch it, whatever happens in others", async () => {
+describe("an idle session", () => {
+  test("is not read again for its readers when other sessions change", async () => {
     const storage = memoryStorage();
     let reads = 0;
     const host: HostStorage = {
@@ -379,26 +380,26 @@ describe("a session that nothing happens in", () => {
       await sessions.start("hi", { id: "quiet" })
     ).result;
     const reader = (await ask("GET", "/sessions/quiet/events")).body?.getReader();
-    const heard: string[] = [];
+    const received: string[] = [];
     const reading = (async () => {
       for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
-        heard.push(new TextDecoder().decode(part.value));
+        received.push(new TextDecoder().decode(part.value));
       }
     })();
-    await expect.poll(() => heard.join("")).toContain("chat_completed");
+    await expect.poll(() => received.join("")).toContain("chat_completed");
     const before = await settledCount(() => reads);
     for (let index = 0; index < 5; index += 1) await (await sessions.start("hi")).result;
     expect(reads).toBe(before);
     await (
       await sessions.reply("quiet", "again")
     ).result;
-    await expect.poll(() => heard.join("").split("chat_completed").length).toBe(3);
+    await expect.poll(() => received.join("").split("chat_completed").length).toBe(3);
     await reader?.cancel();
     await reading;
   });
 });
 
-/** A count that does not change any more. */
+/** Waits until a count no longer changes. */
 async function settledCount(count: () => number): Promise<number> {
   for (let before = -1; ; before = count()) {
     for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -406,8 +407,8 @@ async function settledCount(count: () => number): Promise<number> {
   }
 }
 
-describe("a turn whose storage failed while it ran", () => {
-  test("ends its streams with why, as it ends the waiting of others", async () => {
+describe("a turn whose storage fails while it runs", () => {
+  test("ends its streams with a redacted failure and releases its turn slot", async () => {
     const storage = memoryStorage();
     let fails = false;
     const host: HostStorage = {

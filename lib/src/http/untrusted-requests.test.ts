@@ -1,5 +1,5 @@
-// What somebody may try: requests that are wrong in every way one can think of, from those without a key, with a key of another tenant, and with the
-// right one. Nothing is ever answered with 500, nothing changes without a 2xx, and nobody sees what is not theirs.
+// Untrusted requests: malformed and malicious ones, without a key, with a key of another tenant, and with a valid key.
+// Invariants: no request gets a 500, nothing is written without a 2xx, and no tenant sees data of another.
 
 import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
 
@@ -25,7 +25,7 @@ const theirs = "the-token-of-another-one";
 const secret = "the launch code is 0000";
 const providerKey = "sk-live-0123456789abcdef";
 
-/** A storage that knows whether anything was written to it. */
+/** A storage that counts its writes. */
 function watched(storage: HostStorage): { readonly host: HostStorage; readonly writes: () => number } {
   let writes = 0;
   const write = (batch: Batch) => {
@@ -81,7 +81,7 @@ async function world() {
       ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }),
     };
     const response = await handler(new Request(`http://localhost${path}`, init));
-    // A session that goes on has a stream that does not end: what it says first is enough.
+    // The stream of an open session does not end, so only its first chunk is read.
     const reader = response.body?.getReader();
     const first = await Promise.race([
       reader?.read(),
@@ -91,7 +91,7 @@ async function world() {
     const text = first?.value === undefined ? "" : new TextDecoder().decode(first.value);
     return { status: response.status, text, headers: JSON.stringify([...response.headers]) };
   };
-  /** Waits until nothing runs any more: what was accepted writes while it does. */
+  /** Waits until no turn is running: an accepted turn writes while it runs. */
   const settled = async () => {
     const { items } = await sessions.list({ limit: 1000 });
     for (const { id, turnId: running } of items) if (running !== null) await sessions.attach(id, running).result;
@@ -108,7 +108,7 @@ const json = { "content-type": "application/json" };
 const owner = { ...json, authorization: `Bearer ${mine}` };
 const other = { ...json, authorization: `Bearer ${theirs}` };
 
-/** Every route, with what a good request for it would hold. */
+/** Every route with a valid body. */
 const routes = (turn: string): readonly (readonly [method: string, path: string, body: object | null])[] => [
   ["GET", "/sessions", null],
   ["POST", "/sessions", { input: "hi" }],
@@ -144,41 +144,41 @@ const routes = (turn: string): readonly (readonly [method: string, path: string,
 
 const open = new Set(["/complete", "/health", "/openapi.json"]);
 
-function expectQuiet(
+function expectNoDisclosure(
   answer: { readonly status: number; readonly text: string; readonly headers: string },
-  said: string,
+  label: string,
 ) {
-  expect([said, answer.status]).not.toEqual([said, 500]);
+  expect([label, answer.status]).not.toEqual([label, 500]);
   for (const word of [secret, mine, theirs, providerKey]) expect(answer.text + answer.headers).not.toContain(word);
 }
 
-describe("tokens", () => {
+describe("requests without a valid token", () => {
   test.each([
     ["none", {}],
-    ["a wrong one", { authorization: "Bearer not-a-token-of-anybody" }],
-    ["an empty one", { authorization: "Bearer " }],
-    ["one in another scheme", { authorization: `Token ${mine}` }],
-    ["one in the address", {}],
-    ["one that is very long", { authorization: `Bearer ${"x".repeat(10_000)}` }],
-    ["several at once", { authorization: `Bearer x, Bearer ${mine}` }],
-  ])("%s opens nothing", async (kind, headers) => {
+    ["a wrong token", { authorization: "Bearer not-a-token-of-anybody" }],
+    ["an empty token", { authorization: "Bearer " }],
+    ["a token in another scheme", { authorization: `Token ${mine}` }],
+    ["a token in the URL", {}],
+    ["a token of 10,000 characters", { authorization: `Bearer ${"x".repeat(10_000)}` }],
+    ["several tokens in one header", { authorization: `Bearer x, Bearer ${mine}` }],
+  ])("get 401 from every route: %s", async (kind, headers) => {
     const { ask, writes, turnId } = await world();
     const before = writes();
     for (const [method, path, body] of routes(turnId)) {
       if (open.has(path)) continue;
       const address =
-        kind === "one in the address" ? `${path}${path.includes("?") ? "&" : "?"}access_token=${mine}` : path;
+        kind === "a token in the URL" ? `${path}${path.includes("?") ? "&" : "?"}access_token=${mine}` : path;
       const answer = await ask(method, address, {
         headers: { ...json, ...headers },
         ...(body === null ? {} : { body: JSON.stringify(body) }),
       });
       expect([method, path, answer.status]).toEqual([method, path, 401]);
-      expectQuiet(answer, path);
+      expectNoDisclosure(answer, path);
     }
     expect(writes()).toBe(before);
   });
 
-  test("those of another tenant open nothing of this one", async () => {
+  test("a token of another tenant reaches no session of this one", async () => {
     const { ask, turnId, sessions } = await world();
     const before = JSON.stringify(await Promise.all(["waits", "asks", "done"].map((id) => sessions.get(id))));
     for (const [method, path, body] of routes(turnId)) {
@@ -186,14 +186,14 @@ describe("tokens", () => {
         headers: other,
         ...(body === null ? {} : { body: JSON.stringify(body) }),
       });
-      expectQuiet(answer, `${method} ${path}`);
+      expectNoDisclosure(answer, `${method} ${path}`);
       if (path.startsWith("/sessions/")) expect([method, path, answer.status]).toEqual([method, path, 404]);
     }
     expect(JSON.stringify(await Promise.all(["waits", "asks", "done"].map((id) => sessions.get(id))))).toBe(before);
   });
 });
 
-describe("paths", () => {
+describe("malformed paths and queries", () => {
   test.each([
     "/sessions/..%2f..%2fetc%2fpasswd",
     "/sessions/%00",
@@ -226,7 +226,7 @@ describe("paths", () => {
     "/sessions?limit=0",
     "/sessions?limit=999999999999999",
     "/sessions?__proto__=1",
-  ])("%s is answered", async (path) => {
+  ])("%s gets no 5xx and writes nothing", async (path) => {
     const { ask, writes } = await world();
     const before = writes();
     for (const method of ["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH", "OPTIONS"]) {
@@ -237,34 +237,34 @@ describe("paths", () => {
   });
 });
 
-describe("bodies", () => {
+describe("malformed bodies", () => {
   const deep = (depth: number) => `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
   const wide = JSON.stringify({ input: Array.from({ length: 5000 }, () => 0) });
   test.each<readonly [what: string, body: string | Uint8Array<ArrayBuffer>]>([
-    ["cut off", '{"input":"h'],
-    ["two of them", '{"input":"hi"}{"input":"hi"}'],
+    ["truncated JSON", '{"input":"h'],
+    ["two JSON values", '{"input":"hi"}{"input":"hi"}'],
     ["a number", "1"],
     ["null", "null"],
-    ["text that is no UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
-    ["half a surrogate", '{"inputt":"\\ud800"}'],
-    ["a byte of nothing", '{"inputt":"\\u0000"}'],
-    ["with a mark of byte order", '\uFEFF{"inputt":1}'],
-    ["nested deep", deep(10_000)],
-    ["nested deep in a good field", `{"input":"x","metadata":${deep(5000)}}`],
-    ["wide", wide],
-    ["a prototype", '{"__proto__":{"input":"hi"},"constructor":1}'],
-    ["a prototype in metadata", '{"input":1,"metadata":{"__proto__":{"polluted":true}}}'],
-    ["the same field twice", '{"input":1,"input":2}'],
-    ["a number beyond all numbers", '{"input":1e999}'],
-    ["endless text", JSON.stringify({ input: "x".repeat(200_000) })],
-    ["a key", JSON.stringify({ input: "hi", metadata: { openai_api_key: providerKey } })],
-    ["a message of nobody's", '{"input":[{"role":"root","content":"x"}]}'],
-    ["parts of nothing", '{"input":[{"role":"user","content":[{"type":"magic"}]}]}'],
+    ["invalid UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
+    ["a lone surrogate", '{"inputt":"\\ud800"}'],
+    ["a NUL character", '{"inputt":"\\u0000"}'],
+    ["a byte order mark", '\uFEFF{"inputt":1}'],
+    ["deep nesting", deep(10_000)],
+    ["deep nesting in a valid field", `{"input":"x","metadata":${deep(5000)}}`],
+    ["a long array", wide],
+    ["prototype pollution", '{"__proto__":{"input":"hi"},"constructor":1}'],
+    ["prototype pollution in metadata", '{"input":1,"metadata":{"__proto__":{"polluted":true}}}'],
+    ["a duplicate field", '{"input":1,"input":2}'],
+    ["a number out of range", '{"input":1e999}'],
+    ["a body over the limit", JSON.stringify({ input: "x".repeat(200_000) })],
+    ["a provider key in metadata", JSON.stringify({ input: "hi", metadata: { openai_api_key: providerKey } })],
+    ["an unknown role", '{"input":[{"role":"root","content":"x"}]}'],
+    ["an unknown part type", '{"input":[{"role":"user","content":[{"type":"magic"}]}]}'],
     [
-      "a file of this machine",
+      "a file of the server",
       '{"input":[{"role":"user","content":[{"type":"image","source":{"type":"path","path":"/etc/passwd"}}]}]}',
     ],
-  ])("%s changes nothing", async (_, body) => {
+  ])("%s gets 4xx from every route and writes nothing", async (_, body) => {
     const { ask, writes, turnId } = await world();
     for (const [method, path] of routes(turnId)) {
       if (method !== "POST" || path === "/sessions/waits/calls/c1/token") continue;
@@ -278,7 +278,7 @@ describe("bodies", () => {
   });
 });
 
-describe("anything at all", () => {
+describe("generated requests", () => {
   const word = oneof(constantFrom("waits", "asks", "done", "c1", "__proto__", "x"), string({ maxLength: 20 }));
   const value = jsonValue({ maxDepth: 4 });
   const names = [
@@ -321,7 +321,7 @@ describe("anything at all", () => {
     { maxKeys: 3 },
   );
 
-  test("is answered without a 500, and changes nothing when it is refused", async () => {
+  test("get no 500, and write nothing when they are rejected", async () => {
     const { ask, writes, failures, turnId, settled } = await world();
     const templates = routes(turnId).filter(([method, path]) => method !== "DELETE" && path !== "/health");
     await assert(

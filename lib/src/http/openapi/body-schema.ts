@@ -1,0 +1,127 @@
+// Schemas of request bodies. Each one pairs the reader of a value with its JSON Schema, so that the OpenAPI document and what the
+// server accepts cannot differ.
+//
+// Invariants
+//   1. An object schema rejects fields that it does not list (`additionalProperties: false`).
+//   2. A message from outside has the role `user`, no origin, and no file source of this machine or of the operator's provider
+//      account. Other roles would let a caller write history or instructions; file sources would disclose local files.
+
+import type { JsonObject, UserMessage, UserPart } from "../../model/internal.ts";
+import type { Fields, OptionalField, PresentField, Shape } from "../../model/parse/reading.ts";
+
+import {
+  boolean,
+  count,
+  either,
+  array as listOf,
+  jsonObject,
+  messageShape,
+  number,
+  object,
+  oneOf,
+  optional,
+  required,
+  string,
+} from "../../model/parse/reading.ts";
+
+/** A reader for values of type `T`, and the JSON Schema that describes them. */
+export type BodySchema<T> = { readonly shape: Shape<T>; readonly schema: JsonObject };
+
+/** The fields of an object schema: one for each key of `T`. */
+export type BodyFields<T> = Fields<T> & { readonly [K in keyof T]-?: { readonly schema: JsonObject } };
+
+export function requiredField<T>({ shape, schema }: BodySchema<T>): PresentField<T> & { readonly schema: JsonObject } {
+  return { ...required(shape), schema };
+}
+
+export function optionalField<T>({ shape, schema }: BodySchema<T>): OptionalField<T> & { readonly schema: JsonObject } {
+  return { ...optional(shape), schema };
+}
+
+/** An object with these fields and no others. */
+export function objectSchema<T extends object>(fields: BodyFields<T>): BodySchema<T> {
+  const entries = Object.entries<AnyField>(fields);
+  const requiredNames = entries.filter(([, { absent }]) => absent.type === "refused").map(([name]) => name);
+  const properties = Object.fromEntries(entries.map(([name, { schema }]) => [name, schema]));
+  return {
+    shape: object<T>(fields),
+    schema: {
+      type: "object",
+      properties,
+      ...(requiredNames.length === 0 ? {} : { required: requiredNames }),
+      additionalProperties: false,
+    },
+  };
+}
+
+type AnyField = { readonly schema: JsonObject; readonly absent: { readonly type: string } };
+
+/** Adds a description to a schema. */
+export function withDescription<T>(description: string, { shape, schema }: BodySchema<T>): BodySchema<T> {
+  return { shape, schema: { ...schema, description } };
+}
+
+export const stringSchema: BodySchema<string> = { shape: string, schema: { type: "string" } };
+export const booleanSchema: BodySchema<boolean> = { shape: boolean, schema: { type: "boolean" } };
+export const numberSchema: BodySchema<number> = { shape: number, schema: { type: "number" } };
+/** An integer of 0 or more. */
+export const countSchema: BodySchema<number> = { shape: count, schema: { type: "integer", minimum: 0 } };
+export const jsonObjectSchema: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
+
+export function enumSchema<const T extends string>(values: readonly T[]): BodySchema<T> {
+  return { shape: oneOf(values), schema: { type: "string", enum: [...values] } };
+}
+
+export function arraySchema<T>({ shape, schema }: BodySchema<T>): BodySchema<readonly T[]> {
+  return { shape: listOf(shape), schema: { type: "array", items: schema } };
+}
+
+/** A string, or a value of another schema. */
+export function stringOr<T>(other: BodySchema<T>): BodySchema<string | T> {
+  return {
+    shape: either((input) => typeof input === "string", string, other.shape),
+    schema: { oneOf: [stringSchema.schema, other.schema] },
+  };
+}
+
+/**
+ * Whether a part names a file on the disk of this machine or in the operator's provider account. A caller that may name such
+ * files could read them through the model (local file disclosure).
+ */
+function namesOperatorFile(part: UserPart): boolean {
+  if (part.type === "text") return false;
+  const { type } = part.type === "image" ? part.image.source : part.source;
+  return type === "file" || type === "provider_file";
+}
+
+/** A user message from an HTTP caller. Other roles and origins are rejected: history comes from the session alone. */
+export const userMessage: BodySchema<UserMessage> = {
+  shape: (input, reading) => {
+    const message = messageShape(input, reading);
+    if (typeof message === "symbol") return message;
+    if (message.role !== "user") {
+      return reading.at(
+        "role",
+        (_, here) => here.report("unknown", "must be user: requests add user messages only"),
+        null,
+      );
+    }
+    if (message.origin !== null) {
+      return reading.at(
+        "origin",
+        (_, here) => here.report("unknown", "must be absent: requests cannot set the origin of a message"),
+        null,
+      );
+    }
+    const rejectedIndex = typeof message.content === "string" ? -1 : message.content.findIndex(namesOperatorFile);
+    if (rejectedIndex < 0) return message;
+    const why =
+      "must be given as base64 or by URL: requests cannot name files of the server or of its provider account";
+    return reading.at(
+      "content",
+      (_, list) => list.at(rejectedIndex, (_, here) => here.report("unknown", why), null),
+      null,
+    );
+  },
+  schema: { $ref: "#/components/schemas/UserMessage" },
+};

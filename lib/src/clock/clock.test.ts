@@ -8,11 +8,11 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { parseDate, systemClock } from "./clock.ts";
 import { Deadline, startInterval, startTimer } from "./timer.ts";
 
-describe("the system clock", () => {
+describe("systemClock", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("a sleep ends when its time is over, and leaves no listener on its signal", async () => {
+  test("sleep resolves after the delay and removes its abort listener", async () => {
     const { signal } = new AbortController();
     let isOver = false;
     const sleep = systemClock.sleep(10, signal).then(() => (isOver = true));
@@ -23,7 +23,7 @@ describe("the system clock", () => {
     expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
-  test("a sleep rejects with the reason of its signal, and leaves no timer", async () => {
+  test("sleep rejects with the reason of its signal and clears its timer", async () => {
     const stop = new AbortController();
     const sleep = systemClock.sleep(60_000, stop.signal);
     stop.abort(new Error("enough"));
@@ -32,7 +32,7 @@ describe("the system clock", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("a sleep may be longer than the longest timer of the platform", async () => {
+  test("sleep accepts delays beyond the maximum of setTimeout", async () => {
     const days = 24 * 3_600_000;
     let isOver = false;
     const sleep = systemClock.sleep(30 * days).then(() => (isOver = true));
@@ -43,8 +43,8 @@ describe("the system clock", () => {
   });
 });
 
-describe("a timer", () => {
-  test("acts once, when its time is over", async () => {
+describe("startTimer and startInterval", () => {
+  test("a timer calls its function once, after the delay", async () => {
     const clock = handClock();
     let acts = 0;
     startTimer(clock, 100, () => (acts += 1));
@@ -54,7 +54,7 @@ describe("a timer", () => {
     expect(acts).toBe(1);
   });
 
-  test("that was cancelled never acts, also when it was due in the same task", async () => {
+  test("a cancelled timer never calls its function, even if it is due in the same task", async () => {
     const clock = handClock();
     const acts: string[] = [];
     const cancels: (() => void)[] = [];
@@ -76,7 +76,7 @@ describe("a timer", () => {
     expect(acts).toEqual(["earlier"]);
   });
 
-  test("an interval acts every time, until it is ended, also by its own action", async () => {
+  test("an interval calls its function until it is ended, also from within the function", async () => {
     const clock = handClock();
     const times: number[] = [];
     const end = startInterval(clock, 100, () => {
@@ -89,8 +89,8 @@ describe("a timer", () => {
   });
 });
 
-describe("a deadline", () => {
-  test("expires once, at the time it was moved to, earlier or later", async () => {
+describe("Deadline", () => {
+  test("expires once, at the time it was last set to, earlier or later", async () => {
     const clock = handClock();
     const expired: number[] = [];
     const deadline = new Deadline(clock, () => expired.push(clock.now()));
@@ -106,7 +106,7 @@ describe("a deadline", () => {
     expect(clock.sleepers).toBe(0);
   });
 
-  test("that is never does not expire, and leaves no timer once it is cleared", async () => {
+  test("does not expire at Infinity, and has no timer after clear", async () => {
     const clock = handClock();
     const deadline = new Deadline(clock, () => expect.unreachable());
     deadline.set(100);
@@ -119,7 +119,7 @@ describe("a deadline", () => {
     await clock.advance(2000);
   });
 
-  test("that moves later with every read starts no further timer", async () => {
+  test("starts no further timer when it is moved later", async () => {
     const clock = handClock();
     let sleeps = 0;
     const counting = {

@@ -1,25 +1,28 @@
 // The only file of the library that reads the platform's time, sets its timers or calls `Math.random`. Everything else takes a `Clock`
-// as an option, so a test can advance time by hand (`handClock` of `everturn/testing`). `.oxlintrc.json` rejects `Date`, `performance`,
-// `setTimeout` and their relatives everywhere else in `lib/src`.
+// as an option, so a test controls time and jitter (`handClock` of `everturn/testing`). `.oxlintrc.json` rejects `Date`, `performance`,
+// `setTimeout` and similar globals everywhere else in `lib/src`.
+//
+// Two times: `now` is the wall clock, which is stored and which an administrator or NTP may set back; `monotonic` measures durations and
+// never goes back.
 
-/** Time and randomness, so that tests can control both. */
+/** A source of time, timers and random numbers. Tests pass one that they control. */
 export type Clock = {
-  /** Milliseconds since 1970-01-01T00:00:00Z. A test clock may count from any moment. */
+  /** Milliseconds since 1970-01-01T00:00:00Z. A test clock may count from any start. */
   readonly now: () => number;
   /** Resolves after the given milliseconds. Rejects with the reason of the signal if it aborts first. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** A number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** Milliseconds on a clock that is never set and only grows, from any moment on. Left out: `now` is used. */
+  /** Milliseconds on a monotonic clock with any start. The default is `now`. */
   readonly monotonic?: () => number;
 };
 
-/** The time on the clock that is never set, or on the other one if there is none. */
+/** Returns the time of the monotonic clock, or of the wall clock if there is no monotonic one. */
 export function monotonicNow({ monotonic, now }: Clock): number {
   return monotonic === undefined ? now() : monotonic();
 }
 
-/** `setTimeout` fires at once when it is given more than this. */
+/** The longest delay of `setTimeout` (HTML, Node): a longer one fires at once. `sleep` chains timers for longer delays. */
 const longestTimerMs = 2 ** 31 - 1;
 
 /** The platform's time, timers and `Math.random`: the default of every `clock` option. */
@@ -37,9 +40,9 @@ export const systemClock: Clock = {
       const until = Date.now() + ms;
       let timer: ReturnType<typeof setTimeout>;
       const wait = () => {
-        const left = until - Date.now();
-        if (left > longestTimerMs) timer = setTimeout(wait, longestTimerMs);
-        else timer = setTimeout(wake, Math.max(0, left));
+        const remainingMs = until - Date.now();
+        if (remainingMs > longestTimerMs) timer = setTimeout(wait, longestTimerMs);
+        else timer = setTimeout(wake, Math.max(0, remainingMs));
       };
       const wake = () => {
         signal?.removeEventListener("abort", stop);
@@ -52,13 +55,16 @@ export const systemClock: Clock = {
 
 /**
  * Resolves in a later task of the event loop, so that I/O, timers and aborts that are due run first. It yields and measures no time, so it
- * does not belong to a `Clock`: it also resolves while a test clock stands still.
+ * is not part of `Clock`: it also resolves while a test clock does not advance.
  */
 export function nextTask(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-/** The milliseconds since 1970 that a date in text names, as in the HTTP header `Retry-After`; `null` when it names none. Reads no clock. */
+/**
+ * Parses a date, as in the HTTP header `Retry-After` (RFC 9110 §10.2.3), into milliseconds since 1970. Returns `null` if the text is not a
+ * date. Reads no clock.
+ */
 export function parseDate(text: string): number | null {
   const ms = Date.parse(text);
   return Number.isFinite(ms) ? ms : null;

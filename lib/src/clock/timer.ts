@@ -1,4 +1,4 @@
-// Timers on a `Clock`: what `setTimeout` and `setInterval` are on the platform's clock.
+// Timers on a `Clock`: the equivalents of `setTimeout` and `setInterval`, and a deadline that can be moved cheaply.
 
 import type { Clock } from "./clock.ts";
 
@@ -16,10 +16,10 @@ export function startTimer(clock: Clock, ms: number, act: () => void): () => voi
   return () => timer.abort(cancelled);
 }
 
-/** Calls `act` every `ms` milliseconds. Returns a function that ends it; `act` is never called after that. */
+/** Calls `act` every `ms` milliseconds. Returns a function that ends the interval; `act` is never called after that. */
 export function startInterval(clock: Clock, ms: number, act: () => void): () => void {
   const tick = () => {
-    // Scheduled before `act` runs: `act` may end the interval.
+    // The next timer starts before `act` runs, so that `act` can end the interval.
     cancel = startTimer(clock, ms, tick);
     act();
   };
@@ -28,30 +28,31 @@ export function startInterval(clock: Clock, ms: number, act: () => void): () => 
 }
 
 /**
- * A deadline that moves with every read of a stream. Starting a timer on a clock creates an `AbortController`, which costs tens of
- * microseconds; so moving the deadline later keeps the running timer, which compares the time with the deadline when it fires.
+ * A deadline that moves with every read of a stream, for idle timeouts. Starting a timer on a clock creates an `AbortController`, which
+ * costs tens of microseconds. So moving the deadline later keeps the running timer; when the timer fires early, it starts again for the
+ * time that remains. Moving the deadline is amortised O(1).
  */
 export class Deadline {
   readonly #clock: Clock;
   readonly #expired: () => void;
   #at = Infinity;
-  /** When the timer that runs will fire; `Infinity`: none runs. */
+  /** The time at which the running timer fires; `Infinity` if none runs. */
   #firesAt = Infinity;
   #cancel: (() => void) | null = null;
 
-  /** `expired` is called when the deadline has passed; it may set another. */
+  /** `expired` is called when the deadline has passed; it may set a new one. */
   constructor(clock: Clock, expired: () => void) {
     this.#clock = clock;
     this.#expired = expired;
   }
 
-  /** The time of the clock at which it expires; `Infinity`: never. */
+  /** Sets the time (of `clock.now`) at which the deadline expires; `Infinity` for never. */
   set(at: number): void {
     this.#at = at;
     if (at < this.#firesAt) this.#start();
   }
 
-  /** Never expires any more, unless it is set again. Leaves no timer. */
+  /** Removes the deadline and cancels its timer. */
   clear(): void {
     this.#at = Infinity;
     this.#firesAt = Infinity;
@@ -61,10 +62,10 @@ export class Deadline {
   #start(): void {
     this.#cancel?.();
     this.#firesAt = this.#at;
-    this.#cancel = startTimer(this.#clock, Math.max(0, this.#at - this.#clock.now()), this.#look);
+    this.#cancel = startTimer(this.#clock, Math.max(0, this.#at - this.#clock.now()), this.#check);
   }
 
-  readonly #look = (): void => {
+  readonly #check = (): void => {
     this.#firesAt = Infinity;
     if (this.#clock.now() < this.#at) return this.set(this.#at);
     this.#at = Infinity;

@@ -1,4 +1,11 @@
-// What is said to calls that wait. Saying it only records it: `continue` drives.
+// Answers to pending calls: results, decisions, and user messages that answer a question. These functions only record an answer in the
+// session; `continue` runs the session.
+//
+// An answer goes to one of three places:
+//   - the thread, as a tool message (a call of the model);
+//   - the suspended cell, as the outcome of its call (`cellId` is set);
+//   - a decision of type `forward` on the pending call, if the answer is for a nested turn (`path` is not empty). The durable runtime
+//     passes it to the nested turn when the tool runs again (Q10).
 
 import type { Engine } from "../engine/internal.ts";
 import type { CallAnswer } from "../kernel/internal.ts";
@@ -44,11 +51,11 @@ import {
   string,
 } from "../model/parse/reading.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
-import { asking, nextQuestion } from "./project.ts";
+import { withQuestion, nextQuestion } from "./project.ts";
 
 /**
  * Records the result of a pending call and returns the session. Throws `SessionError` if the call is not pending.
- * `continue` runs the session on.
+ * `continue` then runs the session.
  */
 export function submitToolResult<Context extends CallerContext>(
   session: Session<Context>,
@@ -66,17 +73,17 @@ export function submitToolResults<Context extends CallerContext>(
   session: Session<Context>,
   results: readonly (readonly [toolCallId: string, content: unknown])[],
 ): Session<Context> {
-  if (!Array.isArray(results) || results.some((one) => !Array.isArray(one))) {
+  if (!Array.isArray(results) || results.some((pair) => !Array.isArray(pair))) {
     throw new MisuseError(
       "invalid_argument",
-      "submitToolResults: the results are a list of pairs: [[toolCallId, content]]",
+      "submitToolResults: the results must be a list of pairs: [[toolCallId, content]]",
     );
   }
   if (results.length === 0) return session;
   checkStatus(session, "submitToolResult", null);
   return results.reduce((before, [id, content]) => {
     const call = pendingCall(before, id, "result");
-    return settled(answered(before, call, content), false);
+    return withStatus(withAnswer(before, call, content), false);
   }, session);
 }
 
@@ -88,89 +95,92 @@ export async function decide<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   toolCallId: string,
-  given: DecisionInput,
+  input: DecisionInput,
 ): Promise<Session<Context>> {
   checkStatus(session, "decide", null);
-  const decision = wholeDecision(given);
+  const decision = parseDecision(input);
   const call = pendingCall(session, toolCallId, decision.type);
   if (call.path.length > 0) {
     if (decision.type === "approve" && decision.arguments !== null) {
-      throw new MisuseError("invalid_argument", "decide: the arguments of a call inside a tool cannot be edited", {
+      throw new MisuseError("invalid_argument", "decide: the arguments of a call of a nested turn cannot be changed", {
         path: ["arguments"],
       });
     }
-    return settled(forwarded(session, call, decision), false);
+    return withStatus(withForwardedAnswer(session, call, decision), false);
   }
   if (decision.type === "approve" && decision.arguments !== null) {
     const tool = resolveTools(engine, {}).find(({ name }) => name === call.name);
     const prepared = tool === undefined ? null : await tool.prepare(decision.arguments);
     if (prepared !== null && !prepared.ok) {
       const where = prepared.issues.map(renderIssue).join("; ");
-      throw new MisuseError("invalid_argument", `decide: the arguments for ${call.name} do not fit: ${where}`, {
+      throw new MisuseError("invalid_argument", `decide: the arguments for ${call.name} are invalid: ${where}`, {
         path: ["arguments"],
       });
     }
   }
-  return settled(decidedAs(session, call, decision), false);
+  return withStatus(withDecision(session, call, decision), false);
 }
 
-/** What was decided, with everything it leaves out. What could not be stored is the caller's bug. */
-export function wholeDecision(given: unknown): Exclude<Decision, { readonly type: "forward" }> {
-  const found = read(decisionShape, given);
-  if ("value" in found && found.value.type !== "forward") return found.value;
-  // That something is handed on is nobody's to say but the runtime's.
-  const isForward = typeof given === "object" && given !== null && "type" in given && given.type === "forward";
-  const [first] = "issues" in found && !isForward ? found.issues : [];
-  const why =
-    first === undefined || first.path[0] === "type" ? "the type has to be approve or deny" : renderIssue(first);
-  throw new MisuseError("invalid_argument", `a decision: ${why}`, { path: first?.path ?? ["type"] });
+/** Reads a decision of the caller and fills in defaults. Throws `MisuseError` if it is invalid, or of the internal type `forward`. */
+export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
+  const result = read(decisionShape, input);
+  if ("value" in result && result.value.type !== "forward") return result.value;
+  // Only the runtime builds a `forward` decision, so it is reported like an unknown type.
+  const isForward = typeof input === "object" && input !== null && "type" in input && input.type === "forward";
+  const [first] = "issues" in result && !isForward ? result.issues : [];
+  const problem =
+    first === undefined || first.path[0] === "type" ? "the type must be approve or deny" : renderIssue(first);
+  throw new MisuseError("invalid_argument", `a decision: ${problem}`, { path: first?.path ?? ["type"] });
 }
 
-function decidedAs<Context extends CallerContext>(
+/** Returns the session with a decision recorded on a pending call. */
+function withDecision<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,
   decision: Decision,
 ): Session<Context> {
-  const pendingToolCalls = session.pendingToolCalls.map((one) => (one === call ? { ...one, decision } : one));
+  const pendingToolCalls = session.pendingToolCalls.map((pending) =>
+    pending === call ? { ...pending, decision } : pending,
+  );
   return { ...session, pendingToolCalls };
 }
 
-/** What the hints of such a call say of the turn inside it. */
-const innerShape: Shape<InnerHints> = object<InnerHints>({
+/** Reads `opts.inner` of a pending call, which describes the wait of the nested turn. */
+const nestedWaitShape: Shape<NestedWait> = object<NestedWait>({
   wait: required(string),
   ran: fallback(nullable(jsonObject), null),
   name: optional(string),
   arguments: optional(nullable(jsonObject)),
 });
 
-type InnerHints = {
-  /** Which wait of which turn. */
+type NestedWait = {
+  /** Identifies the nested turn and the wait in it. */
   readonly wait: string;
-  /** What the tool ran with, where that is not what the model asked for. */
+  /** The arguments the tool ran with, if they differ from those of the call. */
   readonly ran: JsonObject | null;
-  /** The call inside. */
+  /** The name of the nested call. */
   readonly name?: string;
   readonly arguments?: JsonObject | null;
 };
 
-/** What is said to a call inside a tool is kept with the call of the tool: the turn that goes on hands it in (Q10). */
-function forwarded<Context extends CallerContext>(
+/** Records an answer for a nested turn on the pending call of the tool. The turn that continues passes it on (Q10). */
+function withForwardedAnswer<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,
   answer: ForwardedAnswer,
 ): Session<Context> {
-  const found = read(innerShape, call.opts["inner"]);
-  if (!("value" in found)) {
+  const result = read(nestedWaitShape, call.opts["inner"]);
+  if (!("value" in result)) {
     throw new MisuseError(
       "invalid_argument",
-      `the call "${call.id}" waits for a turn inside it, and does not say which`,
+      `the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`,
       {
         path: ["opts", "inner"],
       },
     );
   }
-  const { wait, ran } = found.value;
-  return decidedAs(session, call, { type: "forward", arguments: ran, by: null, wait, answer });
+  const { wait, ran } = result.value;
+  return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer });
 }
 
 /**
@@ -181,26 +191,29 @@ export type DecisionInput =
   | ({ readonly type: "approve" } & Partial<Omit<Extract<Decision, { readonly type: "approve" }>, "type">>)
   | ({ readonly type: "deny" } & Partial<Omit<Extract<Decision, { readonly type: "deny" }>, "type">>);
 
-/** What a user says to a session: the answer to its question, if it has one. */
-export function hear<Context extends CallerContext>(session: Session<Context>, said: UserMessage): Session<Context> {
-  const asks = session.status === "awaiting_user";
-  const asked = asks ? (session.pendingToolCalls.find((call) => isQuestion(session, call)) ?? null) : null;
-  if (asked !== null && asked.path.length > 0) {
-    return settled(forwarded(session, asked, { type: "answer", text: messageText(said) }), true);
+/** Adds a user message to a session. If the session waits for an answer to a question, the message is that answer. */
+export function addUserMessage<Context extends CallerContext>(
+  session: Session<Context>,
+  message: UserMessage,
+): Session<Context> {
+  const isAnswer = session.status === "awaiting_user";
+  const question = isAnswer ? (session.pendingToolCalls.find((call) => isQuestion(session, call)) ?? null) : null;
+  if (question !== null && question.path.length > 0) {
+    return withStatus(withForwardedAnswer(session, question, { type: "answer", text: messageText(message) }), true);
   }
-  if (asked?.answerAs === "tool_result") return settled(answered(session, asked, messageText(said)), true);
-  const pendingToolCalls = session.pendingToolCalls.filter((call) => call !== asked);
-  const thread = addMessage(session.thread, said);
-  return settled({ ...session, pendingToolCalls, thread }, asks);
+  if (question?.answerAs === "tool_result")
+    return withStatus(withAnswer(session, question, messageText(message)), true);
+  const pendingToolCalls = session.pendingToolCalls.filter((call) => call !== question);
+  const thread = addMessage(session.thread, message);
+  return withStatus({ ...session, pendingToolCalls, thread }, isAnswer);
 }
 
-/** Is this the call that asked what the session is waiting to hear? */
+/** Returns whether this call asked the question that the session waits for. */
 function isQuestion({ pendingToolCallId }: Session, { reason, id, decision }: PendingToolCall): boolean {
   return reason === "question" && id === pendingToolCallId && decision === null;
 }
 
-/** The session with the answer to a call: in its thread, or in the cell that made it. */
-/** The session after a call that waited was given up: the model gets a failure, not a result. */
+/** Answers a pending call with a failure, for example when its deadline has passed. */
 export function failToolCall<Context extends CallerContext>(
   session: Session<Context>,
   toolCallId: string,
@@ -210,82 +223,92 @@ export function failToolCall<Context extends CallerContext>(
   const outcome: ToolOutcome = { type: "failure", failure };
   if (call.path.length > 0) {
     const value = orThrow(encodeToolValue({ error: failure.message }));
-    return settled(forwarded(session, call, { type: "result", value }), false);
+    return withStatus(withForwardedAnswer(session, call, { type: "result", value }), false);
   }
-  const pendingToolCalls = session.pendingToolCalls.filter((one) => one !== call);
+  const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
   const cell = session.suspendedCell;
   if (call.cellId !== null && cell !== null) {
-    const at = cell.calls.findIndex((one) => one.answer === null && one.call.id === call.id);
-    const calls = cell.calls.map((one, index) => (index === at ? { ...one, answer: outcome } : one));
-    return settled({ ...session, pendingToolCalls, suspendedCell: { ...cell, calls } }, false);
+    const at = cell.calls.findIndex((cellCall) => cellCall.answer === null && cellCall.call.id === call.id);
+    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer: outcome } : cellCall));
+    return withStatus({ ...session, pendingToolCalls, suspendedCell: { ...cell, calls } }, false);
   }
   const details = { name: call.name, status: toolOutcomeStatus(outcome), code: failure.code };
   const message = toolResult(call.id, toolOutcomeParts(outcome), details);
-  return settled({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
+  return withStatus({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
 }
 
-function answered<Context extends CallerContext>(
+/** Returns the session with the result of a call: in the thread, in the suspended cell, or forwarded to a nested turn. */
+function withAnswer<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,
   content: unknown,
 ): Session<Context> {
   if (call.path.length > 0) {
-    return forwarded(session, call, { type: "result", value: orThrow(encodeToolValue(content)) });
+    return withForwardedAnswer(session, call, { type: "result", value: orThrow(encodeToolValue(content)) });
   }
-  const pendingToolCalls = session.pendingToolCalls.filter((one) => one !== call);
+  const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
   const cell = session.suspendedCell;
   if (call.cellId !== null && cell !== null) {
     const value = orThrow(encodeToolValue(content));
     const answer: ToolOutcome = { type: "success", value, control: null };
     const at = cell.calls.findIndex(
-      (one) => one.answer === null && one.call.id === call.id && one.call.name === call.name,
+      (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
     );
-    const calls = cell.calls.map((one, index) => (index === at ? { ...one, answer } : one));
+    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
     return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
   }
   const thread = addMessage(session.thread, toolResult(call.id, content, { name: call.name }));
   return { ...session, pendingToolCalls, thread };
 }
 
-/** The session with the status that follows from what still waits. A question that is open stays open until it has been answered. */
-function settled<Context extends CallerContext>(
+/**
+ * Returns the session with the status that follows from its pending calls. The current question stays the current one until it is
+ * answered; then the next question, if there is one, becomes current.
+ */
+function withStatus<Context extends CallerContext>(
   session: Session<Context>,
   questionAnswered: boolean,
 ): Session<Context> {
   if (session.status === "awaiting_user" && !questionAnswered) return session;
-  const asked = nextQuestion(session.pendingToolCalls);
-  if (asked !== null) return asking(session, asked);
-  const waits = session.pendingToolCalls.some(isOpen);
-  const rests: SessionStatus = session.status === "completed" ? "completed" : "idle";
-  return { ...session, status: waits ? "awaiting_tools" : rests, pendingQuestion: null, pendingToolCallId: null };
+  const question = nextQuestion(session.pendingToolCalls);
+  if (question !== null) return withQuestion(session, question);
+  const hasOpenCalls = session.pendingToolCalls.some(isOpen);
+  const restingStatus: SessionStatus = session.status === "completed" ? "completed" : "idle";
+  return {
+    ...session,
+    status: hasOpenCalls ? "awaiting_tools" : restingStatus,
+    pendingQuestion: null,
+    pendingToolCallId: null,
+  };
 }
 
+/** Finds the undecided pending call with this id. Throws if there is none, or if its reason does not accept the kind of answer. */
 function pendingCall(session: Session, id: string, answer: "result" | "approve" | "deny"): PendingToolCall {
-  const call = session.pendingToolCalls.find((one) => one.id === id && isOpen(one));
+  const call = session.pendingToolCalls.find((pending) => pending.id === id && isOpen(pending));
   if (call === undefined) {
     throw new SessionError("unknown_tool_call_id", {
-      message: `no call "${id}" waits in this session`,
+      message: `no pending call of this session has the id "${id}"`,
       metadata: { toolCallId: id },
     });
   }
-  if (!answersByReason[call.reason].some((one) => one === answer)) {
+  if (!answersByReason[call.reason].some((kind) => kind === answer)) {
     const allowed = answersByReason[call.reason].join(" or ");
     throw new MisuseError(
       "invalid_argument",
-      `the call "${id}" waits as ${call.reason}: it takes ${allowed}, not ${answer}`,
+      `the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`,
     );
   }
   return call;
 }
 
-/** What was decided about calls, for the turn that goes on with them. */
+/** Returns the recorded decisions, for the turn that performs them. */
 export function decisionsOf({ pendingToolCalls }: Session): readonly CallAnswer[] {
   return pendingToolCalls.flatMap(({ decision, idempotencyKey, ...call }): readonly CallAnswer[] =>
     decision === null ? [] : [callDecision(plainCall(call), decision, idempotencyKey)],
   );
 }
 
-/** The call itself, without what is known about its wait. */
+/** Returns the call without the fields of a pending call. */
 function plainCall({ id, name, arguments: args, rawArguments, provider, metadata }: ToolCall): ToolCall {
   return { id, name, arguments: args, rawArguments, provider, metadata };
 }

@@ -1,36 +1,38 @@
-// What may be done to a session in which status. A status that does not allow a verb is the caller's bug and throws `MisuseError`; a session that
-// has failed refuses everything with a `SessionError` until it is recovered.
+// Which verb a session allows in which status. Calling a verb that the status does not allow is a programming error and throws
+// `MisuseError`. A session in the status `error` throws `SessionError` for every verb until `recover` is called.
 //
 //                     start  reply            continue(message)      continue(null)           step   submit, decide
 //   idle, completed   yes    yes              yes                    yes                      yes    no
-//   awaiting_user     no     yes              only a user's message  no                       no     only with pending calls
-//   awaiting_tools    no     no               no                     when nothing waits       no     yes
+//   awaiting_user     no     yes              only a user message    no                       no     only with undecided calls
+//   awaiting_tools    no     no               no                     without undecided calls  no     yes
 //   error             SessionError for all
 
 import type { Message, PendingToolCall, Session } from "../model/internal.ts";
 
 import { MisuseError, SessionError, sessionError } from "../model/internal.ts";
 
+/** A verb whose precondition is checked. `submitToolResult` stands for both verbs that submit results. */
 export type Verb = "start" | "reply" | "continue" | "step" | "submitToolResult" | "decide";
 
-/** Does somebody still have to say something to this call? */
+/** Returns whether a pending call has no decision yet. */
 export function isOpen({ decision }: PendingToolCall): boolean {
   return decision === null;
 }
 
+/** Throws if the status of the session does not allow the verb. `message` is the message that `continue` would add. */
 export function checkStatus(session: Session, verb: Verb, message: Message | null): void {
   if (session.status === "error") {
     throw new SessionError("session_in_error_state", {
-      message: "the session has failed; recover(session) makes it usable again",
+      message: "the session is in the status error; recover(session) makes it usable again",
       metadata: { status: session.status, reason: sessionError(session)?.reason ?? null },
     });
   }
   if (allows(session, verb, message)) return;
-  const open = session.pendingToolCalls.filter(isOpen).length;
-  const waits = open === 0 ? "" : `, with ${open} calls that wait for an answer`;
+  const openCount = session.pendingToolCalls.filter(isOpen).length;
+  const waiting = openCount === 0 ? "" : `, with ${openCount} calls that wait for an answer`;
   throw new MisuseError(
     "invalid_status",
-    `${verb}: the session is ${session.status}${waits}; ${advice(session, verb)}`,
+    `${verb}: the session is ${session.status}${waiting}; ${advice(session, verb)}`,
     {
       path: ["status"],
     },
@@ -38,17 +40,17 @@ export function checkStatus(session: Session, verb: Verb, message: Message | nul
 }
 
 function allows({ status, pendingToolCalls }: Session, verb: Verb, message: Message | null): boolean {
-  const waiting = pendingToolCalls.filter(isOpen).length > 0;
+  const hasOpenCalls = pendingToolCalls.filter(isOpen).length > 0;
   switch (status) {
     case "idle":
     case "completed":
       return verb !== "submitToolResult" && verb !== "decide";
     case "awaiting_user":
-      if (verb === "submitToolResult" || verb === "decide") return waiting;
+      if (verb === "submitToolResult" || verb === "decide") return hasOpenCalls;
       return verb === "reply" || (verb === "continue" && message?.role === "user");
     case "awaiting_tools":
       if (verb === "submitToolResult" || verb === "decide") return true;
-      return verb === "continue" && message === null && !waiting;
+      return verb === "continue" && message === null && !hasOpenCalls;
     case "error":
       return false;
   }
@@ -57,9 +59,9 @@ function allows({ status, pendingToolCalls }: Session, verb: Verb, message: Mess
 function advice({ status }: Session, verb: Verb): string {
   switch (status) {
     case "awaiting_user":
-      return "answer its question with reply";
+      return "answer the question with reply";
     case "awaiting_tools":
-      return "answer its calls with submitToolResult or decide, then continue";
+      return "answer the calls with submitToolResult or decide, then call continue";
     case "idle":
     case "completed":
     case "error":

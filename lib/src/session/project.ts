@@ -1,4 +1,4 @@
-// What a run does to the session it was for.
+// Applies the result of a run or of a step to the session it was for: thread, status, pending calls, question, usage, last run.
 
 import type {
   CallerContext,
@@ -45,6 +45,7 @@ export function applyChatResult<Context extends CallerContext>(
     partial: result.partial,
   };
   const { pendingQuestion, pendingToolCallId } = result;
+  // A run that ended for another reason may still have left questions: the first of them becomes the question of the session.
   const next = pendingQuestion === null && status !== "error" ? nextQuestion(pendingToolCalls) : null;
   const after = {
     ...session,
@@ -57,13 +58,13 @@ export function applyChatResult<Context extends CallerContext>(
     pendingToolCallId,
   };
   return {
-    ...(next === null ? after : asking(after, next)),
+    ...(next === null ? after : withQuestion(after, next)),
     usage: sum(session.usage, usage),
     metadata: withError(session.metadata, status, result.metadata.error),
   };
 }
 
-/** Calls the caller is to run are pending also in a result that only names them. */
+/** Returns the pending calls of a result. A result that only lists manual calls in its metadata has them pending too. */
 function pendingOf({ pendingToolCalls, outcome, metadata, finalResponse }: ChatResult): readonly PendingToolCall[] {
   if (outcome.type !== "manual_tool_calls" || pendingToolCalls.length > 0) return pendingToolCalls;
   return newSession({ pendingToolCalls: metadata.manualToolCalls ?? finalResponse?.toolCalls ?? [] }).pendingToolCalls;
@@ -98,11 +99,11 @@ export function applyStepResult<Context extends CallerContext>(
 function lastStep(result: StepResult, status: SessionStatus, error: Failure | null): LastRun {
   const outcome = outcomeOfStep(result, status, error);
   const { haltedReason: _, mode: __, ...metadata } = result.metadata;
-  const rest = { turnId: null, steps: 1, usage: result.usage, budget: null, partial: null };
-  return { ...rest, haltedReason: haltedReasonOf(outcome), outcome, metadata };
+  const fixedFields = { turnId: null, steps: 1, usage: result.usage, budget: null, partial: null };
+  return { ...fixedFields, haltedReason: haltedReasonOf(outcome), outcome, metadata };
 }
 
-/** How a turn of this one step ended. */
+/** Returns the outcome of a turn that consists of this one step. */
 function outcomeOfStep(
   { metadata, response, done }: StepResult,
   status: SessionStatus,
@@ -131,30 +132,31 @@ function statusOfStep({ metadata, response, pendingToolCalls, done }: StepResult
   return done ? "completed" : "idle";
 }
 
-/** While a session is in error its metadata says why; otherwise it does not. */
+/** Returns the metadata with `error` set in the status `error`, and without it otherwise. */
 function withError(metadata: JsonObject, status: SessionStatus, error: Failure | undefined): JsonObject {
-  const { error: _, ...rest } = metadata;
-  if (status !== "error") return rest;
-  return { ...rest, error: { ...(error ?? toolFailure("handler_failed")) } };
+  const { error: _, ...otherKeys } = metadata;
+  if (status !== "error") return otherKeys;
+  return { ...otherKeys, error: { ...(error ?? toolFailure("handler_failed")) } };
 }
 
+/** Adds usage. A sum that overflows keeps the usage before it: the session must stay usable. */
 function sum(before: Usage, more: Usage): Usage {
   const total = addUsage(before, more);
   return total.ok ? total.value : before;
 }
 
-/** The session with this question put to its user: an entry of the conversation, like any other. */
-export function asking<Context extends CallerContext>(
+/** Returns the session waiting for the answer to the question of this call. The question is added to the thread as an assistant message. */
+export function withQuestion<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,
 ): Session<Context> {
   const { id: pendingToolCallId, question: pendingQuestion } = call;
-  const asked = assistant(pendingQuestion ?? "", { metadata: { askUser: true, toolCallId: pendingToolCallId } });
-  const thread = addMessage(session.thread, asked);
+  const message = assistant(pendingQuestion ?? "", { metadata: { askUser: true, toolCallId: pendingToolCallId } });
+  const thread = addMessage(session.thread, message);
   return { ...session, thread, status: "awaiting_user", pendingQuestion, pendingToolCallId };
 }
 
-/** What is next to be asked of a person; `null` when nothing is. */
+/** Returns the first pending question without an answer, or `null`. */
 export function nextQuestion(calls: readonly PendingToolCall[]): PendingToolCall | null {
   return calls.find((call) => call.reason === "question" && isOpen(call)) ?? null;
 }

@@ -34,8 +34,8 @@ const texts = ({ thread }: Session) => thread.messages.map(messageText);
 /** A session goes through a file and comes back. */
 const stored = <C extends object>(given: Session<C>) => orThrow(fromJson(toJson("session", given), { as: "session" }));
 
-describe("[allm 73] [allm 74] talking", () => {
-  test("start takes a session, a thread, messages or text; reply is continue with a user's message", async () => {
+describe("[allm 73] [allm 74] start and reply", () => {
+  test("start accepts a session, a thread, messages or text; reply equals continue with a user message", async () => {
     for (const input of [
       "hi",
       [user("hi")],
@@ -51,7 +51,7 @@ describe("[allm 73] [allm 74] talking", () => {
     expect(await sessions.continue(playing([says("A")]).engine, before, user("hi"), options)).toEqual(replied);
   });
 
-  test("a session keeps its id, its context and its metadata, and adds up what it cost", async () => {
+  test("keeps the id, context and metadata of a session and adds up its usage", async () => {
     const adapter = fake({ scripts: [says("A"), says("B")], usage: { inputTokens: 5 } });
     const of = engine({ adapter });
     const before = newSession({ id: "s1", context: { userId: 1 }, metadata: { topic: "x" } });
@@ -69,14 +69,14 @@ describe("[allm 73] [allm 74] talking", () => {
     });
   });
 
-  test("[allm 81] what is wrong is thrown when the streaming verb is called, and nothing is asked", () => {
+  test("[allm 81] a streaming verb throws when it is called with invalid input, before any model call", () => {
     const { engine: of, adapter } = playing([]);
     const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [{ id: "c", name: "own", arguments: {} }],
     });
     expect(() => sessions.streamReply(of, waiting, "hi")).toThrow(/awaiting_tools, with 1 calls that wait/);
-    expect(() => sessions.streamStart(of, waiting)).toThrow(/submitToolResult or decide, then continue/);
+    expect(() => sessions.streamStart(of, waiting)).toThrow(/submitToolResult or decide, then call continue/);
     const broken = newSession({
       status: "error",
       metadata: { error: { type: "session_error", reason: "no_pending_tool_call" } },
@@ -86,8 +86,8 @@ describe("[allm 73] [allm 74] talking", () => {
   });
 });
 
-describe("[allm 60] [allm 61] [allm 78] [allm 79] calls of the caller's", () => {
-  test("wait, are answered, and the session goes on", async () => {
+describe("[allm 60] [allm 61] [allm 78] [allm 79] manual tool calls", () => {
+  test("continues the session after their results are submitted", async () => {
     const { engine: of, adapter } = playing([calls("ok", "own"), says("Done.")], [ok, own]);
     const { session: waits, result } = await sessions.start(of, "hi");
     expect(waits).toMatchObject({ status: "awaiting_tools", pendingToolCalls: [{ id: "c1", reason: "manual" }] });
@@ -98,21 +98,21 @@ describe("[allm 60] [allm 61] [allm 78] [allm 79] calls of the caller's", () => 
     expect(adapter.calls[1]?.request.messages.map(messageText)).toEqual(["hi", "", "fine", '{"n":1}']);
   });
 
-  test("an id that does not wait is an error, and of a batch nothing is taken then", async () => {
+  test("an unknown call id throws, and nothing of the batch is recorded", async () => {
     const { session: waits } = await sessions.start(playing([calls("own", "own")], [own]).engine, "hi");
     expect(() =>
       sessions.submitToolResults(waits, [
         ["c0", "a"],
         ["c9", "b"],
       ]),
-    ).toThrow(/no call "c9" waits/);
+    ).toThrow(/no pending call of this session has the id "c9"/);
     expect(sessions.submitToolResults(waits, [])).toBe(waits);
     const half = sessions.submitToolResult(waits, "c0", "a");
     expect(half.status).toBe("awaiting_tools");
     await expect(sessions.continue(playing([]).engine, half)).rejects.toThrow(/1 calls that wait/);
   });
 
-  test("in a loop that is the caller's, all of them wait", async () => {
+  test("with the mode manual every call of the reply is pending", async () => {
     const { session: waits, result } = await sessions.start(playing([calls("ok")], [ok]).engine, "hi", {
       mode: "manual",
     });
@@ -121,13 +121,13 @@ describe("[allm 60] [allm 61] [allm 78] [allm 79] calls of the caller's", () => 
   });
 });
 
-describe("consent", () => {
+describe("approval of calls", () => {
   const asked = async () => {
     const playingIt = playing([calls("pay"), says("Done.")], [pay]);
     return { ...playingIt, waits: (await sessions.start(playingIt.engine, "hi")).session };
   };
 
-  test("given: the call runs first, then the model goes on", async () => {
+  test("runs an approved call before the next model call", async () => {
     const { engine: of, waits } = await asked();
     expect(waits).toMatchObject({ status: "awaiting_tools", pendingToolCalls: [{ id: "c0", reason: "approval" }] });
     const decided = await sessions.decide(of, stored(waits), "c0", { type: "approve", by: "Ada" });
@@ -138,7 +138,7 @@ describe("consent", () => {
     expect(after.pendingToolCalls).toEqual([]);
   });
 
-  test("refused: the model reads why", async () => {
+  test("shows the model the reason of a denial", async () => {
     const { engine: of, waits } = await asked();
     const decided = await sessions.decide(of, waits, "c0", { type: "deny", reason: "too dear" });
     const { session: after } = await sessions.continue(of, decided);
@@ -149,7 +149,7 @@ describe("consent", () => {
     });
   });
 
-  test("given with other arguments: the model's call stays, the result says what ran; bad ones throw and the call waits on", async () => {
+  test("an approval with other arguments keeps the call of the model and records the arguments that ran; invalid arguments throw and the call stays pending", async () => {
     const { engine: of, waits } = await asked();
     await expect(sessions.decide(of, waits, "c0", { type: "approve", arguments: { euros: "many" } })).rejects.toThrow(
       /euros/,
@@ -162,19 +162,19 @@ describe("consent", () => {
     ]);
   });
 
-  test("a result is not consent, and consent is not a result", async () => {
+  test("refuses a result for a call that needs an approval, and an approval for a manual call", async () => {
     const { engine: of, waits } = await asked();
-    expect(() => sessions.submitToolResult(waits, "c0", "x")).toThrow(/takes approve or deny, not result/);
+    expect(() => sessions.submitToolResult(waits, "c0", "x")).toThrow(/accepts approve or deny, not result/);
     const { session: manual } = await sessions.start(playing([calls("own")], [own]).engine, "hi");
-    await expect(sessions.decide(of, manual, "c0", { type: "approve" })).rejects.toThrow(/takes result, not approve/);
+    await expect(sessions.decide(of, manual, "c0", { type: "approve" })).rejects.toThrow(/accepts result, not approve/);
   });
 });
 
-describe("questions", () => {
+describe("questions of tools", () => {
   const asks = plain("asks", () => askUser("Which?"));
   const wants = plain("wants", () => askUser("What?", { answerAs: "tool_result" }));
 
-  test("what is said next is the answer, and the placeholder stays", async () => {
+  test("the next user message is the answer, and the placeholder stays in the thread", async () => {
     const { engine: of } = playing([calls("asks"), says("Done.")], [asks]);
     const { session: waits } = await sessions.start(of, "hi");
     expect(waits).toMatchObject({ status: "awaiting_user", pendingQuestion: "Which?", pendingToolCallId: "c0" });
@@ -183,7 +183,7 @@ describe("questions", () => {
     expect(after).toMatchObject({ status: "completed", pendingQuestion: null, pendingToolCallId: null });
   });
 
-  test("G19: where the answer is to be the result, it is", async () => {
+  test("G19: with answerAs tool_result the answer becomes the result of the call", async () => {
     const { engine: of, adapter } = playing([calls("wants"), says("Done.")], [wants]);
     const { session: waits } = await sessions.start(of, "hi");
     const { session: after } = await sessions.reply(of, stored(waits), "blue");
@@ -191,7 +191,7 @@ describe("questions", () => {
     expect(after.status).toBe("completed");
   });
 
-  test("Q4, Q8: several are asked one after the other, and the model hears when all are answered", async () => {
+  test("Q4, Q8: asks several questions one after the other and calls the model when all are answered", async () => {
     const { engine: of, adapter } = playing([calls("asks", "wants", "pay"), says("Done.")], [asks, wants, pay]);
     const first = await sessions.start(of, "hi");
     expect(first.session).toMatchObject({ status: "awaiting_user", pendingQuestion: "Which?" });
@@ -211,7 +211,7 @@ describe("questions", () => {
     expect((await sessions.continue(of, decided)).session.status).toBe("completed");
   });
 
-  test("with a question and calls that wait, both may be answered in any order", async () => {
+  test("accepts the answer to a question and decisions about calls in any order", async () => {
     const { engine: of } = playing([calls("asks", "own"), says("Done.")], [asks, own]);
     const { session: waits } = await sessions.start(of, "hi");
     expect(waits).toMatchObject({ status: "awaiting_user", pendingToolCalls: [{ id: "c1" }] });
@@ -221,8 +221,8 @@ describe("questions", () => {
   });
 });
 
-describe("[allm 80] what handlers get to know", () => {
-  test("the session's id and context; the call's win", async () => {
+describe("[allm 80] the context of tool handlers", () => {
+  test("has the id and context of the session; options of the call take precedence", async () => {
     const seen: unknown[] = [];
     const looks = tool({
       name: "looks",
@@ -240,7 +240,7 @@ describe("[allm 80] what handlers get to know", () => {
     ]);
   });
 
-  test("G20: a session without a context has the engine's", async () => {
+  test("G20: a session without a context uses the context of the engine", async () => {
     const seen: unknown[] = [];
     const looks = tool({
       name: "looks",
@@ -259,7 +259,7 @@ describe("[allm 80] what handlers get to know", () => {
 });
 
 describe("[allm 82] StreamReducer", () => {
-  test("folds a stream into the session it leaves, as often as it is asked", async () => {
+  test("computes the session after a stream, and finalize is idempotent", async () => {
     const before = newSession({ id: "s1", thread: fromMessages([user("hi")]) });
     const reducer = new sessions.StreamReducer(before);
     for await (const event of sessions.streamStart(playing([says("Hello.")]).engine, before)) reducer.add(event);
@@ -267,17 +267,17 @@ describe("[allm 82] StreamReducer", () => {
     expect(reducer.finalize()).toEqual(reducer.finalize());
   });
 
-  test("of a stream that was left gives a cancelled run; of a step that never ended, the session as it was", () => {
+  test("reports an abandoned stream as cancelled, and leaves the session unchanged if a step did not end", () => {
     const before = newSession({ thread: fromMessages([user("hi")]) });
     const left = new sessions.StreamReducer(before).finalize();
     expect(left).toMatchObject({ session: { status: "idle" }, result: { haltedReason: "cancelled" } });
     const single = new sessions.StreamReducer(before, { mode: "step" });
     expect(single.finalizeStep().session).toBe(before);
     const mode: "chat" = JSON.parse('"both"');
-    expect(() => new sessions.StreamReducer(before, { mode })).toThrow(/"chat" or as "step"/);
+    expect(() => new sessions.StreamReducer(before, { mode })).toThrow(/"chat" or "step"/);
   });
 
-  test("G22: what was said stays when the stream of a reply is left", async () => {
+  test("G22: keeps the user message if the stream of a reply is abandoned", async () => {
     const { engine: of } = playing([
       [
         { type: "text", text: "Hel" },
@@ -292,8 +292,8 @@ describe("[allm 82] StreamReducer", () => {
   });
 });
 
-describe("G23: a session that has failed", () => {
-  test("refuses everything until it is recovered, and then goes on", async () => {
+describe("G23: a session in the status error", () => {
+  test("throws for every verb until recover is called, and then continues", async () => {
     const { engine: of } = playing([[{ type: "error", reason: "invalid_request" }], says("Hello.")]);
     const { session: failed } = await sessions.start(of, "hi");
     expect(failed).toMatchObject({ status: "error", metadata: { error: { reason: "invalid_request" } } });
@@ -304,8 +304,8 @@ describe("G23: a session that has failed", () => {
   });
 });
 
-describe("[allm 84] G17: stored and restored", () => {
-  test("a session answers as if it had never been away, its calls included", async () => {
+describe("[allm 84] G17: a session after serialization", () => {
+  test("continues like the original, pending calls included", async () => {
     const scripts = [calls("ok"), says("Done."), says("More.")];
     const here = playing(scripts, [ok]);
     const { session: before } = await sessions.start(here.engine, "hi", { requestId: "r1" });
@@ -316,7 +316,7 @@ describe("[allm 84] G17: stored and restored", () => {
     expect(there.adapter.calls[0]?.request.messages).toEqual(here.adapter.calls[2]?.request.messages);
   });
 
-  test("Q5: a cell that waits is part of it, and goes on elsewhere", async () => {
+  test("Q5: resumes a suspended code cell in another process", async () => {
     const runs: number[] = [];
     const executor: CodeExecutor = {
       name: "scripted",
@@ -347,7 +347,7 @@ describe("[allm 84] G17: stored and restored", () => {
   });
 });
 
-test("G21: what a run halted with is in lastRun, and does not pile up", async () => {
+test("G21: lastRun holds the details of the latest run only", async () => {
   const halts = plain("asks", () => askUser("Which?", { choices: [1] }));
   const { engine: of } = playing([calls("asks"), says("Done.")], [halts]);
   const { session: waits } = await sessions.start(of, "hi");
@@ -356,7 +356,7 @@ test("G21: what a run halted with is in lastRun, and does not pile up", async ()
   expect((await sessions.reply(of, waits, "x")).session.lastRun?.metadata).toEqual({});
 });
 
-test("[allm 77] a single step leaves a session that knows what comes next", async () => {
+test("[allm 77] step sets the status of the session from the result of the step", async () => {
   const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
   const first = await sessions.step(of, newSession({ thread: fromMessages([user("hi")]) }));
   expect(first).toMatchObject({ session: { status: "idle" }, result: { done: false } });

@@ -1,4 +1,5 @@
-// Folds the events of a session's stream into the session they leave behind.
+// Computes the session after a run from the events of its stream. The awaited verbs use it over their own streams; a server that forwards
+// events uses it to keep the session.
 
 import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "../model/internal.ts";
 
@@ -15,23 +16,24 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
   readonly #session: Session<Context>;
   readonly #collector: Collector;
   readonly #mode: "chat" | "step";
-  #stepped = false;
+  #stepEnded = false;
 
   constructor(session: Session<Context>, { mode = "chat" }: { readonly mode?: "chat" | "step" } = {}) {
     if (mode !== "chat" && mode !== "step") {
-      throw new MisuseError("invalid_argument", `a stream is folded as "chat" or as "step", not as ${String(mode)}`);
+      throw new MisuseError("invalid_argument", `StreamReducer: mode must be "chat" or "step", not ${String(mode)}`);
     }
     this.#session = session;
     this.#collector = new Collector(session.thread);
     this.#mode = mode;
   }
 
+  /** Adds the next event of the stream. */
   add(event: TurnEvent): void {
-    if (event.type === "step_completed") this.#stepped = true;
+    if (event.type === "step_completed") this.#stepEnded = true;
     this.#collector.add(event);
   }
 
-  /** The session after the run, and the run. Asking again gives the same. */
+  /** Returns the session after the run and the result of the run. Idempotent. */
   finalize(): { readonly session: Session<Context>; readonly result: ChatResult } {
     if (this.#mode === "step") {
       const { session } = this.finalizeStep();
@@ -41,9 +43,9 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
     return { session: applyChatResult(this.#session, result), result };
   }
 
-  /** The session after a single step, and the step. One that never ended changes nothing. */
+  /** Returns the session after a single step and the result of the step. If the step did not end, the session is unchanged. */
   finalizeStep(): { readonly session: Session<Context>; readonly result: StepResult } {
     const result = this.#collector.stepResult();
-    return { session: this.#stepped ? applyStepResult(this.#session, result) : this.#session, result };
+    return { session: this.#stepEnded ? applyStepResult(this.#session, result) : this.#session, result };
   }
 }

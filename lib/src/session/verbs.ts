@@ -1,5 +1,14 @@
-// Operations on sessions. A session is plain data: each verb takes one and gives back the next. What is checked is checked when the verb is
-// called; nothing else happens before somebody reads.
+// The verbs of in-memory sessions. A session is plain data: every verb takes one and returns the next.
+//
+// Theory of operation
+//   Each verb has a streaming form and an awaited form. The awaited form runs the streaming form and collects its events with a
+//   `StreamReducer` (R2), so the two cannot differ. Preconditions are checked synchronously, when a verb is called; the run starts when the
+//   stream is first read.
+//
+//   A session that still waits (for an answer to a question, or for undecided calls) is not run: the verb records the input and returns a
+//   result with the outcome of the wait.
+//
+//   Nothing is stored here. `runtime/` has durable verbs of the same names.
 
 import type { ChatOptions, Engine } from "../engine/internal.ts";
 import type {
@@ -23,9 +32,9 @@ import {
   ValidationError,
 } from "../model/internal.ts";
 import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/internal.ts";
-import { decisionsOf, hear } from "./answers.ts";
+import { decisionsOf, addUserMessage } from "./answers.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
-import { applyChatResult, applyStepResult, asking, nextQuestion } from "./project.ts";
+import { applyChatResult, applyStepResult, withQuestion, nextQuestion } from "./project.ts";
 import { StreamReducer } from "./stream-reducer.ts";
 
 /** The input of {@link start}: a session, or the text, messages or thread that a new one starts with. */
@@ -51,7 +60,7 @@ export function streamStart<Context extends CallerContext>(
 ): TurnStream<SessionResult<Context>> {
   const session = sessionOf(engine, input);
   checkStatus(session, "start", null);
-  return driven(engine, session, options);
+  return runSession(engine, session, options);
 }
 
 /**
@@ -64,7 +73,7 @@ export async function start<Context extends CallerContext>(
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
   const session = sessionOf(engine, input);
-  return collected(session, streamStart(engine, session, options));
+  return collect(session, streamStart(engine, session, options));
 }
 
 /** Adds a user message, runs the session and streams the events. Throws like {@link reply}. */
@@ -75,7 +84,7 @@ export function streamReply<Context extends CallerContext>(
   options: ChatOptions<Context> = {},
 ): TurnStream<SessionResult<Context>> {
   checkStatus(session, "reply", null);
-  return driven(engine, hear(session, user(text)), options);
+  return runSession(engine, addUserMessage(session, user(text)), options);
 }
 
 /**
@@ -88,7 +97,7 @@ export async function reply<Context extends CallerContext>(
   text: string,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
-  return collected(session, streamReply(engine, session, text, options));
+  return collect(session, streamReply(engine, session, text, options));
 }
 
 /** Continues the session and streams the events. Throws like `continue`. */
@@ -99,13 +108,13 @@ export function streamContinue<Context extends CallerContext>(
   options: ChatOptions<Context> = {},
 ): TurnStream<SessionResult<Context>> {
   checkStatus(session, "continue", message);
-  if (message?.role === "user") return driven(engine, hear(session, message), options);
+  if (message?.role === "user") return runSession(engine, addUserMessage(session, message), options);
   const thread = message === null ? session.thread : addMessage(session.thread, message);
-  return driven(engine, { ...session, thread }, options);
+  return runSession(engine, { ...session, thread }, options);
 }
 
 /**
- * Runs the session on, with a message or without one, for example after pending calls were answered. Throws
+ * Continues the session, with a message or without one, for example after pending calls were answered. Throws
  * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
  */
 export async function continueSession<Context extends CallerContext>(
@@ -114,7 +123,7 @@ export async function continueSession<Context extends CallerContext>(
   message: Message | null = null,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
-  return collected(session, streamContinue(engine, session, message, options));
+  return collect(session, streamContinue(engine, session, message, options));
 }
 
 /** Runs one step of the session and streams its events. Throws like {@link step}. */
@@ -125,7 +134,7 @@ export function streamStep<Context extends CallerContext>(
 ): TurnStream<SessionStepResult<Context>> {
   checkStatus(session, "step", null);
   if (session.suspendedCell !== null) {
-    throw new MisuseError("invalid_status", "step: a cell of code waits to go on; continue drives it", {
+    throw new MisuseError("invalid_status", "step: a suspended code cell waits; use continue to resume it", {
       path: ["suspendedCell"],
     });
   }
@@ -154,24 +163,24 @@ export async function step<Context extends CallerContext>(
 export function recover<Context extends CallerContext>(session: Session<Context>): Session<Context> {
   if (session.status !== "error") return session;
   const { error: _, ...metadata }: JsonObject = session.metadata;
-  const asked = nextQuestion(session.pendingToolCalls);
-  if (asked !== null) return asking({ ...session, metadata }, asked);
-  const waits = session.pendingToolCalls.some(isOpen);
-  return { ...session, status: waits ? "awaiting_tools" : "idle", metadata };
+  const question = nextQuestion(session.pendingToolCalls);
+  if (question !== null) return withQuestion({ ...session, metadata }, question);
+  const hasOpenCalls = session.pendingToolCalls.some(isOpen);
+  return { ...session, status: hasOpenCalls ? "awaiting_tools" : "idle", metadata };
 }
 
-/** Lets the session's turn happen, if nothing in it waits for anybody any more; otherwise only what was said is kept. */
-function driven<Context extends CallerContext>(
+/** Runs the session if nothing in it waits. Otherwise the input is kept and the result states what the session waits for. */
+function runSession<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   options: ChatOptions<Context>,
 ): TurnStream<SessionResult<Context>> {
-  const inner = isWaiting(session) ? nothing(session) : streamPlan(planOf(engine, session, options, "chat"));
-  return inner.map((result) => ({ session: applyChatResult(session, result), result }));
+  const run = isWaiting(session) ? emptyRun(session) : streamPlan(planOf(engine, session, options, "chat"));
+  return run.map((result) => ({ session: applyChatResult(session, result), result }));
 }
 
-/** The awaitable twin: the stream, folded (R2). */
-async function collected<Context extends CallerContext>(
+/** Collects the events of a streaming verb into the result of its awaited form (R2). */
+async function collect<Context extends CallerContext>(
   session: Session<Context>,
   events: TurnStream<SessionResult<Context>>,
 ): Promise<SessionResult<Context>> {
@@ -190,14 +199,14 @@ function planOf<Context extends CallerContext>(
   if (session.pendingToolCalls.some(({ decision }) => decision?.type === "forward")) {
     throw new MisuseError(
       "invalid_status",
-      `${verb}: a turn inside a tool waited; only the durable runtime can go on with it`,
+      `${verb}: a pending call waits in a nested turn; only the durable runtime can continue it`,
       {
         path: ["pendingToolCalls"],
       },
     );
   }
-  const said = { ...options, context: options.context ?? context };
-  return planRun(engine, thread, said, {
+  const runOptions = { ...options, context: options.context ?? context };
+  return planRun(engine, thread, runOptions, {
     verb,
     answers: decisionsOf(session),
     cell: suspendedCell,
@@ -210,8 +219,8 @@ function isWaiting({ status, pendingToolCalls }: Session): boolean {
   return status === "awaiting_user" || pendingToolCalls.some(isOpen);
 }
 
-/** A run in which nothing happens, because somebody else has to say something first. */
-function nothing(session: Session): TurnStream<ChatResult> {
+/** Returns a stream whose only event is a result without steps: the session waits for an answer or a decision. */
+function emptyRun(session: Session): TurnStream<ChatResult> {
   const { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId } = session;
   const outcome: TurnOutcome =
     pendingQuestion === null

@@ -24,7 +24,14 @@ import type { LeaseHolder } from "./lease-holder.ts";
 import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun, innerHints, callerInbox } from "../../run/internal.ts";
-import { applyChatResult, decide, submitToolResults, decisionsOf, hear, isOpen } from "../../session/internal.ts";
+import {
+  applyChatResult,
+  decide,
+  submitToolResults,
+  decisionsOf,
+  addUserMessage,
+  isOpen,
+} from "../../session/internal.ts";
 import { putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
 import { journalPut, recordName, recordPut } from "../rows/journal-rows.ts";
@@ -149,7 +156,7 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
       case "result":
         return submitToolResults(session, [[id, answer.value]]);
       case "answer":
-        return hear(session, user(answer.text));
+        return addUserMessage(session, user(answer.text));
       case "approve":
       case "deny":
         return decide(this.#engine, session, id, answer);

@@ -7,7 +7,7 @@ import type { DurableOptions, StartOptions, TurnHandle } from "../types.ts";
 
 import { fromMessages, message as checkedMessage, MisuseError, parse, newSession, user } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
-import { hear, checkStatus } from "../../session/internal.ts";
+import { addUserMessage, checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { accept, checkFree } from "./accept.ts";
 import { storedOptions, storedStartOptions } from "./durable-options.ts";
@@ -86,7 +86,9 @@ async function withUserMessage(
   message: UserMessage,
   options: DurableOptions,
 ): Promise<TurnHandle> {
-  return driven(context, id, verb, message, options, "chat", (session) => hear(session, checkedUser(message)));
+  return driven(context, id, verb, message, options, "chat", (session) =>
+    addUserMessage(session, checkedUser(message)),
+  );
 }
 
 async function driven(

@@ -7,7 +7,7 @@ import type { Row } from "../rows/storage.ts";
 import type { Deadline } from "../rows/values.ts";
 
 import { RuntimeError, runtimeFailure, toolFailure, user } from "../../model/internal.ts";
-import { failToolCall, hear } from "../../session/internal.ts";
+import { failToolCall, addUserMessage } from "../../session/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
 import { answer, decided } from "./answers.ts";
@@ -86,7 +86,7 @@ async function timeOut(
     id,
     { version },
     (session, engine) => {
-      if (wait.reason === "question") return hear(askedBy(session, toolCallId), user(`(${why})`));
+      if (wait.reason === "question") return addUserMessage(askedBy(session, toolCallId), user(`(${why})`));
       if (wait.reason === "manual") {
         const details = { message: why, toolName: wait.name, toolCallId };
         return failToolCall(session, toolCallId, toolFailure("timeout", details));

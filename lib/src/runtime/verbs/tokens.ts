@@ -8,7 +8,7 @@ import type { Answer } from "./answers.ts";
 
 import { answersByReason, MisuseError, RuntimeError, user } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
-import { submitToolResults as submitResults, hear, wholeDecision } from "../../session/internal.ts";
+import { submitToolResults as submitResults, addUserMessage, parseDecision } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
 import { putting } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
@@ -95,7 +95,7 @@ function checkAnswer(answer: TokenAnswer): void {
     if (isPlainObject(given) && typeof given["text"] === "string") return;
     throw new MisuseError("invalid_argument", "complete: an answer is a text", { path: ["text"] });
   }
-  const decision = wholeDecision(given);
+  const decision = parseDecision(given);
   if (decision.type === "deny" || decision.arguments === null) return;
   throw new MisuseError(
     "invalid_argument",
@@ -109,7 +109,7 @@ function answering(call: string, answer: TokenAnswer): Answer {
     case "result":
       return (session) => submitResults(session, [[call, answer.value]]);
     case "answer":
-      return (session) => hear(askedBy(session, call), user(answer.text));
+      return (session) => addUserMessage(askedBy(session, call), user(answer.text));
     case "approve":
     case "deny":
       return (session, engine) => decided(engine(), session, call, answer);

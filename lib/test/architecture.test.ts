@@ -1,5 +1,5 @@
 // Checks what ARCHITECTURE.md and CONTRIBUTING.md claim about the code: the files they name exist, and the batches of the durable walk write the tables that
-// ARCHITECTURE.md lists.
+// ARCHITECTURE.md lists. Also that docs/glossary.md defines every stored table.
 
 import type { HostStorage } from "everturn/runtime";
 
@@ -31,6 +31,19 @@ describe.each(["ARCHITECTURE.md", "CONTRIBUTING.md"])("%s", (document) => {
 
   test.each(named)("%s exists", (path) => {
     expect(sourceFiles.some((file) => `/${file}`.endsWith(`/${path}`))).toBe(true);
+  });
+});
+
+describe("docs/glossary.md", () => {
+  const rows = readFileSync(join(root, "docs/glossary.md"), "utf8")
+    .split("\n")
+    .map((line) => /^\| `(?<table>\w+)` +\| (?<key>[\w, ]+?) +\|/.exec(line)?.groups)
+    .filter((groups) => groups !== undefined);
+
+  test("defines every stored table with the columns of its key", () => {
+    const defined = rows.map(({ table, key }) => [table, key?.split(", ")]);
+    const tables = Object.entries(storageTables).map(([name, columns]) => [name, columns.map((column) => column.name)]);
+    expect(defined).toEqual(tables);
   });
 });
 

@@ -279,7 +279,7 @@ describe("[lash 90] refusals", () => {
       "",
       {
         reason: "unknown",
-        message: expect.stringMatching(/answered 302 and points elsewhere.*is the base URL right\?$/),
+        message: expect.stringMatching(/answered with a redirect \(302\).*Check the base URL$/),
       },
     ],
   ])("%i %s", async (status, body, expected) => {

@@ -1,14 +1,23 @@
-// What a provider's refusal means: which reason, and whether it is worth trying again. By status first, then by the words providers use.
+// Classifies errors of providers: the reason of the failure, and whether a retry can succeed.
+//
+// Order of rules (`reasonOf`)
+//   1. phrases of a context overflow or of a content filter, whatever the status
+//   2. the HTTP status
+//   3. phrases, for errors inside a stream, which have no status
+// A phrase of a rate limit rules out a context overflow: errors about tokens per minute speak of token limits too. Phrases are searched in the code and
+// the message of the error, in lower case. All codecs share the lists: add a phrase here, not in a codec.
+//
+// A quota that is used up (`quotaPhrases`) has the reason `rate_limited` like any 429, but `retryable: false`: waiting does not help.
 
 import type { AdapterErrorReason, AdapterFailure, Json } from "../model/internal.ts";
 import type { ErrorResponse, WireContext } from "./codec.ts";
 
 import { adapterFailure } from "../model/internal.ts";
 
-/** What an API says went wrong, taken out of its own form. */
+/** The message and the code of an error, extracted from the form of one API. */
 export type ProviderError = {
   readonly message: string | null;
-  /** The API's own word: a code, or a type. */
+  /** The API's identifier of the error: its `code`, or its `type`. */
   readonly code: string | null;
 };
 
@@ -47,7 +56,7 @@ const contentFilterPhrases = [
   "content filtering policy",
   "responsible ai practices",
 ];
-/** What a model or an account cannot do, said with a 400. */
+/** With status 400: a parameter or feature that the model or the account does not have. */
 const unsupportedFeaturePhrases = [
   "unsupported_parameter",
   "unsupported_value",
@@ -57,7 +66,7 @@ const unsupportedFeaturePhrases = [
   "is not enabled for",
 ];
 
-/** The failure behind an answer of a provider. */
+/** Builds the failure for a response of a provider. 408, 409 and 425 are retryable whatever their reason. `raw` keeps the body as text. */
 export function classify(
   response: ErrorResponse,
   providerError: ProviderError,
@@ -83,13 +92,13 @@ export function classify(
 function messageOf(status: number | null, { message }: ProviderError, provider: string): { readonly message?: string } {
   if (message !== null) return { message: `${provider}: ${message}` };
   if (status === null || status < 300 || status >= 400) return {};
-  // Whoever is named there is not given the key.
+  // The transport does not follow redirects: the request holds the key, and the target may be another host.
   return {
-    message: `${provider}: the server answered ${status} and points elsewhere, which is not followed: is the base URL right?`,
+    message: `${provider}: the server answered with a redirect (${status}); redirects are not followed. Check the base URL`,
   };
 }
 
-/** The body as text; nothing when it is nested too deep to be written. */
+/** The body as text; `null` when it is nested too deep for `JSON.stringify`, which then throws a `RangeError`. */
 function stringified(body: Json): string | null {
   try {
     return JSON.stringify(body);

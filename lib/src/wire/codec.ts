@@ -1,21 +1,50 @@
-// What an API of a provider looks like from here: a pure pair of writing requests and reading what comes back. No host, no key, no clock, no I/O;
-// it runs on a string in a test.
+// The codec contract: how one provider API is translated to and from the library's data.
 //
-// Rules:
-//   1. `encode` is total for a valid request: what the API has no place for is left out, and said so in `left`; what cannot be sent at all throws
-//      an `AdapterError` (`unsupported_feature`, `invalid_request`).
-//   2. W1: decoding never throws on what it does not know. Unknown events, parts and fields are ignored or kept as opaque parts.
-//   3. W3: a streamed reply and a whole one give the same message, finish reason, usage and calls.
-//   4. W4: what a provider needs back is kept in `provider` of the part or call it belongs to, stamped with provider, endpoint and the model that was
-//      asked for, and is sent back to that route alone (`replayFor`). What is not sent back is said in `left` as `foreign_replay`.
-//   5. E1: exactly one terminal event, `message_completed` or `error`; only `usage` and `raw_chunk` may follow. A stream that ends without the
-//      protocol's own end is a `stream_error` with reason `interrupted`, given by `end()`.
-//   6. Finish reasons: `tool_calls` whenever the reply holds whole calls for us to run and ended well, whatever the provider's own word; `rawFinishReason`
-//      keeps that word. A refusal is `content_filter`.
-//   7. Usage is inclusive (docs/decisions/0009): `inputTokens` counts cached tokens too, `outputTokens` counts reasoning too.
+// Theory of operation
+//   A codec is a pair of pure translations for one API (OpenAI Responses, OpenAI Chat Completions, Anthropic Messages, Gemini):
+//     encode        a `ModelRequest` becomes a path, a JSON body and the headers that the API itself requires
+//     decoder       frames of a server-sent event stream become `ModelEvent`s, batch by batch
+//     decodeReply   the body of a reply that was not streamed becomes the events of its stream, without the deltas
+//     decodeError   a body with an HTTP status of 400 or above becomes an `AdapterFailure`
+//   `adapters/http-adapter.ts` calls them: it adds the base URL, the key and the transport. A codec has no host, no key, no clock and no I/O, so a test
+//   runs it on strings. `fixtures/wire/<api>/<case>/` holds such tests: request.json -> body.json, stream.txt and reply.json -> events.json.
+//
+//   A decoder is created for one stream and owns all parsing state of that stream: open blocks, calls whose arguments are incomplete, usage. The
+//   caller sees only `push(frames) -> events` and `end() -> events`. All decoders build the message with `ReplyBuilder`, and a whole reply goes through
+//   the same builder, which is what makes invariant 3 hold.
+//
+//   Data that the library does not interpret has two forms:
+//     replay data   fields that belong to a part or a call and that the provider requires back: signatures, encrypted reasoning, item ids. They are
+//                   stored in `provider` of that part or call, stamped with the route (provider, endpoint, model).
+//     opaque part   a block, item or part of a type that the codec does not know, or that has no counterpart in the model. It keeps its place
+//                   in the message and its complete JSON.
+//   Unknown events and unknown fields that belong to no block are ignored. `Decoder.counts` counts how events were treated, so that a run over recorded
+//   traffic shows what a new version of an API has added.
+//
+// Failure cases
+//   a stream stops early          `end()` returns the error event `interrupted` (E1)
+//   an event is no JSON           ignored; Gemini fails with the error event `malformed_event`
+//   JSON nested too deep to store the field is dropped, or the reply fails as `malformed_event`; see the header of each decoder
+//   an error inside a stream      one error event; what follows is ignored
+//
+// Invariants
+//   1. `encode` is total for a valid request. A setting or a part for which the API has no field is left out and listed in `omissions`. Content that
+//      cannot be sent and must not be dropped silently (an image without a MIME type) throws `AdapterError` (`unsupported_feature`, `invalid_request`).
+//   2. W1: decoding never throws on unknown input. W2: the cuts between chunks change no event; the parser of `sse.ts` absorbs them.
+//   3. W3: a streamed reply and a whole reply give the same message, finish reason, usage and calls.
+//   4. W4: replay data is sent back unchanged, and only to the route it is stamped with (`replayFor`). Data of another route is listed in `omissions` as
+//      `foreign_replay`.
+//   5. E1: a decoder emits exactly one terminal event, `message_completed` or `error`. Only `usage` and `raw_chunk` may follow it.
+//   6. The finish reason is `tool_calls` whenever a reply that ended normally holds complete calls for the program to run, whatever word the provider uses.
+//      `rawFinishReason` keeps the provider's word. A refusal is `content_filter`.
+//   7. Usage is inclusive (docs/decisions/0009): `inputTokens` includes cached tokens, `outputTokens` includes reasoning tokens. Codecs of APIs
+//      that count them separately add them up.
+//   8. A message is converted once for a route: encoders cache the result by message identity in a `WeakMap`. The JSON of earlier messages does not
+//      change when messages are appended, because prompt caches of providers match by prefix.
 
 import type { AdapterFailure, Json, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
 
+/** The APIs that have a codec. The value is part of the endpoint of a route, so it is stored with replay data. */
 export type WireApi = "openai-responses" | "openai-chat" | "anthropic-messages" | "gemini";
 
 /**
@@ -24,13 +53,14 @@ export type WireApi = "openai-responses" | "openai-chat" | "anthropic-messages" 
  */
 export type Codec = {
   readonly api: WireApi;
+  /** Writes the request. Throws `AdapterError` for content that the API cannot take. */
   readonly encode: (request: ModelRequest, context: WireContext) => EncodedRequest;
-  /** Reads a stream: frames in, events out. One decoder a stream. */
+  /** Creates a decoder for one stream. A decoder is not reused for another stream. */
   readonly decoder: (context: WireContext) => Decoder;
-  /** Reads a whole reply; the same events as its stream would give, without the deltas in between. */
+  /** Reads a reply that was not streamed. Returns the events that its stream would give, without the deltas. */
   readonly decodeReply: (body: Json, context: WireContext) => readonly ModelEvent[];
-  /** What the provider says with an HTTP status of 400 and above, or in place of a reply. `body` is JSON, or the text when it is not. */
-  readonly decodeError: (answer: ErrorResponse, context: WireContext) => AdapterFailure;
+  /** Classifies the body of a response with an HTTP status of 400 or above, or an error sent in place of a reply. */
+  readonly decodeError: (response: ErrorResponse, context: WireContext) => AdapterFailure;
   /** Responses that the provider computes without a connection. Absent: the API has none. */
   readonly background?: BackgroundResponses;
 };
@@ -43,23 +73,23 @@ export type BackgroundResponses = {
   /** Does this request body start one? */
   readonly isRequested: (body: JsonObject) => boolean;
   readonly decoder: (context: WireContext) => ResumableDecoder;
-  /** Reads the state of a response from its whole body. */
+  /** Reads the id of a response, and whether it is still running, from its complete body. */
   readonly readStatus: (body: Json) => { readonly responseId: string | null; readonly isRunning: boolean };
-  /** GET: the events of the response after the one numbered `after`; `null`: all of them. */
+  /** GET: the events of the response after the event with the sequence number `after`; `null`: all of them. */
   readonly streamPath: (responseId: string, after: number | null, include: readonly string[]) => string;
-  /** GET: the response as it is now. */
+  /** GET: the response in its present state. */
   readonly statusPath: (responseId: string, include: readonly string[]) => string;
   /** POST: stops the response. */
   readonly cancelPath: (responseId: string) => string;
 };
 
-/** What a codec needs besides the request: the route, and the differences of the server. */
+/** What a codec needs besides the request: the route, and how the server deviates from the API. */
 export type WireContext = {
-  /** Whom we talk to, and which model was asked for: what replay data is stamped with and compared to. */
+  /** Provider, endpoint and requested model. Replay data is stamped with it and compared to it (W4). */
   readonly route: ProviderRoute;
-  /** Give the provider's own events too, as `raw_chunk`. */
+  /** Emit every event of the provider as `raw_chunk` too, before the events that are read from it. */
   readonly rawChunks: boolean;
-  /** How a server that is only compatible differs. */
+  /** How the server deviates from the API. `noQuirks` for the provider's own server. */
   readonly quirks: Quirks;
   /** Start responses in the background unless the options of the request decide. Default: `false`. */
   readonly background?: boolean;
@@ -67,23 +97,30 @@ export type WireContext = {
 
 /** How a server deviates from the API it implements. Plain data, so that a preset is a list of these. */
 export type Quirks = {
-  /** The field for the output limit; `null`: whatever the API has. */
+  /** The field for the output limit of Chat Completions. Default: `max_completion_tokens`. */
   readonly maxTokensField?: "max_tokens" | "max_completion_tokens";
-  /** Ask for usage at the end of a stream. */
+  /** Requests usage at the end of a stream (`stream_options.include_usage` of Chat Completions). Default: `true`. */
   readonly streamUsage?: boolean;
-  /** The role of instructions. */
+  /**
+   * The role of system messages. Default: `system` for Chat Completions; `developer` for the Responses API, which uses it for system messages after the
+   * first other message.
+   */
   readonly systemRole?: "system" | "developer";
-  /** Can answer in a JSON Schema. */
+  /** The server can answer in a JSON Schema. If not, JSON without a schema is requested where the API has that. Default: `true`. */
   readonly jsonSchema?: boolean;
-  /** Takes `strict` for tools and schemas. */
+  /** The server takes the field `strict` of tools and schemas. Default: `true`. */
   readonly strict?: boolean;
-  /** Fields a request must not have. */
+  /** Names of body fields that are never sent. Each one that would have been sent is listed in `omissions` by Anthropic and Chat Completions. */
   readonly without?: readonly string[];
-  /** Where reasoning text stands in deltas and messages of chat servers that send it. */
+  /**
+   * The field of deltas and messages that holds reasoning text, on Chat Completions servers that send it. Both fields are read; this one is
+   * preferred. Default: `reasoning_content`.
+   */
   readonly reasoningField?: "reasoning" | "reasoning_content";
   /**
-   * Longest id of a call, and the only characters it may have: `alphanumeric` takes `_` and `-` too, `letters_and_digits` does not. `exact`: ids have
-   * that length, no other.
+   * Which ids of calls the server accepts: at most `maxLength` characters (exactly that many with `exact`). `alphanumeric` allows letters, digits, `_` and `-`;
+   * `letters_and_digits` allows no others. Ids that do not fit are replaced by a hash. Default: 64 characters for Anthropic
+   * (`alphanumeric`) and the Responses API (`any`), no limit for Chat Completions.
    */
   readonly callIds?: {
     readonly maxLength: number;
@@ -95,39 +132,48 @@ export type Quirks = {
 /** No deviations: the server of the provider itself. */
 export const noQuirks: Quirks = {};
 
+/** A request as it is sent, apart from the base URL and the key. */
 export type EncodedRequest = {
-  /** Behind the base URL. */
+  /** Appended to the base URL. Begins with `/` and may hold a query. */
   readonly path: string;
   readonly body: JsonObject;
-  /** Headers the API itself asks for; never a key. */
+  /** Headers that the API requires. Never a key. */
   readonly headers: { readonly [name: string]: string };
-  /** What of the request is not in it, and why: evidence for whoever wonders. */
+  /** What of the request is not in the body, and why. Empty when everything is sent. */
   readonly omissions: readonly Omission[];
 };
 
+/**
+ * One part of a request that is not sent, or not sent as it is. `path` points into the request (`messages[1].content[0]`).
+ * `foreign_replay`: replay data of another route. `unsupported`: the API or the server has no field for it. `repaired`: the history could not be sent as it
+ * is (an unanswered call, an empty message), and was changed.
+ */
 export type Omission = { readonly path: string; readonly reason: "foreign_replay" | "unsupported" | "repaired" };
 
-/** One event of a server-sent event stream. */
+/** One event of a server-sent event stream (WHATWG HTML, section 9.2). `event` is `null` when the stream names no type. */
 export type Frame = { readonly event: string | null; readonly data: string };
 
+/** Reads one stream. Its state is private; frames must be pushed in the order of the stream. */
 export type Decoder = {
+  /** Reads frames and returns the events that became known with them. */
   readonly push: (frames: readonly Frame[]) => readonly ModelEvent[];
-  /** The stream is over. Nothing when its end was heard; otherwise the failure. */
+  /** The stream is over. Returns nothing if the terminal event was emitted before, otherwise the rest of the reply or the failure `interrupted`. */
   readonly end: () => readonly ModelEvent[];
-  /** What was heard, for a count: events that were understood, kept without being understood, and neither. */
+  /** How many events of the provider were understood, kept as opaque parts, and ignored. */
   readonly counts: { readonly understood: number; readonly opaque: number; readonly unknown: number };
 };
 
-/** A decoder that outlives its connection: another connection, or the whole response, can continue what it has read. */
+/** A decoder that outlives its connection: another connection, or the complete response, can continue what it has read. */
 export type ResumableDecoder = Decoder & {
   /** The response that is being read, and the number of the last event (`null`: events have no numbers); `null` before the response is named. */
   readonly position: () => { readonly responseId: string; readonly sequence: number | null } | null;
   /** The next frames come from another connection: those up to the last event that was read are skipped. */
   readonly reattach: () => void;
-  /** Ends the reply with the whole response. Text beyond the deltas read so far is emitted as one more delta, so that the deltas add up. */
+  /** Ends the reply with the complete response. Text beyond the deltas read so far is emitted as one more delta, so that the deltas add up. */
   readonly complete: (body: Json) => readonly ModelEvent[];
 };
 
+/** A response without a reply. `body` is JSON, or the text when the text is not JSON. `status` is `null` for an error inside a stream. */
 export type ErrorResponse = {
   readonly status: number | null;
   readonly body: Json;

@@ -1,19 +1,22 @@
-// Small readers for JSON nobody has checked: what is not what it should be is simply not there (W1).
+// Reads fields of unchecked JSON. A field of another type than expected counts as absent, so decoders never throw on it (W1).
+//
+// The readers take `JsonObject | null`, so that lookups can be nested: `textAt(objectAt(body, "error"), "message")`.
 
 import type { Json, JsonObject } from "../model/internal.ts";
 
 import { isJsonArray } from "../model/internal.ts";
 
+/** The value if it is a JSON object, otherwise `null`. */
 export function asObject(value: Json | undefined): JsonObject | null {
   return typeof value === "object" && value !== null && !isJsonArray(value) ? value : null;
 }
 
-/** The object under a key, or nothing. */
+/** The object under a key; `null` if there is none. */
 export function objectAt(object: JsonObject | null, key: string): JsonObject | null {
   return object === null ? null : asObject(object[key]);
 }
 
-/** The objects of a list under a key. */
+/** The objects of the list under a key. Items of other types are skipped. */
 export function objectsAt(object: JsonObject | null, key: string): readonly JsonObject[] {
   const list = listAt(object, key);
   const objects: JsonObject[] = [];
@@ -24,33 +27,37 @@ export function objectsAt(object: JsonObject | null, key: string): readonly Json
   return objects;
 }
 
+/** The list under a key; empty if there is none. */
 export function listAt(object: JsonObject | null, key: string): readonly Json[] {
   const value = object?.[key];
   return value !== undefined && isJsonArray(value) ? value : [];
 }
 
+/** The string under a key; `null` if there is none. An empty string is a string. */
 export function textAt(object: JsonObject | null, key: string): string | null {
   const value = object?.[key];
   return typeof value === "string" ? value : null;
 }
 
+/** The finite number under a key; `null` if there is none. */
 export function numberAt(object: JsonObject | null, key: string): number | null {
   const value = object?.[key];
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-/** A count of tokens: whole and not below zero. */
+/** The count under a key, rounded to an integer. `null` if it is negative or beyond `Number.MAX_SAFE_INTEGER`. */
 export function countAt(object: JsonObject | null, key: string): number | null {
   const value = numberAt(object, key);
   return value !== null && value >= 0 && Number.isSafeInteger(Math.round(value)) ? Math.round(value) : null;
 }
 
+/** The boolean under a key; `null` if there is none. */
 export function flagAt(object: JsonObject | null, key: string): boolean | null {
   const value = object?.[key];
   return typeof value === "boolean" ? value : null;
 }
 
-/** The fields that say something: `null` and `undefined` are left out of what is sent. */
+/** The fields whose value is neither `null` nor `undefined`. Encoders use it to build bodies without empty fields. */
 export function omitNullish(fields: { readonly [key: string]: Json | undefined }): JsonObject {
   const entries = Object.entries(fields).flatMap(([key, value]): [string, Json][] =>
     value === undefined || value === null ? [] : [[key, value]],

@@ -1,32 +1,43 @@
-// History as another provider may have left it, made fit to be sent: every call answered once, right behind its reply, no answer without its call,
-// every call with a name, and ids the target takes, each of them once in a request. What had to be mended is said.
+// Repairs a history so that any API accepts it. The history may come from another provider, from storage or from the program.
 //
-// Rules:
-//   1. The id a call is sent with follows from the calls before it alone: what was sent stays as it was when messages are added, since prompt
-//      caches go by it.
-//   2. A message that had to be changed is changed once: the same message gives the same other one, so that encoders know it again.
+// After `sendableHistory`
+//   - every tool call has exactly one result, directly after the reply that made the call. A missing result is replaced by a placeholder.
+//   - every tool result has a call; results without one are dropped.
+//   - every call has a name, and an id that the target accepts and that is unique in the request.
+// Every repair is listed in `omissions` with the reason `repaired`, except changed ids, which change nothing for the model.
+//
+// Invariants
+//   1. The id of a call depends only on the calls before it. Appending messages does not change what was sent before, because prompt caches of
+//      providers match by prefix.
+//   2. A message that has to be changed is changed once: the same message object gives the same changed object, so that encoders find it in
+//      their caches, which go by identity.
 
 import type { AssistantMessage, Message, ProviderRoute, ToolCall, ToolMessage } from "../model/internal.ts";
 import type { Omission, Quirks } from "./codec.ts";
 
 import { AdapterError, toolResult } from "../model/internal.ts";
 
+/** A repaired history. */
 export type SendableHistory = {
   readonly messages: readonly Message[];
-  /** Where each of them stood in the request. An answer nobody gave stands where its call does. */
+  /** For each of `messages`, the index of its original in the request; for a placeholder result, the index of the reply with its call. */
   readonly requestIndexes: readonly number[];
   readonly omissions: readonly Omission[];
 };
 
 type CallIds = NonNullable<Quirks["callIds"]>;
 
-/** The text that stands in for an answer nobody gave. */
-const placeholderText = "[No result: the call was never answered]";
-/** What a call without a name is called: no API takes one. */
+/** The result that is sent for a call without one. The model reads it. */
+const placeholderText = "[No result was recorded for this tool call]";
+/** The name of a call without a name. No API accepts an empty one. */
 const placeholderName = "unknown_tool";
-/** What a call without an id is called. */
+/** The id of a call whose id is empty. */
 const placeholderId = "call";
 
+/**
+ * Repairs the messages of a request for an API that accepts the call ids of `callIds` (`undefined`: any id).
+ * Linear in the number of messages, apart from the search for results: a result is searched from its call onwards.
+ */
 export function sendableHistory(messages: readonly Message[], callIds: Quirks["callIds"] = undefined): SendableHistory {
   const omissions: Omission[] = [];
   const sendable: Message[] = [];
@@ -39,7 +50,7 @@ export function sendableHistory(messages: readonly Message[], callIds: Quirks["c
   };
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") {
-      // Those that belong to a reply were taken along with it.
+      // A result that belongs to a call was appended together with its reply. The others have no call.
       if (!usedIndexes.has(index)) omissions.push({ path: `messages[${index}]`, reason: "repaired" });
       continue;
     }
@@ -63,7 +74,7 @@ export function sendableHistory(messages: readonly Message[], callIds: Quirks["c
   return { messages: sendable, requestIndexes, omissions };
 }
 
-/** What is wrong with the calls of a reply by themselves: a second one of the same id, one without a name. */
+/** Repairs of the calls of one reply: a second call with the same id, a call without a name. */
 function callRepairs({ toolCalls }: AssistantMessage, at: number): readonly Omission[] {
   const seen = new Set<string>();
   return toolCalls.flatMap(({ id, name }, slot): readonly Omission[] => {
@@ -76,7 +87,10 @@ function callRepairs({ toolCalls }: AssistantMessage, at: number): readonly Omis
   });
 }
 
-/** The first answer to this id that nobody has taken, before the next reply that makes a call of the same id. */
+/**
+ * The first unused result with this id after the reply at `from`. The search stops at the next reply with a call of the same id, because results
+ * from there on belong to that call. Marks the result as used.
+ */
 function takeToolResult(
   id: string,
   messages: readonly Message[],
@@ -94,12 +108,12 @@ function takeToolResult(
   return null;
 }
 
-// What a message was changed to when it was last sent.
+// The changed form of a message the last time it was sent.
 const renamedReplyCache = new WeakMap<AssistantMessage, AssistantMessage>();
 const renamedResultCache = new WeakMap<ToolMessage, ToolMessage>();
 const placeholderCache = new WeakMap<ToolCall, ToolMessage>();
 
-/** The reply with these ids for its calls, also where they stand in its content. */
+/** The reply with these ids for its calls, in `toolCalls` and in the `tool_call` parts of its content. */
 function withCallIds(reply: AssistantMessage, ids: readonly string[]): AssistantMessage {
   if (reply.toolCalls.every(({ id, name }, slot) => id === ids[slot] && name !== "")) return reply;
   const cached = renamedReplyCache.get(reply);
@@ -141,10 +155,10 @@ function placeholderResult(call: ToolCall): ToolMessage {
   return placeholder;
 }
 
-/** Most ids tried for one call: only a rule with hardly any ids runs out of them. */
+/** How many ids are tried for one call. Only a rule with very few possible ids (`maxLength: 1`) reaches it; the last id is then used although it repeats. */
 const maxIdAttempts = 1000;
 
-/** Gives every call of a request, in their order, an id that no call before it has. */
+/** Returns a function that gives each call of a request, in order, an id that no earlier call has. The n-th call with the same id gets `id~n`. */
 function callIdAllocator(rule: CallIds | null): (id: string) => string {
   const sentIds = new Set<string>();
   const useCounts = new Map<string, number>();
@@ -162,7 +176,10 @@ function callIdAllocator(rule: CallIds | null): (id: string) => string {
   };
 }
 
-/** An id the target takes. What is cut or replaced is told apart by a sum over the whole; where sums agree, {@link callIdAllocator} tries another. */
+/**
+ * The id, or one derived from it that the target accepts. A hash of the complete id keeps ids apart that differ only in removed characters;
+ * {@link callIdAllocator} resolves collisions of the hash.
+ */
 function acceptedId(originalId: string, rule: CallIds | null): string {
   const id = originalId === "" ? placeholderId : originalId;
   if (rule === null) return id;
@@ -189,15 +206,15 @@ function replaceForbidden(id: string, pattern: CallIds["pattern"]): string {
   }
 }
 
-/** Seven letters and digits that follow from a text. */
+/** A 32-bit polynomial hash in base 36, seven characters. Not cryptographic: it only has to be stable and to spread. */
 function hashOf(text: string, factor: number): string {
   let sum = 7;
   for (let index = 0; index < text.length; index += 1) sum = (Math.imul(sum, factor) + text.charCodeAt(index)) >>> 0;
   return sum.toString(36).padStart(7, "0");
 }
 
-/** A request of which nothing can be sent. */
+/** The error for a request without any content for the model. */
 export function nothingToSend({ provider }: ProviderRoute): AdapterError {
-  const message = `${provider}: there is nothing to send: no message of the request has content for the model`;
+  const message = `${provider}: there is nothing to send: no message of the request has content for the model; add a user message with text`;
   return new AdapterError("invalid_request", { provider, message });
 }

@@ -1,4 +1,13 @@
-// JSON that is still being written: what it says so far, at a cost that grows with what is new and not with what came before.
+// An incremental JSON parser for output that is still being written (partial objects of structured output).
+//
+// Theory of operation
+//   A character automaton (`#state`) with a stack of open arrays and objects. `push` continues from the state of the last call, so the cost of a call is
+//   linear in the new text. Parsing the complete text again for every delta would be quadratic in its length.
+//   The value is one tree that is mutated in place; an open string is written into its place at the end of every `push`.
+//
+// It accepts all valid JSON. It is lenient with invalid JSON (it does not check commas or closing brackets), because its result is a preview:
+// the final value is parsed by `JSON.parse`. Keys are defined with `Object.defineProperty`, so a key `__proto__` is a field and no prototype
+// pollution.
 
 import type { Json } from "../model/internal.ts";
 
@@ -14,29 +23,31 @@ type OpenContainer =
 export class PartialJson {
   #root: Json | undefined;
   readonly #stack: OpenContainer[] = [];
-  /** What is being read: nothing, a text, or a number or word. */
-  #state: "value" | "text" | "escape" | "unicode" | "word" | "done" | "broken" = "value";
+  /** What the next character belongs to. `value`: structure, or the start of a value. `token`: a number or a literal. `broken`: no JSON, the rest is ignored. */
+  #state: "value" | "string" | "escape" | "unicode" | "token" | "done" | "broken" = "value";
   #string = "";
   #token = "";
   #hex = "";
-  /** A text that is the name of a field. */
+  /** The open string is the key of a field. */
   #isKey = false;
+  /** The next string in the open object is a key. */
   #expectsKey = false;
 
-  /** What the JSON says so far; `undefined` before it says anything. */
+  /** The value as far as it was received; `undefined` before its first character. */
   get value(): Json | undefined {
     return this.#root;
   }
 
-  /** Is the value whole? */
+  /** Is the value complete? */
   get isDone(): boolean {
     return this.#state === "done";
   }
 
+  /** Parses more text. */
   push(text: string): void {
     for (let index = 0; index < text.length; index += 1) {
-      if (this.#state === "text") {
-        // Most of what is written is text: up to its next mark it is taken at once.
+      if (this.#state === "string") {
+        // Most characters are inside strings: everything up to the next quote or backslash is appended at once.
         const end = this.#plainEnd(text, index);
         if (end > index) {
           this.#string += text.slice(index, end);
@@ -46,7 +57,7 @@ export class PartialJson {
       }
       this.#consume(text.charAt(index));
     }
-    const isInString = this.#state === "text" || this.#state === "escape" || this.#state === "unicode";
+    const isInString = this.#state === "string" || this.#state === "escape" || this.#state === "unicode";
     if (isInString && !this.#isKey) this.#setOpenString(this.#string);
   }
 
@@ -58,7 +69,7 @@ export class PartialJson {
 
   #consume(char: string): void {
     switch (this.#state) {
-      case "text":
+      case "string":
         if (char === "\\") this.#state = "escape";
         else this.#endString();
         return;
@@ -69,9 +80,9 @@ export class PartialJson {
         this.#hex += char;
         if (this.#hex.length < 4) return;
         this.#string += String.fromCharCode(Number.parseInt(this.#hex, 16));
-        this.#state = "text";
+        this.#state = "string";
         return;
-      case "word":
+      case "token":
         if (/[\w.+-]/.test(char)) {
           this.#token += char;
           return;
@@ -93,7 +104,7 @@ export class PartialJson {
     const top = this.#stack.at(-1);
     switch (char) {
       case '"':
-        this.#state = "text";
+        this.#state = "string";
         this.#string = "";
         this.#isKey = top?.type === "object" && this.#expectsKey;
         if (!this.#isKey) this.#addValue("");
@@ -115,7 +126,7 @@ export class PartialJson {
         this.#expectsKey = false;
         return;
       default:
-        this.#state = "word";
+        this.#state = "token";
         this.#token = char;
     }
   }
@@ -134,7 +145,7 @@ export class PartialJson {
       return;
     }
     this.#string += unescaped ?? char;
-    this.#state = "text";
+    this.#state = "string";
   }
 
   #endString(): void {
@@ -162,7 +173,7 @@ export class PartialJson {
     if (this.#stack.length === 0) this.#state = "done";
   }
 
-  /** A new value in its place. */
+  /** Puts a new value where the parser is: as the root, the next item, or the value of the current key. */
   #addValue(value: Json): void {
     const top = this.#stack.at(-1);
     if (top === undefined) this.#root = value;
@@ -171,7 +182,7 @@ export class PartialJson {
       Object.defineProperty(top.fields, top.key, { value, writable: true, enumerable: true, configurable: true });
   }
 
-  /** The text that is being written, as far as it goes. */
+  /** Replaces the value of the open string with the characters received so far. */
   #setOpenString(text: string): void {
     const top = this.#stack.at(-1);
     if (top === undefined) this.#root = text;

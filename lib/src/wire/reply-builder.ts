@@ -1,5 +1,18 @@
-// A reply as it is put together, whether it arrives in pieces or whole. Decoders tell it what they hear; it gives the events, and in the end the
-// message. Because both ways go through it, a streamed reply and a whole one come to the same message (W3).
+// Builds one reply: blocks of text, reasoning and tool calls, and opaque parts, in the order in which they start.
+//
+// Theory of operation
+//   A decoder creates one builder for a reply and calls it for everything it reads: append to a block, complete a block, add a part, end. Each method
+//   returns the event for the caller to emit, and updates the block; `end` builds the message from all blocks. Streamed and whole replies go through the same
+//   methods, so they give the same message (W3).
+//   Blocks are addressed by keys of the decoder (an index, an item id), which need not be the ids in events. A text or reasoning block with the id `null`
+//   continues the newest block of its kind.
+//
+// Invariants
+//   1. Ids of calls are unique within a reply. The second call with an id gets `id~2`.
+//   2. A call is in the message only after `completeCall`. A call that was cut off leaves its events and no call.
+//   3. Everything in an event can be stored. Replay data of text and reasoning, metadata and parsed arguments that `isStorableJson` refuses are dropped here. The
+//      constructors of calls and parts throw for anything else that cannot be stored; decoders turn that into the failure `malformed_event`.
+//   4. `tool_calls` is the finish reason of exactly the replies that ended normally and hold complete calls for the program.
 
 import type {
   AssistantPart,
@@ -59,7 +72,7 @@ type Block =
   | CallBlock
   | { readonly type: "part"; readonly part: ToolResultPart | OpaquePart };
 
-/** How a reply ended. */
+/** What a decoder knows at the end of a reply. `rawFinishReason` is the provider's word; `model` is the model that answered. */
 export type ReplyEnd = {
   readonly finishReason: FinishReason | null;
   readonly rawFinishReason: string | null;
@@ -70,32 +83,35 @@ export type ReplyEnd = {
   readonly metadata?: JsonObject;
 };
 
+/** Collects the blocks of one reply and returns the events for them. One instance a reply. */
 export class ReplyBuilder {
   readonly #context: WireContext;
   readonly #blocks: Block[] = [];
   readonly #blocksByKey = new Map<string, Block>();
-  /** Ids of calls that are taken, and how often each was asked for. */
+  /** For each id of a call, how many calls have requested it. */
   readonly #idUses = new Map<string, number>();
 
   constructor(context: WireContext) {
     this.#context = context;
   }
 
-  /** Data the provider wants back, stamped with the way it came. */
+  /** Replay data stamped with the route of this reply (W4). */
   replayData(data: ProviderReplay["data"]): ProviderReplay {
     return { ...this.#context.route, data };
   }
 
+  /** The first event of every reply. */
   messageStarted(): ModelEvent {
     return { type: "message_started", message: assistant("") };
   }
 
+  /** Appends text to a block and opens the block if needed. */
   text(id: string | null, delta: string, kind: TextBlock["kind"] = "text"): ModelEvent {
     this.#textBlock(id, kind).text += delta;
     return { type: "text_delta", id, delta };
   }
 
-  /** A block of text is whole. What is not given is as it was heard. */
+  /** Completes a block of text. Fields of `details` replace what the deltas have built; absent fields keep it. */
   completeText(
     id: string | null,
     details: {
@@ -115,11 +131,13 @@ export class ReplyBuilder {
     return { type: "text_completed", id, text: block.text, phase: block.phase, provider: block.provider };
   }
 
+  /** Appends reasoning text to a block and opens the block if needed. */
   reasoning(id: string | null, delta: string): ModelEvent {
     this.#reasoningBlock(id).text += delta;
     return { type: "reasoning_delta", id, delta };
   }
 
+  /** Completes a block of reasoning. `redacted`: the provider keeps the text to itself; only replay data exists. */
   completeReasoning(
     id: string | null,
     details: { readonly text?: string; readonly redacted?: boolean; readonly provider?: ProviderReplay | null } = {},
@@ -131,7 +149,7 @@ export class ReplyBuilder {
     return { type: "reasoning_completed", id, text: block.text, redacted: block.redacted, provider: block.provider };
   }
 
-  /** A call begins. `key` is what the stream knows it by, when that is not its id. Another call of the same id gets one of its own. */
+  /** Starts a call. `key` (default: its id) addresses the call in later calls of the builder. A repeated id is made unique. */
   startCall(
     requestedId: string,
     name: string,
@@ -145,22 +163,24 @@ export class ReplyBuilder {
     return { type: "tool_call_started", id, name, providerExecuted };
   }
 
-  /** The id of the call of that key, which is not always the one it asked for. */
+  /** The id of the call with this key, which differs from the requested id if that was taken. */
   callId(key: string): string | null {
     const block = this.#blocksByKey.get(`call:${key}`);
     return block?.type === "call" ? block.id : null;
   }
 
+  /** Was a call with this key started? */
   hasCall(key: string): boolean {
     return this.#blocksByKey.has(`call:${key}`);
   }
 
-  /** Is the call of that key not whole yet? */
+  /** Was a call with this key started and not completed? */
   isCallOpen(key: string): boolean {
     const block = this.#blocksByKey.get(`call:${key}`);
     return block?.type === "call" && block.call === null;
   }
 
+  /** Appends to the JSON text of the arguments. `null`: there is no call with this key. */
   appendArguments(key: string, argumentsDelta: string): ModelEvent | null {
     const block = this.#blocksByKey.get(`call:${key}`);
     if (block?.type !== "call") return null;
@@ -168,7 +188,10 @@ export class ReplyBuilder {
     return { type: "tool_call_delta", id: block.id, argumentsDelta };
   }
 
-  /** A call is whole: its arguments are what was heard, or what is given. Arguments that are no JSON object are `null`, with what was written. */
+  /**
+   * Completes a call. Its arguments are `details.arguments`, or the parsed `details.raw`, or the parsed deltas. Text that is no JSON object gives
+   * `arguments: null` with the text in `rawArguments`; the tool performer reports that to the model.
+   */
   completeCall(
     key: string,
     details: {
@@ -195,19 +218,19 @@ export class ReplyBuilder {
     return { type: "tool_call_completed", ...call, providerExecuted: block.providerExecuted };
   }
 
-  /** Calls that were begun and never ended, in order: some APIs say no more than the end of the reply. */
+  /** Keys of the calls that were started and not completed, in order. */
   openCalls(): readonly string[] {
     return [...this.#blocksByKey].flatMap(([key, block]) =>
       block.type === "call" && block.call === null ? [key.slice("call:".length)] : [],
     );
   }
 
-  /** Something of the provider's that has to stay in its place. */
+  /** Adds a part in this place of the message. It has no event of its own. */
   part(part: ToolResultPart | OpaquePart): void {
     this.#blocks.push({ type: "part", part });
   }
 
-  /** Does the reply hold whole calls that somebody here has to run? */
+  /** Does the reply hold complete calls for the program to run? Calls that the provider ran do not count. */
   get hasCalls(): boolean {
     return this.#blocks.some((block) => block.type === "call" && !block.providerExecuted && block.call !== null);
   }
@@ -216,7 +239,7 @@ export class ReplyBuilder {
     return this.#blocks.reduce((text, block) => (block.type === "text" ? text + block.text : text), "");
   }
 
-  /** The end of the reply: what it cost, and the message. A reply that ended well and holds calls ended with calls. */
+  /** The last events of the reply: usage, if it is known, and the message. Applies invariant 4. */
   end({
     finishReason,
     rawFinishReason,
@@ -276,7 +299,10 @@ export class ReplyBuilder {
     );
   }
 
-  /** Parts in the order they were heard; calls are marked where they stand only if anything else is there to stand beside. */
+  /**
+   * The parts in order. `tool_call` parts mark the place of calls. They are left out if the message has at most one plain text and no calls before it,
+   * because `toolCalls` alone then says the same; such messages are stored as plain text.
+   */
   #parts(): readonly AssistantPart[] {
     const parts = this.#blocks.flatMap((block): readonly AssistantPart[] => {
       switch (block.type) {
@@ -324,22 +350,22 @@ export class ReplyBuilder {
   }
 }
 
-/** A text that says nothing but its words. */
+/** A text part without refusal, phase, replay data or metadata: it can be stored as a string. */
 function isPlain({ kind, phase, provider, metadata }: Extract<AssistantPart, { readonly type: "text" }>): boolean {
   return kind === "text" && phase === null && provider === null && Object.keys(metadata).length === 0;
 }
 
-/** The provider's own event. One that cannot be stored is told all the same, without what it says. */
+/** The `raw_chunk` event of a provider's event. Its chunk is `null` if it cannot be stored. */
 export function rawChunk(chunk: Json): ModelEvent {
   return { type: "raw_chunk", chunk: isStorableJson(chunk) ? chunk : null };
 }
 
-/** Replay data that cannot be stored whole is worth nothing: it goes back as it came or not at all. */
+/** Replay data that can be stored, otherwise `null`: the provider accepts it complete or not at all. */
 function storableReplay(replay: ProviderReplay | null | undefined): ProviderReplay | null {
   return replay === null || replay === undefined || !isStorableJson(replay.data) ? null : replay;
 }
 
-/** What can be stored of facts about a reply: one that cannot does not cost the reply. */
+/** The metadata without the fields that cannot be stored. The check is the parser of events, which has the limits. */
 function storableMetadata(metadata: JsonObject): JsonObject {
   const call = { type: "tool_call_completed", id: "", name: "", arguments: null };
   if (Object.keys(metadata).length === 0 || isEvent({ ...call, metadata })) return metadata;
@@ -348,7 +374,7 @@ function storableMetadata(metadata: JsonObject): JsonObject {
   );
 }
 
-/** Arguments as an object; no text at all is none. `null`: what was written is no JSON object, or none that can be stored. */
+/** Parses the arguments of a call. Blank text is `{}`. `null`: the text is no JSON object, or one that cannot be stored. */
 export function parseArguments(raw: string): JsonObject | null {
   if (raw.trim() === "") return {};
   const parsed = parseJson(raw);

@@ -1,5 +1,9 @@
-// Server-sent events: text in, frames out, however the text was cut. The framing is `eventsource-parser`'s (docs/decisions/0013); what is ours is
-// a limit to what is kept, and that a stream whose last blank line was forgotten still gives its last event.
+// Parses server-sent events (WHATWG HTML, section 9.2, "Server-sent events"): text in, frames out. The package `eventsource-parser` does the framing
+// (docs/decisions/0013). This file adds
+//   - a limit on one line or event, so that a server cannot make the process buffer without bound;
+//   - the last event of a stream that ends without the blank line that the specification requires. Some servers omit it.
+//
+// Invariant (W2): the frames depend on the text and not on the chunks in which it arrives.
 
 import type { Frame } from "./codec.ts";
 
@@ -9,16 +13,16 @@ import { MisuseError } from "../model/internal.ts";
 
 /** An incremental parser of server-sent events. */
 export type FrameReader = {
-  /** More of the text. Frames that are whole come back. */
+  /** Appends text and returns the frames that are complete. */
   readonly push: (text: string) => readonly Frame[];
-  /** The text is over. A frame that was begun and not ended is given too. */
+  /** Ends the text and returns the last frame, also if its blank line is missing. */
   readonly end: () => readonly Frame[];
 };
 
-/** How much of one line, or one event, is kept before it counts as broken. */
+/** Default of `frameReader`: the longest line or event, in UTF-16 code units. */
 const maxFrameLength: number = 16 * 1024 * 1024;
 
-/** A line or an event that is longer than anybody should send. */
+/** Thrown by `FrameReader.push` when a line or an event exceeds the limit. The stream cannot be read further. */
 export class FrameTooLong extends Error {
   override readonly name = "FrameTooLong";
 }
@@ -28,9 +32,9 @@ export class FrameTooLong extends Error {
  * (default 16 Mi characters); a longer one throws `FrameTooLong`.
  */
 export function frameReader(maxLength: number = maxFrameLength): FrameReader {
-  if (maxLength < 1) throw new MisuseError("invalid_argument", "frameReader: the longest frame has to have a length");
+  if (maxLength < 1) throw new MisuseError("invalid_argument", "frameReader: maxLength must be at least 1");
   let completeFrames: Frame[] = [];
-  /** How much has come since the last event. */
+  /** Characters received since the last complete event or comment. */
   let pendingLength = 0;
   const parser = createParser({
     onEvent: ({ event, data }) => {
@@ -50,7 +54,8 @@ export function frameReader(maxLength: number = maxFrameLength): FrameReader {
     push: (text) => {
       pendingLength += text.length;
       parser.feed(text);
-      if (pendingLength > maxLength) throw new FrameTooLong(`an event or a line of more than ${maxLength} characters`);
+      if (pendingLength > maxLength)
+        throw new FrameTooLong(`an event or a line is longer than ${maxLength} characters`);
       return takeCompleteFrames();
     },
     end: () => {

@@ -135,7 +135,7 @@ describe("[allm 110] [allm 111] requests", () => {
   test("a file on disk, a file of another provider, a file of another type", () => {
     const source = (given: Parameters<typeof imagePart>[0]["source"]) => () =>
       anthropicMessages.encode(request([user([imagePart({ source: given })])]), context);
-    expect(source({ type: "file", path: "/tmp/a.png" })).toThrow(/has to be read/);
+    expect(source({ type: "file", path: "/tmp/a.png" })).toThrow(/file on disk cannot be sent/);
     expect(source({ type: "provider_file", provider: "openai", id: "file-1" })).toThrow(/openai/);
     expect(source({ type: "base64", data: "AAAA" })).toThrow(/MIME/);
     const audio = user([{ type: "file", source: { type: "base64", data: "AAAA" }, mimeType: "audio/mpeg" }]);

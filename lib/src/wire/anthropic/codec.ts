@@ -1,12 +1,14 @@
-// Anthropic Messages, `/v1/messages`: the codec, and what of a request is not history. The base URL ends in `/v1`; the key goes into `x-api-key`
-// and is the adapter's business.
+// The codec of Anthropic's Messages API (`POST /v1/messages`), and the encoding of all request fields except the messages (`encode.ts`). The base URL ends in
+// `/v1`. The adapter adds the key (`x-api-key`).
 //
-// Rules:
-//   1. Thinking excludes a forced tool and free sampling. The tool was demanded, the sampling was not: thinking gives way to the one, and the
-//      other gives way to thinking; `left` says so.
-//   2. `reasoning.budgetTokens` is a fixed budget, `effort` goes into `output_config`; an effort without a budget lets the model decide how long to
-//      think (`adaptive`), and `"none"` turns thinking off. A model that knows neither gets what it wants through `options.thinking`.
-//   3. An answer in a schema is native (`output_config.format`), beside tools too. There is nothing for JSON without a schema.
+// Invariants
+//   1. The API refuses extended thinking together with a forced tool (`tool_choice` `any` or `tool`), and with sampling settings other than `temperature` 1 and
+//      `top_p` of at least 0.95. A forced tool wins over thinking; thinking wins over sampling. The losing setting is listed in `omissions`.
+//   2. `reasoning.budgetTokens` becomes `thinking.budget_tokens`; `reasoning.effort` becomes `output_config.effort`. An effort without a budget gives
+//      `thinking: { type: "adaptive" }`; the effort `"none"` gives `{ type: "disabled" }`. For models with other settings, `options.thinking` overrides the field.
+//   3. A JSON Schema is sent as `output_config.format`, also together with tools (fixtures/wire/anthropic-messages/structured-output). The API has no mode
+//      for JSON without a schema, so `json_object` is omitted.
+//   4. `request.options` are merged into the body last and override every field.
 
 import type { Json, JsonObject, Message, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
@@ -26,8 +28,8 @@ export const anthropicMessages: Codec = {
 };
 
 /**
- * The API insists on a limit. 1024, which is often seen, cuts ordinary answers short without anybody having asked for it (allm G3); every model
- * takes 4096. A thinking budget comes on top, because the API counts it into the limit.
+ * `max_tokens` when the request has none: the API requires the field. 1,024, a common default, truncates ordinary answers; every model accepts 4,096. A thinking
+ * budget is added, because the API counts thinking tokens towards `max_tokens`.
  */
 const defaultMaxTokens = 4096;
 
@@ -75,7 +77,7 @@ function cacheControl(isLong: boolean): JsonObject {
   return isLong ? { type: "ephemeral", ttl: "1h" } : { type: "ephemeral" };
 }
 
-/** Instructions and notices: one text, or, where a cache is to end behind them, a block each. */
+/** System messages as one text; with prompt caching as one block each, the last with the cache breakpoint (`cache_control`). */
 function encodeSystem(messages: readonly Message[], cache: JsonObject | null): Json {
   const texts = messages
     .filter(({ role }) => role === "system")
@@ -88,7 +90,10 @@ function encodeSystem(messages: readonly Message[], cache: JsonObject | null): J
   );
 }
 
-/** Tools of ours, then those the provider runs: `web_search_20250305` is a type, its name is what stands before the date. */
+/**
+ * Function tools, then tools that the provider runs. A provider tool has a `type` with a date (`web_search_20250305`) and a `name`, which is the type
+ * without the date unless `toolNamesByType` lists another. Toolsets (types that end in `_toolset`) have no name.
+ */
 function encodeTools(
   { tools, providerTools }: ModelRequest,
   route: ProviderRoute,
@@ -114,14 +119,14 @@ function encodeTools(
   return [...functionTools, ...hostedTools];
 }
 
-/** Tools whose name is not what their type says. */
+/** Names of provider tools that cannot be derived from their type. */
 const toolNamesByType: ReadonlyMap<string, string> = new Map([
   ["text_editor_20250124", "str_replace_editor"],
   ["text_editor_20250429", "str_replace_based_edit_tool"],
   ["text_editor_20250728", "str_replace_based_edit_tool"],
 ]);
 
-/** A cache ends behind the last tool that is sent at once; one that is loaded later cannot carry the mark. */
+/** Puts the cache breakpoint on the last tool that is not deferred: the API refuses `cache_control` on tools with `defer_loading`. */
 function withCacheBreakpoint(tools: readonly JsonObject[], cache: JsonObject): readonly JsonObject[] {
   const last = tools.findLastIndex((tool) => flagAt(tool, "defer_loading") !== true);
   return tools.map((tool, index) => (index === last ? { cache_control: cache, ...tool } : tool));
@@ -148,7 +153,7 @@ function encodeToolChoice(
   return parallelToolCalls === false ? { type: "auto", ...parallelSetting } : null;
 }
 
-/** A budget is the older way to think, levels of effort the newer: with a level alone the model decides how long. */
+/** The field `thinking` by invariant 2; `null` leaves the decision to the model. A summary requests `display: "summarized"`. */
 function encodeThinking(request: ModelRequest, reportUnsupported: ReportUnsupported): JsonObject | null {
   const { reasoning, tools, providerTools } = request;
   if (reasoning === null) return null;
@@ -181,7 +186,7 @@ function encodeOutputConfig(
   return Object.keys(config).length === 0 ? null : config;
 }
 
-/** A schema whose objects say that they allow nothing else: the API takes no others. What a schema says itself stands. */
+/** The schema with `additionalProperties: false` on every object that does not set it: the API accepts no other objects. */
 function closeObjects(schema: JsonObject): JsonObject {
   const entries = Object.entries(schema).map(([key, value]): [string, Json] => {
     if (key === "properties" || key === "$defs" || key === "definitions")

@@ -1,14 +1,25 @@
-// What Anthropic Messages answers, read: a stream of events, a whole message, or an error.
+// Decodes replies of Anthropic's Messages API: streams, whole messages and errors.
 //
-// Rules:
-//   1. A block of a stream is put together from its start and its deltas and then closed exactly as a block of a whole message is (W3).
-//   2. Input of tools is an object here, streamed as text: `rawArguments` is kept only when that text is no JSON object.
-//   3. What has to go back is kept beside what is shown, and not a second time: a signature with its reasoning, the caller with its call, whose
-//      result it is with what a tool of the provider's returned. Citations stand in both places; blocks nobody here understands are kept whole.
-//   4. `message_stop` is the end. A second `message_start` of the same message is a duplicate; of another one while the first is open, it is the
-//      work of a gateway that tried again, and the reply is broken: its thinking could never be sent back.
-//   5. A call that begins again in its place is the same call. Different calls of the same id are told apart; one without an id gets one.
-//   6. Blocks may come with `message_start` already: replies to code that calls tools do.
+// Theory of operation
+//   message_start          readStart: id, model, usage so far, and blocks that are complete already
+//   content_block_start    startBlock: opens the block of an index
+//   content_block_delta    appendDelta: text_delta, thinking_delta, signature_delta, input_json_delta, citations_delta
+//   content_block_stop     stopBlock: closes the block
+//   message_delta          readEnding: stop_reason and final usage
+//   message_stop           complete: closes open blocks and emits the message
+//   ping                   ignored
+//   error                  the failure; what follows is ignored
+//   A whole message is read by `readStart`, which creates and closes each of its blocks with the same code as a stream (W3).
+//
+// Invariants
+//   1. The `input` of a `tool_use` block is an object, streamed as JSON text. `rawArguments` is kept only if that text is no JSON object.
+//   2. Replay data holds what the API requires back and the part does not hold: the `signature` of `thinking` (fixtures/wire/anthropic-messages/reasoning), the
+//      `caller` of a call, the `tool_use_id` and type of a provider's result (provider-tool). Citations are in metadata and in replay data. Blocks of
+//      unknown types are kept complete.
+//   3. `message_stop` is the protocol's end (E1). A repeated `message_start` of the same id is ignored. A `message_start` of another id before the end comes
+//      from a gateway that retried upstream and joined two streams (spliced): the reply fails as `interrupted`, because the signatures of its thinking would be refused.
+//   4. A block with a call that starts again at the same index is the same call. Calls without an id get `call_<n>`; repeated ids are made unique.
+//   5. `message_start` may carry complete content blocks: replies to calls that code execution makes do (called-by-code).
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, ErrorResponse, Frame, WireContext } from "../codec.ts";
@@ -26,10 +37,10 @@ import { classify } from "../classify.ts";
 import { asObject, countAt, listAt, objectAt, objectsAt, textAt } from "../fields.ts";
 import { parseArguments, rawChunk, ReplyBuilder } from "../reply-builder.ts";
 
-/** What became of an event, for the count. */
+/** How an event was treated, for `Decoder.counts`. */
 type EventClass = "understood" | "opaque" | "unknown";
 
-/** A block that has begun. `fields` is what the block would say if it were whole; the builder has its text. */
+/** An open content block. `fields` are those of the block as it would be in a whole message, except its text, which the builder holds, and its input. */
 type OpenBlock = {
   readonly id: string;
   readonly kind: BlockKind;
@@ -39,6 +50,7 @@ type OpenBlock = {
   readonly citations: Json[];
 };
 
+/** `call`: the program runs it. `provider_call` and `result`: the provider ran it. `opaque`: a type that is not known here. */
 type BlockKind = "text" | "thinking" | "redacted_thinking" | "call" | "provider_call" | "result" | "opaque";
 
 function kindOf(type: string): BlockKind {
@@ -57,11 +69,11 @@ function kindOf(type: string): BlockKind {
   }
 }
 
-/** Reads the blocks of one reply, streamed or whole, and what is said about it. */
+/** Reads the blocks, the ending and the usage of one reply, streamed or whole. */
 class MessageReader {
   readonly #builder: ReplyBuilder;
   readonly #openBlocks = new Map<number, OpenBlock>();
-  /** Calls that have begun, by place and id. */
+  /** Index, kind and id of all calls and results that have started. */
   readonly #seenBlocks = new Set<string>();
   #blockCount = 0;
   #usageFields: JsonObject = {};
@@ -76,7 +88,7 @@ class MessageReader {
     this.#builder = new ReplyBuilder(context);
   }
 
-  /** The head of a message: its names, what it cost so far, and blocks that are there already. */
+  /** Reads `message_start`, or a whole message: id, model, ending, usage and complete blocks. */
   readStart(message: JsonObject): readonly ModelEvent[] {
     this.started = true;
     this.id = textAt(message, "id");
@@ -90,7 +102,10 @@ class MessageReader {
     return [this.#builder.messageStarted(), ...blockEvents];
   }
 
-  /** What is said about the end: in a stream in two places, in a whole message in one. */
+  /**
+   * Reads stop reason, usage and metadata. `message_delta` has the stop reason in `delta` and the usage beside it (`envelope`); a whole message has both at the top.
+   * Usage fields are merged, because `message_start` counts the input and `message_delta` the output.
+   */
   readEnding(delta: JsonObject, envelope: JsonObject): void {
     this.#stopReason = textAt(delta, "stop_reason") ?? this.#stopReason;
     const reportedUsage = objectAt(envelope, "usage");
@@ -113,13 +128,13 @@ class MessageReader {
     return [...closedEvents, ...created.events];
   }
 
-  /** Has this call, or the result of a call, begun in this place before? From now on it has. */
+  /** Has this call or result started at this index before? Records it as started. */
   #isRepeated(index: number, block: JsonObject): boolean {
     const kind = kindOf(textAt(block, "type") ?? "");
     if (kind !== "call" && kind !== "provider_call" && kind !== "result") return false;
     const id = textAt(block, kind === "result" ? "tool_use_id" : "id") ?? "";
     const open = this.#openBlocks.get(index);
-    // Without an id only the block that has just begun can be the same.
+    // Without an id, only a block that is open at this index and has no input yet can be the same.
     if (id === "")
       return open?.kind === kind && open.input === "" && textAt(open.fields, "name") === textAt(block, "name");
     const key = `${index}:${kind}:${id}`;
@@ -128,14 +143,15 @@ class MessageReader {
     return isRepeated;
   }
 
+  /** The kind of the open block at an index; `null` if none is open. */
   kindAt(index: number): BlockKind | null {
     return this.#openBlocks.get(index)?.kind ?? null;
   }
 
-  /** More of a block; `null` when there is no such block, or it does not take this. */
+  /** Applies a delta to the open block at an index. `null`: no block is open there, or its kind has no such delta. */
   appendDelta(index: number, delta: JsonObject): readonly ModelEvent[] | null {
     const type = textAt(delta, "type");
-    // Some servers forget to begin their text.
+    // Some compatible servers omit `content_block_start` of text and thinking.
     const impliedType = type === "text_delta" ? "text" : type === "thinking_delta" ? "thinking" : null;
     if (impliedType !== null && !this.#openBlocks.has(index)) this.startBlock(index, { type: impliedType });
     const block = this.#openBlocks.get(index);
@@ -176,7 +192,7 @@ class MessageReader {
     return block === undefined ? [] : this.#closeBlock(block);
   }
 
-  /** What is known to have been spent; nothing when nothing is. */
+  /** The `usage` event for what was reported so far; none if nothing was reported. */
   usageEvents(): readonly ModelEvent[] {
     return this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
   }
@@ -194,7 +210,7 @@ class MessageReader {
     return [...closedEvents, ...endEvents];
   }
 
-  /** A block by what it begins with. Its id is its place among the blocks of the reply. */
+  /** Creates a block from the fields it starts with. Its id is its position among the blocks of the reply. */
   #createBlock(fields: JsonObject): { readonly block: OpenBlock; readonly events: readonly ModelEvent[] } {
     const id = `${this.#blockCount}`;
     this.#blockCount += 1;
@@ -233,7 +249,7 @@ class MessageReader {
     return [block.kind === "text" ? this.#builder.text(block.id, text) : this.#builder.reasoning(block.id, text)];
   }
 
-  /** A block is whole. */
+  /** Completes a block: emits its event, or adds its part to the message. */
   #closeBlock(block: OpenBlock): readonly ModelEvent[] {
     const { id, kind, fields, citations } = block;
     const builder = this.#builder;
@@ -244,7 +260,7 @@ class MessageReader {
         return [builder.completeText(id, { provider, metadata: citationFields })];
       }
       case "thinking": {
-        // The API takes back only thinking it has signed.
+        // The API accepts only thinking with its signature. Unsigned thinking is shown and never sent back.
         const isSigned = (textAt(fields, "signature") ?? "") !== "";
         const provider = isSigned ? builder.replayData(omitKeys(fields, ["thinking"])) : null;
         return [builder.completeReasoning(id, { redacted: isSigned && !block.hasText, provider })];
@@ -271,7 +287,7 @@ class MessageReader {
       }
       case "opaque": {
         const type = textAt(fields, "type") ?? "unknown";
-        // From here on another model answers.
+        // A `fallback` block: from here on another model answers.
         if (type === "fallback") this.#model = textAt(objectAt(fields, "to"), "model") ?? this.#model;
         const input = block.input.trim() === "" ? null : parseArguments(block.input);
         builder.part(opaquePart(type, builder.replayData(input === null ? fields : { ...fields, input })));
@@ -305,7 +321,7 @@ export function anthropicDecoder(context: WireContext): Decoder {
         if (!reader.started) return { events: reader.readStart(message), eventClass: "understood" };
         const isDuplicate = textAt(message, "id") === reader.id;
         return {
-          events: isDuplicate ? [] : interrupted("another message began before this one had ended"),
+          events: isDuplicate ? [] : interrupted("another message started before this one ended"),
           eventClass: "understood",
         };
       }
@@ -336,14 +352,14 @@ export function anthropicDecoder(context: WireContext): Decoder {
       case "error":
         return { events: fail(errorEvent(event, context)), eventClass: "understood" };
       default:
-        // A gateway's complaint in a form of its own.
+        // Some gateways send an error object without the type `error`.
         if (objectAt(event, "error") !== null)
           return { events: fail(errorEvent(event, context)), eventClass: "understood" };
         return { events: [], eventClass: "unknown" };
     }
   }
 
-  /** A reply without a head begins with whatever comes first. */
+  /** Starts the reply if `message_start` is missing. */
   function startIfNeeded(): readonly ModelEvent[] {
     return reader.started ? [] : reader.readStart({});
   }
@@ -372,7 +388,7 @@ export function anthropicDecoder(context: WireContext): Decoder {
   };
 }
 
-/** The events of a whole message, or of the error in its place. */
+/** Decodes a whole message, or an error in its place. */
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const raw: readonly ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
   const message = asObject(body);
@@ -388,13 +404,13 @@ export function decodeReply(body: Json, context: WireContext): readonly ModelEve
   }
 }
 
-/** What can be read but not stored, because it is nested too deep or too large, fails the reply. */
+/** The failure of a reply that can be read but not stored, because a value is nested too deep or too large. */
 function malformedEvent(cause: unknown, { route }: WireContext): ModelEvent {
   const details = cause instanceof MisuseError ? { message: cause.message } : { cause };
   return { type: "error", error: streamFailure("malformed_event", { provider: route.provider, ...details }) };
 }
 
-/** What went wrong, from `{"type":"error","error":{"type":…,"message":…},"request_id":…}` or whatever stands in its place. */
+/** Reads the error form of the API, `{"type":"error","error":{"type":…,"message":…},"request_id":…}`, and other forms that gateways send. */
 export function decodeError(response: ErrorResponse, context: WireContext): AdapterFailure {
   const body = asObject(response.body);
   const error = objectAt(body, "error");
@@ -411,6 +427,7 @@ function errorEvent(body: Json, context: WireContext): ModelEvent {
   };
 }
 
+/** Maps `stop_reason`. */
 function finishReasonOf(stopReason: string | null): FinishReason | null {
   switch (stopReason) {
     case null:
@@ -426,11 +443,12 @@ function finishReasonOf(stopReason: string | null): FinishReason | null {
     case "refusal":
       return "content_filter";
     default:
-      // `pause_turn`, `compaction`: the provider wants to be asked to go on.
+      // `pause_turn` and `compaction`: the provider expects another request that continues the reply.
       return "other";
   }
 }
 
+/** Fields of `usage` with a counterpart in `Usage`. The others go into `extra`. */
 const countedUsageKeys = [
   "input_tokens",
   "cache_read_input_tokens",
@@ -441,8 +459,8 @@ const countedUsageKeys = [
 ];
 
 /**
- * Usage with the prompt counted whole: the provider counts what came from a cache, and what went there, on their own. A count that is none is
- * left out: it does not cost the reply.
+ * Inclusive usage: the API's `input_tokens` excludes `cache_read_input_tokens` and `cache_creation_input_tokens`, so they are added
+ * (fixtures/wire/anthropic-messages/cached-usage). Values that are no counts are dropped.
  */
 function usageOf(reportedUsage: JsonObject): Usage {
   const uncached = countAt(reportedUsage, "input_tokens");
@@ -467,7 +485,7 @@ function usageOf(reportedUsage: JsonObject): Usage {
   });
 }
 
-/** What a delta adds to fields nobody here knows: text goes on, anything else is set. */
+/** Merges a delta into the fields of an opaque block: strings are appended, other values replaced. */
 function mergeDelta(fields: JsonObject, delta: JsonObject): JsonObject {
   const changes = Object.entries(omitNulls(omitKeys(delta, ["type"]))).map(([key, value]): [string, Json] => {
     const previous = fields[key];

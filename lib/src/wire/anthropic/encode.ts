@@ -1,10 +1,12 @@
-// History in the words of Anthropic Messages.
+// Encodes the messages of a request for Anthropic's Messages API.
 //
-// Rules:
-//   1. The API takes turns: what follows in the same role is one message, and the results of a step come first in the one that answers it.
-//   2. Blank text is refused by the API and says nothing: it is left out. So is a message of nothing else, and that is said.
-//   3. Reasoning goes back as the very block it was, in the place it had. A call the provider ran goes back only together with its result.
-//   4. What a message looks like is remembered by its identity and route, so a long history is converted once.
+// Invariants
+//   1. User and assistant messages alternate: consecutive messages of one role become one. `sendableHistory` places the tool results directly after the
+//      calls, so `tool_result` blocks come first in the user message, as the API requires.
+//   2. The API refuses blank text blocks: they are not sent. A message with no other block is not sent and is listed in `omissions` as `repaired`.
+//   3. `thinking` and `redacted_thinking` blocks are sent back unchanged, in their place, because they are signed (W4; fixtures/wire/anthropic-messages/reasoning).
+//      Reasoning of another route is not sent. A `server_tool_use` block is sent only together with its result block (provider-tool).
+//   4. The encoded form of a message is cached by message identity, for the route it was last sent by.
 
 import type {
   AssistantMessage,
@@ -31,19 +33,20 @@ import {
 import { asObject, omitNullish } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 
+/** Ids of `tool_use` blocks that the API accepts. */
 const defaultCallIds = { maxLength: 64, pattern: "alphanumeric" } as const;
 
-/** A message as the API has it. Paths in `left` are those within the message. */
+/** The content blocks of one message. Paths in `omissions` are relative to the message. */
 type EncodedMessage = {
   readonly role: "user" | "assistant";
   readonly blocks: readonly JsonObject[];
   readonly omissions: readonly Omission[];
 };
 
-// The newest route a message was sent by, and what it looked like there.
+// For each message, the route it was last encoded for and the result.
 const encodedMessages = new WeakMap<Message, { readonly key: string; readonly encoded: EncodedMessage }>();
 
-/** The messages of a request but for its instructions. What is not sent is added to `left`. */
+/** Encodes all messages except system messages, which `codec.ts` puts into `system`. Adds what is not sent to `omissions`. */
 export function encodeMessages(messages: readonly Message[], context: WireContext, omissions: Omission[]): Json {
   const { provider, endpoint, model } = context.route;
   const key = JSON.stringify([provider, endpoint, model]);
@@ -73,7 +76,7 @@ export function encodeMessages(messages: readonly Message[], context: WireContex
   }));
 }
 
-/** A reply the model is to go on with must not end in white space. */
+/** Trims the end of a last assistant message (a prefill that the model continues): the API refuses trailing white space there. */
 function trimPrefill(content: readonly JsonObject[]): readonly JsonObject[] {
   const last = content.at(-1);
   const text = last?.["text"];
@@ -127,11 +130,16 @@ function imageBlock(source: ContentSource, mimeType: string | null, route: Provi
   const { source: resolvedSource, mimeType: resolvedType } = inlineDataUrl(source, mimeType);
   if (resolvedSource.type !== "base64") return { type: "image", source: remoteSource(resolvedSource, route) };
   const mediaType = resolvedType ?? imageTypesByPrefix.find(([start]) => resolvedSource.data.startsWith(start))?.[1];
-  if (mediaType === undefined) throw requestError("invalid_request", route, "an image needs a MIME type");
+  if (mediaType === undefined)
+    throw requestError(
+      "invalid_request",
+      route,
+      "an image needs a MIME type; set mimeType to image/png, image/jpeg, image/gif or image/webp",
+    );
   return { type: "image", source: { type: "base64", media_type: mediaType, data: resolvedSource.data } };
 }
 
-/** How base64 of the images the API takes begins. */
+/** Media types by the first base64 characters of the data, for images without a MIME type. The API accepts these four types. */
 const imageTypesByPrefix: readonly (readonly [string, string])[] = [
   ["iVBORw0KGgo", "image/png"],
   ["/9j/", "image/jpeg"],
@@ -139,14 +147,18 @@ const imageTypesByPrefix: readonly (readonly [string, string])[] = [
   ["UklGR", "image/webp"],
 ];
 
-/** Documents are PDFs or text; anything of another type has no place here. */
+/** The source of a `document` block: a PDF (also if the type is unknown), text, a URL or an uploaded file. Other types throw `unsupported_feature`. */
 function documentSource(originalSource: ContentSource, originalType: string | null, route: ProviderRoute): JsonObject {
   const { source, mimeType } = inlineDataUrl(originalSource, originalType);
   if (source.type !== "base64") return remoteSource(source, route);
   if (mimeType === null || mimeType === "application/pdf")
     return { type: "base64", media_type: "application/pdf", data: source.data };
   if (!mimeType.startsWith("text/") && mimeType !== "application/json")
-    throw requestError("unsupported_feature", route, `no files of type ${mimeType}`);
+    throw requestError(
+      "unsupported_feature",
+      route,
+      `files of type ${mimeType} cannot be sent; the API takes PDF and text`,
+    );
   return { type: "text", media_type: "text/plain", data: decodeUtf8(source.data, route) };
 }
 
@@ -156,13 +168,17 @@ function remoteSource(source: Exclude<ContentSource, { readonly type: "base64" }
       return { type: "url", url: source.url };
     case "provider_file":
       if (source.provider === route.provider) return { type: "file", file_id: source.id };
-      throw requestError("unsupported_feature", route, `a file of ${source.provider} cannot be sent`);
+      throw requestError(
+        "unsupported_feature",
+        route,
+        `a file uploaded to ${source.provider} cannot be sent here; send its bytes`,
+      );
     case "file":
-      throw requestError("unsupported_feature", route, "a file on disk has to be read before it is sent");
+      throw requestError("unsupported_feature", route, "a file on disk cannot be sent; read it and send its bytes");
   }
 }
 
-/** A `data:` URL is bytes: the API fetches the web only. */
+/** Turns a `data:` URL into base64 data: the API fetches URLs of the web only. */
 function inlineDataUrl(
   source: ContentSource,
   mimeType: string | null,
@@ -173,9 +189,10 @@ function inlineDataUrl(
   return { source: { type: "base64", data }, mimeType: mimeType ?? (type === "" ? null : type) };
 }
 
+/** Decodes base64 to text. `TextDecoder` is not available here (the folder compiles with ES2023 only), so percent-decoding checks the UTF-8. */
 function decodeUtf8(data: string, route: ProviderRoute): string {
   const bytes = imageToBinary(imageFromBase64(data, "text/plain"));
-  if (!bytes.ok) throw requestError("invalid_request", route, "a file is not the base64 it says it is");
+  if (!bytes.ok) throw requestError("invalid_request", route, "the data of a file is not valid base64");
   const escaped = Array.from(bytes.value, (byte) => `%${byte.toString(16).padStart(2, "0")}`);
   try {
     return decodeURIComponent(escaped.join(""));
@@ -192,7 +209,7 @@ function requestError(
   return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
 }
 
-/** The answer to a call. An error has to say something. */
+/** The `tool_result` block of a tool message. The API requires content for `is_error: true`, so an empty error carries its code or status. */
 function resultBlock(message: ToolMessage, route: ProviderRoute): JsonObject {
   const { toolCallId, status, code } = message;
   const isError = status === "failure" || status === "cancelled" || status === "not_run";
@@ -236,7 +253,7 @@ function callBlock(call: ToolCall, path: string, route: ProviderRoute, omissions
   return { type: "tool_use", ...replayFields, id: call.id, name: call.name, input: call.arguments ?? {} };
 }
 
-/** Ids of provider-run calls whose result cannot go back: without it the call cannot either. */
+/** Ids of calls run by the provider whose result was pruned or belongs to another route. Without the result the API refuses the call too. */
 function callsWithoutResult(content: readonly AssistantPart[], route: ProviderRoute): ReadonlySet<string> {
   return new Set(
     content.flatMap((part) =>
@@ -247,7 +264,7 @@ function callsWithoutResult(content: readonly AssistantPart[], route: ProviderRo
   );
 }
 
-/** A part of a reply that is no call of ours. */
+/** The blocks of a reply's part other than a call for the program. Adds what is not sent to `omissions`. */
 function partBlocks(
   part: AssistantPart,
   path: string,

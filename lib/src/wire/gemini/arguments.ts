@@ -1,8 +1,14 @@
-// Arguments of a call that arrive piece by piece, each at a path (`$.recipe.steps[1]`): what they add up to, and JSON text that grows with them.
+// Assembles streamed function-call arguments of Gemini (`functionCall.partialArgs`). The API does not stream JSON text: each piece is a value
+// (`stringValue`, `numberValue`, `boolValue`, `nullValue`) at a JSONPath (`jsonPath: "$.recipe.steps[1]"`), and `willContinue` says that a string continues.
 //
-// Rules:
-//   1. What a call is run with is the tree, never the text: pieces may come in any order, and the text stops growing when they are out of it.
-//   2. Nothing throws. A piece that has no place makes the arguments malformed, with the piece as what was written.
+// Theory of operation
+//   Each piece is written into a tree, which gives the arguments. In parallel, JSON text is produced for `tool_call_delta` events: the text closes and opens
+//   containers on the way from the last path to the new one. Text can only be appended, so a piece for a container that was closed before stops the text.
+//
+// Invariants
+//   1. The call runs with the arguments of the tree, never with the text. Pieces may arrive in any order.
+//   2. Nothing throws (W1). A piece without a valid path, or whose path contradicts the tree, makes the arguments malformed; `raw` then holds these pieces.
+//   3. Objects are built from `Map`s with `Object.fromEntries`, so a path with `__proto__` is a field and no prototype pollution.
 
 import type { Json, JsonObject } from "../../model/internal.ts";
 
@@ -15,19 +21,22 @@ type Leaf = { readonly type: "leaf"; value: Json; open: boolean };
 type Node = Branch | Leaf;
 type PathSegment = string | number;
 
-/** A container the text is inside of, and the child it is at. */
+/** A container that the text has opened and not closed, and the key or index that was written last in it. */
 type OpenContainer = { readonly branch: Branch; currentKey: PathSegment | null };
 
+/** The result of `PartialArguments.end`. */
 export type AssembledArguments = {
-  /** The rest of the text. */
+  /** The end of the JSON text. */
   readonly delta: string;
   readonly arguments: JsonObject | null;
-  /** What was written, when it is no object. */
+  /** The pieces without a place, as JSON text; `null` when there are none. */
   readonly raw: string | null;
 };
 
+/** Longest path in segments. A longer one makes the piece malformed, which bounds the depth of the tree. */
 const maxPathSegments = 64;
 
+/** The arguments of one call while they arrive. */
 export class PartialArguments {
   readonly #root: Branch = { type: "object", fields: new Map() };
   #stack: OpenContainer[] = [];
@@ -35,7 +44,7 @@ export class PartialArguments {
   #isTextInOrder = true;
   readonly #unplacedPieces: JsonObject[] = [];
 
-  /** Takes one piece in; gives the JSON text it adds. */
+  /** Adds one piece and returns the JSON text that it adds. */
   add(piece: JsonObject): string {
     const value = valueOf(piece);
     if (value === undefined) return "";
@@ -55,7 +64,7 @@ export class PartialArguments {
     return text;
   }
 
-  /** The call is over. */
+  /** Ends the call and returns its arguments. */
   end(): AssembledArguments {
     if (this.#unplacedPieces.length > 0)
       return { delta: "", arguments: null, raw: JSON.stringify(this.#unplacedPieces) };
@@ -74,12 +83,13 @@ export class PartialArguments {
     return this.#isTextInOrder ? `${JSON.stringify(value).slice(1, -1)}${continues ? "" : '"'}` : "";
   }
 
+  /** No more text is produced: this piece cannot be written at the end of it. */
   #stopText(): string {
     this.#isTextInOrder = false;
     return "";
   }
 
-  /** The text of a new value at a path, with what has to be closed and opened on the way there. */
+  /** The text of a new value at a path, with the brackets that have to be closed and opened on the way there. */
   #writeValue(segments: readonly PathSegment[], leaf: Leaf, isReplacement: boolean): string {
     if (!this.#isTextInOrder || isReplacement) return this.#stopText();
     let text = this.#closeString();
@@ -124,7 +134,7 @@ export class PartialArguments {
     return '"';
   }
 
-  /** Closes containers until so many are open. */
+  /** Closes containers until `count` are open. */
   #closeTo(count: number): string {
     const closed = this.#stack.slice(count).reverse();
     this.#stack = this.#stack.slice(0, count);
@@ -132,7 +142,7 @@ export class PartialArguments {
   }
 }
 
-/** What a piece says; `undefined` when it says nothing. */
+/** The value of a piece; `undefined` when it has none. */
 function valueOf(piece: JsonObject): Json | undefined {
   const { stringValue, numberValue, boolValue } = piece;
   if (typeof stringValue === "string") return stringValue;
@@ -141,7 +151,7 @@ function valueOf(piece: JsonObject): Json | undefined {
   return Object.hasOwn(piece, "nullValue") ? null : undefined;
 }
 
-/** `$.a[0]['b c']` as its steps; `null` for what is no path to a value. */
+/** Parses a JSONPath of names and indexes, `$.a[0]['b c']`, into segments. `null`: anything else, and the root itself. */
 function parsePath(path: string): readonly PathSegment[] | null {
   if (!path.startsWith("$")) return null;
   const segments: PathSegment[] = [];
@@ -165,7 +175,7 @@ function emptyBranch(firstChild: PathSegment): Branch {
   return typeof firstChild === "string" ? { type: "object", fields: new Map() } : { type: "array", items: [] };
 }
 
-/** Puts a child in its place; lists grow by one at a time. */
+/** Sets a child. `false`: the segment does not fit the container. Arrays grow by one item at a time, so a large index cannot allocate a large array. */
 function setChild(branch: Branch, segment: PathSegment, child: Node): boolean {
   if (branch.type === "object") {
     if (typeof segment !== "string") return false;
@@ -177,6 +187,7 @@ function setChild(branch: Branch, segment: PathSegment, child: Node): boolean {
   return true;
 }
 
+/** Sets a value at a path and creates the containers on the way. `false`: the path contradicts the tree. */
 function setAtPath(root: Branch, segments: readonly PathSegment[], leaf: Leaf): boolean {
   let branch = root;
   for (const [index, segment] of segments.entries()) {

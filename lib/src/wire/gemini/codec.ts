@@ -1,4 +1,5 @@
-// Gemini: `generateContent`, always streamed. The base URL ends in the version of the API (`/v1beta`).
+// The codec of Google's Gemini API. Requests always use `streamGenerateContent?alt=sse`; `generateContent` replies are decoded too. The base URL ends in
+// the version of the API (`/v1beta`). The adapter adds the key (`x-goog-api-key`).
 
 import type { Codec } from "../codec.ts";
 

@@ -1,12 +1,20 @@
-// What Gemini answers: `GenerateContentResponse`, whole or as a stream of pieces of it. Both are read by the same eyes (W3).
+// Decodes replies of the Gemini API: `GenerateContentResponse`, whole or as a stream of such objects that each hold a piece. One class reads both (W3).
 //
-// Rules:
-//   1. A run of text, or of thoughts, is one part whatever pieces it came in. A signature belongs to the run or the call it came with; a second
-//      signature begins a new part.
-//   2. Calls are known by the API's id. Where it gives none they are counted (`call_0`); an id that was counted is never sent back.
-//   3. The end is a `finishReason`, or a prompt that was blocked. After it only usage is listened to.
-//   4. What no event can hold is not told as it came: numbers that are none are `null`, and a body nested too deep is malformed.
-//   5. Parts of kinds we do not read (code that Gemini ran, searches, media) stay in their place, whole, as opaque parts.
+// Theory of operation
+//   Gemini has no events for the start and end of blocks. Consecutive parts of one kind form a run: a run of text, or of thoughts (`thought: true`). A part of
+//   another kind, a call or the end completes the run. A `functionCall` part is a complete call, or the first piece of one if it has `willContinue`;
+//   pieces after the first have no name and carry `partialArgs` (arguments.ts). Candidate 0 is read, others are ignored.
+//
+// Invariants
+//   1. A run is one part of the message, however it was cut. A `thoughtSignature` belongs to the run or the call it arrives with; a second signature starts a
+//      new part, because each signature has to be sent back with its own text (fixtures/wire/gemini/reasoning).
+//   2. A call has the API's id. Without one it gets `call_<n>`, and that id is never sent to the API.
+//   3. The protocol's end is `finishReason` (E1), or `promptFeedback.blockReason` for a blocked prompt (blocked-prompt). After it only usage is read.
+//   4. Numbers that are not finite (`1e999`) become `null`, and a chunk nested deeper than `maxChunkDepth` fails the reply as `malformed_event`: no stored event can
+//      hold either.
+//   5. Parts of other kinds (`executableCode`, `codeExecutionResult`, `inlineData`, ...) are opaque parts: they stay in their place and are sent back complete
+//      (provider-tools).
+//   6. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
 
 import type {
   AdapterFailure,
@@ -32,6 +40,7 @@ import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitN
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { PartialArguments } from "./arguments.ts";
 
+/** Creates the decoder of one stream. */
 export function decoder(context: WireContext): Decoder {
   const reader = new ResponseReader(context, true);
   return {
@@ -41,14 +50,17 @@ export function decoder(context: WireContext): Decoder {
   };
 }
 
+/** Decodes a whole reply. */
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const reader = new ResponseReader(context, false);
-  // Without `alt=sse` a stream is one list of its pieces.
+  // Without `alt=sse`, `streamGenerateContent` answers with one JSON array of its chunks.
   const pieces = Array.isArray(body) ? body : [body];
   return [...pieces.flatMap((piece: Json) => reader.readValue(piece)), ...reader.endReply(body)];
 }
 
+/** The run that is open. `id` addresses its block in the builder. */
 type OpenRun = { readonly type: "text" | "reasoning"; readonly id: string; signature: string | null };
+/** The call that is open. `apiId` is the id that the API gave, `args` the arguments that came complete, `partial` those that come in pieces. */
 type OpenCall = {
   readonly key: string;
   readonly apiId: string | null;
@@ -57,6 +69,7 @@ type OpenCall = {
   signature: string | null;
 };
 
+/** Reads the chunks of one reply. */
 class ResponseReader {
   readonly counts = { understood: 0, opaque: 0, unknown: 0 };
   readonly #context: WireContext;
@@ -96,7 +109,7 @@ class ResponseReader {
     const raw: readonly ModelEvent[] = this.#context.rawChunks ? [rawChunk(value ?? null)] : [];
     if (value === undefined) {
       this.counts.unknown += 1;
-      const message = `nested more than ${maxChunkDepth} levels deep`;
+      const message = `a chunk is nested more than ${maxChunkDepth} levels deep`;
       const error = streamFailure("malformed_event", { provider: this.#context.route.provider, message });
       return [...raw, ...this.#fail(error)];
     }
@@ -112,21 +125,21 @@ class ResponseReader {
     return [...raw, ...(events ?? [])];
   }
 
-  /** The stream is over. */
+  /** The stream is over: a failure unless its end was read. */
   endStream(): readonly ModelEvent[] {
     return this.#fail(streamFailure("interrupted", { provider: this.#context.route.provider }));
   }
 
-  /** There is no more of a whole reply. One without an end is taken as it is; one without anything is none. */
+  /** The whole reply was read. Without a `finishReason` it is complete as it is; without candidates it is malformed. */
   endReply(body: Json): readonly ModelEvent[] {
     if (this.#isDone) return [];
     if (this.#isStarted) return this.#finish(null);
     const raw = typeof body === "string" ? body : JSON.stringify(body);
-    const message = "a reply without candidates";
+    const message = "the reply has no candidates";
     return this.#fail(adapterFailure("malformed_response", { provider: this.#context.route.provider, message, raw }));
   }
 
-  /** One piece. `null`: nothing in it says anything to us. */
+  /** Reads one chunk. `null`: it has no known field. */
   #readChunk(chunk: JsonObject): readonly ModelEvent[] | null {
     const error = objectAt(chunk, "error");
     if (error !== null) {
@@ -181,7 +194,7 @@ class ResponseReader {
       return;
     }
     const text = textAt(part, "text") ?? "";
-    // Servers end streams with an empty text that means nothing.
+    // The last chunk of a stream often has an empty text part. It counts only if it carries a signature.
     if (text !== "" || signature !== null)
       this.#appendToRun(flagAt(part, "thought") === true ? "reasoning" : "text", text, signature, events);
   }
@@ -210,7 +223,7 @@ class ResponseReader {
     );
   }
 
-  /** A call, or the next piece of the one that is open: pieces after the first have no name. */
+  /** Reads a call, or the next piece of the open call: pieces after the first have no name. */
   #readFunctionCall(call: JsonObject, signature: string | null, events: ModelEvent[]): void {
     const apiId = textAt(call, "id") || null;
     const name = textAt(call, "name") || null;
@@ -264,13 +277,13 @@ class ResponseReader {
     if (endEvent !== null) events.push(endEvent);
   }
 
-  /** The end of the reply. A call that was cut off by it is none. */
+  /** Ends the reply. An open call is completed only if the reply ended normally (invariant 6). */
   #finish(rawFinishReason: string | null, isBlocked = false): readonly ModelEvent[] {
     const events: ModelEvent[] = [];
     const finishReason = isBlocked ? "content_filter" : finishReasonOf(rawFinishReason);
     if (finishReason === "stop" || finishReason === "other" || finishReason === null) this.#endCall(events);
     this.#endRun(events);
-    // Sources are told at the end; they belong to the text.
+    // Grounding and citation metadata arrives with the last chunks. It becomes metadata of the last text.
     if (this.#lastTextId !== null && !isEmpty(this.#sources)) {
       this.#builder.completeText(this.#lastTextId, { metadata: this.#sources });
     }
@@ -295,7 +308,7 @@ class ResponseReader {
   }
 }
 
-/** Keys of a part that say something about it and are not what it holds. */
+/** Keys that describe a part. The remaining key names its kind. */
 const partAttributeKeys: ReadonlySet<string> = new Set([
   "thought",
   "thoughtSignature",
@@ -303,7 +316,9 @@ const partAttributeKeys: ReadonlySet<string> = new Set([
   "videoMetadata",
   "mediaResolution",
 ]);
+/** Keys of a candidate that describe the sources of its text. */
 const sourceKeys: ReadonlySet<string> = new Set(["groundingMetadata", "citationMetadata", "groundingAttributions"]);
+/** Deepest nesting of a chunk, below the limit of stored events (`maxToolValueDepth`), which wrap values of the chunk in objects of their own. */
 const maxChunkDepth = 100;
 
 function hasKnownField(chunk: JsonObject): boolean {
@@ -314,11 +329,13 @@ function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
+/** The reason why a prompt was blocked; `null` if it was not. */
 function blockReasonOf(feedback: JsonObject | null): string | null {
   const reason = textAt(feedback, "blockReason");
   return reason === "BLOCK_REASON_UNSPECIFIED" ? null : reason;
 }
 
+/** Maps `finishReason`. */
 function finishReasonOf(rawFinishReason: string | null): FinishReason | null {
   switch (rawFinishReason) {
     case null:
@@ -348,6 +365,7 @@ function finishReasonOf(rawFinishReason: string | null): FinishReason | null {
   }
 }
 
+/** Fields of `usageMetadata` with a counterpart in `Usage`. The others go into `extra`. */
 const countedUsageKeys: ReadonlySet<string> = new Set([
   "promptTokenCount",
   "candidatesTokenCount",
@@ -357,7 +375,10 @@ const countedUsageKeys: ReadonlySet<string> = new Set([
   "totalTokenCount",
 ]);
 
-/** Gemini counts thoughts apart from the answer, and what its own tools gave the model apart from the prompt; we count them in. */
+/**
+ * Inclusive usage: `thoughtsTokenCount` is added to `candidatesTokenCount`, and `toolUsePromptTokenCount` (input from tools that Gemini ran) to `promptTokenCount`.
+ * `null`: no count was reported.
+ */
 function usageOf(reported: JsonObject | null): Usage | null {
   const prompt = countAt(reported, "promptTokenCount");
   const answer = countAt(reported, "candidatesTokenCount") ?? countAt(reported, "responseTokenCount");
@@ -374,13 +395,16 @@ function usageOf(reported: JsonObject | null): Usage | null {
   });
 }
 
-/** `null` also where the sum is too large to be a count. */
+/** Adds two counts. A missing one counts as absent, not as 0; a sum beyond `Number.MAX_SAFE_INTEGER` is `null`. */
 function sum(left: number | null, right: number | null): number | null {
   const total = left === null || right === null ? (left ?? right) : left + right;
   return total !== null && Number.isSafeInteger(total) ? total : null;
 }
 
-/** `google.rpc.Status`, in a list of one when the stream was asked for without `alt=sse`. */
+/**
+ * Reads a `google.rpc.Status`, which is in an array of one if the stream was requested without `alt=sse`. Its `details` decide what the status does not say:
+ * `RetryInfo.retryDelay` is the wait, `ErrorInfo.reason` reveals an invalid key, `QuotaFailure.violations` names the quota.
+ */
 export function decodeError(response: ErrorResponse, context: WireContext): AdapterFailure {
   const { body } = response;
   const status = isHttpStatus(response.status) ? response.status : null;
@@ -393,7 +417,7 @@ export function decodeError(response: ErrorResponse, context: WireContext): Adap
   const quotas = detailsOfType("google.rpc.QuotaFailure").flatMap((item) =>
     objectsAt(item, "violations").map((violation) => textAt(violation, "quotaId") ?? ""),
   );
-  // A bad key comes as a bad request.
+  // The API answers 400 to an invalid key, not 401.
   const isKeyError = reason === "API_KEY_INVALID" || reason === "API_KEY_EXPIRED";
   const providerError = {
     message: textAt(error, "message") ?? (typeof body === "string" && body !== "" ? body : null),
@@ -402,18 +426,18 @@ export function decodeError(response: ErrorResponse, context: WireContext): Adap
   const retryAfterMs = response.retryAfterMs ?? millisecondsOf(delay);
   const failure = classify({ ...response, retryAfterMs, status: isKeyError ? 401 : status }, providerError, context);
   if (failure.reason !== "rate_limited") return { ...failure, status };
-  // The words are the same for a limit a minute and a limit a day; only the details tell them apart.
+  // The message is the same for a limit per minute and a limit per day. Only `quotaId` differs; waiting helps for the first.
   const isDaily = quotas.some((id) => id.includes("PerDay"));
   const retryable = isDaily ? false : delay !== null || quotas.length > 0 || failure.retryable;
   return { ...failure, retryable };
 }
 
-/** Bodies hold any number as their code. */
+/** Is it a valid HTTP status? `error.code` of a body can be any number. */
 function isHttpStatus(status: number | null): boolean {
   return status !== null && Number.isInteger(status) && status >= 100 && status <= 599;
 }
 
-/** A duration as protobuf writes it: `34.4s`. */
+/** Parses a duration in protobuf's JSON form (`34.4s`) to milliseconds. */
 function millisecondsOf(delay: string | null): number | null {
   const seconds = delay === null ? null : /^(\d+(?:\.\d+)?)s$/.exec(delay)?.[1];
   return seconds === null || seconds === undefined ? null : Math.round(Number(seconds) * 1000);

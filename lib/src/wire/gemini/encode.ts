@@ -1,13 +1,15 @@
-// A request as Gemini wants it: `contents` of turns with parts, everything else in `generationConfig`, `tools` and `toolConfig`.
+// Encodes requests for the Gemini API: `contents` (turns of parts), `systemInstruction`, `generationConfig`, `tools` and `toolConfig`.
 //
-// Rules:
-//   1. Schemas go as plain JSON Schema (`parametersJsonSchema`, `responseJsonSchema`), only without `$schema`.
-//   2. Results of the calls of one reply are one turn, right behind it; replies in a row are one turn, because a turn with calls has to follow
-//      one of the user's.
-//   3. An id goes back only if the API gave it on this route; without ids, results belong to calls by name and order.
-//   4. Gemini 3 refuses a reply whose first call has no signature. One that another model made goes with the word Google has for that.
-//   5. A message is encoded once for a route, however often it is sent.
-//   6. Turns without parts are refused: a message with nothing to send is left out, and that is said.
+// Invariants
+//   1. Schemas are sent as JSON Schema (`parametersJsonSchema`, `responseJsonSchema`), without the keyword `$schema`.
+//   2. All results of one reply's calls are one turn, directly after the reply. Consecutive replies are one turn, because a turn with `functionCall` parts
+//      has to follow a user turn (fixtures/wire/gemini/tool-results).
+//   3. The id of a call is sent only if the API assigned it on this route. Without ids the API matches results to calls by name and order.
+//   4. Gemini 3 refuses a reply whose first `functionCall` has no `thoughtSignature`. A call that another model made is sent with the placeholder that Google
+//      documents for this case.
+//   5. The encoded form of a message is cached by message identity, for the route it was last sent by.
+//   6. The API refuses turns without parts: a message with no content is not sent and is listed in `omissions` as `repaired`.
+//   7. `request.options` are merged last; objects such as `generationConfig` key by key. `quirks.without` removes fields after that.
 
 import type {
   AssistantMessage,
@@ -30,6 +32,7 @@ import { AdapterError, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 
+/** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
   const omissions: Omission[] = [];
@@ -54,22 +57,25 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   };
 }
 
-/** Models are named without their collection, or with one: `tunedModels/…`. No name leads out of the base URL. */
+/**
+ * The path of the model: `models/<name>`, or the name itself if it contains a collection (`tunedModels/...`). Every segment is percent-encoded, and `.`, `..` and
+ * empty segments are refused, which prevents path traversal out of the base URL.
+ */
 function modelPath(route: ProviderRoute): string {
   const { model } = route;
   const segments = (model.includes("/") ? model : `models/${model}`).split("/");
   const encodedSegments = segments.map((segment) => (isDotSegment(segment) ? null : encodeSegment(segment)));
   if (encodedSegments.includes(null))
-    throw requestError(`${JSON.stringify(model)} is no name of a model`, route, "invalid_request");
+    throw requestError(`${JSON.stringify(model)} is not a valid model name`, route, "invalid_request");
   return encodedSegments.join("/");
 }
 
-/** What a URL takes as a way, and not as a name. */
+/** Segments that URL parsers resolve (RFC 3986, section 5.2.4) or that are empty. */
 function isDotSegment(segment: string): boolean {
   return segment === "" || segment === "." || segment === "..";
 }
 
-/** `null`: half a character, which no URL can hold. */
+/** Percent-encodes a segment. `null`: it holds a lone surrogate, which `encodeURIComponent` refuses. */
 function encodeSegment(segment: string): string | null {
   try {
     return encodeURIComponent(segment);
@@ -78,7 +84,7 @@ function encodeSegment(segment: string): string | null {
   }
 }
 
-/** Options win, word for word; objects that are on both sides (`generationConfig`) are joined key by key. */
+/** Merges `request.options` into the body. Options win; objects on both sides (`generationConfig`) are merged one level deep. */
 function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
   const mergedEntries = Object.entries(options).map(([key, value]): [string, Json] => {
     const encodedObject = asObject(body[key]);
@@ -99,7 +105,7 @@ function omitFields(body: JsonObject, fields: readonly string[]): JsonObject {
   );
 }
 
-// ---- settings
+// Settings
 
 function encodeGenerationConfig(
   request: ModelRequest,
@@ -123,7 +129,7 @@ function encodeGenerationConfig(
   });
 }
 
-/** Levels since Gemini 3, tokens before; a request with both is refused. */
+/** `thinkingConfig`: `thinkingLevel` from Gemini 3 on, `thinkingBudget` in tokens before. The API refuses both together; the level wins. */
 function encodeThinking(reasoning: ReasoningSettings, route: ProviderRoute, omissions: Omission[]): JsonObject {
   const { effort, budgetTokens, summary } = reasoning;
   const includeThoughts = summary === null ? null : summary !== "none";
@@ -136,6 +142,7 @@ function encodeThinking(reasoning: ReasoningSettings, route: ProviderRoute, omis
     : omitNullish({ thinkingBudget: budgetTokens, includeThoughts });
 }
 
+/** Names of Gemini 1 and 2 models. Unknown names count as newer. */
 function isBeforeGemini3(model: string): boolean {
   return /gemini-[12](?!\d)/.test(model);
 }
@@ -159,7 +166,7 @@ function encodeTools(request: ModelRequest, { provider }: ProviderRoute, omissio
   return functionDeclarations.length === 0 ? hostedTools : [{ functionDeclarations }, ...hostedTools];
 }
 
-/** A choice among no functions is refused, so it is not made. */
+/** `toolConfig`. The API refuses a `functionCallingConfig` without functions, so it is omitted then. */
 function encodeToolConfig({ tools, toolChoice }: ModelRequest, omissions: Omission[]): JsonObject | null {
   if (toolChoice === null) return null;
   if (tools.length === 0) {
@@ -172,9 +179,9 @@ function encodeToolConfig({ tools, toolChoice }: ModelRequest, omissions: Omissi
   return { functionCallingConfig: { mode: modes[toolChoice] } };
 }
 
-// ---- history
+// History
 
-/** A message's parts on a route, and what is not in them, by paths within the message. */
+/** The encoded parts of a message. `omissions` has paths relative to the message; `call` is the call that a tool result answers, part of the cache key. */
 type EncodedMessage = {
   readonly route: string;
   readonly call: ToolCall | null;
@@ -268,7 +275,7 @@ function textOf(content: Extract<Message, { role: "system" }>["content"]): strin
   return content.map(({ text, pruneState }) => visibleText(text, pruneState)).join("\n\n");
 }
 
-/** Parts without a word are refused, so they are not sent. */
+/** The API refuses empty text parts: they are not sent. */
 function textParts(text: string): readonly JsonObject[] {
   return text === "" ? [] : [{ text }];
 }
@@ -294,7 +301,7 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
   switch (source.type) {
     case "base64":
       if (mimeType === null) {
-        throw requestError(`${path} has no MIME type, and Gemini takes no data without one`, route, "invalid_request");
+        throw requestError(`${path} has no MIME type; Gemini requires one for inline data`, route, "invalid_request");
       }
       return { inlineData: { mimeType, data: source.data } };
     case "url": {
@@ -305,9 +312,9 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
     }
     case "provider_file":
       if (source.provider === route.provider) return { fileData: omitNullish({ mimeType, fileUri: source.id }) };
-      throw requestError(`${path} was uploaded to ${source.provider}`, route);
+      throw requestError(`${path} was uploaded to ${source.provider} and cannot be sent here; send its bytes`, route);
     case "file":
-      throw requestError(`${path} is a file on disk: read it first`, route);
+      throw requestError(`${path} is a file on disk; read it and send its bytes`, route);
   }
 }
 
@@ -319,7 +326,10 @@ function requestError(
   return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
 }
 
-/** The answer to a call. Media stands inside of it since Gemini 3, and beside it before or when it is not inline. */
+/**
+ * The `functionResponse` of a tool message, and media beside it. From Gemini 3 on, inline media goes into `functionResponse.parts`; older models and media by URI
+ * get it as parts after the response.
+ */
 function resultParts(
   message: ToolMessage,
   call: ToolCall | null,
@@ -342,13 +352,13 @@ function resultParts(
   return [{ functionResponse }, ...media.filter((part) => !isNested(part))];
 }
 
-/** What may go back of a part's replay data. */
+/** The replay data of a part that belongs to this route; `null` otherwise (W4). */
 function replayFields(provider: ProviderReplay | null, route: ProviderRoute): JsonObject | null {
   const verdict = replayFor(provider, route);
   return verdict.type === "replay" ? asObject(verdict.data) : null;
 }
 
-/** The same, and said so if there is some that may not. */
+/** Like `replayFields`; adds replay data of another route to `omissions`. */
 function replayFieldsOrOmit(
   provider: ProviderReplay | null,
   path: string,
@@ -385,7 +395,7 @@ function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: 
   return [...contentParts, ...[...unplacedCalls.values()].map(encodeCall)];
 }
 
-/** What stands in for the signature of a call that Gemini did not make: its documented word for "do not look". */
+/** The `thoughtSignature` for a call that Gemini did not make: the value that Google documents to skip validation. `null` before Gemini 3. */
 function placeholderSignature(model: string): string | null {
   return model.includes("gemini") && !isBeforeGemini3(model) ? "skip_thought_signature_validator" : null;
 }

@@ -1,4 +1,5 @@
-// Chat Completions, as OpenAI made it and many servers speak it. Where they differ is data (`Quirks`) or is taken as it comes.
+// The codec of OpenAI's Chat Completions API, which many other servers implement. Differences in requests are data (`Quirks`, set by the presets of
+// `adapters/compatible.ts`). Differences in replies are detected: the decoder accepts every known form from every server.
 
 import type { Codec } from "../codec.ts";
 

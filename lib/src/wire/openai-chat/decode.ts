@@ -1,11 +1,13 @@
-// Reads what Chat Completions servers answer: the frames of a stream, or a whole body.
+// Decodes replies of Chat Completions servers: the frames of a stream, or a whole body. `reply-reader.ts` reads the content; this file decides when a
+// reply has ended.
 //
-// Rules:
-//   1. The protocol's own end is a `finish_reason`. The reply is completed when its usage is known too, at `[DONE]`, or when the stream is over,
-//      whatever comes first: usage stands behind the end on most servers, and some say more in between. `[DONE]` alone ends nothing.
-//   2. Frames that are no JSON are passed over.
-//   3. After the end only usage is heard.
-//   4. What the model has no room for is left out before anything else is read, from raw chunks too.
+// Invariants
+//   1. The protocol's end is a `finish_reason` (E1). Most servers send usage in a later chunk, and some send more chunks in between, so `message_completed` is
+//      emitted when usage is known too, at `[DONE]`, or at the end of the stream, whichever comes first. `[DONE]` without a `finish_reason` ends
+//      nothing (fixtures/wire/openai-chat/done-without-end).
+//   2. Frames that are no JSON are ignored.
+//   3. After `message_completed` only usage is read.
+//   4. Values that cannot be stored are dropped before anything else is read, also from raw chunks (`dropUnstorable`).
 
 import type { Json, ModelEvent } from "../../model/internal.ts";
 import type { Decoder, Frame, WireContext } from "../codec.ts";
@@ -16,7 +18,7 @@ import { findServerError, failureOf, unwrapList } from "./finish-usage-errors.ts
 import { ChatReader } from "./reply-reader.ts";
 import { dropUnstorable } from "./storable-body.ts";
 
-/** Reads a stream. */
+/** Creates the decoder of one stream. */
 export function decoder(context: WireContext): Decoder {
   const reader = new ChatReader(context);
   const counts = { understood: 0, opaque: 0, unknown: 0 };
@@ -75,13 +77,13 @@ export function decoder(context: WireContext): Decoder {
       if (reader.hasEnded) return finish();
       isTerminated = true;
       const { provider } = context.route;
-      const message = `${provider}: the stream ended before the reply did`;
+      const message = `${provider}: the stream ended before a finish_reason was received`;
       return [{ type: "error", error: streamFailure("interrupted", { provider, message }) }];
     },
   };
 }
 
-/** Reads a whole body. */
+/** Decodes a whole body. */
 export function decodeReply(receivedBody: Json, context: WireContext): readonly ModelEvent[] {
   const body = dropUnstorable(receivedBody);
   const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
@@ -92,7 +94,7 @@ export function decodeReply(receivedBody: Json, context: WireContext): readonly 
     const { provider } = context.route;
     const error = adapterFailure("malformed_response", {
       provider,
-      message: `${provider}: the answer holds no reply`,
+      message: `${provider}: the response body has no choices`,
       raw: JSON.stringify(body),
     });
     return [...raw, { type: "error", error }];

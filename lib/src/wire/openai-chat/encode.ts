@@ -1,13 +1,15 @@
-// Writes a request as a body of Chat Completions.
+// Encodes requests as bodies of Chat Completions.
 //
-// Rules:
-//   1. A message is written once for a route: what it came to is remembered by the identity of the message.
-//   2. Instructions that follow each other are one message; those in the middle stay there, so that what stands before them stays cached.
-//   3. The API takes only text as the answer to a call. Images and files of answers follow in a message of the user's, behind the last answer.
-//   4. Reasoning, signatures and unknown fields go back to the route they came by, in the fields they stood in, and nowhere else.
-//   5. Arguments go back as they were written. What is no JSON object is sent as `{}`, since many servers read them and refuse the whole request.
-//   6. Empty text is left out, and so is a message with nothing else to send, which is said.
-//   7. `quirks.without` names fields of the body and of replies that the server must not get; `options` are the caller's word and come last.
+// Invariants
+//   1. The encoded form of a message is cached by message identity and route.
+//   2. Consecutive system messages are one message. System messages in the middle of the history stay there, so that the prefix before them stays in the
+//      provider's prompt cache.
+//   3. The API accepts only text as a tool result. Images and files of results follow in one user message after the last result of the reply
+//      (fixtures/wire/openai-chat/history).
+//   4. Reasoning, signatures and unknown fields are sent back to their own route only, in the fields they came in (W4).
+//   5. Arguments are sent back as the text the model wrote. Text that is no JSON object is sent as `{}`, because many servers parse it and refuse the request.
+//   6. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
+//   7. `quirks.without` removes fields from the body and from assistant messages. `request.options` are merged after that and override everything.
 
 import type {
   AssistantMessage,
@@ -28,7 +30,7 @@ import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } fr
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { encodeMedia } from "./media.ts";
 
-/** A message as it is sent. `left` has paths within the message. */
+/** One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has paths relative to the message. */
 type EncodedMessage = { readonly omissions: readonly Omission[] } & (
   | { readonly type: "instructions"; readonly text: string }
   | { readonly type: "message"; readonly wire: JsonObject }
@@ -38,6 +40,7 @@ type EncodedMessage = { readonly omissions: readonly Omission[] } & (
 
 const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 
+/** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { quirks, route } = context;
   const { messages, omissions } = encodeMessages(request, context);
@@ -48,7 +51,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const allowedFields = Object.fromEntries(Object.entries(fields).filter(([key]) => !forbiddenFields.has(key)));
   const removedFields = Object.keys(fields).filter((key) => forbiddenFields.has(key));
   const body = { ...allowedFields, ...request.options };
-  // A server that is told not to stream refuses settings of the stream.
+  // Servers refuse `stream_options` if `stream` is not `true`, which `options` can set.
   const { stream_options: _, ...unstreamed } = body;
   return {
     path: "/chat/completions",
@@ -64,7 +67,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
 
 type Settings = { readonly fields: JsonObject; readonly omissions: readonly Omission[] };
 
-/** Everything but the messages. */
+/** Encodes everything except the messages. */
 function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   const { quirks } = context;
   const { reasoning, promptCache, stopSequences, maxTokens, toolChoice } = request;
@@ -173,7 +176,7 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   return { messages: wireMessages, omissions };
 }
 
-/** The message as it was written before, on this route. */
+/** The encoded message from the cache, or encodes it. */
 function encodeOnce(message: Message, key: string, context: WireContext): EncodedMessage {
   const cache = encodedMessages.get(message) ?? new Map<string, EncodedMessage>();
   const cached = cache.get(key);
@@ -222,7 +225,7 @@ function encodeUser({ content, name }: UserMessage, context: WireContext): Encod
   return { type: "message", wire, omissions: [] };
 }
 
-/** A piece of text without any is refused. */
+/** The API refuses empty text pieces. */
 function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "text" || piece["text"] !== "";
 }
@@ -234,7 +237,8 @@ function encodeToolResult({ toolCallId, content }: ToolMessage, context: WireCon
     .flatMap((part) => (part.type === "text" ? [] : [encodeMedia(part, context)]))
     .filter(isNotEmptyText);
   const text = textOf(texts, "\n");
-  const resultText = text === "" && media.length > 0 ? "The result is attached below." : text;
+  const resultText =
+    text === "" && media.length > 0 ? "The result is attached in the user message that follows." : text;
   return {
     type: "answer",
     wire: { role: "tool", tool_call_id: toolCallId, content: resultText },
@@ -243,7 +247,7 @@ function encodeToolResult({ toolCallId, content }: ToolMessage, context: WireCon
   };
 }
 
-/** A reply on its way back. */
+/** Encodes an assistant message with its replay data. */
 function encodeAssistant(message: AssistantMessage, context: WireContext): EncodedMessage {
   const { route, quirks } = context;
   const forbiddenFields = new Set(quirks.without);
@@ -251,7 +255,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
   const pieces: JsonObject[] = [];
   let fields: JsonObject = {};
 
-  /** The data that goes back with a part, or nothing, and why. */
+  /** The replay data of a part for this route. Otherwise `null`, and an omission if data of another route, or required data, is missing. */
   function replayFields(replay: ProviderReplay | null, path: string, isRequired: boolean): JsonObject | null {
     const verdict = replayFor(replay, route);
     if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
@@ -295,7 +299,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
         break;
       }
       case "tool_call":
-        // Where a call of ours stands says nothing here. A server that runs tools takes none of it back.
+        // The API has no place for a call inside the content. Servers that run tools do not accept their calls and results back.
         if (part.providerExecuted !== null) replayFields(part.providerExecuted.provider, path, true);
         break;
       case "tool_result":
@@ -312,7 +316,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
     if (call.arguments === null) omissions.push({ path, reason: "repaired" });
     return encodeCall(call, replayFields(call.provider, path, false));
   });
-  // Servers that have the field and think want it with every call, also with those another model made.
+  // Servers with `reasoning_content` (DeepSeek) require the field in every assistant message with calls, also in those of another model.
   const field = quirks.reasoningField;
   if (calls.length > 0 && field === "reasoning_content" && !forbiddenFields.has(field))
     fields = { [field]: "", ...fields };
@@ -331,7 +335,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
   };
 }
 
-/** Text where there is nothing but text; nothing where there are calls instead. */
+/** `content`: a string if all pieces are text, a list otherwise; `null` if there are only calls or audio. */
 function contentOf(pieces: readonly JsonObject[], hasOtherFields: boolean): Json {
   if (pieces.length === 0) return hasOtherFields ? null : "";
   const isText = pieces.every((piece) => piece["type"] === "text");

@@ -1,9 +1,10 @@
-// What servers of Chat Completions say in words and numbers: how a reply ended, what it cost, what went wrong.
+// Reads finish reasons, usage and errors of Chat Completions servers. Servers differ in these more than in anything else.
 //
-// Rules:
-//   1. Every word has a meaning: one nobody knows is `other`.
-//   2. Counts are inclusive. Servers that count reasoning beside the output (it shows in their total) are set right.
-//   3. An error is an error wherever it stands: in place of a reply, in a frame, in a choice, as an object or as text.
+// Invariants
+//   1. Every `finish_reason` maps to a finish reason; an unknown word is `other`.
+//   2. Counts are inclusive (docs/decisions/0009). Servers that count cached or reasoning tokens separately are recognised by their sums and corrected
+//      (fixtures/wire/openai-chat/cached-usage).
+//   3. An error is found wherever servers put it: in place of a reply, in a frame (error-in-stream), in a choice (error-in-choice), as an object or as text.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, Usage } from "../../model/internal.ts";
 import type { ErrorResponse, WireContext } from "../codec.ts";
@@ -13,7 +14,7 @@ import { classify } from "../classify.ts";
 import { asObject, countAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { dropUnstorable } from "./storable-body.ts";
 
-/** Every word a server is known to end a reply with. */
+/** All values of `finish_reason` that servers are known to send, in lower case. */
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ["stop", "stop"],
   ["end_turn", "stop"],
@@ -40,10 +41,12 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ["insufficient_system_resource", "error"],
 ]);
 
+/** Maps a `finish_reason`, in any letter case. */
 export function finishReasonOf(rawReason: string): FinishReason {
   return finishReasons.get(rawReason.toLowerCase()) ?? "other";
 }
 
+/** Fields of `usage` with a counterpart in `Usage`. The others go into `extra`. */
 const countedFields = new Set([
   "prompt_tokens",
   "input_tokens",
@@ -60,7 +63,10 @@ const countedFields = new Set([
   "server_tool_use",
 ]);
 
-/** What a reply cost, out of the `usage` of a chunk or a body. */
+/**
+ * Reads `usage` of a chunk or a body. Names of other APIs (`input_tokens`, `cache_read_input_tokens`) and of single servers are read too: DeepSeek's
+ * `prompt_cache_hit_tokens`, `cost` in dollars, and `cost_in_usd_ticks`, of which a dollar has 10^10.
+ */
 export function usageOf(raw: JsonObject): Usage {
   const prompt = objectAt(raw, "prompt_tokens_details") ?? objectAt(raw, "input_tokens_details");
   const completion = objectAt(raw, "completion_tokens_details") ?? objectAt(raw, "output_tokens_details");
@@ -89,13 +95,13 @@ export function usageOf(raw: JsonObject): Usage {
   });
 }
 
-/** More tokens from and for the cache than the prompt has: then the server counts them beside it. */
+/** The inclusive input count. More cache tokens than prompt tokens mean that the server does not include them in the prompt. */
 function inclusiveInput(input: number | null, cached: number | null, cacheWrites: number | null): number | null {
   const cacheTokens = (cached ?? 0) + (cacheWrites ?? 0);
   return input !== null && cacheTokens > input ? safeCount(input + cacheTokens) : input;
 }
 
-/** A total that is more than prompt and output, or more reasoning than output: then the server counts reasoning beside it. */
+/** The inclusive output count. A total above input plus output, or more reasoning than output, means that the server does not include reasoning in the output. */
 function inclusiveOutput(
   output: number | null,
   reasoning: number | null,
@@ -107,12 +113,12 @@ function inclusiveOutput(
   return reasoning !== null && reasoning > impliedOutput ? safeCount(impliedOutput + reasoning) : impliedOutput;
 }
 
-/** A sum that can still be counted with. Counts of which it cannot be made are wrong, and wrong is unknown. */
+/** The sum if it is a safe integer, otherwise `null`: counts that add up to more are wrong. */
 function safeCount(sum: number): number | null {
   return Number.isSafeInteger(sum) ? sum : null;
 }
 
-/** What else was reported. Details stand beside each other by their path, so that sums can be made. */
+/** The other fields for `extra`. Fields of `..._details` objects are flattened to `name.field`, because usage of several steps is added up field by field. */
 function extraFields([key, value]: [string, Json]): [string, Json][] {
   if (countedFields.has(key)) return [];
   const details = key.endsWith("_details") ? asObject(value) : null;
@@ -122,16 +128,16 @@ function extraFields([key, value]: [string, Json]): [string, Json][] {
   );
 }
 
-/** An error as a server words it. */
+/** An error as a server reports it. */
 type ServerError = {
   readonly message: string | null;
   readonly code: string | null;
   readonly type: string | null;
-  /** Some say the HTTP status as the code of an error in a stream. */
+  /** The HTTP status that some servers put into the `code` of an error in a stream. */
   readonly status: number | null;
 };
 
-/** The error a body or a frame is, or holds; `null` when it is none. */
+/** Finds the error in a body or a frame: `error`, `x_groq.error`, `choices[].error`, or a body with `object: "error"`. `null`: there is none. */
 export function findServerError(body: Json): ServerError | null {
   const object = asObject(unwrapList(body));
   if (object === null) return null;
@@ -145,7 +151,7 @@ export function findServerError(body: Json): ServerError | null {
   return textAt(object, "object") === "error" ? readServerError(object) : null;
 }
 
-/** A list with one thing in it, as some servers answer, is that thing. */
+/** The first item of a list: some servers wrap a body in an array. Other values are returned unchanged. */
 export function unwrapList(body: Json): Json {
   return isJsonArray(body) ? (body[0] ?? null) : body;
 }
@@ -164,7 +170,7 @@ function readServerError(error: JsonObject): ServerError {
   };
 }
 
-/** The failure behind an answer. Where the code says nothing, the type of the error does. */
+/** Classifies an error response by its `code`; if that gives no reason, by its `type`. Text that is no JSON is the message, cut to 500 characters. */
 export function failureOf(response: ErrorResponse, context: WireContext): AdapterFailure {
   const body = dropUnstorable(response.body);
   const parsed = typeof body === "string" ? dropUnstorable(parseJson(body)?.value ?? body) : body;

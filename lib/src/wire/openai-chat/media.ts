@@ -1,5 +1,5 @@
-// Images, recordings and files as pieces of content. What a source cannot be sent as throws: a question about a picture that was left out
-// silently would get an answer about nothing.
+// Encodes images, audio and files as content parts of Chat Completions (`image_url`, `input_audio`, `file`). A source that the API cannot take throws
+// `AdapterError`: dropping it silently would make the model answer a question about an image it never saw.
 
 import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
@@ -7,6 +7,7 @@ import type { WireContext } from "../codec.ts";
 import { AdapterError, visibleText } from "../../model/internal.ts";
 import { omitNullish } from "../fields.ts";
 
+/** The content part of an image or a file; a pruned one becomes its placeholder text. */
 export function encodeMedia(part: ImagePart | FilePart, context: WireContext): JsonObject {
   if (part.pruneState !== null) return { type: "text", text: visibleText("", part.pruneState) };
   if (part.type === "file") return encodeFile(part, context);
@@ -28,14 +29,18 @@ function encodeImage(
       };
     case "base64": {
       const type = mimeType ?? sniffImageType(source.data);
-      if (type === null) throw requestError("invalid_request", "an image without a MIME type", context);
+      if (type === null) throw requestError("invalid_request", "an image without a MIME type; set mimeType", context);
       const url = `data:${type};base64,${source.data}`;
       return { type: "image_url", image_url: omitNullish({ url, detail: detail === "auto" ? null : detail }) };
     }
     case "file":
-      throw requestError("unsupported_feature", "an image on disk; read it first", context);
+      throw requestError("unsupported_feature", "an image on disk; read it and send its bytes", context);
     case "provider_file":
-      throw requestError("unsupported_feature", "an image by the id of a file", context);
+      throw requestError(
+        "unsupported_feature",
+        "an image by the id of an uploaded file; send its bytes or a URL",
+        context,
+      );
   }
 }
 
@@ -45,7 +50,7 @@ function encodeFile({ source, mimeType, name }: FilePart, context: WireContext):
     case "base64": {
       const format = mimeType === null ? undefined : audioFormats.get(mimeType);
       if (format !== undefined) return { type: "input_audio", input_audio: { data: source.data, format } };
-      if (mimeType === null) throw requestError("invalid_request", "a file without a MIME type", context);
+      if (mimeType === null) throw requestError("invalid_request", "a file without a MIME type; set mimeType", context);
       const data = `data:${mimeType};base64,${source.data}`;
       return { type: "file", file: { filename: name ?? "file", file_data: data } };
     }
@@ -55,12 +60,13 @@ function encodeFile({ source, mimeType, name }: FilePart, context: WireContext):
       }
       return { type: "file", file: { file_id: source.id } };
     case "url":
-      throw requestError("unsupported_feature", "a file by its URL", context);
+      throw requestError("unsupported_feature", "a file by its URL; send its bytes", context);
     case "file":
-      throw requestError("unsupported_feature", "a file on disk; read it first", context);
+      throw requestError("unsupported_feature", "a file on disk; read it and send its bytes", context);
   }
 }
 
+/** `input_audio.format` by MIME type. */
 const audioFormats: ReadonlyMap<string, string> = new Map([
   ["audio/wav", "wav"],
   ["audio/x-wav", "wav"],
@@ -69,7 +75,7 @@ const audioFormats: ReadonlyMap<string, string> = new Map([
   ["audio/mp3", "mp3"],
 ]);
 
-/** How the bytes of the four kinds of images begin, in base64. */
+/** Media types by the first base64 characters of the data, for images without a MIME type. */
 const imageTypesByPrefix: readonly (readonly [string, string])[] = [
   ["iVBORw0KGgo", "image/png"],
   ["/9j/", "image/jpeg"],
@@ -88,6 +94,6 @@ function requestError(
 ): AdapterError {
   return new AdapterError(reason, {
     provider: route.provider,
-    message: `${route.provider}: Chat Completions cannot be sent ${what}`,
+    message: `${route.provider}: Chat Completions does not accept ${what}`,
   });
 }

@@ -1,13 +1,15 @@
-// One reply of a Chat Completions server, as it is read. A whole body is read as one chunk that says everything, so that both ways come to the
-// same message (W3).
+// Reads the content of one Chat Completions reply. A whole body is read as one chunk that holds everything, so streams and whole bodies give the same
+// message (W3).
 //
-// Rules:
-//   1. A reply is one text, one reasoning and a list of calls, as in a whole body, however the stream mixes them.
-//   2. One choice is read, the first that is heard of.
-//   3. Fields of a message nobody here knows are kept as opaque parts: programs answer with the message as they got it, so servers take them back.
-//   4. Reasoning carries where it stood (`field`), and the structured form some servers send (`details`), which has to go back as it was.
-//   5. What arrives in pieces is collected in lists that grow, and put together once, at the end: a piece costs the same however many came before.
-//   6. An ending that is an error (`error`, `insufficient_system_resource`) is one, not a message.
+// Invariants
+//   1. A reply is one text, one reasoning and a list of calls, as in a whole body, in whatever order the stream mixes them.
+//   2. Only the first choice that appears is read.
+//   3. Unknown fields of a message become opaque parts (fixtures/wire/openai-chat/unknown-fields). Clients of this API usually send the assistant message back as
+//      they received it, so servers accept their own fields.
+//   4. Replay data of reasoning holds the field it came in (`field`: `reasoning` or `reasoning_content`), OpenRouter's `reasoning_details` (`details`), which have to
+//      be sent back unchanged, or a mark for Mistral's `thinking` content pieces (reasoning, reasoning-details, thinking-pieces).
+//   5. Values that arrive in pieces are collected in lists and joined once, at the end, so the cost of a chunk does not grow with the chunks before it.
+//   6. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`) gives an error event and no message (error-ending).
 
 import type { Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, WireContext } from "../codec.ts";
@@ -18,10 +20,10 @@ import { ReplyBuilder } from "../reply-builder.ts";
 import { finishReasonOf, usageOf } from "./finish-usage-errors.ts";
 import { CallReader } from "./tool-calls.ts";
 
-/** What a chunk came to, and what it counts as. */
+/** The events of a chunk, and how the chunk was treated. */
 type ReadResult = { readonly events: readonly ModelEvent[]; readonly eventClass: keyof Decoder["counts"] };
 
-/** Ids of the only blocks a reply has. */
+/** Ids of the blocks of a reply in the builder. */
 const contentBlock = "content";
 const reasoningBlock = "reasoning";
 const refusalBlock = "refusal";
@@ -39,11 +41,11 @@ const messageFields = new Set([
   "annotations",
   "audio",
 ]);
-/** What a body or chunk says of its text, and of itself. */
+/** Fields of a chunk that become metadata of the text, and those that become metadata of the reply. */
 const sourceFields = ["citations", "search_results"];
 const metadataFields = ["service_tier", "system_fingerprint", "provider"];
 
-/** One reply, as it is read. */
+/** Reads one reply, chunk by chunk. */
 export class ChatReader {
   readonly #context: WireContext;
   readonly #builder: ReplyBuilder;
@@ -67,7 +69,7 @@ export class ChatReader {
   readonly #logprobs = new Map<string, Json[]>();
   readonly #audioFields = new Map<string, Json>();
   #audioData = "";
-  /** Fields and pieces of content without a meaning here, by the word for them. */
+  /** Unknown message fields by name, and unknown content pieces by `content.<type>`. */
   readonly #unknownFields = new Map<string, UnknownField>();
   #hasUnknownFields = false;
 
@@ -77,7 +79,7 @@ export class ChatReader {
     this.#calls = new CallReader(this.#builder);
   }
 
-  /** Has the protocol's own end been heard? */
+  /** Was a `finish_reason` read? */
   get hasEnded(): boolean {
     return this.#rawFinishReason !== null;
   }
@@ -86,7 +88,7 @@ export class ChatReader {
     return this.#usage;
   }
 
-  /** A chunk, or a body. */
+  /** Reads a chunk, or a whole body. */
   read(chunk: JsonObject): ReadResult {
     const text = this.#isStarted ? this.#plainText(chunk) : null;
     if (text !== null) return { events: this.#appendText(contentBlock, text), eventClass: "understood" };
@@ -102,7 +104,7 @@ export class ChatReader {
     return { events, eventClass: this.#hasUnknownFields ? "opaque" : "understood" };
   }
 
-  /** Nearly every chunk is one more piece of text and nothing else: it is read without looking for what else it might be. */
+  /** Fast path: the text of a chunk that holds one text delta and nothing else, as nearly all chunks do. `null`: any other chunk. */
   #plainText(chunk: JsonObject): string | null {
     const choices = chunk["choices"];
     if (choices === undefined || !isJsonArray(choices) || choices.length !== 1) return null;
@@ -117,7 +119,7 @@ export class ChatReader {
     return delta !== null && typeof text === "string" && Object.keys(delta).length === 1 ? text : null;
   }
 
-  /** What the chunk says of costs: in the place of the API, or where a server keeps it. */
+  /** Reads usage: at the top of the chunk, in `x_groq` (Groq), or in the choice. `null`: the chunk has none. */
   readUsage(chunk: JsonObject): Usage | null {
     const [choice = null] = objectsAt(chunk, "choices");
     const raw = objectAt(chunk, "usage") ?? objectAt(objectAt(chunk, "x_groq"), "usage") ?? objectAt(choice, "usage");
@@ -126,7 +128,7 @@ export class ChatReader {
     return this.#usage;
   }
 
-  /** The end of the reply. */
+  /** Ends the reply: completes its blocks and calls, adds opaque parts, and returns the last events. */
   complete(): readonly ModelEvent[] {
     const rawReason = this.#rawFinishReason;
     const reason = rawReason === null ? null : finishReasonOf(rawReason);
@@ -172,7 +174,7 @@ export class ChatReader {
 
   #fail(rawReason: string): readonly ModelEvent[] {
     const { provider } = this.#context.route;
-    const message = `${provider}: the reply ended with "${rawReason}"`;
+    const message = `${provider}: the reply ended with the finish_reason "${rawReason}"`;
     const error = adapterFailure("provider_unavailable", { provider, code: rawReason, message });
     const reportedUsage: readonly ModelEvent[] = this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
     return [...reportedUsage, { type: "error", error }];
@@ -195,7 +197,7 @@ export class ChatReader {
     return [...this.#start(), ...(message === null ? [] : this.#readMessage(message, delta === null))];
   }
 
-  /** A delta, or the whole message. */
+  /** Reads a delta, or a whole message. `function_call` is the API's deprecated form of a single call. */
   #readMessage(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
     const legacyCall = objectAt(message, "function_call");
     const events = [
@@ -261,7 +263,7 @@ export class ChatReader {
   }
 
   #endReasoning(): readonly ModelEvent[] {
-    // A server that has the field wants it back with calls even where it was empty.
+    // A server that sends the reasoning field requires it with calls, also when it was empty.
     const details = this.#details.list;
     const mustReturn =
       this.#hasReasoning || details.length > 0 || (this.#reasoningField !== null && !this.#calls.isEmpty);
@@ -280,7 +282,7 @@ export class ChatReader {
     ];
   }
 
-  /** A tool the server ran by itself. It is told of twice: when it is called, and again with its output. */
+  /** Reads an entry of `executed_tools`, a tool that the server ran (Groq). An entry arrives twice: when the tool is called, and with its output. */
   #readExecuted(entry: JsonObject): readonly ModelEvent[] {
     const id = `executed_tool_${countAt(entry, "index") ?? 0}`;
     const previous = this.#executedTools.get(id);
@@ -305,7 +307,7 @@ export class ChatReader {
     });
   }
 
-  /** Speech: its transcript is the text of the reply, its id stands for it on the way back. */
+  /** Reads audio output: the transcript becomes the text of the reply; `audio.id` is the replay data that refers to the audio. */
   #readAudio(audio: JsonObject | null): readonly ModelEvent[] {
     if (audio === null) return [];
     this.#audioData += textAt(audio, "data") ?? "";
@@ -345,10 +347,10 @@ export class ChatReader {
   }
 }
 
-/** Structured reasoning in pieces: text goes on under its index, everything else stands by itself. */
+/** Collects `reasoning_details`. Pieces of `reasoning.text` and `reasoning.summary` with one index are joined; other pieces are kept as they are. */
 class ReasoningDetails {
   readonly #list: JsonObject[] = [];
-  /** Where the newest text of a type and an index stands. */
+  /** The position in the list of the newest text for a type and an index. */
   readonly #indexes = new Map<string, number>();
 
   get list(): readonly JsonObject[] {
@@ -380,7 +382,7 @@ function detailText(detail: JsonObject): string {
   return textAt(detail, "text") ?? textAt(detail, "summary") ?? "";
 }
 
-/** A text that says something. */
+/** The string under a key; `null` if it is absent or empty. */
 function nonEmptyTextAt(object: JsonObject, key: string): string | null {
   const text = textAt(object, key);
   return text === "" ? null : text;
@@ -395,13 +397,13 @@ function isEmpty(value: Json): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
-/** A field nobody here knows, as it grows. */
+/** An unknown field while its pieces arrive. */
 type UnknownField =
   | { readonly type: "list"; readonly items: Json[] }
   | { readonly type: "object"; readonly fields: Map<string, Json> }
   | { readonly type: "value"; readonly value: Json };
 
-/** A field that arrives in pieces: texts and lists go on, objects are filled up, the last word counts for the rest. */
+/** Adds a piece to an unknown field: strings and lists are appended, objects merged, other values replaced. */
 function appendToField(previous: UnknownField | undefined, added: Json): UnknownField {
   if (isJsonArray(added)) {
     const field: UnknownField = previous?.type === "list" ? previous : { type: "list", items: [] };

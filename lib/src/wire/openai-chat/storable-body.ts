@@ -1,13 +1,14 @@
-// What of a frame or a body can be held. Events are data of the model, which has a deepest nesting and no endless numbers; servers have neither.
+// Removes from a frame or a body what no event can store: values nested deeper than `maxToolValueDepth`, and numbers that are not finite.
 //
-// Rules:
-//   1. A field that does not fit is left out whole: half of it would go back to the server as something it never said.
-//   2. Only the fields of the protocol itself are looked into for the one that is at fault, so that the rest of the reply is heard.
+// Invariants
+//   1. A field that cannot be stored is replaced by `null` as a whole. A truncated value would be sent back to the server as replay data that it never sent.
+//   2. Only fields of the protocol are searched for the value at fault, so that the rest of the reply is still read.
 
 import type { Json } from "../../model/internal.ts";
 
 import { isJsonArray, isStorableJson, maxToolValueDepth } from "../../model/internal.ts";
 
+/** Containers of the protocol, inside which single fields can be dropped. */
 const protocolFields = new Set([
   "choices",
   "delta",
@@ -21,7 +22,7 @@ const protocolFields = new Set([
   "error",
 ]);
 
-/** The value without what the model has no room for; the same value when all of it fits. */
+/** The value without what cannot be stored; the same object if all of it can. */
 export function dropUnstorable(value: Json, remainingDepth: number = maxToolValueDepth): Json {
   if (isStorableJson(value, remainingDepth)) return value;
   if (typeof value !== "object" || value === null || remainingDepth === 0) return null;

@@ -1,14 +1,18 @@
-// Tool calls of Chat Completions as they arrive in pieces.
+// Assembles tool calls of Chat Completions from the fragments in `delta.tool_calls`.
 //
-// Rules:
-//   1. A piece belongs to the call of its index; without an index, to the call of its id; without either, to the newest.
-//   2. A piece that names a tool and cannot go on with the call it belongs to (another id, or arguments that are whole already) is
-//      another call: some servers number all calls 0, or repeat ids. Under the same index and id only a whole object of another value is
-//      one: some servers repeat id and name with every piece, and send the whole call once more at its end. Blanks never are.
-//   3. Ids are unique within a reply. Missing ones are made up from the place of the call, the same on every reading.
-//   4. A call begins when its name is known, and is whole when the reply ends.
-//   5. Fields of a call that are none of ours (signatures) are kept for the way back.
-//   6. A piece costs what it is long, however much came before it: what was heard is followed as it grows, and parsed once, when it is whole.
+// The API identifies the call of a fragment by `index`. Compatible servers omit the index, use 0 for all calls, repeat ids, or send the complete call a second
+// time at its end (fixtures/wire/openai-chat/unruly-calls). The rules below assign fragments so that no call is lost, doubled or merged with another.
+//
+// Invariants
+//   1. A fragment belongs to the call of its index; without an index, to the call of its id; without either, to the newest call.
+//   2. A fragment with a tool name that cannot continue that call (another id, or the arguments are complete already) starts another call. With the same index and
+//      id it does so only if it is a complete object of another value, because some servers repeat id and name in every fragment and the complete call at
+//      the end. Blank arguments never start a call.
+//   3. Ids are unique within a reply. A missing id is derived from the position of the call, so decoding again gives the same id.
+//   4. A call starts when its name is known, and is complete when the reply ends.
+//   5. Fields of a call that the API does not define (signatures) are kept as replay data.
+//   6. The cost of a fragment is linear in its own length: `BraceTracker` follows the JSON incrementally, and the arguments are parsed once, when they
+//      are complete. Parsing after every fragment would be quadratic.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
@@ -18,20 +22,21 @@ import { numberAt, objectAt, textAt } from "../fields.ts";
 import { parseArguments } from "../reply-builder.ts";
 
 type CallState = {
-  /** What the builder knows it by. */
+  /** The key of the call in the builder. */
   readonly key: string;
   id: string | null;
   name: string;
   argumentsText: string;
-  /** A tool that takes text as it is instead of JSON. */
+  /** A custom tool: its input is text and no JSON. */
   isCustom: boolean;
   isStarted: boolean;
   readonly braces: BraceTracker;
-  /** The arguments once they are whole; `undefined` before anybody had to know. */
+  /** Cache of the parsed arguments; `undefined` before they were needed. */
   parsedArguments: JsonObject | null | undefined;
   readonly fields: Map<string, Json>;
 };
 
+/** One entry of `delta.tool_calls`. */
 type CallFragment = { readonly id: string | null; readonly name: string; readonly text: string };
 
 const standardFields = new Set(["id", "index", "type", "function", "custom"]);
@@ -40,7 +45,7 @@ export class CallReader {
   readonly #builder: ReplyBuilder;
   readonly #calls: CallState[] = [];
   readonly #byIndex = new Map<number, CallState>();
-  /** The newest call of an id. */
+  /** The newest call with an id. */
   readonly #byId = new Map<string, CallState>();
 
   constructor(builder: ReplyBuilder) {
@@ -51,7 +56,7 @@ export class CallReader {
     return this.#calls.length === 0;
   }
 
-  /** One entry of `tool_calls`. In a whole reply every entry is a call of its own. */
+  /** Reads one entry of `tool_calls`. In a whole reply (`isWhole`) every entry is a call of its own. */
   readEntry(entry: JsonObject, isWhole: boolean): readonly ModelEvent[] {
     const custom = objectAt(entry, "custom");
     const inner = custom ?? objectAt(entry, "function");
@@ -74,7 +79,7 @@ export class CallReader {
     return this.#append(call, fragment);
   }
 
-  /** The reply is over: every call is whole, also one whose name never came. */
+  /** Completes all calls at the end of the reply, also those without a name. */
   end(): readonly ModelEvent[] {
     return this.#calls.flatMap((call) => {
       const startEvents = call.isStarted ? [] : this.#start(call);
@@ -132,7 +137,7 @@ export class CallReader {
   }
 }
 
-/** Does the piece begin a call instead of going on with this one? */
+/** Does the fragment start another call (invariant 2)? */
 function startsAnotherCall(existing: CallState, fragment: CallFragment, hasIndex: boolean): boolean {
   const { id, name, text } = fragment;
   if (name === "") return false;
@@ -149,7 +154,7 @@ function startsAnotherCall(existing: CallState, fragment: CallFragment, hasIndex
   return !hasSameIndexAndId || parseArguments(text) !== null;
 }
 
-/** Is the piece the whole call once more? Servers that do that may write it in another way. */
+/** Is the fragment the complete call a second time? The values are compared, because servers may format the JSON differently. */
 function isRepeatedCall(existing: CallState, { id, text }: CallFragment): boolean {
   if (id === null || id !== existing.id || existing.isCustom || text.trim() === "") return false;
   const currentArguments = completeArguments(existing);
@@ -161,14 +166,14 @@ function isRepeatedCall(existing: CallState, { id, text }: CallFragment): boolea
   );
 }
 
-/** The arguments of a call that are whole already. */
+/** The arguments of a call if its JSON object is complete, otherwise `null`. */
 function completeArguments(call: CallState): JsonObject | null {
   if (!call.braces.areClosed) return null;
   if (call.parsedArguments === undefined) call.parsedArguments = parseArguments(call.argumentsText);
   return call.parsedArguments;
 }
 
-/** Follows the braces of JSON that is being written, to know when it may be whole without reading all of it again. */
+/** Tracks the braces of JSON text that arrives in pieces. `areClosed`: the first object is complete, so parsing it can succeed. */
 class BraceTracker {
   #depth = 0;
   #isInString = false;
@@ -198,7 +203,7 @@ class BraceTracker {
   }
 }
 
-/** Values deeper than the model can hold are equal to none. */
+/** Compares two JSON values. Values nested deeper than `remainingDepth` are never equal. */
 function isEqual(first: Json, second: Json, remainingDepth: number): boolean {
   if (first === second) return true;
   if (
@@ -222,7 +227,7 @@ function isEqual(first: Json, second: Json, remainingDepth: number): boolean {
   );
 }
 
-/** Arguments as text; some servers send the object itself. */
+/** The arguments as JSON text. Some servers send the object instead of text. */
 function argumentsText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   return typeof value === "string" ? value : JSON.stringify(value);

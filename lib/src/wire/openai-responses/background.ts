@@ -1,8 +1,9 @@
-// Background mode of the OpenAI Responses API: a request with `background: true` starts a response that the provider computes by itself. It is read by its
-// id: as a stream of numbered events (`sequence_number`) that can be resumed after any of them, or whole.
+// Background mode of the OpenAI Responses API. A request with `background: true` starts a response that the provider computes without a connection. The response
+// is read by its id: as a stream of numbered events (`sequence_number`), which resumes after any number (`starting_after`), or complete
+// (fixtures/wire/openai-responses/background). `adapters/background.ts` reads it over several connections.
 //
-// The provider streams a response only for some minutes after it was created, and only if it was created with `stream: true`. After that the
-// status is what can be read, for about ten minutes, or as long as responses are stored (`store: true`).
+// The provider streams a response only for some minutes after its creation, and only if it was created with `stream: true`. After that it can be
+// read complete, for about ten minutes, or as long as the provider stores it (`store: true`).
 
 import type { BackgroundResponses } from "../codec.ts";
 
@@ -10,6 +11,7 @@ import { asObject, flagAt, textAt } from "../fields.ts";
 import { decoder } from "./decode.ts";
 import { statusOf } from "./items.ts";
 
+/** Paths and decoder of background responses. */
 export const background: BackgroundResponses = {
   isRequested: (body) => flagAt(body, "background") ?? false,
   decoder,

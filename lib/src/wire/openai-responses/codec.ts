@@ -1,4 +1,5 @@
-// The OpenAI Responses API.
+// The codec of OpenAI's Responses API (`POST /responses`). Its replies are lists of items (`message`, `reasoning`, `function_call`, ...): `items.ts` reads a
+// complete item, `streamed-item.ts` assembles one from events, `decode.ts` orders them, `background.ts` addresses responses that run without a connection.
 
 import type { Codec } from "../codec.ts";
 

@@ -1,15 +1,24 @@
-// What the OpenAI Responses API answers: events of a stream, and whole responses.
+// Decodes replies of the OpenAI Responses API: streams of events, and whole responses.
 //
-// Rules:
-//   1. An item is found by its id, and where the id is new (some servers give another one with every event) by its `output_index`. Indexes may have
-//      gaps and may repeat. An item that comes again, by its id or as the same call in the same place, changes nothing: no call is made twice.
-//   2. Items may begin and end in any order. The message has them in the order of `output_index`; calls are told in that order too: one that comes
-//      before an item of a lower index waits.
-//   3. The message is read from whole items, never from deltas, so that a stream and a whole response come to the same one (W3). An item that was
-//      never ended is taken from the last event, or put together from what was heard.
-//   4. A frame that is no JSON is passed over: items and the last event say everything once more.
-//   5. A response in the background outlives its connection. Events are numbered (`sequence_number`); after `reattach` those with a number that was read
-//      before are skipped. `complete` ends the reply with the response as it was read whole.
+// Theory of operation
+//   response.created / queued / in_progress    id and model of the response
+//   response.output_item.added                 openItem: a new item, by `output_index`
+//   response.<part>.delta / .done              text, refusal, reasoning and arguments of an item
+//   response.output_item.done                  completeItem: the complete item; its deltas are no longer needed
+//   response.completed / incomplete            endReply: the complete response; items without `done` are completed from it
+//   response.failed / cancelled, error         the failure
+//   Deltas only give delta events. The message is built at the end from the complete items, by the code that reads a whole response (`endingEvents`).
+//
+// Invariants
+//   1. An event belongs to the item of its `item_id`; if that id is new (some servers change it with every event), to the item of its `output_index`. Indexes may
+//      have gaps and may repeat. An item that arrives again, by its id or as the same call at the same index, changes nothing, so no call is made twice.
+//   2. Items may start and end in any order (fixtures/wire/openai-responses/out-of-order). The message lists them by `output_index`. Events of calls are emitted in that
+//      order too: a call that starts before an item of a lower index holds its events.
+//   3. The message is read from complete items, never from deltas (W3). An item without `output_item.done` is taken from the last event, or assembled from
+//      its deltas.
+//   4. A frame that is no JSON is ignored: complete items and the last event repeat its content.
+//   5. A background response outlives its connection. Events are numbered (`sequence_number`); after `reattach`, events with a number that was read before are
+//      skipped. `complete` ends the reply with the complete response.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { Frame, ResumableDecoder, WireContext } from "../codec.ts";
@@ -42,7 +51,7 @@ import {
   textPartAt,
 } from "./streamed-item.ts";
 
-/** A whole response. */
+/** Decodes a whole response. */
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const response = asObject(body);
   const raw: readonly ModelEvent[] = context.rawChunks ? [rawChunk(body)] : [];
@@ -61,7 +70,7 @@ function isReply(response: JsonObject): boolean {
   return Array.isArray(response["output"]) || textAt(response, "status") !== null;
 }
 
-/** The failure of a body that is no response. */
+/** The failure of a body that is not a response: the error it holds, or `malformed_response`. */
 function failureEvent(body: Json, context: WireContext): ModelEvent {
   const isError = objectAt(asObject(body), "error") !== null;
   const { provider } = context.route;
@@ -71,7 +80,7 @@ function failureEvent(body: Json, context: WireContext): ModelEvent {
   };
 }
 
-/** A stream. */
+/** Creates the decoder of one stream. It can be continued over several connections (`ResumableDecoder`). */
 export function decoder(context: WireContext): ResumableDecoder {
   const builder = new ReplyBuilder(context);
   const counts = { understood: 0, opaque: 0, unknown: 0 };
@@ -79,18 +88,18 @@ export function decoder(context: WireContext): ResumableDecoder {
   const byId = new Map<string, StreamedItem>();
   const byIndex = new Map<number, StreamedItem>();
   const byCall = new Map<string, StreamedItem>();
-  /** Items that wait, by the index before which nothing may be missing. */
+  /** Calls with held events, by the `output_index` below which all items have to have started. */
   const waiting = new Map<number, StreamedItem[]>();
   let hasStarted = false;
   let isTerminated = false;
-  /** No item below this index is still to come. */
+  /** The lowest index at which no item has started. */
   let nextIndex = 0;
   let responseId: string | null = null;
   let model: string | null = null;
-  /** The number of the last event, and of the last event that another connection repeats. */
+  /** The number of the last event that was read, and the highest number that a new connection may repeat. */
   let sequence: number | null = null;
   let repeatedUpTo: number | null = null;
-  /** The response was read whole: deltas are completed with what the whole items have beyond them. */
+  /** `complete` was called: an item's missing deltas are emitted before it is completed. */
   let isCompleting = false;
 
   function startIfNeeded(out: ModelEvent[]): void {
@@ -118,7 +127,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     return state;
   }
 
-  /** From now on an item of these names is this one. */
+  /** Registers the ids under which this item is found again. */
   function register(state: StreamedItem, item: JsonObject, index: number | null): void {
     const id = nonEmptyTextAt(item, "id");
     const call = callKey(item, index);
@@ -128,7 +137,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     if (callAtAnyIndex !== null && !byCall.has(callAtAnyIndex)) byCall.set(callAtAnyIndex, state);
   }
 
-  /** The item as it was heard of before, if it was. */
+  /** The state of an item that arrived before (invariant 1); `null`: the item is new. */
   function findKnownItem(item: JsonObject, index: number | null): StreamedItem | null {
     const call = callKey(item, index);
     const sameId = ifSameType(item, byId.get(nonEmptyTextAt(item, "id") ?? ""));
@@ -143,7 +152,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     return ifSameType(item, byCall.get(call ?? "")) ?? (callWithoutIndex?.index === null ? callWithoutIndex : null);
   }
 
-  /** The item an event is about; one nobody announced is begun when the event says of what type it is. */
+  /** The item of an event. An item without `output_item.added` is opened if `type` is known from the event; otherwise `null`. */
   function stateOfEvent(event: JsonObject, type: string | null, out: ModelEvent[]): StreamedItem | null {
     const id = nonEmptyTextAt(event, "item_id");
     const index = numberAt(event, "output_index");
@@ -169,12 +178,12 @@ export function decoder(context: WireContext): ResumableDecoder {
     const stateAtIndex = index === null ? null : ifSameType(item, byIndex.get(index));
     const state =
       findKnownItem(item, index) ?? (stateAtIndex?.completed === null ? stateAtIndex : openItem(item, index, out));
-    // It may come again under the names it has now.
+    // The item may arrive again under the ids of this event.
     register(state, item, index);
     completeItem(state, item, out);
   }
 
-  /** The end: what is still open is ended with it, and what the response holds beyond what was heard is told. */
+  /** Ends the reply: completes open items from the complete response, adds items that no event has announced, and emits the message. */
   function endReply(status: Status, response: JsonObject, out: ModelEvent[]): void {
     startIfNeeded(out);
     const output = objectsAt(response, "output");
@@ -189,7 +198,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     releaseHeld([...waiting.values()].flat(), out);
     const ordered = byOutputIndex(states);
     const items = ordered.flatMap(({ completed }) => (completed === null ? [] : [completed]));
-    // Calls keep the ids they were announced with.
+    // Calls keep the ids under which they were emitted.
     const ids = ordered.flatMap(({ completed, key }) => (completed === null ? [] : [builder.callId(key)]));
     const responseWithId = { ...response, ...omitNullish({ id: textAt(response, "id") ?? responseId }) };
     const completeResponse = { ...responseWithId, ...omitNullish({ model: textAt(response, "model") ?? model }) };
@@ -197,7 +206,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     isTerminated = true;
   }
 
-  /** Which items of the last event were heard of: by their ids, then calls by theirs, then what is of the same type in the same place. */
+  /** Matches the items of the complete response to those of the stream: by item id, then calls by `call_id`, then other items by type and index. */
   function matchItems(output: readonly JsonObject[]): ReadonlyMap<JsonObject, StreamedItem> {
     const statesByItem = new Map<JsonObject, StreamedItem>();
     const unmatched = new Set(states);
@@ -230,7 +239,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     isTerminated = true;
   }
 
-  /** Takes one event in; says how well it was understood. */
+  /** Reads one event and returns how it was treated. */
   function readEvent(type: string, event: JsonObject, out: ModelEvent[]): keyof typeof counts {
     const delta = textAt(event, "delta") ?? "";
     switch (type) {
@@ -355,7 +364,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     else counts[readEvent("error", event, out)] += 1;
   }
 
-  /** The end, from the response as it was read whole. */
+  /** Ends the reply with a complete response. */
   function completeFrom(body: Json, out: ModelEvent[]): void {
     const response = asObject(body);
     startIfNeeded(out);
@@ -403,11 +412,11 @@ export function decoder(context: WireContext): ResumableDecoder {
   };
 }
 
-/** Events that say only how far an item is; the item itself says the rest. */
+/** Events that report only progress. The complete item holds their content. */
 const progressEvents =
   /^(keepalive|response\.(content_part|reasoning_summary_part)\.(added|done)|response\.reasoning(_summary)?_text\.done|response\.(web_search|file_search|code_interpreter|image_generation|mcp)_call(_code)?\.[a-z_]+)$/;
 
-/** What could be heard and not be kept: nested too deep, too large. */
+/** The failure of an event that can be read but not stored, because a value is nested too deep or too large. */
 function malformedEvent(cause: unknown, { route }: WireContext) {
   return streamFailure("malformed_event", { provider: route.provider, cause });
 }

@@ -1,13 +1,14 @@
-// Requests of the OpenAI Responses API.
+// Encodes requests for the OpenAI Responses API.
 //
-// Rules:
-//   1. The provider stores nothing (`store: false`), so reasoning is requested in encrypted form and is sent back with the history. A response in the
-//      background is stored (`store: true`), because it is read by its id. `options` can override all of these.
-//   2. Items of the same route go back as they came. Reasoning that cannot go back takes the ids of its reply with it: the API misses the
-//      reasoning of an item whose id it knows.
-//   3. System messages at the start are the instructions; later ones stay where they are.
-//   4. A message is converted once for each way of sending it, and remembered by identity.
-//   5. Empty text is left out, and so is a message with nothing else to send, which is said.
+// Invariants
+//   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form (`include: ["reasoning.encrypted_content"]`) and sent back with the
+//      history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`), because it is read by its id. `request.options` can override
+//      all of these.
+//   2. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the calls of that reply are sent without their item
+//      ids: the API refuses an item with a known id whose reasoning is missing.
+//   3. System messages at the start become `instructions`; later ones stay in their place with the role `developer`.
+//   4. The encoded form of a message is cached by message identity, route, `store` and role.
+//   5. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
 
 import type {
   AssistantMessage,
@@ -29,17 +30,18 @@ import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { resultField } from "./items.ts";
 
-/** A message as it is sent. Paths of what is left out begin at the message. */
+/** The input items of one message. Paths in `omissions` are relative to the message. */
 type EncodedMessage = { readonly items: readonly JsonObject[]; readonly omissions: readonly Omission[] };
 
-/** What decides how messages are sent, besides themselves. */
+/** What the encoding of a message depends on besides the message. `key` identifies it in the cache. */
 type EncodeTarget = {
   readonly context: WireContext;
-  /** The provider keeps responses, and knows items by their ids. */
+  /** The provider stores responses (`store: true`) and resolves items by their ids. */
   readonly stores: boolean;
   readonly key: string;
 };
 
+/** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
   const background = flagAt(request.options, "background") ?? context.background ?? false;
@@ -74,10 +76,10 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   return { path: "/responses", body, headers: {}, omissions };
 }
 
-/** Options that say what the model is asked in other ways than by messages. */
+/** Options that supply input besides the messages. With one of them a request without messages is valid. */
 const inputOptions = ["input", "instructions", "prompt", "previous_response_id", "conversation"] as const;
 
-/** Settings that are objects are merged field by field: a verbosity does not undo a format. */
+/** Merges an object setting of `options` field by field, so that `text.verbosity` does not remove `text.format`. */
 function mergeNested(name: string, fields: JsonObject, options: JsonObject): JsonObject {
   const encodedObject = objectAt(fields, name);
   const optionObject = objectAt(options, name);
@@ -106,7 +108,7 @@ function encodeSettings(request: ModelRequest, { quirks }: WireContext, omission
   });
 }
 
-/** Longest key of a prompt cache, and longest id of a call, the API takes. */
+/** Longest `prompt_cache_key`, and longest `call_id`, that the API accepts, in characters. */
 const maxKeyLength = 64;
 
 function encodeFormat(
@@ -127,7 +129,7 @@ function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omis
     name,
     description,
     parameters: schema,
-    // Left unsaid, the API makes a schema strict by itself and changes what it allows.
+    // Without the field, the API makes the schema strict by default, which changes what it allows.
     ...(takesStrict ? { strict: metadata["strict"] === true } : {}),
   }));
   const hosted = request.providerTools.flatMap(({ provider, name, options }, at): readonly JsonObject[] => {
@@ -230,7 +232,7 @@ function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): re
   );
 }
 
-/** The answer to a call; which kind of call it was is said by {@link forCall}. */
+/** The output item of a tool message. {@link forCall} adds what depends on the call. */
 function encodeToolResult(message: ToolMessage, context: WireContext): JsonObject {
   const parts = normalizeContent<UserPart>(message.content);
   const texts = parts.flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
@@ -239,7 +241,7 @@ function encodeToolResult(message: ToolMessage, context: WireContext): JsonObjec
   return { type: "function_call_output", call_id: message.toolCallId, output };
 }
 
-/** A custom tool is answered with an item of its own, and a call made by a program says so in its answer too. */
+/** Adapts an output item to its call: a custom tool has another item type, and a call that code made needs its `caller` in the output. */
 function forCall(item: JsonObject, calls: readonly ToolCall[], { context }: EncodeTarget): JsonObject {
   const call = calls.find(({ id }) => id === item["call_id"]);
   const data = call === undefined ? null : replayFields(call.provider, context);
@@ -248,7 +250,7 @@ function forCall(item: JsonObject, calls: readonly ToolCall[], { context }: Enco
   return { ...item, ...custom, ...omitNullish({ caller: data["caller"] }) };
 }
 
-/** Replay data of this route. */
+/** The replay data of a part or call that belongs to this route; `null` otherwise (W4). */
 function replayFields(replay: ProviderReplay | null, { route }: WireContext): JsonObject | null {
   const verdict = replayFor(replay, route);
   return verdict.type === "replay" ? asObject(verdict.data) : null;
@@ -260,7 +262,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
   const items: JsonObject[] = [];
   const parts = normalizeContent<AssistantPart>(message.content);
   const unplacedCalls = [...message.toolCalls];
-  // Without its reasoning, nothing of a reply may go by its id.
+  // Invariant 2: without its reasoning, the calls of the reply are sent without item ids.
   const hasLostReasoning = parts.some(
     (part) =>
       part.type === "reasoning" && !canReturn(replayFields(part.provider, context), stores) && part.provider !== null,
@@ -300,7 +302,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
     }
   }
   unplacedCalls.forEach(placeCall);
-  // Reasoning that led to nothing is refused.
+  // The API refuses a reasoning item without a following item.
   while (items.at(-1)?.["type"] === "reasoning") {
     items.pop();
     omissions.push({ path: "", reason: "repaired" });
@@ -315,7 +317,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
       omissions.push({ path, reason: "unsupported" });
     } else {
       const field = resultField(textAt(data, "type"));
-      // A reasoning item has a status on the way here, and none on the way back.
+      // The API returns `status` in reasoning items and refuses it in the input.
       const { status: _, ...reasoning } = data;
       if (textAt(data, "type") === "reasoning") items.push(reasoning);
       else items.push(field === null || Object.hasOwn(data, field) ? data : { ...data, [field]: result });
@@ -323,7 +325,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
   }
 }
 
-/** Reasoning goes back encrypted, or by its id where the provider keeps it. */
+/** Can the reasoning item be sent back? Only with encrypted content, or by its id if the provider stores it. */
 function canReturn(item: JsonObject | null, stores: boolean): boolean {
   return item !== null && (stores || textAt(item, "encrypted_content") !== null);
 }
@@ -387,7 +389,7 @@ function encodePart(part: UserPart, context: WireContext): JsonObject {
   };
 }
 
-/** Where the bytes are, in the words of the API. */
+/** The fields for the source of an image or a file. */
 function encodeSource(
   source: ContentSource,
   mimeType: string | null,
@@ -400,7 +402,7 @@ function encodeSource(
       if (mimeType !== null) return { [dataField]: `data:${mimeType};base64,${source.data}` };
       throw new AdapterError("invalid_request", {
         provider: route.provider,
-        message: `${route.provider}: an image or a file given as base64 needs its MIME type`,
+        message: `${route.provider}: an image or a file in base64 needs a MIME type; set mimeType`,
       });
     case "url":
       return { [urlField]: source.url };
@@ -408,12 +410,12 @@ function encodeSource(
       if (source.provider === route.provider) return { file_id: source.id };
       throw new AdapterError("unsupported_feature", {
         provider: route.provider,
-        message: `${route.provider}: a file uploaded to ${source.provider} cannot be sent here`,
+        message: `${route.provider}: a file uploaded to ${source.provider} cannot be sent here; send its bytes`,
       });
     case "file":
       throw new AdapterError("unsupported_feature", {
         provider: route.provider,
-        message: `${route.provider}: a path cannot be sent; read the file first`,
+        message: `${route.provider}: a file on disk cannot be sent; read it and send its bytes`,
       });
   }
 }

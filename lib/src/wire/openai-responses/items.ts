@@ -1,11 +1,11 @@
-// The items of a response of the OpenAI Responses API, and how a response ends. Items are read the same way whether they were streamed or not.
+// Reads complete items of a response of the OpenAI Responses API, and the end of a response. Streamed and whole responses use the same functions (W3).
 //
-// Rules:
-//   1. Function calls and custom tool calls are calls for us. What the provider ran by itself is a call part, with a result part where the item has
-//      a result. Everything else, known or not, is an opaque part and goes back as it came.
-//   2. An item stands in its replay data once: with the result part where there is one, without the result itself, which is the part's content.
-//   3. A call that was cut off is begun and never ended.
-//   4. A call without an id gets one from its place. Ids are unique within a reply.
+// Invariants
+//   1. `function_call` and `custom_tool_call` items are calls for the program. Items of tools that the provider ran (`hostedTools`) are `tool_call` parts, with a
+//      `tool_result` part if the item has a result (fixtures/wire/openai-responses/hosted-tools). All other items are opaque parts and are sent back unchanged.
+//   2. An item is stored once: the replay data of its result part, or of its call part, holds the item without the result, which is the content of the part.
+//   3. A call with the status `incomplete` is started and never completed.
+//   4. A call without an id gets one from its key. Ids are unique within a reply.
 
 import type {
   AdapterFailure,
@@ -24,13 +24,13 @@ import { classify } from "../classify.ts";
 import { asObject, countAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
 
-/** How a response ended. `open`: it did not. */
+/** How a response ended. `open`: it is still running. */
 export type Status = "completed" | "incomplete" | "failed" | "cancelled" | "open";
 
-/** Between paragraphs of one reasoning item. */
+/** Joins the summary parts of one reasoning item. */
 export const paragraphSeparator = "\n\n";
 
-/** Tools the provider runs by itself, by the type of their items, and where an item has the result. */
+/** Tools that the provider runs, by the type of their items, and the field that holds the result. */
 const hostedTools: ReadonlyMap<string, { readonly name: string; readonly result: string | null }> = new Map([
   ["web_search_call", { name: "web_search", result: null }],
   ["file_search_call", { name: "file_search", result: "results" }],
@@ -39,24 +39,24 @@ const hostedTools: ReadonlyMap<string, { readonly name: string; readonly result:
   ["mcp_call", { name: "mcp", result: "output" }],
 ]);
 
-/** Under which name an item of this type has its result; `null` when it has none. */
+/** The field that holds the result in items of this type; `null`: there is none. */
 export function resultField(type: string | null): string | null {
   return hostedTools.get(type ?? "")?.result ?? null;
 }
 
-/** Is this a call that somebody here has to answer? */
+/** Is the item a call that the program has to answer? */
 export function isFunctionCall(item: JsonObject): boolean {
   const type = textAt(item, "type");
   return type === "function_call" || type === "custom_tool_call";
 }
 
-/** Is this kept without being understood? */
+/** Is the item kept as an opaque part? */
 export function isOpaque(item: JsonObject): boolean {
   const type = textAt(item, "type") ?? "";
   return type !== "message" && type !== "reasoning" && !isFunctionCall(item) && !hostedTools.has(type);
 }
 
-/** An item is announced. Only calls are worth an event. */
+/** The event for the start of an item. Only calls have one. `id` is the id of the call. */
 export function startItem(
   builder: ReplyBuilder,
   item: JsonObject,
@@ -69,7 +69,7 @@ export function startItem(
   return builder.startCall(id, name, { providerExecuted: hosted !== undefined, key });
 }
 
-/** A whole item. What was told of it before under the same key is completed. `id` is that of its call, if it is one. */
+/** Reads a complete item and completes the blocks that its deltas opened under the same key. `id` is the id of the call, if the item is one. */
 export function readItem(
   builder: ReplyBuilder,
   item: JsonObject,
@@ -110,7 +110,7 @@ function phaseOf(item: JsonObject): TextPhase | null {
   return phase === "commentary" || phase === "final_answer" ? phase : null;
 }
 
-/** What is shown of the reasoning is its summary or, from models that keep nothing back, the reasoning itself. */
+/** The visible text of a reasoning item: its summary, or its content for models that return the reasoning itself. */
 export function reasoningText(item: JsonObject): string {
   const summary = textsOf(item, "summary");
   return (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraphSeparator);
@@ -133,7 +133,7 @@ function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: stri
   const raw = isCustom ? argumentsTextOf(input) : argumentsTextOf(argumentsText);
   const isNew = !builder.hasCall(key);
   const startEvent = isNew ? startItem(builder, item, key, id) : null;
-  // What a cut call had so far is told as it would have been in pieces.
+  // The arguments of an incomplete call are emitted as one delta, as a stream would have emitted them.
   const isIncomplete = textAt(item, "status") === "incomplete";
   const lastEvent = isIncomplete
     ? isNew
@@ -147,13 +147,13 @@ function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: stri
   return [startEvent, lastEvent].flatMap((event) => event ?? []);
 }
 
-/** Arguments are text; a server that gives them as an object is understood too. */
+/** The arguments as JSON text. Some servers send the object instead of text. */
 function argumentsTextOf(value: Json | undefined): string {
   if (typeof value === "string") return value;
   return value === undefined || value === null ? "" : JSON.stringify(value);
 }
 
-/** What the provider ran by itself: the call, and the result where the item has one. */
+/** Reads an item of a tool that the provider ran: the call, and the result if the item has one. */
 function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
   const startEvent = builder.hasCall(key) ? null : startItem(builder, item, key, id);
   const field = resultField(textAt(item, "type"));
@@ -200,13 +200,13 @@ function callIdOf(item: JsonObject, key: string): string {
   return nonEmptyTextAt(item, "call_id") ?? nonEmptyTextAt(item, "id") ?? `call_${key}`;
 }
 
-/** A name: an empty one is none. */
+/** The string under a key; `null` if it is absent or empty. */
 export function nonEmptyTextAt(object: JsonObject, key: string): string | null {
   const text = textAt(object, key);
   return text === "" ? null : text;
 }
 
-/** The status of a response; where it says none, or none that is an end, what is known otherwise. */
+/** The status of a response. `fallback` applies if the response has no status, or one that is not final. */
 export function statusOf(response: JsonObject, fallback: Status | null = null): Status {
   const status = textAt(response, "status");
   switch (status) {
@@ -223,7 +223,7 @@ export function statusOf(response: JsonObject, fallback: Status | null = null): 
   }
 }
 
-/** The last events of a response: what it cost, and the message of its items or the failure. `ids` are those its calls were told under. */
+/** The last events of a response: usage, and the message built from its items, or the failure. `ids`: the ids under which the calls were emitted. */
 export function endingEvents(
   status: Status,
   response: JsonObject,
@@ -279,7 +279,7 @@ function isRefusal(item: JsonObject): boolean {
   );
 }
 
-/** What a response cost; the counts already include what was cached and what was reasoning. */
+/** The usage of a response. The API's counts are inclusive already. */
 function usageOf(response: JsonObject): Usage | null {
   const reported = objectAt(response, "usage");
   if (reported === null) return null;
@@ -306,18 +306,18 @@ function usageOf(response: JsonObject): Usage | null {
 
 const countedUsageKeys: ReadonlySet<string> = new Set(["input_tokens", "output_tokens", "total_tokens"]);
 
-/** What a response, an event or a body says went wrong. */
+/** The failure in a response, an event or a body. */
 export function failureOf(body: Json, context: WireContext): AdapterFailure {
   return classify({ status: null, body, requestId: null, retryAfterMs: null }, providerErrorOf(body), context);
 }
 
-/** Errors stand under `error`, or are the body itself; gateways have words of their own. */
+/** Finds message and code of an error: under `error`, at the top of the body, or as `detail`, which gateways send. */
 export function providerErrorOf(body: Json): ProviderError {
   if (typeof body === "string") return { message: body === "" ? null : body, code: null };
   const bodyObject = asObject(body);
   const nested = objectAt(bodyObject, "error");
   const error = nested ?? bodyObject;
   const message = textAt(error, "message") ?? textAt(bodyObject, "error") ?? textAt(error, "detail");
-  // The type of an event is no word for what went wrong.
+  // At the top of an event, `type` is the type of the event and not of the error.
   return { message, code: textAt(error, "code") ?? (nested === null ? null : textAt(error, "type")) };
 }

@@ -1,4 +1,7 @@
-// The items of a streamed response while they arrive: how one is found again, put together from its deltas, and completed.
+// The state of one output item while its events arrive: its texts so far, its arguments, and events that are held back.
+//
+// `decode.ts` creates one `StreamedItem` for each item and finds it again for later events. This file holds the operations on one item: emit or hold an
+// event, assemble the item from its deltas if the stream never completes it, and compute the deltas that a complete item has beyond those received.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
@@ -7,9 +10,9 @@ import type { Status } from "./items.ts";
 import { objectsAt, textAt } from "../fields.ts";
 import { isFunctionCall, paragraphSeparator, reasoningText, nonEmptyTextAt } from "./items.ts";
 
-/** One item of a response as it arrives. */
+/** One item of a streamed response. */
 export type StreamedItem = {
-  /** What events call it: its place in the order of arrival. */
+  /** The key of the item in the builder: its position in the order of arrival. */
   readonly key: string;
   readonly index: number | null;
   readonly item: JsonObject;
@@ -19,7 +22,7 @@ export type StreamedItem = {
   argumentsText: string;
   isArgumentsComplete: boolean;
   completed: JsonObject | null;
-  /** Events that wait for items of a lower index; `null` when nothing has to. */
+  /** Events that wait until all items of a lower index have started; `null`: events are emitted at once. */
   heldEvents: ModelEvent[] | null;
 };
 
@@ -28,7 +31,7 @@ export function emitOrHold(state: StreamedItem, event: ModelEvent | null, out: M
   if (event !== null) (state.heldEvents ?? out).push(event);
 }
 
-/** Emits what these items have held. */
+/** Emits the held events of these items, in the order of `output_index`. */
 export function releaseHeld(items: readonly StreamedItem[], out: ModelEvent[]): void {
   for (const state of byOutputIndex(items)) {
     for (const event of state.heldEvents ?? []) out.push(event);
@@ -36,27 +39,30 @@ export function releaseHeld(items: readonly StreamedItem[], out: ModelEvent[]): 
   }
 }
 
-/** What a call is known by where ids of items change: its own id, in its place. */
+/** Identifies a call by `output_index` and `call_id`, for servers that change the item id from event to event. `null`: the item is no call with an id. */
 export function callKey(item: JsonObject, index: number | null): string | null {
   const id = isFunctionCall(item) ? nonEmptyTextAt(item, "call_id") : null;
   return id === null ? null : `${index ?? ""}:${id}`;
 }
 
-/** What an item is found as is of its type, whatever its names say. */
+/** The state if its item has the same type, otherwise `null`: an id or index that a server reused for another type is no match. */
 export function ifSameType(item: JsonObject, state: StreamedItem | undefined): StreamedItem | null {
   return state !== undefined && textAt(state.item, "type") === textAt(item, "type") ? state : null;
 }
 
+/** Appends to a list of a map and creates the list if needed. */
 export function appendToList<K>(lists: Map<K, StreamedItem[]>, key: K, state: StreamedItem): void {
   const list = lists.get(key);
   if (list === undefined) lists.set(key, [state]);
   else list.push(state);
 }
 
+/** The items sorted by `output_index`. */
 export function byOutputIndex(states: readonly StreamedItem[]): readonly StreamedItem[] {
   return states.toSorted((left, right) => (left.index ?? 0) - (right.index ?? 0));
 }
 
+/** The text at a `content_index`; created empty if needed. */
 export function textPartAt(state: StreamedItem, at: number, refusal: boolean) {
   const existing = state.texts.get(at);
   if (existing !== undefined) return existing;
@@ -65,7 +71,7 @@ export function textPartAt(state: StreamedItem, at: number, refusal: boolean) {
   return created;
 }
 
-/** An item nobody ended, from what was heard of it. In a response that ended well it is whole. */
+/** Builds an item that has no `output_item.done` from its deltas. Its status is `completed` only if the response completed or its arguments are complete. */
 export function assembleItem(state: StreamedItem, status: Status): JsonObject {
   const { item, texts, summary, reasoningTexts, argumentsText, isArgumentsComplete } = state;
   const isComplete = status === "completed" || isArgumentsComplete;
@@ -106,7 +112,7 @@ function sortedByIndex<T>(parts: ReadonlyMap<number, T>): readonly T[] {
   return [...parts].toSorted(([left], [right]) => left - right).map(([, part]) => part);
 }
 
-/** What a whole item has beyond the deltas that were read of it, as further deltas. */
+/** The deltas that are missing when a complete item is read after a part of its deltas (background responses). */
 export function missingDeltas(builder: ReplyBuilder, state: StreamedItem, item: JsonObject): readonly ModelEvent[] {
   const { key, texts, summary, reasoningTexts, argumentsText } = state;
   switch (textAt(item, "type")) {
@@ -132,7 +138,7 @@ export function missingDeltas(builder: ReplyBuilder, state: StreamedItem, item: 
   }
 }
 
-/** What a text has after its beginning; nothing when it begins otherwise. */
+/** The text after the prefix; empty if the text does not start with it. */
 function suffixAfter(text: string | null, prefix: string): string {
   return text?.startsWith(prefix) === true ? text.slice(prefix.length) : "";
 }

@@ -1,23 +1,38 @@
-// Documentation that runs. Every `ts` fence in a Markdown file or a doc comment becomes a module of its own, is type-checked
-// as a user's program would be, and is executed. A comment `// => value` behind a statement, or on the line after it, is its
-// assertion.
+// Documentation that runs. Every `ts` code block in a Markdown file or a doc comment becomes a module of its own, is type-checked as a user's program
+// would be, and is executed. A comment `// => value` after a statement, or on the line after it, is its assertion.
+//
+// A `ts` code block that a `text output` code block follows is a program with a real adapter. It runs in a process of its own, in an empty folder, against a
+// provider on the loopback interface (guides/provider.ts), and has to print that output and end by itself. guides/replies.ts has what the provider
+// replies to it.
 
 import type { Dirent } from "node:fs";
 
 import { execFile } from "node:child_process";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join, relative } from "node:path";
 import { promisify } from "node:util";
 
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { LoopbackProvider } from "./guides/provider.ts";
+import { replies } from "./guides/replies.ts";
 
 const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/docs");
 
-type Snippet = { readonly title: string; readonly module: string; readonly code: string };
+type Snippet = {
+  readonly title: string;
+  readonly module: string;
+  readonly code: string;
+  /** What the program prints; `null` for a snippet that is run by its assertions alone. */
+  output: string | null;
+};
 
 const documents = [
-  ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map((name) => join(root, name)),
+  ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "lib/README.md"].map((name) =>
+    join(root, name),
+  ),
   // docs/reference repeats the examples of doc comments, which are run from the sources.
   ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))).filter(
     (path) => !path.startsWith(join(root, "docs/reference/")),
@@ -31,8 +46,13 @@ const snippets: readonly Snippet[] = [
   ...(await Promise.all(documents.map((path) => snippetsOf(path, (line) => line)))),
   ...(await Promise.all(sources.map((path) => snippetsOf(path, withoutStar)))),
 ].flat();
+const programs = snippets.filter(({ output }) => output !== null);
+const provider = new LoopbackProvider();
+
+afterAll(() => provider.close());
 
 beforeAll(async () => {
+  await provider.listen();
   await rm(workplace, { recursive: true, force: true });
   await mkdir(workplace, { recursive: true });
   await Promise.all(snippets.map(({ module, code }) => writeFile(join(workplace, module), code)));
@@ -66,8 +86,23 @@ test("every snippet type-checks", async () => {
 });
 
 describe("every snippet runs and does what it says", () => {
-  test.each(snippets)("$title", async ({ module }) => {
+  test.each(snippets.filter(({ output }) => output === null))("$title", async ({ module }) => {
     await import(/* @vite-ignore */ join(workplace, module));
+  });
+});
+
+describe("every program of a guide prints what the guide says", () => {
+  test.each(programs)("$title", async ({ title, module, output }) => {
+    const document = title.replace(/:\d+$/, "");
+    const number = programs
+      .filter((program) => program.title.startsWith(`${document}:`))
+      .findIndex((program) => program.title === title);
+    const name = basename(document, ".md");
+    const script = replies[name]?.[number];
+    if (script === undefined) throw new Error(`guides/replies.ts has no replies for program ${number} of ${name}`);
+    const { stdout, stderr } = await runProgram(module, provider.address(`${name}-${number}`, script));
+    expect(stdout.trim(), stderr).toBe(output);
+    expect(provider.unused(`${name}-${number}`), "replies that the program did not ask for").toEqual([]);
   });
 });
 
@@ -82,6 +117,29 @@ test("every rule that is cited by its number is in ARCHITECTURE.md", async () =>
   expect([...cited].filter((rule) => !known.has(rule))).toEqual([]);
 });
 
+async function runProgram(
+  module: string,
+  address: string,
+): Promise<{ readonly stdout: string; readonly stderr: string }> {
+  const folder = await mkdtemp(join(tmpdir(), "everturn-guide-"));
+  const redirect = join(import.meta.dirname, "guides/redirect.ts");
+  const args = [
+    "--import",
+    import.meta.resolve("tsx"),
+    "--conditions=source",
+    "--import",
+    redirect,
+    join(workplace, module),
+  ];
+  const keys = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2", GEMINI_API_KEY: "sk-3" };
+  const env = { ...process.env, NODE_OPTIONS: "", PORT: "0", ...keys, EVERTURN_GUIDE_PROVIDER: address };
+  try {
+    return await promisify(execFile)(process.execPath, args, { cwd: folder, env, timeout: 25_000 });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
 async function filesBelow(folder: string, wanted: (name: string) => boolean): Promise<readonly string[]> {
   const entries: readonly Dirent[] = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
@@ -93,20 +151,26 @@ async function filesBelow(folder: string, wanted: (name: string) => boolean): Pr
 async function snippetsOf(path: string, strip: (line: string) => string): Promise<readonly Snippet[]> {
   const name = relative(root, path);
   const found: Snippet[] = [];
-  let open: { readonly line: number; readonly lines: string[] } | null = null;
+  let open: { readonly line: number; readonly language: "ts" | "text output"; readonly lines: string[] } | null = null;
   for (const [index, raw] of (await readFile(path, "utf8")).split("\n").entries()) {
     const line = strip(raw);
     if (open === null) {
-      if (line.trimEnd() === "```ts") open = { line: index + 1, lines: [] };
-    } else if (line.trimEnd() === "```") {
+      const language = /^```(ts|text output)$/.exec(line.trimEnd())?.[1];
+      if (language === "ts" || language === "text output") open = { line: index + 1, language, lines: [] };
+    } else if (line.trimEnd() !== "```") {
+      open.lines.push(line);
+    } else if (open.language === "ts") {
       const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
-      found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines) });
+      found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines), output: null });
       open = null;
     } else {
-      open.lines.push(line);
+      const program = found.at(-1);
+      expect(program?.output, `${name}:${open.line} is the output of the code block before it`).toBeNull();
+      if (program !== undefined) program.output = open.lines.join("\n").trim();
+      open = null;
     }
   }
-  expect(open, `${name} has a fence that is not closed`).toBeNull();
+  expect(open, `${name} has a code block that is not closed`).toBeNull();
   return found;
 }
 

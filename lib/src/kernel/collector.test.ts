@@ -259,7 +259,7 @@ describe("[allm 34] what it all came to", () => {
 
   test("steps and runs need the thread they began with", () => {
     expect(() => new Collector().stepResult()).toThrow(MisuseError);
-    expect(() => new Collector().chatResult()).toThrow(/give the collector the thread it began with/);
+    expect(() => new Collector().chatResult()).toThrow(/new Collector\(thread\)/);
   });
 });
 

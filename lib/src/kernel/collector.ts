@@ -1,13 +1,17 @@
-// The one fold from events to what they add up to: a reply, a step, a run. Streaming verbs emit the events, their awaitable twins
-// are this (R2), and whoever stops watching early still gets an honest account of what was seen.
+// The collector: the one fold from events to results (a reply, a step, a run).
 //
-// Rules:
-//   1. Total: every event is taken, in any order, and none makes it throw.
-//   2. A delta costs the same whatever came before it: text grows by appending, blocks and calls are found by their ids, and nothing
-//      that is held is copied.
-//   3. `step_reset` forgets what the open step has said, and nothing else.
-//   4. Answers stand in the order of their calls, and of several halts the one with the lowest call index counts, in whatever order
-//      the tools happened to finish.
+// Streaming verbs emit events; `await generate(…)`, `step(…)` and `chat(…)` run the stream and return what this class collects from it (R2). The driver uses the same
+// class while a turn runs, and readers use it to build a result from a stream they left early.
+//
+// Two levels of state: the draft of the open model call (blocks of text and reasoning, tool calls, usage), which `step_reset` and the end of a step replace;
+// and the completed steps. The text of the block that grows is held in a field of the collector and written back when another block opens.
+//
+// Invariants
+//   1. Total: every event is accepted, in any order, and none throws.
+//   2. A delta costs constant amortised time, whatever came before: text grows by appending, blocks and calls are found by id, nothing is copied.
+//   3. `step_reset` discards the open step and nothing else.
+//   4. Answers are in the order of their calls, and of several halts the one with the lowest call index counts, in whatever order the tools finish.
+//   5. Reading a result does not change what later events lead to.
 
 import type {
   AssistantMessage,
@@ -46,25 +50,33 @@ import {
 } from "../model/internal.ts";
 import { messagesFromEnd } from "./history/history-thread.ts";
 
-/** One run of text or reasoning, as it grows. */
+/** One block of text or reasoning. */
 type Block = { readonly id: string | null; readonly type: "text" | "reasoning"; text: string };
 
-/** A call as it arrives; whole once its arguments are. */
-type OpenCall = { readonly id: string; name: string; raw: string; whole: ToolCall | null; providerExecuted: boolean };
+/** A tool call while it is received. `raw`: the JSON text of the arguments so far; `completed`: the call once `tool_call_completed` arrived. */
+type OpenCall = {
+  readonly id: string;
+  name: string;
+  raw: string;
+  completed: ToolCall | null;
+  providerExecuted: boolean;
+};
 
-/** What stopped a step. */
+/** The event that halted a step. */
 type Halt =
   | { readonly type: "ask_user"; readonly toolCallId: string; readonly question: string; readonly opts: JsonObject }
   | { readonly type: "halt"; readonly toolCallId: string; readonly reason: string; readonly result: ToolValue };
 
-/** What one model call has said so far: all that a `step_reset` makes void. Maps keep the order in which things were first heard of. */
+/** The events of one model call so far: everything that `step_reset` discards. */
 class Draft {
+  /** In the order in which the blocks started (a `Map` keeps insertion order). */
   readonly blocks = new Map<string, Block>();
-  /** How many blocks had no id to be found by, and the newest of each kind. */
+  /** The number of blocks without an id. It makes their keys unique. */
   unnamed = 0;
+  /** The newest block without an id, by type. */
   readonly newestUnnamed: { text: Block | null; reasoning: Block | null } = { text: null, reasoning: null };
   readonly calls: OpenCall[] = [];
-  /** The newest call of each id: providers repeat them. */
+  /** The newest call of each id: providers repeat ids. */
   readonly callsById = new Map<string, OpenCall>();
   completed: MessageCompleted | null = null;
   finishReason: FinishReason | null = null;
@@ -79,8 +91,8 @@ class Draft {
  */
 export class Collector {
   #draft = new Draft();
-  // The block that is being added to. Its text grows here, where appending is cheapest, and is written to the block when another
-  // one is opened or somebody asks.
+  // The block that receives deltas. Its text grows in `#openText`, where appending is cheapest, and is written to the block when another block
+  // opens or a result is read.
   #openBlock: Block | null = null;
   #openIsText = false;
   #openId: string | null = null;
@@ -91,23 +103,23 @@ export class Collector {
   readonly #steps: StepResult[] = [];
   #chat: ChatResult | null = null;
 
-  /** With a thread, steps and runs can be collected; without one, a single reply. */
+  /** `thread`: the thread before the run. It is needed for step and chat results; a reply can be collected without it. */
   constructor(thread: Thread | null = null) {
     this.#thread = thread;
   }
 
-  /** Takes one more event in. */
+  /** Adds one event. */
   add(event: TurnEvent): void {
-    // Nearly every event of a long reply goes on with the text that is open. Small enough to be inlined, this is twice as fast.
+    // Fast path: nearly every event of a long reply is a text delta of the open block. Kept small so that engines inline it; measured twice as fast.
     if (event.type === "text_delta") {
       if (!this.#openIsText || this.#openId !== event.id) this.#open("text", event.id);
       this.#openText += event.delta;
     } else {
-      this.#take(event);
+      this.#addOther(event);
     }
   }
 
-  #take(event: Exclude<TurnEvent, { type: "text_delta" }>): void {
+  #addOther(event: Exclude<TurnEvent, { type: "text_delta" }>): void {
     switch (event.type) {
       case "reasoning_delta":
         this.#open("reasoning", event.id);
@@ -129,9 +141,9 @@ export class Collector {
         return;
       }
       case "tool_call_completed": {
-        const { type: _, providerExecuted, ...whole } = event;
+        const { type: _, providerExecuted, ...completed } = event;
         const call = this.#newCall(event.id);
-        call.whole = whole;
+        call.completed = completed;
         call.providerExecuted = providerExecuted;
         return;
       }
@@ -140,7 +152,7 @@ export class Collector {
         return;
       case "message_completed":
         this.#draft.completed = event;
-        // A provider that says nothing about the end does not unsay what was known about it, and a failure stays one.
+        // A missing finish reason does not erase an earlier one, and an error is final.
         if (this.#draft.error === null) this.#draft.finishReason = event.finishReason ?? this.#draft.finishReason;
         this.#draft.metadata = { ...this.#draft.metadata, ...event.metadata };
         return;
@@ -183,17 +195,17 @@ export class Collector {
     }
   }
 
-  /** The text of the reply so far; `""` when there is none. What was heard counts; unheard, what the whole message says. */
+  /** The text of the reply so far, or `""`. Deltas take precedence; without deltas it is the text of the completed message. */
   get text(): string {
     if (this.#draft.blocks.size === 0 && this.#draft.completed !== null)
       return messageText(this.#draft.completed.message);
     return this.#blocks().reduce((text, block) => (block.type === "text" ? text + block.text : text), "");
   }
 
-  /** The reply so far. A failure is in it and does not throw. */
+  /** The reply so far. A failure is in `error`; this does not throw. */
   reply(): ModelReply {
     const { completed, finishReason, usage, error, metadata } = this.#draft;
-    // Calls of a reply that failed are never run: it has none.
+    // Calls of a failed reply are never run, so it has none.
     const toolCalls = error === null ? this.#toolCalls() : [];
     return {
       id: completed?.responseId ?? null,
@@ -213,7 +225,7 @@ export class Collector {
     };
   }
 
-  /** What has arrived of a reply that never ended, as a message: text and reasoning, and no call, since none may be run. */
+  /** The received part of an incomplete reply as a message, or `null`: text and reasoning without tool calls, because those must not run. */
   partial(): AssistantMessage | null {
     if (this.#draft.completed !== null) return null;
     const parts = this.#blocks()
@@ -222,18 +234,18 @@ export class Collector {
     return parts.length === 0 ? null : assistant(parts.every(isPlainText) ? this.text : parts);
   }
 
-  /** The newest step that completed; before one has, the step under way as far as it got, as cancelled. */
+  /** The newest completed step; before the first one, the open step with `haltedReason` `cancelled`. */
   stepResult(): StepResult {
     const thread = this.#needThread("a step");
-    const finished = this.#steps.at(-1);
-    if (finished !== undefined) return finished;
+    const completed = this.#steps.at(-1);
+    if (completed !== undefined) return completed;
     const { usage } = this.#draft;
-    const rest = { mode: "auto", manualToolCalls: [], pendingToolCalls: [], suspendedCell: null, usage } as const;
-    const open = this.#stepOf({ type: "step_completed", response: this.reply(), thread, ...rest });
+    const defaults = { mode: "auto", manualToolCalls: [], pendingToolCalls: [], suspendedCell: null, usage } as const;
+    const open = this.#stepOf({ type: "step_completed", response: this.reply(), thread, ...defaults });
     return { ...open, metadata: { haltedReason: "cancelled", ...open.metadata } };
   }
 
-  /** The run: as it reported itself, or, when it was left before it could, as failed or cancelled with what was seen of it. */
+  /** The result of `chat_completed`; for a stream that was left before that event, a failed or cancelled run with the events received. */
   chatResult(): ChatResult {
     if (this.#chat !== null) return this.#chat;
     const thread = this.#needThread("a run");
@@ -244,10 +256,10 @@ export class Collector {
         ? { type: "cancelled", evidence: { requestId: "consumer", origin: null, reason: "the stream was left early" } }
         : { type: "provider_error", failure: error };
     const { completed, blocks, calls } = this.#draft;
-    const heard = completed !== null || this.#draft.error !== null || blocks.size > 0 || calls.length > 0;
+    const hasOpenReply = completed !== null || this.#draft.error !== null || blocks.size > 0 || calls.length > 0;
     return {
       thread,
-      finalResponse: heard ? this.reply() : (lastStep?.response ?? null),
+      finalResponse: hasOpenReply ? this.reply() : (lastStep?.response ?? null),
       haltedReason: haltedReasonOf(outcome),
       outcome,
       pendingQuestion: null,
@@ -261,11 +273,11 @@ export class Collector {
     };
   }
 
-  /** What all steps and the open one have cost. A sum that cannot be counted on is left at what could. */
+  /** The usage of all steps and the open one. An addend that would overflow the sum is left out. */
   #spent(): Usage {
     return [...this.#steps.map((step) => step.usage), this.#draft.usage].reduce((sum, usage) => {
-      const more = addUsage(sum, usage);
-      return more.ok ? more.value : sum;
+      const added = addUsage(sum, usage);
+      return added.ok ? added.value : sum;
     }, noUsage);
   }
 
@@ -275,10 +287,10 @@ export class Collector {
     this.#halts = [];
   }
 
-  /** Goes on with the block of this id, or begins one. Without ids, what follows something else is a new block. */
+  /** Opens the block with this id, existing or new. Without an id a change of type starts a new block. */
   #open(type: Block["type"], id: string | null): void {
     if (this.#openBlock?.type === type && this.#openBlock.id === id) return;
-    this.#settle();
+    this.#flushOpenText();
     const { blocks } = this.#draft;
     if (id === null) this.#draft.unnamed += 1;
     const key = id === null ? `${type}#${this.#draft.unnamed}` : `${type}:${id}`;
@@ -291,7 +303,7 @@ export class Collector {
     this.#openText = block.text;
   }
 
-  /** Sets the whole text of a block: the one of this id or, without one, the newest of its kind that has none either. */
+  /** Sets the complete text of a block: the one with this id or, without an id, the newest block of this type without an id. */
   #replace(type: Block["type"], id: string | null, text: string): void {
     const unnamed = id === null ? this.#draft.newestUnnamed[type] : null;
     if (unnamed === null) {
@@ -303,14 +315,14 @@ export class Collector {
     }
   }
 
-  /** Writes the text of the open block down. */
-  #settle(): void {
+  /** Writes `#openText` to the open block. */
+  #flushOpenText(): void {
     if (this.#openBlock !== null) this.#openBlock.text = this.#openText;
   }
 
   /** All blocks, the open one up to date. */
   #blocks(): readonly Block[] {
-    this.#settle();
+    this.#flushOpenText();
     return [...this.#draft.blocks.values()];
   }
 
@@ -325,47 +337,50 @@ export class Collector {
     return this.#draft.callsById.get(id) ?? this.#addCall(id);
   }
 
-  /** The call of this id that is not whole yet: after a whole one, another begins. */
+  /** The incomplete call with this id, or a new one: after a completed call the same id starts another call. */
   #newCall(id: string): OpenCall {
     const call = this.#draft.callsById.get(id);
-    return call === undefined || call.whole !== null ? this.#addCall(id) : call;
+    return call === undefined || call.completed !== null ? this.#addCall(id) : call;
   }
 
   #addCall(id: string): OpenCall {
-    const call: OpenCall = { id, name: "", raw: "", whole: null, providerExecuted: false };
+    const call: OpenCall = { id, name: "", raw: "", completed: null, providerExecuted: false };
     this.#draft.calls.push(call);
     this.#draft.callsById.set(id, call);
     return call;
   }
 
-  /** Where there are as many answers to an id as calls of it, the last one counts. */
+  /** Adds an answer to a call. If the id has as many answers as calls, the new answer replaces the last one. */
   #answer(toolCallId: string, answer: Pick<ToolMessage, "content" | "status"> & Partial<ToolMessage>): void {
     const { content, status, code = null, ranArguments = null } = answer;
     const message = { id: null, name: null, origin: null, metadata: {}, role: "tool", toolCallId } as const;
     const calls = this.#draft.calls.filter((call) => call.id === toolCallId).length;
-    const given = this.#answers.filter((known) => known.toolCallId === toolCallId).length;
-    if (given >= Math.max(1, calls))
+    const answerCount = this.#answers.filter((existing) => existing.toolCallId === toolCallId).length;
+    if (answerCount >= Math.max(1, calls))
       this.#answers.splice(
-        this.#answers.findLastIndex((known) => known.toolCallId === toolCallId),
+        this.#answers.findLastIndex((existing) => existing.toolCallId === toolCallId),
         1,
       );
     this.#answers.push({ ...message, content, status, code, ranArguments });
   }
 
-  /** The calls somebody has to answer. What the stream left unfinished, the whole message may have. */
+  /**
+   * The calls that need an answer, without those the provider executes itself. A call that the stream left incomplete is taken from the completed message, or
+   * else returned with `arguments: null` and its raw text.
+   */
   #toolCalls(): readonly ToolCall[] {
-    const said = this.#draft.completed?.message.toolCalls ?? [];
-    const heard = this.#draft.calls.filter((call) => !call.providerExecuted);
-    if (heard.length === 0) return withOwnIds(said);
-    return withOwnIds(
-      heard.map(({ id, name, raw, whole }) => {
-        const known = whole ?? said.find((call) => call.id === id);
-        return known ?? toolCall({ id, name, arguments: null, rawArguments: raw });
+    const messageCalls = this.#draft.completed?.message.toolCalls ?? [];
+    const streamedCalls = this.#draft.calls.filter((call) => !call.providerExecuted);
+    if (streamedCalls.length === 0) return withUniqueIds(messageCalls);
+    return withUniqueIds(
+      streamedCalls.map(({ id, name, raw, completed }) => {
+        const complete = completed ?? messageCalls.find((call) => call.id === id);
+        return complete ?? toolCall({ id, name, arguments: null, rawArguments: raw });
       }),
     );
   }
 
-  /** What was heard counts: a message of plain text gets the text of the stream, one of parts is as its adapter made it. */
+  /** The message of the reply: plain text is taken from the stream, a list of parts from the completed message. */
   #messageOf({ message }: MessageCompleted, toolCalls: readonly ToolCall[]): AssistantMessage {
     const content = typeof message.content === "string" ? this.text : message.content;
     return { ...message, content, toolCalls, finishReason: this.#draft.finishReason };
@@ -373,7 +388,7 @@ export class Collector {
 
   #stepOf(event: StepCompleted): StepResult {
     const order = new Map(event.response.toolCalls.map((call, index) => [call.id, index]));
-    // What answers no call of this reply comes last.
+    // Answers to no call of this reply come last.
     const place = (id: string) => order.get(id) ?? order.size;
     const byCall = (left: { readonly toolCallId: string }, right: { readonly toolCallId: string }) =>
       place(left.toolCallId) - place(right.toolCallId);
@@ -404,19 +419,22 @@ export class Collector {
 
   #needThread(what: string): Thread {
     if (this.#thread !== null) return this.#thread;
-    throw new MisuseError("invalid_argument", `to collect ${what}, give the collector the thread it began with`);
+    throw new MisuseError(
+      "invalid_argument",
+      `Collector: collecting ${what} needs the thread before the run: new Collector(thread)`,
+    );
   }
 }
 
-/** Calls of one reply are told apart by their ids; a provider that repeats one gets it back with a number. */
-function withOwnIds(calls: readonly ToolCall[]): readonly ToolCall[] {
+/** Makes the call ids of one reply unique: a repeated id gets the suffix `~2`, `~3`, …, which no other call of the reply has. */
+function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   if (new Set(calls.map(({ id }) => id)).size === calls.length) return calls;
-  const given = new Set(calls.map(({ id }) => id));
-  const taken = new Set<string>();
+  const originalIds = new Set(calls.map(({ id }) => id));
+  const usedIds = new Set<string>();
   return calls.map((call) => {
     let { id } = call;
-    for (let n = 2; taken.has(id); n += 1) id = given.has(`${call.id}~${n}`) ? id : `${call.id}~${n}`;
-    taken.add(id);
+    for (let n = 2; usedIds.has(id); n += 1) id = originalIds.has(`${call.id}~${n}`) ? id : `${call.id}~${n}`;
+    usedIds.add(id);
     return id === call.id ? call : { ...call, id };
   });
 }
@@ -432,7 +450,7 @@ function haltMetadata(halt: Halt): StepMetadata {
       };
     case "halt": {
       const haltedReason: HaltedReason = halt.reason;
-      // What a failing tool came to is in the answer to its call; only a halt of its own has a result.
+      // The result of a failed tool is in the answer to its call; only a halt that a tool asked for has a `haltResult`.
       if (haltedReason === "tool_error") {
         return { haltedReason, haltToolCallId: halt.toolCallId, ...stoppingFailure(halt.result) };
       }
@@ -441,7 +459,7 @@ function haltMetadata(halt: Halt): StepMetadata {
   }
 }
 
-/** Why a tool stopped the step, and what the caller's own policy threw when it was asked about it. */
+/** The failure that halted the step, and the exception if the `onToolError` function of the caller threw. */
 function stoppingFailure(result: ToolValue): StepMetadata {
   const failure = parse("failure", result);
   if (!failure.ok) return {};
@@ -451,8 +469,8 @@ function stoppingFailure(result: ToolValue): StepMetadata {
 }
 
 /**
- * The answers to the calls of a step, in call order, as its thread has them; `null` when the thread does not hold the reply. Reads the thread from its
- * end: the cost does not depend on the steps before.
+ * The answers to the calls of a step, in call order, as its thread has them; `null` if the thread has no reply with calls. Reads the thread from its
+ * end: the cost does not depend on earlier steps (H5).
  */
 function answersIn({ thread, response }: StepCompleted): readonly ToolMessage[] | null {
   if (response.toolCalls.length === 0) return [];

@@ -1,22 +1,24 @@
-// How long to wait before a tool is tried again. Deciding whether to is somebody else's business.
+// The delay of tool retries: exponential backoff without jitter. Whether a failure is retried is decided in run/perform/run-tool.ts.
 
-/** How often, and how fast, a tool may be tried again. */
+/** The retry policy of a tool. */
 export type RetrySchedule = {
+  /** Attempts in all, including the first. */
   readonly maxAttempts: number;
+  /** Milliseconds before the first retry; doubled with each further one. */
   readonly baseDelayMs: number;
-  /** 0: no cap. */
+  /** The longest delay in milliseconds, also for a delay that the tool asked for. 0: no limit. */
   readonly maxDelayMs: number;
 };
 
 /**
- * The wait before a retry, in whole milliseconds: the delay the tool asked for (`afterMs`), or `baseDelayMs` doubled with each retry, and never more than
- * `maxDelayMs`. With a base of 100 and a cap of 1000 the waits are 100, 200, 400, 800, 1000.
+ * The delay before a retry, in whole milliseconds: the delay the tool asked for (`afterMs`), or `baseDelayMs` doubled with each retry; at most
+ * `maxDelayMs`. `retryIndex` is 0 for the first retry. With a base of 100 and a limit of 1000 the delays are 100, 200, 400, 800, 1000.
  */
-export function retryDelayMs(times: RetrySchedule, retryIndex: number, afterMs: number | null = null): number {
-  const wanted = afterMs ?? (times.baseDelayMs === 0 ? 0 : times.baseDelayMs * 2 ** retryIndex);
-  const capped = times.maxDelayMs === 0 ? wanted : Math.min(wanted, times.maxDelayMs);
+export function retryDelayMs(schedule: RetrySchedule, retryIndex: number, afterMs: number | null = null): number {
+  const delay = afterMs ?? (schedule.baseDelayMs === 0 ? 0 : schedule.baseDelayMs * 2 ** retryIndex);
+  const capped = schedule.maxDelayMs === 0 ? delay : Math.min(delay, schedule.maxDelayMs);
   return Number.isNaN(capped) ? 0 : Math.round(Math.min(Math.max(capped, 0), longestTimer));
 }
 
-// A timer that is asked to wait longer than this fires at once.
+// The longest delay of a timer (a signed 32-bit number of milliseconds, about 24.8 days). `setTimeout` fires at once for a longer one.
 const longestTimer = 2 ** 31 - 1;

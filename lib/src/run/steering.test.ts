@@ -530,7 +530,7 @@ describe("code in a real sandbox", () => {
     const { engine: of } = playing([cell("finish({ wrong: true })"), cell(looks)], [sky], { protocol });
     const result = await chat(of, "Where is it clear?");
     expect(result.outcome).toEqual({ type: "final_value", value: { clear: ["Rome"] } });
-    expect(result.thread.messages.map(messageText).join("\n")).toMatch(/does not fit: clear/);
+    expect(result.thread.messages.map(messageText).join("\n")).toMatch(/does not match the schema: clear/);
   });
 
   test("is stopped by its limits, and the model is told", async () => {

@@ -1,5 +1,8 @@
-// What has been said in a conversation: a shared list of messages and a digest that says what they are, at constant cost an entry, so
-// that an effect can name a history without holding it (Q6).
+// The history of a conversation: an append-only list of messages with a rolling digest.
+//
+// The digest identifies the content of the history, so that `call_model` can name a history by length and digest instead of containing it (Q6).
+// Appending updates the digest with the new messages only: constant cost for each message, whatever the length (H5). The digest is part of
+// stored effects; changing how it is computed makes every open turn diverge on replay.
 
 import type { Message } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
@@ -10,22 +13,22 @@ import { append, emptyList, itemsOf } from "./shared-list.ts";
 /** The messages of a turn as an append-only list with a rolling digest. Appending costs constant time (Q6). */
 export type TurnHistory = SharedList<Message> & { readonly digest: string };
 
-const beginning = "0000000000000000";
+const emptyDigest = "0000000000000000";
 
-/** A history of these messages. */
+/** A history of these messages. Linear in their size. */
 export function startHistory(messages: readonly Message[]): TurnHistory {
-  return appendHistory({ ...emptyList, digest: beginning }, messages);
+  return appendHistory({ ...emptyList, digest: emptyDigest }, messages);
 }
 
-/** Is this a history already, and not just what was said? */
-export function isHistory(said: readonly Message[] | TurnHistory): said is TurnHistory {
-  return "digest" in said;
+/** Is this a history, and not a plain array of messages? */
+export function isHistory(input: readonly Message[] | TurnHistory): input is TurnHistory {
+  return "digest" in input;
 }
 
-/** The history with more behind it. */
+/** The history with these messages appended. The given history does not change. */
 export function appendHistory(history: TurnHistory, added: readonly Message[]): TurnHistory {
   if (added.length === 0) return history;
-  const digest = added.reduce((before, message) => roll(before, canonicalJson(message)), history.digest);
+  const digest = added.reduce((previous, message) => rollDigest(previous, canonicalJson(message)), history.digest);
   return { ...append(history, added), digest };
 }
 
@@ -36,16 +39,16 @@ export function historyMessages(history: TurnHistory): readonly Message[] {
 
 /** The digest of one text. */
 export function digestOf(text: string): string {
-  return roll(beginning, text);
+  return rollDigest(emptyDigest, text);
 }
 
 /**
- * The digest of what came before and one more text: 64 bits, not cryptographic. It is there to notice that a replay tells another
- * story than the record, not to keep anybody from forging one.
+ * The digest of a previous digest and one more text: 64 bits, in the manner of FNV-1a and MurmurHash, not cryptographic. It detects that a replay
+ * diverges from the record; it does not protect against forgery.
  */
-function roll(before: string, text: string): string {
-  let low = Number.parseInt(before.slice(0, 8), 16) ^ 0x9e3779b9;
-  let high = Number.parseInt(before.slice(8), 16) ^ 0x85ebca6b;
+function rollDigest(previous: string, text: string): string {
+  let low = Number.parseInt(previous.slice(0, 8), 16) ^ 0x9e3779b9;
+  let high = Number.parseInt(previous.slice(8), 16) ^ 0x85ebca6b;
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index);
     low = Math.imul(low ^ code, 0x01000193);

@@ -1,4 +1,6 @@
-// History to request.
+// The default projector: builds the request of a model call from the history and the environment of a turn.
+//
+// The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the projector must be pure.
 
 import type { Message, ModelRequest } from "../../model/internal.ts";
 import type { Turn, TurnMachineConfig } from "../machine/turn.ts";
@@ -10,22 +12,24 @@ import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
 
 /**
- * The request a conversation makes: instructions first, then history as a model reads it, what made the turn happen last. Causes
- * that are told there are not told a second time where history has them.
+ * The request of a conversation: instructions, the rendered history, the block of turn causes, and the nudge of the structured call. A cause in the
+ * block is left out of the history, so that the model does not read it twice.
  */
 export const ChatContextProjector: ContextProjector<TurnProtocol> = {
   project({ config, turn, useTools, overrides }: ProjectorContext<TurnProtocol>): ModelRequest {
     const { environment } = turn;
     const active = new Set(turn.turnCauses.map((cause) => cause.id));
-    // Nearly always there is nothing to put in or to leave out.
-    const plain = active.size === 0 && turn.transient.length === 0;
-    const said = plain ? renderHistory(turn.history) : renderPrompt(shownMessages(turn).filter(isToldHere));
+    // The common case has no causes and no transient messages and renders only what is new.
+    const isPlain = active.size === 0 && turn.transient.length === 0;
+    const conversation = isPlain
+      ? renderHistory(turn.history)
+      : renderPrompt(withTransient(turn).filter(isOutsideCauseBlock));
     const causes = renderTurnCausesPrompt(turn.turnCauses);
     const instructions = environment.instructions ?? "";
     const nudge = turn.finalize?.nudge ?? null;
     const messages: readonly Message[] = [
       ...(instructions.trim() === "" ? [] : [system(instructions)]),
-      ...said,
+      ...conversation,
       ...(causes === null ? [] : [user(causes)]),
       ...(nudge === null ? [] : [nudge]),
     ];
@@ -43,10 +47,10 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
         requestId: `${turn.turnId}/${turn.step}/${turn.finalize === null ? "model" : "finalize"}`,
       },
     });
-    // Not through the constructor: messages keep their identity, so that whoever encodes them can remember what it encoded.
+    // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by message.
     return { ...base, messages };
 
-    function isToldHere({ role, id }: Message): boolean {
+    function isOutsideCauseBlock({ role, id }: Message): boolean {
       return role !== "event" || id === null || !active.has(id);
     }
   },
@@ -67,16 +71,16 @@ export function projectRequest<P extends TurnProtocol>(config: TurnMachineConfig
   return config.projector.project({ config, turn, useTools, overrides });
 }
 
-/** History with what is shown in this turn only in its place. */
-function shownMessages({ history, transient }: Turn<TurnProtocol>): readonly Message[] {
+/** The history with the transient messages of the turn inserted at their positions. Linear. */
+function withTransient({ history, transient }: Turn<TurnProtocol>): readonly Message[] {
   const messages = itemsOf(history);
   if (transient.length === 0) return messages;
-  const shown = itemsOf(transient);
+  const inserts = itemsOf(transient);
   let next = 0;
   const at = (index: number): readonly Message[] => {
     const first = next;
-    while (shown[next]?.at === index) next += 1;
-    return shown.slice(first, next).map(({ message }) => message);
+    while (inserts[next]?.at === index) next += 1;
+    return inserts.slice(first, next).map(({ message }) => message);
   };
   return messages.flatMap((message, index) => [...at(index), message]).concat(at(messages.length));
 }

@@ -1,11 +1,14 @@
-// History as a model gets to read it. History itself never changes: this is a view, made anew for each request and the same every
-// time (K6). A message that needs no change is handed on as it is, so whoever encodes it can remember what it encoded by identity.
+// Renders a history as the messages of a request. The history does not change: this is a view, computed for each request, and deterministic (K6). A message
+// that needs no change is passed through as the same object, so that codecs can cache encodings by identity.
 //
-//   - What the runtime says (a system message with an origin) and what happened (role `event`) are marked as such; the caller's own
-//     system messages are handed on unmarked, parts joined as paragraphs.
-//   - Pruned content shows the mark its pruning left.
-//   - Reasoning goes back only with the data its provider wants to see again, and never as text.
-//   - Results stand at their calls, in call order, wherever in history they were written down (Q4).
+//   - System messages with an origin (written by the runtime) get the prefix "Runtime note:", messages with the role `event` become user messages
+//     with "Runtime event:". System messages of the caller get no prefix; their parts are joined as paragraphs.
+//   - Pruned content is replaced by the marker that the pruning left.
+//   - Reasoning is sent only with the provider's replay data (signature, encrypted content), never as plain text (W4).
+//   - Tool results are placed directly after their reply, in call order, wherever they are in the history (Q4): providers reject other orders.
+//
+// Cost: each message is rendered once (`renderCache`), and a growing history is rendered incrementally (`renderedPrefixes`), so a step costs what
+// is new in it (H5).
 
 import type {
   AssistantMessage,
@@ -25,40 +28,40 @@ import { system, textPart, toolResultPart, user, visibleText } from "../../model
  * and pruned parts are rendered as their replacement.
  */
 export function renderPrompt(history: readonly Message[]): readonly Message[] {
-  const shown: Message[] = [];
-  for (const message of isInPlace(history) ? history : placeResults(history)) {
-    const seen = rendered(message);
-    if (seen !== null) shown.push(seen);
+  const messages: Message[] = [];
+  for (const message of areResultsInPlace(history) ? history : placeResults(history)) {
+    const rendered = renderOnce(message);
+    if (rendered !== null) messages.push(rendered);
   }
-  return shown;
+  return messages;
 }
 
 /**
- * The same for a list that only grows, at the cost of what is new: what was worked out for its beginning is remembered. A list whose results do not
- * all stand at their calls is worked out as a whole.
+ * Like {@link renderPrompt} for an append-only list, at the cost of the new messages: the rendered prefix is cached by the shared array. A list with a result
+ * that is not directly after its reply is rendered as a whole.
  */
 export function renderHistory({ entries, length }: SharedList<Message>): readonly Message[] {
-  const known = beginnings.get(entries) ?? { upTo: 0, shown: [] };
-  if (known.upTo > length) return renderPrompt(entries.slice(0, length));
-  let { upTo } = known;
+  const prefix = renderedPrefixes.get(entries) ?? { upTo: 0, messages: [] };
+  if (prefix.upTo > length) return renderPrompt(entries.slice(0, length));
+  let { upTo } = prefix;
   while (upTo < length) {
     const next = endOfExchange(entries, upTo, length);
     if (next === null) return renderPrompt(entries.slice(0, length));
     for (; upTo < next; upTo += 1) {
       const message = entries[upTo];
-      const seen = message === undefined ? null : rendered(message);
-      if (seen !== null) known.shown.push(seen);
+      const rendered = message === undefined ? null : renderOnce(message);
+      if (rendered !== null) prefix.messages.push(rendered);
     }
-    known.upTo = upTo;
+    prefix.upTo = upTo;
   }
-  beginnings.set(entries, known);
-  return known.shown;
+  renderedPrefixes.set(entries, prefix);
+  return prefix.messages;
 }
 
-// By the entries that lists share: what stands before the end of a list never changes.
-const beginnings = new WeakMap<readonly Message[], { upTo: number; readonly shown: Message[] }>();
+// By the array that versions of a list share: items before the end of a list never change.
+const renderedPrefixes = new WeakMap<readonly Message[], { upTo: number; readonly messages: Message[] }>();
 
-/** The place behind a message and the answers to its calls; `null` when those do not stand right behind it, in their order. */
+/** The index after a message and the answers to its calls; `null` if the answers do not follow directly, in call order. */
 function endOfExchange(entries: readonly Message[], index: number, length: number): number | null {
   const message = entries[index];
   if (message?.role === "tool") return null;
@@ -72,8 +75,8 @@ function endOfExchange(entries: readonly Message[], index: number, length: numbe
   return inOrder ? end : null;
 }
 
-/** Does every result stand right behind its reply, in call order? Nearly always, and then there is nothing to move. */
-function isInPlace(history: readonly Message[]): boolean {
+/** Does every result follow its reply directly, in call order? This is the common case, and nothing has to be moved. */
+function areResultsInPlace(history: readonly Message[]): boolean {
   for (let index = 0; index < history.length; index += 1) {
     const message = history[index];
     if (message?.role === "tool") return false;
@@ -87,18 +90,18 @@ function isInPlace(history: readonly Message[]): boolean {
   return true;
 }
 
-// Rendering is asked for the whole history at every step: each message is worked out once.
-const memory = new WeakMap<Message, { readonly shown: Message | null }>();
+// The rendered form of each message. A request contains the whole history at every step; without the cache a turn would render quadratically.
+const renderCache = new WeakMap<Message, { readonly rendered: Message | null }>();
 
-function rendered(message: Message): Message | null {
-  const known = memory.get(message);
-  if (known !== undefined) return known.shown;
-  const shown = render(message);
-  memory.set(message, { shown });
-  return shown;
+function renderOnce(message: Message): Message | null {
+  const cached = renderCache.get(message);
+  if (cached !== undefined) return cached.rendered;
+  const rendered = render(message);
+  renderCache.set(message, { rendered });
+  return rendered;
 }
 
-/** The message as a model sees it; `null` when there is nothing left to see. */
+/** The message as the model reads it; `null` if nothing of it is visible. A tool message is kept even if empty, because its call needs an answer. */
 function render(message: Message): Message | null {
   switch (message.role) {
     case "user":
@@ -138,7 +141,7 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
   return sameParts(parts, content) ? message : { ...message, content: parts };
 }
 
-/** The part as it may be seen: pruned content is replaced by the mark it left, and nothing of it goes back to its provider. */
+/** The part as the model reads it: pruned content is replaced by its marker, without the replay data of its provider. */
 function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
   if (!("pruneState" in part) || part.pruneState === null) return part;
   const mark = visibleText(part.type === "text" ? part.text : "", part.pruneState);
@@ -147,7 +150,7 @@ function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
     : textPart(mark);
 }
 
-/** Blank text says nothing unless its provider wants it back, and reasoning without what its provider wants back cannot be sent. */
+/** Blank text is dropped unless it carries replay data of its provider; reasoning without replay data cannot be sent. */
 function isVisible(part: Part): boolean {
   if (part.type === "text") return part.text.trim() !== "" || part.provider !== null;
   return part.type !== "reasoning" || part.provider !== null;
@@ -157,7 +160,7 @@ function sameParts(left: readonly Part[], right: readonly Part[]): boolean {
   return left.length === right.length && left.every((part, index) => part === right[index]);
 }
 
-/** Notices are one text, with output and errors in tags of their own. */
+/** The text of a runtime message: its parts as paragraphs, output and errors in tags (`<output>`, `<error>`). */
 function runtimeText(content: string | readonly TextPart[]): string {
   if (typeof content === "string") return content.trim() === "" ? "" : content;
   return content
@@ -171,7 +174,7 @@ function tagged(text: string, kind: TextPart["kind"]): string {
   return `<${kind}>\n${text}\n</${kind}>`;
 }
 
-/** Moves every result to its call. Ids repeat across replies, so a result belongs to the oldest open call of its id. */
+/** Moves every result to its call. Ids can repeat across replies, so a result belongs to the oldest unanswered call with its id. Linear. */
 function placeResults(history: readonly Message[]): readonly Message[] {
   const open = new Map<string, { readonly places: (readonly [reply: number, slot: number])[]; next: number }>();
   const answers = new Map<number, (ToolMessage | null)[]>();

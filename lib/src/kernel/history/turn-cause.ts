@@ -1,5 +1,6 @@
-// What made a turn happen when it was not a user: a process that woke, a plugin that has news. The model is told in one block at
-// the end of what it reads; its text is fixed, since prompts and caches depend on it.
+// Turn causes: events outside the conversation that start a turn or join it, such as a finished process or a notification of a plugin.
+//
+// The model reads the causes in one block at the end of the request. The text of the block is fixed: prompts and prompt caches depend on it.
 
 import type { EventMessage, MessageOrigin } from "../../model/internal.ts";
 
@@ -7,7 +8,7 @@ import { eventMessage } from "../../model/internal.ts";
 
 /** An event outside the conversation that starts or joins a turn. */
 export type TurnCause = {
-  /** Names the cause; one that is delivered twice counts once. */
+  /** Identifies the cause. A cause that is delivered twice is added once. */
   readonly id: string;
   readonly eventType: string;
   readonly origin: MessageOrigin;

@@ -1,46 +1,56 @@
-// What a protocol wants done, and how a turn comes to its end.
+// Applies the actions that a protocol returns, and ends turns.
+//
+// A list of actions is valid if it is a list of known actions, exactly one of them is a direction (start a model call, tools, code or a
+// checkpoint, or finish), it ends the step at most once, and it orders no effect that was answered already. An invalid list fails the turn with
+// `invalid_actions`; without this check a protocol with a bug would leave a turn that waits for nothing (a stall) or performs an effect twice.
 
 import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
+import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending } from "./turn.ts";
-import type { Work } from "./work.ts";
 
 import { haltedReasonOf, runtimeFailure, user } from "../../model/internal.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { pendingEffects } from "./turn.ts";
 
-/** Applies what a protocol wants done, in order. Exactly one of its actions says where the turn goes from here. */
-export function applyActions<P extends TurnProtocol>(work: Work<P>, actions: readonly DriverAction<P>[]): void {
+/** Applies the actions of a protocol in order. Actions after `finish` are ignored. */
+export function applyActions<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  actions: readonly DriverAction<P>[],
+): void {
   if (!isListOfActions(actions)) {
-    return refuse(work, "a protocol has to answer with a list of actions that are known");
+    return reject(builder, "the protocol must return a list of known actions");
   }
   const directions = actions.filter(({ type }) => isDirection[type]);
   const [direction] = directions;
   if (directions.length !== 1) {
-    return refuse(work, `a protocol has to start one thing or finish; it wanted ${directions.length} of them`);
+    return reject(
+      builder,
+      `the protocol must return one action that starts an effect or finishes, not ${directions.length}`,
+    );
   }
   if (actions.filter(({ type }) => type === "end_step").length > 1) {
-    return refuse(work, "a protocol ended the same step twice");
+    return reject(builder, "the protocol returned end_step twice");
   }
   if (direction?.type === "start_tools") {
     const slots = new Set(direction.calls.map(({ slot }) => slot));
     if (slots.size === 0 || slots.size < direction.calls.length) {
-      return refuse(work, "a protocol has to start at least one call, each at a place of its own");
+      return reject(builder, "start_tools must have at least one call, and every call a slot of its own");
     }
   }
-  // Whatever a list wants after its end is not done.
   const end = actions.findIndex(({ type }) => type === "finish");
-  for (const action of end === -1 ? actions : actions.slice(0, end + 1)) apply(work, action);
-  const { answered } = work.turn;
-  const again = pendingEffects(work.turn).find(({ id }) => answered.includes(id));
-  if (again !== undefined) refuse(work, `a protocol ordered ${again.id}, which has been answered already`);
+  for (const action of end === -1 ? actions : actions.slice(0, end + 1)) apply(builder, action);
+  // An effect with a recorded response is never performed again (H1), so a protocol must not order it again.
+  const { answered } = builder.turn;
+  const reordered = pendingEffects(builder.turn).find(({ id }) => answered.includes(id));
+  if (reordered !== undefined) reject(builder, `the protocol ordered ${reordered.id}, which was answered already`);
 }
 
-/** Protocols may come from programs without a compiler. */
+/** Checks at run time, because a protocol may be written in JavaScript. `hasOwn` also rejects names such as `constructor`. */
 function isListOfActions(actions: unknown): boolean {
   return Array.isArray(actions) && actions.every((action) => Object.hasOwn(isDirection, action?.type ?? ""));
 }
 
-/** Which actions say where a turn goes. */
+/** Which actions are directions: they decide the next phase of the turn. */
 const isDirection: { readonly [T in DriverAction["type"]]: boolean } = {
   emit: false,
   append_events: false,
@@ -54,63 +64,67 @@ const isDirection: { readonly [T in DriverAction["type"]]: boolean } = {
   finish: true,
 };
 
-function refuse<P extends TurnProtocol>(work: Work<P>, message: string): void {
-  work.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
+function reject<P extends TurnProtocol>(builder: TransitionBuilder<P>, message: string): void {
+  builder.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
 }
 
-function apply<P extends TurnProtocol>(work: Work<P>, action: DriverAction<P>): void {
-  const { turnId, step } = work.turn;
+function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: DriverAction<P>): void {
+  const { turnId, step } = builder.turn;
   switch (action.type) {
     case "emit":
-      return work.emit(action.event);
+      return builder.emit(action.event);
     case "append_events":
-      work.append(action.messages);
-      return work.record(action.events ?? []);
+      builder.append(action.messages);
+      return builder.record(action.events ?? []);
     case "end_step": {
       const { type: _, ...stepEnd } = action;
-      return work.endStep(stepEnd);
+      return builder.endStep(stepEnd);
     }
     case "advance_protocol_iteration":
-      return work.nextStep(action.free ? 1 : 0);
+      return builder.nextStep(action.free ? 1 : 0);
     case "schedule_turn_limit_final":
-      if (!isTurnLimitDue(work.turn)) return;
-      work.append([action.message]);
-      return work.update({ graceTurn: true });
+      if (!isTurnLimitDue(builder.turn)) return;
+      builder.append([action.message]);
+      return builder.update({ graceTurn: true });
     case "start_llm": {
       const { useTools, overrides, driverState } = action;
-      return work.wait({ type: "awaiting_model", useTools, overrides, driverState });
+      return builder.wait({ type: "awaiting_model", useTools, overrides, driverState });
     }
     case "start_tools": {
       const { calls } = action;
-      return work.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
+      return builder.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
     }
     case "start_exec": {
       const { language, code, driverState } = action;
-      const begun = { executor: null, calls: [], environmentAfter: null };
-      const cell = { id: `${turnId}/${step}/cell`, language, code, driverState, ...begun };
-      return work.wait({ type: "awaiting_code", cell });
+      const initial = { executor: null, calls: [], environmentAfter: null };
+      const cell = { id: `${turnId}/${step}/cell`, language, code, driverState, ...initial };
+      return builder.wait({ type: "awaiting_code", cell });
     }
     case "start_checkpoint": {
       const { checkpoint, onEmpty } = action;
-      return work.wait({ type: "awaiting_checkpoint", checkpoint, onEmpty });
+      return builder.wait({ type: "awaiting_checkpoint", checkpoint, onEmpty });
     }
     case "finish":
-      return finish(work, action.ending);
+      return finish(builder, action.ending);
   }
 }
 
-/** The loop is over; a turn that is to answer in a schema makes one more call first. */
-export function finish<P extends TurnProtocol>(work: Work<P>, how: Ending): void {
-  const { policy, graceTurn } = work.turn;
-  if (how.outcome.type === "max_turns" && !graceTurn) work.sayTurnLimit();
-  const wanted = policy.structuredFinalize;
-  const reason = haltedReasonOf(how.outcome);
-  const may = reason === "completed" || reason === "max_turns" || reason === "halt_when";
-  if (wanted === null || !may || how.pendingToolCalls.length > 0) return work.end(how);
-  const { turnId, step } = work.turn;
-  const nudge = wanted.nudge === "" ? null : user(wanted.nudge, { id: `${turnId}/${step}/nudge` });
-  const { name, schema, strict, type } = wanted.format;
+/**
+ * Ends the loop of steps. With `structuredFinalize` one more model call follows that answers in the schema (pass 2), but only after
+ * `completed`, `max_turns` or `halt_when` and with nothing pending (Q12, Q13). The nudge enters the history together with its reply, so it is kept
+ * in `finalize` until then.
+ */
+export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, loopEnd: Ending): void {
+  const { policy, graceTurn } = builder.turn;
+  if (loopEnd.outcome.type === "max_turns" && !graceTurn) builder.appendTurnLimitMessage();
+  const structured = policy.structuredFinalize;
+  const reason = haltedReasonOf(loopEnd.outcome);
+  const mayFinalize = reason === "completed" || reason === "max_turns" || reason === "halt_when";
+  if (structured === null || !mayFinalize || loopEnd.pendingToolCalls.length > 0) return builder.end(loopEnd);
+  const { turnId, step } = builder.turn;
+  const nudge = structured.nudge === "" ? null : user(structured.nudge, { id: `${turnId}/${step}/nudge` });
+  const { name, schema, strict, type } = structured.format;
   const overrides = { responseFormat: { type, name, schema, strict } };
-  work.update({ finalize: { pass1: how, nudge } });
-  work.wait({ type: "awaiting_model", useTools: false, overrides, driverState: null });
+  builder.update({ finalize: { pass1: loopEnd, nudge } });
+  builder.wait({ type: "awaiting_model", useTools: false, overrides, driverState: null });
 }

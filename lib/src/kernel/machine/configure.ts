@@ -1,4 +1,4 @@
-// Configurations and inputs of turns, with what is not said filled in.
+// Constructors with defaults for the configuration and the input of a turn.
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { TurnInput, TurnMachineConfig } from "./turn.ts";
@@ -35,13 +35,13 @@ const defaults = {
   emitLlmTrace: false,
 };
 
-/** What has to be said about a turn of a protocol that is not one of ours. */
+/** For a protocol with types of its own, the driver and the end condition are required. */
 type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocolDriver" | "termination"> &
   Partial<TurnMachineConfig<P>>;
 
 /** Builds the input of a turn. Only the id is required; history, messages and answers are empty by default. */
 export function turnInput(turnId: string, fields: Partial<Omit<TurnInput, "turnId">> = {}): TurnInput {
   const revision = kernelRevision;
-  const nothing = { history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0 };
-  return { turnId, revision, ...nothing, ...fields };
+  const empty = { history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0 };
+  return { turnId, revision, ...empty, ...fields };
 }

@@ -1,5 +1,19 @@
-// What a turn orders and what comes back. An effect is imperative and small: it names what it is about and does not hold it. A
-// response is in the past tense: it happened, and it can be recorded and replayed.
+// Effects and responses: the interface between the pure kernel and the host that performs I/O.
+//
+// An effect is an order to the host and is small: it names its subject (an environment by digest, a history by length and digest, a cell by
+// id) instead of containing it. Its canonical JSON is a journal row, so its size is what every step costs in storage (H5), and a replay
+// compares it with the recorded row. A response is the result of an effect. It is recorded before the turn advances, and a replay applies the
+// recorded response instead of performing the effect again (H1).
+//
+// Effect ids are derived from the state of the turn, never generated (K6):
+//   <turn>/<step>/environment   sync_environment
+//   <turn>/<step>/model         call_model; `finalize` instead of `model` for the structured call after the loop
+//   <turn>/<step>/tool/<slot>   call_tool for a call of the reply
+//   <turn>/<step>/cell/<slot>   call_tool for a call of a code cell
+//   <turn>/<step>/code/<n>      run_code with n answers
+//   <turn>/<step>/<checkpoint>  checkpoint: `after_work` or `before_completion`
+//
+// All types here are stored. A new field needs a default in read-response.ts (S1).
 
 import type {
   CheckpointKind,
@@ -32,6 +46,7 @@ export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheck
 export type SyncEnvironment = {
   readonly type: "sync_environment";
   readonly id: string;
+  /** False for the first sync of a turn: the environment a turn starts with is fixed, and the response cannot replace it. */
   readonly updateMachineConfig: boolean;
 };
 
@@ -39,12 +54,15 @@ export type SyncEnvironment = {
 export type CallModel = {
   readonly type: "call_model";
   readonly id: string;
+  /** The number of the step. A turn starts at its `runOffset`, 0 by default. */
   readonly step: number;
-  /** The environment by its digest, the history by its length and digest. */
+  /** The digest of the environment. */
   readonly environment: string;
+  /** The number of messages and their rolling digest. A replay with another history is detected by it (Q6). */
   readonly history: { readonly length: number; readonly digest: string };
+  /** False: the request offers no tools. */
   readonly useTools: boolean;
-  /** Settings of this one request, over those of the environment. */
+  /** Settings of this request only. They override those of the environment. */
   readonly overrides: JsonObject;
 };
 
@@ -53,13 +71,13 @@ export type CallTool = {
   readonly type: "call_tool";
   readonly id: string;
   readonly call: ToolCall;
-  /** The same on every try of this call, in this turn and in one that resumes it. */
+  /** The idempotency key: the same for every attempt of this call, in this turn and in a turn that resumes it. By default the effect id. */
   readonly idempotencyKey: string;
-  /** Somebody has consented already: the gate is not asked again. */
+  /** The approval that a person has given; the approval gate of the tool is then not asked again. `null`: none yet. */
   readonly decision: Approval | null;
 };
 
-/** Consent to a call, with other arguments if somebody wanted that; or something that was said to a call inside it. */
+/** An approval of a call, possibly with edited arguments; or (`forward`) an answer for a call of a turn that runs inside the tool. */
 export type Approval = Extract<Decision, { readonly type: "approve" | "forward" }>;
 
 /**
@@ -72,8 +90,9 @@ export type RunCode = {
   readonly language: string;
   readonly cellId: string;
   readonly code: string;
+  /** The number of calls made so far. Their answers are in the turn: see `cellCalls`. */
   readonly answers: number;
-  /** Who began the cell; `null` if nobody has. */
+  /** The executor that started the cell; `null` before its first run. Another executor or version must not continue it. */
   readonly executor: SuspendedCell["executor"] | null;
 };
 
@@ -82,7 +101,7 @@ export type AskCheckpoint = {
   readonly type: "checkpoint";
   readonly id: string;
   readonly checkpoint: CheckpointKind;
-  /** No model call will follow whatever is delivered: input had better wait for the next turn. */
+  /** No model call can follow this checkpoint. Input must not be claimed here: it would not be read in this turn (Q11). */
   readonly last: boolean;
 };
 
@@ -96,7 +115,7 @@ export type EffectResponse = ResponsesByEffect[Effect["type"]];
 export type EnvironmentSynced = {
   readonly type: "environment_synced";
   readonly id: string;
-  /** `null`: no change. */
+  /** The environment for the coming step; `null`: no change. Ignored for the first sync of a turn. */
   readonly environment: Environment | null;
 };
 /** A response: the environment could not be refreshed. It ends the turn. */
@@ -107,20 +126,21 @@ export type ModelReplied = {
   readonly type: "model_replied";
   readonly id: string;
   readonly reply: ModelReply;
-  /** The model that answered, when it is another than the one that was asked; it stays for the rest of the turn. */
+  /** The model that answered if it is a fallback; it stays the model for the rest of the turn (Q7). `null`: the model that was asked. */
   readonly model: ModelName | null;
-  /** What was sent, when the log is to show it. */
+  /** The request body, for the trace log; `null`: not logged. */
   readonly requestBody: string | null;
-  /** What attempts before this reply have cost. */
+  /** The usage of earlier attempts; the usage of the reply itself is in `reply.usage`. */
   readonly spent: Usage;
+  /** Wall time of the whole effect, with retries and waits, in milliseconds. */
   readonly durationMs: number;
 };
-/** A response: the model call failed, or its reply broke off. */
+/** A response: the model call failed, or its stream was interrupted. */
 export type ModelFailed = {
   readonly type: "model_failed";
   readonly id: string;
   readonly error: LlmCallError;
-  /** What attempts before the last one have cost. */
+  /** The usage of attempts before the last one; that of the last one is in `error.partial`. */
   readonly spent: Usage;
   readonly durationMs: number;
 };
@@ -128,41 +148,42 @@ export type ModelFailed = {
 /** Why a model call failed. The terminal reason `cancelled` is not an error: the call was stopped on purpose. */
 export type LlmCallError = {
   readonly failure: Failure;
-  /** `cancelled`: the call was given up on purpose, which is no error. */
   readonly terminalReason: LlmTerminalReason;
-  /** What was sent, when the log is to show it. */
+  /** The request body, for the trace log; `null`: not logged. */
   readonly requestBody: string | null;
-  /** What had arrived: billed, shown, never acted on. */
+  /** The part of the reply that arrived. It is billed and kept as text; its tool calls are never run. */
   readonly partial: ModelReply | null;
 };
 
-/** A response: the tool call ended. */
+/** A response: the tool call ended, with success or failure. */
 export type ToolReturned = {
   readonly type: "tool_returned";
   readonly id: string;
-  /** What the tool came to, for the program. */
+  /** The outcome, for the program. */
   readonly outcome: ToolOutcome;
-  /** What the model sees of it, as an encoder made it. */
+  /** The content of the tool message that the model sees, as the result encoder returned it. */
   readonly content: ToolMessage["content"];
+  /** The arguments the handler ran with if a hook or an approval changed them; otherwise `null`. */
   readonly ranArguments: JsonObject | null;
-  /** The caller's policy is to stop at this failure. */
+  /** True: `onToolError` says that this failure ends the turn. */
   readonly stops: boolean;
-  /** What turns that the tool ran have cost. */
+  /** The usage of turns that ran inside the tool. */
   readonly spent: Usage;
+  /** Wall time of the call, with retries and waits, in milliseconds. */
   readonly durationMs: number;
 };
 
-/** The call has no result yet: somebody has to say something first. */
+/** A response: the call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the turn ends (a wait ends the turn). */
 export type ToolWaits = {
   readonly type: "tool_waits";
   readonly id: string;
   readonly reason: PendingReason;
-  /** What is asked, when the reason is `question`. */
+  /** The question, if the reason is `question`. */
   readonly question: string | null;
   readonly opts: JsonObject;
-  /** For a tool that runs a turn of its own: the ids down to the call in there that really waits. */
+  /** For a tool that runs a turn inside: the ids that lead to the inner call that waits. */
   readonly path: readonly string[];
-  /** What such a turn has cost so far. */
+  /** The usage of the inner turn so far. */
   readonly spent: Usage;
 };
 
@@ -170,21 +191,21 @@ export type ToolWaits = {
 export type CodeFinished = {
   readonly type: "code_finished";
   readonly id: string;
-  /** What the cell printed, for the model. */
+  /** The output of the cell, for the model. */
   readonly observations: readonly string[];
-  /** What the cell threw, for the model. */
+  /** The uncaught exception of the cell, for the model. */
   readonly error: string | null;
-  /** What the cell ended the turn with, if it did. */
+  /** Set if the cell ended the turn. */
   readonly finish: CellFinish | null;
   readonly durationMs: number;
 };
 
-/** A value, with what is wrong with it where one was asked for in a schema; or an error the cell gave up with. */
+/** The value a cell ended the turn with, and the issues that the schema found in it; or the error it ended with. */
 export type CellFinish =
   | { readonly type: "value"; readonly value: Json; readonly issues: readonly Issue[] }
   | { readonly type: "error"; readonly value: Json };
 
-/** The cell wants these calls made before it can go on. */
+/** A response: the cell made these calls and needs their answers to continue. */
 export type CodeCalls = {
   readonly type: "code_calls";
   readonly id: string;
@@ -216,10 +237,10 @@ export type CheckpointDelivered = {
 /** Input that a host adds to a turn at a checkpoint. */
 export type CheckpointDelivery = {
   readonly messages: readonly Message[];
-  /** Shown to the model in this turn, not kept as history. */
+  /** Messages that the model sees in this turn and that the history does not keep. */
   readonly transientMessages: readonly Message[];
   readonly turnCauses: readonly TurnCause[];
-  /** The ids of the inputs these came from, where the host knows them by any: taken for good when the answer is recorded. */
+  /** The ids of the inbox items these came from. A durable host removes them in the commit that records this response. */
   readonly inputs: readonly string[];
 };
 
@@ -229,7 +250,7 @@ export type Verdict =
   | { readonly type: "halt_when" }
   | { readonly type: "budget"; readonly budget: "steps" | "tokens" | "cost" | "time" | "no_progress" };
 
-/** Which responses each effect may receive. The only place the two are paired. */
+/** Which responses each effect may receive. The other tables are derived from this type. */
 export type ResponsesByEffect = {
   readonly sync_environment: EnvironmentSynced | EnvironmentFailed;
   readonly call_model: ModelReplied | ModelFailed;

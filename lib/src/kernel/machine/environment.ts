@@ -7,14 +7,14 @@ import type { Turn, TurnMachineConfig } from "./turn.ts";
 import { canonicalJson } from "../../model/internal.ts";
 import { digestOf } from "../history/history.ts";
 
-/** The environment a turn starts with. */
+/** The environment a turn starts with. `modelVariant` becomes the reasoning effort, which `generation` may override. */
 export function startEnvironment<P extends TurnProtocol>(config: TurnMachineConfig<P>): Environment {
   const { systemPrompt, model, toolSpecs, providerTools, modelVariant, generation } = config;
   const params = modelVariant === null ? generation : { reasoning: { effort: modelVariant }, ...generation };
   return { instructions: systemPrompt, model, tools: toolSpecs, providerTools, params };
 }
 
-/** The fields of a turn that hold its environment. They are only ever set together. */
+/** The fields of a turn that hold its environment. Both are always set together, so that the digest matches. */
 export function environmentFields(environment: Environment): Pick<Turn, "environment" | "environmentDigest"> {
   return { environment, environmentDigest: digestOf(canonicalJson(environment)) };
 }

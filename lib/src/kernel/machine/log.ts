@@ -1,4 +1,4 @@
-// What the log is told of a model call.
+// Builds the trace events of model calls (`log` notices), which are emitted if `emitLlmTrace` is set.
 
 import type { Failure, Json, ModelReply } from "../../model/internal.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
@@ -6,14 +6,15 @@ import type { LlmDebug, LlmError } from "./turn.ts";
 
 import { normalizeContent, replyText } from "../../model/internal.ts";
 
-type Where = Pick<LlmDebug, "sessionId" | "protocolIteration" | "requestBody">;
+type CallIdentity = Pick<LlmDebug, "sessionId" | "protocolIteration" | "requestBody">;
 
-export function llmDebug(where: Where, reply: ModelReply): LlmDebug {
+/** The trace of a model call that replied. */
+export function llmDebug(identity: CallIdentity, reply: ModelReply): LlmDebug {
   const { usage } = reply;
   const parts: readonly Json[] = reply.message === null ? [] : normalizeContent(reply.message.content);
   return {
     type: "llm_debug",
-    ...where,
+    ...identity,
     usage,
     providerUsage: usage.extra,
     responseText: replyText(reply) ?? "",
@@ -21,8 +22,9 @@ export function llmDebug(where: Where, reply: ModelReply): LlmDebug {
   };
 }
 
-export function llmError(where: Where, failure: Failure, terminalReason: LlmTerminalReason): LlmError {
-  const told = "retryable" in failure ? failure : { retryable: false, raw: null, code: null };
-  const { retryable, raw, code } = told;
-  return { type: "llm_error", ...where, message: failure.message, retryable, raw, code, terminalReason };
+/** The trace of a model call that failed. Only failures of an adapter say whether a retry may succeed. */
+export function llmError(identity: CallIdentity, failure: Failure, terminalReason: LlmTerminalReason): LlmError {
+  const details = "retryable" in failure ? failure : { retryable: false, raw: null, code: null };
+  const { retryable, raw, code } = details;
+  return { type: "llm_error", ...identity, message: failure.message, retryable, raw, code, terminalReason };
 }

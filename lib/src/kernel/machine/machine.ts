@@ -1,4 +1,8 @@
-// The machine with lash's face: poll for what to do, hand in what came of it.
+// `TurnMachine`: the reducer behind a poll interface, for hosts that do not use the driver of run/.
+//
+// A host calls `pollEffect` until it returns `null`, performs the effects it got, and passes each response to `handleResponse`. Besides the
+// turn the machine holds only notices that were not polled yet and effects that were not handed out yet. The effects are not part of a
+// checkpoint: a restored machine derives them from the turn and hands all of them out again (redelivery, K2).
 
 import type { CellCall, Failure, ModelRequest } from "../../model/internal.ts";
 import type { TurnProtocol, UnitTurnProtocol } from "../protocol/protocol.ts";
@@ -9,14 +13,14 @@ import { projectRequest } from "../history/projector.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
-/** Something for the host: to be told, or to be done and answered. A model call comes with its request, a cell with its calls. */
+/** A notice, or an effect to perform. A model call carries its request, a code cell the calls it made so far. */
 type Polled<P extends TurnProtocol = UnitTurnProtocol> =
   | Notice<P>
   | Exclude<Effect, CallModel | RunCode>
   | (CallModel & { readonly request: ModelRequest })
   | (RunCode & { readonly calls: readonly CellCall[] });
 
-/** Where a machine can go on from: the turn, and what the host has not been told yet. Plain JSON. */
+/** The stored form of a machine: the turn, and the notices that were not polled yet. Plain JSON. */
 type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];
@@ -30,7 +34,7 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
   readonly #config: TurnMachineConfig<P>;
   #turn: Turn<P>;
   #notices: readonly Notice<P>[];
-  /** Effects that have not been handed out, the next one last. A restored machine hands out all that are open. */
+  /** Effects that have not been handed out, the next one last, so that taking it is a `pop`. */
   #open: Effect[];
 
   private constructor(config: TurnMachineConfig<P>, { turn, notices }: MachineCheckpoint<P>) {
@@ -40,10 +44,12 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     this.#open = pendingEffects(turn).toReversed();
   }
 
+  /** Starts a turn. */
   static start<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): TurnMachine<P> {
     return new TurnMachine(config, startTurn(config, input));
   }
 
+  /** Continues from a checkpoint. The configuration must name the same protocol and projector. */
   static restore<P extends TurnProtocol>(
     config: TurnMachineConfig<P>,
     checkpoint: MachineCheckpoint<P>,
@@ -55,11 +61,12 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn;
   }
 
+  /** The turn has ended and all its notices were polled. */
   get isDone(): boolean {
     return this.#turn.phase.type === "ended" && this.#notices.length === 0;
   }
 
-  /** What to do next; `null` while the machine waits for an answer, and when it is done. */
+  /** The next notice or effect, notices first; `null` while the machine waits for responses, and when it is done. */
   pollEffect(): Polled<P> | null {
     const [notice, ...later] = this.#notices;
     if (notice !== undefined) {
@@ -72,28 +79,31 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     return effect.type === "run_code" ? { ...effect, calls: cellCalls(this.#turn) } : effect;
   }
 
+  /** Applies a response. `stale` and `wrong_kind` mean that nothing changed (K4). */
   handleResponse(response: EffectResponse): ResponseStatus {
-    return this.#take(advance(this.#config, this.#turn, response));
+    return this.#accept(advance(this.#config, this.#turn, response));
   }
 
+  /** Ends the turn as cancelled. */
   cancel(cancellation: Cancellation): ResponseStatus {
-    return this.#take(cancelTurn(this.#config, this.#turn, cancellation));
+    return this.#accept(cancelTurn(this.#config, this.#turn, cancellation));
   }
 
-  /** Ends the turn because something on the host's side broke. */
+  /** Ends the turn with a failure of the host. */
   fail(failure: Failure): ResponseStatus {
-    return this.#take(failTurn(this.#config, this.#turn, failure));
+    return this.#accept(failTurn(this.#config, this.#turn, failure));
   }
 
+  /** The state to store. The machine may continue afterwards. */
   checkpoint(): MachineCheckpoint<P> {
     return { turn: storableTurn(this.#turn), notices: this.#notices };
   }
 
-  #take({ turn, notices, status }: Transition<P>): ResponseStatus {
-    // Nothing new is ordered while calls of the same batch are still out: what is left of it has been offered already.
-    const goesOn = isSameBatch(this.#turn, turn);
+  #accept({ turn, notices, status }: Transition<P>): ResponseStatus {
+    // While a batch of calls is open, its remaining effects are in `#open` or were handed out: deriving them again would deliver them twice.
+    const isBatchOpen = isSameBatch(this.#turn, turn);
     this.#turn = turn;
-    if (status === "accepted" && !goesOn) this.#open = pendingEffects(turn).toReversed();
+    if (status === "accepted" && !isBatchOpen) this.#open = pendingEffects(turn).toReversed();
     this.#notices = [...this.#notices, ...notices];
     return status;
   }

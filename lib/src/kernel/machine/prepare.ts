@@ -1,33 +1,34 @@
-// The beginning of a step: the environment first, then what somebody said to calls that waited, then what the protocol wants (Q8).
+// Starts a step. Order (Q8): environment, then a suspended cell or approved calls, then the protocol (normally a model call).
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { TransitionBuilder } from "./transition-builder.ts";
 import type { ApprovedCall } from "./turn.ts";
-import type { Work } from "./work.ts";
 
 import { unrunAnswer } from "../protocol/tool-answer.ts";
 import { applyActions } from "./actions.ts";
 import { resumeCell } from "./batch.ts";
 
-export function prepare<P extends TurnProtocol>(work: Work<P>): void {
-  const { step, syncedStep, approved, resumes, policy } = work.turn;
+/** Enters the phase for the next thing that the step has to do. Called again after each of them. */
+export function prepare<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  const { step, syncedStep, approved, resumes, policy } = builder.turn;
   if (policy.syncEnvironment && syncedStep !== step) {
-    return work.wait({ type: "awaiting_environment", update: syncedStep !== null });
+    return builder.wait({ type: "awaiting_environment", update: syncedStep !== null });
   }
-  if (resumes !== null) return resumeCell(work, resumes);
-  if (approved.length > 0) return startApproved(work, approved);
-  applyActions(work, work.config.protocolDriver.prepareProtocolIteration(work.view));
+  if (resumes !== null) return resumeCell(builder, resumes);
+  if (approved.length > 0) return startApproved(builder, approved);
+  applyActions(builder, builder.config.protocolDriver.prepareProtocolIteration(builder.view));
 }
 
-/** Runs what somebody consented to, each call at its place in the reply that made it. A tool that is gone is answered so. */
-function startApproved<P extends TurnProtocol>(work: Work<P>, approved: readonly ApprovedCall[]): void {
-  const { turnId, step, environment } = work.turn;
-  const gone = approved.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));
-  const calls = approved.filter((one) => !gone.includes(one));
-  const notFound = gone.map(({ call, slot }) =>
-    unrunAnswer(call, "not_found", `no tool is called ${call.name} any more`, `${turnId}/${step}/answer/${slot}`),
+/** Starts the approved calls, each with the slot it has in its reply. A call whose tool no longer exists is answered `not_found` without halting (Q8). */
+function startApproved<P extends TurnProtocol>(builder: TransitionBuilder<P>, approved: readonly ApprovedCall[]): void {
+  const { turnId, step, environment } = builder.turn;
+  const removed = approved.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));
+  const calls = approved.filter((approvedCall) => !removed.includes(approvedCall));
+  const notFound = removed.map(({ call, slot }) =>
+    unrunAnswer(call, "not_found", `there is no longer a tool named ${call.name}`, `${turnId}/${step}/answer/${slot}`),
   );
-  work.append(notFound);
-  work.update({ approved: [] });
-  if (calls.length === 0) return prepare(work);
-  work.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
+  builder.append(notFound);
+  builder.update({ approved: [] });
+  if (calls.length === 0) return prepare(builder);
+  builder.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
 }

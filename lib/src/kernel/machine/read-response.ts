@@ -1,5 +1,5 @@
-// How a recorded response is read back. What an older release did not write has its stated default; anything else that does not fit is
-// refused with every place where it does not.
+// Reads recorded responses (journal rows) back from JSON. A field that an older release did not write gets its default (S1); any other value
+// of the wrong shape is rejected with the path of every issue.
 
 import type { Result, SuspendedCell, ValidationFailure } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
@@ -43,9 +43,9 @@ import { llmTerminalReasons } from "../protocol/terminal-reason.ts";
 
 /** Reads a recorded effect response from JSON. Fields that older releases did not write get their defaults. */
 export function readResponse(input: unknown): Result<EffectResponse, ValidationFailure> {
-  const found = read(responseShape, input);
-  if ("value" in found) return ok(found.value);
-  return failed(validationFailure("invalid_data", { issues: found.issues, metadata: { type: "response" } }));
+  const result = read(responseShape, input);
+  if ("value" in result) return ok(result.value);
+  return failed(validationFailure("invalid_data", { issues: result.issues, metadata: { type: "response" } }));
 }
 
 type Of<Type extends EffectResponse["type"]> = Extract<EffectResponse, { readonly type: Type }>;
@@ -54,7 +54,7 @@ const durationMs = fallback(number, 0);
 const spent = fallback(usageShape, noUsage);
 const executorShape = object<SuspendedCell["executor"]>({ name: required(string), version: required(string) });
 
-/** A failure without a word on its kind is of an unknown one; so is a reason nobody knows any more. */
+/** A missing terminal reason, and one that this release does not know, is read as `unknown`. */
 const llmCallErrorShape: Shape<LlmCallError> = object<LlmCallError>({
   failure: required(failureShape),
   terminalReason: fallback(oneOfOr(llmTerminalReasons, "unknown"), "unknown"),
@@ -62,6 +62,7 @@ const llmCallErrorShape: Shape<LlmCallError> = object<LlmCallError>({
   partial: fallback(nullable(replyShape), null),
 });
 
+/** How a turn cause is read. The runtime stores causes in its inbox as well. */
 export const turnCauseShape: Shape<TurnCause> = object<TurnCause>({
   id: required(string),
   eventType: required(string),

@@ -1,6 +1,45 @@
-// The turn machine: one function from a turn and what happened to the next turn and what the host should know. It never waits, reads
-// a clock, invents an id or calls anybody but the protocol and the projector it was given (K1). Whatever comes in, it answers: a
-// response nobody awaits changes nothing and says so (K4), and a turn ends exactly once (K5).
+// The reducer of the turn machine: pure functions from a turn and an input to the next turn and its notices.
+//
+// Theory of operation
+//   The state of a turn (`Turn`, turn.ts) is plain JSON. Its `phase` says which effects the turn waits for; `pendingEffects(turn)` derives
+//   them. A host performs each effect and hands its response to `advance`. Four functions change a turn, and each returns a `Transition`:
+//   the next turn, the notices for the host, and a status.
+//
+//     startTurn    input                      first phase of a new turn
+//     advance      the response to an effect  next phase
+//     cancelTurn   a cancel request           `ended`, outcome `cancelled`
+//     failTurn     a failure of the host      `ended`, outcome `runtime_error`
+//
+//   One call of `advance` runs in this order:
+//     1. find the pending effect that the response names       (turn.ts; none: `stale`)
+//     2. find the row for phase and response type              (transitions.ts; none: `wrong_kind`)
+//     3. apply the response                                    (responses.ts; for tool calls and code calls batch.ts)
+//     4. ask the protocol what follows, apply its actions      (actions.ts; protocol/)
+//     5. collect new messages and records into one `progress`  (transition-builder.ts)
+//
+//   Phases and the responses that they accept; transitions.ts is the authoritative table:
+//
+//     phase                  waits for           accepts
+//     awaiting_environment   sync_environment    environment_synced, environment_failed
+//     awaiting_model         call_model          model_replied, model_failed
+//     awaiting_tools         call_tool, n times  tool_returned, tool_waits
+//     awaiting_code          run_code            code_calls, code_finished, code_failed
+//     awaiting_checkpoint    checkpoint          checkpoint_delivered
+//     ended                  nothing             nothing
+//
+//   Callers: the driver (run/driver.ts), which adds the I/O, and `TurnMachine` (machine.ts), a poll interface for other hosts.
+//   A turn has no queue and no timer. A host that restores a stored turn calls `pendingEffects` and performs what it returns.
+//
+// Invariants
+//   1. No function here waits, reads a clock, generates an id or calls user code; the protocol and the projector of the configuration
+//      are the exceptions and must be pure (K1).
+//   2. The pending effects are a function of the state (K2), and a JSON round trip of the state changes nothing (K3).
+//   3. A stale response or one of the wrong kind returns the same turn object, no notices, and never throws (K4).
+//   4. A turn ends exactly once; every input after that is `stale` (K5).
+//   5. The same inputs give the same effects with the same ids (K6). Ids are derived from turn id, step and slot.
+//   6. When a turn ends, every tool call in its history is answered or listed in `pendingToolCalls` (S2).
+//   7. A turn is decided to its end by the kernel revision it was started under (Q6). Messages that the kernel itself writes (answers to
+//      calls that were not run, notes about code) are part of the history digest: after a release their texts change only with a new revision.
 
 import type { Failure } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -14,21 +53,25 @@ import { ending } from "../protocol/ending.ts";
 import { takeAnswers } from "../protocol/open-calls.ts";
 import { environmentFields, startEnvironment } from "./environment.ts";
 import { prepare } from "./prepare.ts";
+import { TransitionBuilder, withId } from "./transition-builder.ts";
 import { transitionFor } from "./transitions.ts";
 import { kernelRevision, pendingEffect } from "./turn.ts";
-import { named, Work } from "./work.ts";
 
-/** Begins a turn. Nothing has happened yet: ask {@link pendingEffects} what to do first. */
+/**
+ * Starts a turn: applies the answers to calls that were pending, adds the new messages and causes, and enters the first phase. No effect has
+ * been performed yet; {@link pendingEffects} returns the first ones. Throws `MisuseError` if an open call has no answer, an answer has no open
+ * call, or the kernel revision is newer than this release.
+ */
 export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
   checkRevision("startTurn", input.revision);
-  const before = isHistory(input.history) ? input.history : startHistory(input.history);
-  const { messages, approved, cell } = takeAnswers(input, before);
-  const work = new Work<P>(config, {
+  const earlier = isHistory(input.history) ? input.history : startHistory(input.history);
+  const { messages, approved, cell } = takeAnswers(input, earlier);
+  const builder = new TransitionBuilder<P>(config, {
     revision: input.revision,
     turnId: input.turnId,
     policy: startPolicy(config),
-    history: before,
-    reported: before.length,
+    history: earlier,
+    reported: earlier.length,
     transient: emptyList,
     events: emptyList,
     reportedEvents: 0,
@@ -47,13 +90,14 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
   });
-  work.append(messages);
-  work.addInput(input.messages, "input");
-  work.addStartCauses(input.turnCauses);
-  if (!config.syncEnvironment) prepare(work);
-  return work.transition();
+  builder.append(messages);
+  builder.addInput(input.messages, "input");
+  builder.addStartCauses(input.turnCauses);
+  if (!config.syncEnvironment) prepare(builder);
+  return builder.transition();
 }
 
+/** The limits of the configuration, copied into the turn so that a deployment cannot change them while the turn is open. */
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
   const { syncEnvironment, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
   const { structuredFinalize, autonomous, termination } = config;
@@ -68,7 +112,7 @@ function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): Turn
   };
 }
 
-/** Takes one response in. */
+/** Applies the response to a pending effect. The status is `stale` or `wrong_kind` if the turn cannot accept it; the turn is then unchanged. */
 export function advance<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
   turn: Turn<P>,
@@ -77,17 +121,17 @@ export function advance<P extends TurnProtocol>(
   checkRevision("advance", turn.revision);
   const effect = pendingEffect(turn, `${response.id}`);
   if (effect === null) return { turn, notices: [], status: "stale" };
-  return take(config, turn, effect, response.type, response);
+  return applyResponse(config, turn, effect, response.type, response);
 }
 
-/** Older revisions are accepted. A newer one may decide in ways that this release does not know. */
+/** Accepts every older revision. A newer release may decide differently under a newer revision, so that one is rejected. */
 function checkRevision(caller: string, revision: number): void {
   if (revision <= kernelRevision) return;
-  const known = `this release knows revisions up to ${kernelRevision}`;
-  throw new MisuseError("invalid_argument", `${caller}: the turn is of kernel revision ${revision}, and ${known}`);
+  const supported = `this release supports revisions up to ${kernelRevision}`;
+  throw new MisuseError("invalid_argument", `${caller}: the turn has kernel revision ${revision}; ${supported}`);
 }
 
-function take<P extends TurnProtocol, R extends EffectResponse["type"]>(
+function applyResponse<P extends TurnProtocol, R extends EffectResponse["type"]>(
   config: TurnMachineConfig<P>,
   turn: Turn<P>,
   effect: Effect,
@@ -96,40 +140,43 @@ function take<P extends TurnProtocol, R extends EffectResponse["type"]>(
 ): Transition<P> {
   const row = transitionFor(turn.phase.type, type);
   if (row === undefined) return { turn, notices: [], status: "wrong_kind" };
-  const work = new Work(config, turn);
-  // The calls of a batch are noted as answered when it is complete; until then its slots say which have been answered.
-  if (effect.type !== "call_tool") work.update({ answered: [...turn.answered, effect.id] });
-  row.take(work, response, effect.id);
-  return work.transition();
+  const builder = new TransitionBuilder(config, turn);
+  // Calls of a batch are added to `answered` when the batch is complete (batch.ts); until then `phase.results` shows which are answered.
+  if (effect.type !== "call_tool") builder.update({ answered: [...turn.answered, effect.id] });
+  row.apply(builder, response, effect.id);
+  return builder.transition();
 }
 
-/** Ends a turn because somebody asked for it. What was received stays, and open calls are answered. */
+/**
+ * Ends a turn as cancelled (Q9). The part of the model reply that was received enters the history; open calls are answered with their
+ * recorded result or as cancelled. A reply that was cut during the structured call is returned as `partial` and stays out of the history (Q13).
+ */
 export function cancelTurn<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
   turn: Turn<P>,
   { evidence, received, usage }: Cancellation,
 ): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
-  const work = new Work(config, turn);
-  // What cannot be counted must not keep anybody from cancelling.
-  if (addUsage(turn.usage, usage).ok && !work.spend(usage)) return work.transition();
-  const asking = turn.phase.type === "awaiting_model";
-  const said = asking && turn.finalize === null ? received : null;
-  if (said !== null) work.append([named(said, `${turn.turnId}/${turn.step}/reply`)]);
-  const pendingToolCalls = work.breakOff(evidence.reason ?? "the turn was cancelled");
-  const partial = asking && turn.finalize !== null ? received : null;
-  work.end({ ...ending({ type: "cancelled", evidence }), pendingToolCalls, partial });
-  return work.transition();
+  const builder = new TransitionBuilder(config, turn);
+  // Usage that overflows is left out: it must not prevent the cancel.
+  if (addUsage(turn.usage, usage).ok && !builder.spend(usage)) return builder.transition();
+  const isInModelCall = turn.phase.type === "awaiting_model";
+  const partialReply = isInModelCall && turn.finalize === null ? received : null;
+  if (partialReply !== null) builder.append([withId(partialReply, `${turn.turnId}/${turn.step}/reply`)]);
+  const pendingToolCalls = builder.breakOff(evidence.reason ?? "the turn was cancelled");
+  const partial = isInModelCall && turn.finalize !== null ? received : null;
+  builder.end({ ...ending({ type: "cancelled", evidence }), pendingToolCalls, partial });
+  return builder.transition();
 }
 
-/** Ends a turn because something on the host's side broke. */
+/** Ends a turn with the outcome `runtime_error` because the host cannot continue it, for example because a function of the user threw. */
 export function failTurn<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
   turn: Turn<P>,
   failure: Failure,
 ): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
-  const work = new Work(config, turn);
-  work.fail({ type: "runtime_error", failure });
-  return work.transition();
+  const builder = new TransitionBuilder(config, turn);
+  builder.fail({ type: "runtime_error", failure });
+  return builder.transition();
 }

@@ -1,4 +1,4 @@
-// Responses, with what is not said filled in. Whoever performs an effect answers it with one of these.
+// Constructors of responses, with defaults for optional fields. Performers answer an effect with one of these.
 
 import type { Failure, ModelReply, PendingReason, ToolCall, ToolOutcome } from "../../model/internal.ts";
 import type {
@@ -17,13 +17,18 @@ import type { CallAnswer } from "./turn.ts";
 
 import { noUsage, toolOutcomeParts } from "../../model/internal.ts";
 
-type Rest<R extends { readonly type: string; readonly id: string }, Given extends keyof R> = Partial<
-  Omit<R, "type" | "id" | Given>
+/** The fields of a response besides those that the constructor takes as arguments of their own. */
+type OtherFields<R extends { readonly type: string; readonly id: string }, Required extends keyof R> = Partial<
+  Omit<R, "type" | "id" | Required>
 >;
 
 /** Builds the response of a model call that succeeded. */
-export function modelReplied(id: string, reply: ModelReply, rest: Rest<ModelReplied, "reply"> = {}): ModelReplied {
-  return { type: "model_replied", id, reply, model: null, requestBody: null, spent: noUsage, durationMs: 0, ...rest };
+export function modelReplied(
+  id: string,
+  reply: ModelReply,
+  fields: OtherFields<ModelReplied, "reply"> = {},
+): ModelReplied {
+  return { type: "model_replied", id, reply, model: null, requestBody: null, spent: noUsage, durationMs: 0, ...fields };
 }
 
 /** Builds the response of a model call that failed. The terminal reason is `provider_error` by default. */
@@ -33,7 +38,7 @@ export function modelFailed(
   {
     durationMs = 0,
     spent = noUsage,
-    ...rest
+    ...fields
   }: Partial<Omit<LlmCallError, "failure">> & Partial<Pick<ModelFailed, "durationMs" | "spent">> = {},
 ): ModelFailed {
   const error: LlmCallError = {
@@ -41,7 +46,7 @@ export function modelFailed(
     terminalReason: "provider_error",
     requestBody: null,
     partial: null,
-    ...rest,
+    ...fields,
   };
   return { type: "model_failed", id, error, spent, durationMs };
 }
@@ -56,7 +61,11 @@ export function modelFailed(
  * toolReturned("t/0/tool/0", { type: "success", value: "sunny", control: null }).content; // => "sunny"
  * ```
  */
-export function toolReturned(id: string, outcome: ToolOutcome, rest: Rest<ToolReturned, "outcome"> = {}): ToolReturned {
+export function toolReturned(
+  id: string,
+  outcome: ToolOutcome,
+  fields: OtherFields<ToolReturned, "outcome"> = {},
+): ToolReturned {
   const parts = toolOutcomeParts(outcome);
   const [only] = parts;
   const content = parts.length === 1 && only?.type === "text" ? only.text : parts;
@@ -69,18 +78,18 @@ export function toolReturned(id: string, outcome: ToolOutcome, rest: Rest<ToolRe
     stops: false,
     spent: noUsage,
     durationMs: 0,
-    ...rest,
+    ...fields,
   };
 }
 
 /** Builds the response of a tool call that needs an answer, an approval or a result from outside before it can end. */
-export function toolWaits(id: string, reason: PendingReason, rest: Rest<ToolWaits, "reason"> = {}): ToolWaits {
-  return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], spent: noUsage, ...rest };
+export function toolWaits(id: string, reason: PendingReason, fields: OtherFields<ToolWaits, "reason"> = {}): ToolWaits {
+  return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], spent: noUsage, ...fields };
 }
 
 /** Builds the response of a cell that ran to its end. */
-export function codeFinished(id: string, rest: Rest<CodeFinished, never> = {}): CodeFinished {
-  return { type: "code_finished", id, observations: [], error: null, finish: null, durationMs: 0, ...rest };
+export function codeFinished(id: string, fields: OtherFields<CodeFinished, never> = {}): CodeFinished {
+  return { type: "code_finished", id, observations: [], error: null, finish: null, durationMs: 0, ...fields };
 }
 
 /** Builds the response of a cell that made tool calls and waits for their results. */
@@ -88,14 +97,14 @@ export function codeCalls(
   id: string,
   calls: readonly ToolCall[],
   executor: CodeCalls["executor"],
-  rest: Rest<CodeCalls, "calls" | "executor"> = {},
+  fields: OtherFields<CodeCalls, "calls" | "executor"> = {},
 ): CodeCalls {
-  return { type: "code_calls", id, calls, executor, durationMs: 0, ...rest };
+  return { type: "code_calls", id, calls, executor, durationMs: 0, ...fields };
 }
 
 /** Builds the response of a cell that could not be run to its end. The reason is `failed` by default. */
-export function codeFailed(id: string, message: string, rest: Rest<CodeFailed, "message"> = {}): CodeFailed {
-  return { type: "code_failed", id, reason: "failed", message, durationMs: 0, ...rest };
+export function codeFailed(id: string, message: string, fields: OtherFields<CodeFailed, "message"> = {}): CodeFailed {
+  return { type: "code_failed", id, reason: "failed", message, durationMs: 0, ...fields };
 }
 
 /** Builds the response to a checkpoint. By default nothing is added and the turn continues. */
@@ -106,8 +115,8 @@ export function checkpointDelivered(
     ...delivery
   }: Partial<CheckpointDelivery> & Partial<Pick<CheckpointDelivered, "verdict">> = {},
 ): CheckpointDelivered {
-  const whole = { messages: [], transientMessages: [], turnCauses: [], inputs: [], ...delivery };
-  return { type: "checkpoint_delivered", id, delivery: whole, verdict };
+  const complete = { messages: [], transientMessages: [], turnCauses: [], inputs: [], ...delivery };
+  return { type: "checkpoint_delivered", id, delivery: complete, verdict };
 }
 
 /** Builds an answer for `TurnInput.answers`: the result of a call that was pending. */

@@ -1,4 +1,8 @@
-// What each response does to a turn; transitions.ts says in which phase. The responses to calls of tools and cells are in batch.ts.
+// Applies each response to a turn: environment, model, code and checkpoint. transitions.ts maps phase and response type to these functions;
+// responses to tool calls and calls made by a cell are in batch.ts.
+//
+// Order inside a response: usage is added first (an overflow ends the turn), then the trace is logged, then the protocol decides. So the cost of
+// a reply is recorded even if the protocol rejects the reply.
 
 import type { AssistantMessage, Failure, Message, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -12,8 +16,8 @@ import type {
   ModelFailed,
   ModelReplied,
 } from "./effect.ts";
+import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
-import type { Work } from "./work.ts";
 
 import { adapterFailure, assistant, modelReply, replyText, runtimeFailure } from "../../model/internal.ts";
 import { renderPrompt } from "../history/prompt.ts";
@@ -28,133 +32,162 @@ import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
 import { isLastCheckpoint } from "./turn.ts";
 
-export function syncEnvironment<P extends TurnProtocol>(work: Work<P>, { environment }: EnvironmentSynced): void {
-  const { phase, step } = work.turn;
-  // What a turn starts with was pinned at its start: only a later sync may replace it.
-  if (environment !== null && phase.type === "awaiting_environment" && phase.update) {
-    work.update(environmentFields(environment));
-  }
-  work.update({ syncedStep: step });
-  prepare(work);
-}
-
-export function syncFailed<P extends TurnProtocol>(work: Work<P>, response: EnvironmentFailed): void {
-  const message = `Failed to refresh execution environment: ${response.message}`;
-  work.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
-}
-
-export function modelReplied<P extends TurnProtocol>(
-  work: Work<P>,
-  { reply: given, model, requestBody, spent }: ModelReplied,
+/** `environment_synced`: replaces the environment if this is not the first sync of the turn, then starts the step. */
+export function syncEnvironment<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { environment }: EnvironmentSynced,
 ): void {
-  const reply = storableReply(given);
-  const { phase, finalize, policy, step } = work.turn;
-  if (!work.spend(spent) || !work.spend(reply.usage)) return;
-  if (model !== null) work.update(environmentFields({ ...work.turn.environment, model }));
-  work.log(llmDebug({ sessionId: work.config.sessionId, protocolIteration: step, requestBody }, reply));
+  const { phase, step } = builder.turn;
+  // The environment that a turn starts with is recorded with its input; only a later sync may replace it.
+  if (environment !== null && phase.type === "awaiting_environment" && phase.update) {
+    builder.update(environmentFields(environment));
+  }
+  builder.update({ syncedStep: step });
+  prepare(builder);
+}
+
+/** `environment_failed`: ends the turn. */
+export function syncFailed<P extends TurnProtocol>(builder: TransitionBuilder<P>, response: EnvironmentFailed): void {
+  const message = `Failed to refresh execution environment: ${response.message}`;
+  builder.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
+}
+
+/**
+ * `model_replied`: a reply with an error, or one that only shows that the prompt filled the context window, ends the turn; the reply of the structured
+ * call completes it; any other reply goes to the protocol.
+ */
+export function modelReplied<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { reply: receivedReply, model, requestBody, spent }: ModelReplied,
+): void {
+  const reply = storableReply(receivedReply);
+  const { phase, finalize, policy, step } = builder.turn;
+  if (!builder.spend(spent) || !builder.spend(reply.usage)) return;
+  if (model !== null) builder.update(environmentFields({ ...builder.turn.environment, model }));
+  builder.log(llmDebug({ sessionId: builder.config.sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {
     const failure = reply.error ?? adapterFailure("unknown", { message: "the model call ended in an error" });
-    return broken(work, reply, failure);
+    return endWithFailure(builder, reply, failure);
   }
   if (reason === "context_overflow") {
     const message = "Model produced no output because the prompt reached the configured context window.";
-    return broken(work, reply, adapterFailure("context_length_exceeded", { message }));
+    return endWithFailure(builder, reply, adapterFailure("context_length_exceeded", { message }));
   }
-  if (finalize !== null) return finalized(work, reply, finalize);
+  if (finalize !== null) return finalized(builder, reply, finalize);
   const driverState = phase.type === "awaiting_model" ? phase.driverState : null;
-  work.update({ openReply: reply });
-  applyActions(work, work.config.protocolDriver.handleLlmSuccess(work.view, reply, driverState));
+  builder.update({ openReply: reply });
+  applyActions(builder, builder.config.protocolDriver.handleLlmSuccess(builder.view, reply, driverState));
 }
 
-export function modelFailed<P extends TurnProtocol>(work: Work<P>, { error, spent }: ModelFailed): void {
+/** `model_failed`: ends the turn, as failed or, if the call was stopped on purpose, as cancelled. The text that arrived stays in the history. */
+export function modelFailed<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { error, spent }: ModelFailed,
+): void {
   const { failure, partial, requestBody, terminalReason } = error;
-  const { step } = work.turn;
-  const heard = partial === null ? modelReply() : storableReply(partial);
-  if (!work.spend(spent) || !work.spend(heard.usage)) return;
-  const reply: ModelReply = { ...heard, finishReason: "error", error: failure, toolCalls: [] };
-  const where = { sessionId: work.config.sessionId, protocolIteration: step, requestBody };
-  work.log(llmError(where, failure, terminalReason));
-  if (terminalReason !== "cancelled") return broken(work, reply, failure);
-  keepPartial(work, reply);
+  const { step } = builder.turn;
+  const partialReply = partial === null ? modelReply() : storableReply(partial);
+  if (!builder.spend(spent) || !builder.spend(partialReply.usage)) return;
+  const reply: ModelReply = { ...partialReply, finishReason: "error", error: failure, toolCalls: [] };
+  const identity = { sessionId: builder.config.sessionId, protocolIteration: step, requestBody };
+  builder.log(llmError(identity, failure, terminalReason));
+  if (terminalReason !== "cancelled") return endWithFailure(builder, reply, failure);
+  keepPartial(builder, reply);
   const requestId = `internal:provider-cancelled:${step}`;
-  work.end(ending({ type: "cancelled", evidence: { requestId, origin: "provider", reason: failure.message } }));
+  builder.end(ending({ type: "cancelled", evidence: { requestId, origin: "provider", reason: failure.message } }));
 }
 
-/** A reply that came to nothing: what was said of it stays, its calls are never run. */
-function broken<P extends TurnProtocol>(work: Work<P>, reply: ModelReply, failure: Failure): void {
-  const { finalize } = work.turn;
-  work.emit({ type: "error", error: failure });
-  if (finalize !== null) return work.end({ ...finalize.pass1, pass2Error: failure });
-  keepPartial(work, reply);
-  work.endStep(replyStepEnd({ ...reply, finishReason: "error", error: failure, toolCalls: [] }));
-  work.end(ending({ type: "provider_error", failure }));
+/**
+ * Ends a turn whose model call failed. The text of the reply stays in the history; its calls are dropped and never run. If the structured call
+ * failed, the turn ends as the loop did, and `pass2Error` holds the failure.
+ */
+function endWithFailure<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  reply: ModelReply,
+  failure: Failure,
+): void {
+  const { finalize } = builder.turn;
+  builder.emit({ type: "error", error: failure });
+  if (finalize !== null) return builder.end({ ...finalize.pass1, pass2Error: failure });
+  keepPartial(builder, reply);
+  builder.endStep(replyStepEnd({ ...reply, finishReason: "error", error: failure, toolCalls: [] }));
+  builder.end(ending({ type: "provider_error", failure }));
 }
 
-function keepPartial<P extends TurnProtocol>(work: Work<P>, reply: ModelReply): void {
-  const { turnId, step, finalize } = work.turn;
+/** Appends the text of an incomplete reply to the history, unless it is blank or belongs to the structured call. */
+function keepPartial<P extends TurnProtocol>(builder: TransitionBuilder<P>, reply: ModelReply): void {
+  const { turnId, step, finalize } = builder.turn;
   const text = replyText(reply) ?? "";
   if (text.trim() === "" || finalize !== null) return;
-  const said: AssistantMessage = assistant(text, {
+  const message: AssistantMessage = assistant(text, {
     id: `${turnId}/${step}/reply`,
     finishReason: reply.finishReason,
   });
-  work.append([said]);
+  builder.append([message]);
 }
 
-/** The structured reply is there: it and the nudge that asked for it enter history together. */
+/** Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13). */
 function finalized<P extends TurnProtocol>(
-  work: Work<P>,
+  builder: TransitionBuilder<P>,
   reply: ModelReply,
   { nudge }: NonNullable<Turn["finalize"]>,
 ): void {
   const text = replyText(reply) ?? "";
-  const said = replyMessage({ ...reply, toolCalls: [] }, `${work.turn.turnId}/${work.turn.step}/structured`);
-  work.append([...(nudge === null ? [] : [nudge]), said]);
-  work.endStep(replyStepEnd(reply));
-  work.end(ending(outcomeOfText(reply, text)));
+  const message = replyMessage({ ...reply, toolCalls: [] }, `${builder.turn.turnId}/${builder.turn.step}/structured`);
+  builder.append([...(nudge === null ? [] : [nudge]), message]);
+  builder.endStep(replyStepEnd(reply));
+  builder.end(ending(outcomeOfText(reply, text)));
 }
 
-export function codeEnded<P extends TurnProtocol>(work: Work<P>, result: CodeFinished | CodeFailed): void {
-  const { phase } = work.turn;
+/** `code_finished` and `code_failed`: hands the result of the cell to the protocol. */
+export function codeEnded<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  result: CodeFinished | CodeFailed,
+): void {
+  const { phase } = builder.turn;
   if (phase.type !== "awaiting_code") return;
   const { calls, driverState } = phase.cell;
-  leaveCell(work, phase.cell);
-  applyActions(work, work.config.protocolDriver.handleExecResult(work.view, result, calls, driverState));
+  leaveCell(builder, phase.cell);
+  applyActions(builder, builder.config.protocolDriver.handleExecResult(builder.view, result, calls, driverState));
 }
 
+/**
+ * `checkpoint_delivered`: the verdict comes first, then the input (Q11). Without input the turn does what the protocol chose for an empty checkpoint. Input
+ * at `before_completion` starts another step; if that step exceeds `maxTurns`, it is the grace turn.
+ */
 export function deliverCheckpoint<P extends TurnProtocol>(
-  work: Work<P>,
+  builder: TransitionBuilder<P>,
   { verdict, delivery }: CheckpointDelivered,
 ): void {
-  const { phase } = work.turn;
+  const { phase } = builder.turn;
   if (phase.type !== "awaiting_checkpoint") return;
-  if (verdict.type === "halt_when") return finish(work, ending({ type: "halt_when" }));
-  if (verdict.type === "budget") return finish(work, ending({ type: "budget", budget: verdict.budget }));
-  if (isLastCheckpoint(work.turn) || !deliver(work, delivery, phase.checkpoint)) {
-    return phase.onEmpty.type === "finish" ? finish(work, phase.onEmpty.ending) : prepare(work);
+  if (verdict.type === "halt_when") return finish(builder, ending({ type: "halt_when" }));
+  if (verdict.type === "budget") return finish(builder, ending({ type: "budget", budget: verdict.budget }));
+  if (isLastCheckpoint(builder.turn) || !deliver(builder, delivery, phase.checkpoint)) {
+    return phase.onEmpty.type === "finish" ? finish(builder, phase.onEmpty.ending) : prepare(builder);
   }
   if (phase.checkpoint === "before_completion") {
-    work.nextStep(0);
-    if (isTurnLimitDue(work.turn)) work.grantGraceTurn();
+    builder.nextStep(0);
+    if (isTurnLimitDue(builder.turn)) builder.grantGraceTurn();
   }
-  prepare(work);
+  prepare(builder);
 }
 
-/** Adds what a host delivered; false when, after what may not be delivered is left out, there was nothing. */
+/** Adds delivered input and leaves out messages that a host may not deliver. Returns false if nothing was added. */
 function deliver<P extends TurnProtocol>(
-  work: Work<P>,
+  builder: TransitionBuilder<P>,
   { messages, transientMessages, turnCauses }: CheckpointDelivery,
-  at: string,
+  checkpoint: string,
 ): boolean {
   const allowed = messages.filter(mayBeDelivered);
-  const passing = transientMessages.filter(mayBeDelivered);
-  work.addInput(allowed, `${work.turn.step}/${at}`);
-  work.show(passing);
-  return work.addCauses(turnCauses) || allowed.length > 0 || passing.length > 0;
+  const allowedTransient = transientMessages.filter(mayBeDelivered);
+  builder.addInput(allowed, `${builder.turn.step}/${checkpoint}`);
+  builder.addTransient(allowedTransient);
+  return builder.addCauses(turnCauses) || allowed.length > 0 || allowedTransient.length > 0;
 }
 
-/** Hosts speak for users and for the runtime, not for the model; and what a model would not get to see is nothing. */
+/** A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does not count as input. */
 function mayBeDelivered(message: Message): boolean {
   return (message.role === "user" || message.role === "system") && renderPrompt([message]).length > 0;
 }

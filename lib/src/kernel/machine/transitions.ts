@@ -1,4 +1,4 @@
-// The transition table of the turn machine: which responses each phase accepts, which function takes each of them in, and in which
+// The transition table of the turn machine: which responses each phase accepts, which function applies each of them, and in which
 // phases the turn can be afterwards. `advance` dispatches through this table, and transitions.test.ts checks every cell of it.
 //
 // A response is
@@ -11,8 +11,8 @@
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { Effect, EffectResponse, ResponsesByEffect } from "./effect.ts";
+import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Phase } from "./turn.ts";
-import type { Work } from "./work.ts";
 
 import { answerCall, startCellCalls } from "./batch.ts";
 import { codeEnded, deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
@@ -35,9 +35,9 @@ type ResponsesIn<P extends PhaseType> = {
 }[Effect["type"]];
 
 type Row<R extends ResponseType> = {
-  /** Takes the response to the effect `id` in. */
-  readonly take: <P extends TurnProtocol>(
-    work: Work<P>,
+  /** Applies the response to the effect `id`. */
+  readonly apply: <P extends TurnProtocol>(
+    builder: TransitionBuilder<P>,
     response: Extract<EffectResponse, { readonly type: R }>,
     id: string,
   ) => void;
@@ -46,31 +46,32 @@ type Row<R extends ResponseType> = {
 };
 
 /** The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well. */
-const chosen = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;
+const protocolPhases = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;
 
+/** Phase × response type → function and following phases. */
 export const transitions: { readonly [P in PhaseType]: { readonly [R in ResponsesIn<P>]: Row<R> } } = {
   awaiting_environment: {
-    environment_synced: { take: syncEnvironment, next: chosen },
-    environment_failed: { take: syncFailed, next: ["ended"] },
+    environment_synced: { apply: syncEnvironment, next: protocolPhases },
+    environment_failed: { apply: syncFailed, next: ["ended"] },
   },
   awaiting_model: {
-    model_replied: { take: modelReplied, next: chosen },
-    model_failed: { take: modelFailed, next: ["ended"] },
+    model_replied: { apply: modelReplied, next: protocolPhases },
+    model_failed: { apply: modelFailed, next: ["ended"] },
   },
   awaiting_tools: {
     // `awaiting_tools` while other calls of the batch are open.
-    tool_returned: { take: answerCall, next: chosen },
-    tool_waits: { take: answerCall, next: chosen },
+    tool_returned: { apply: answerCall, next: protocolPhases },
+    tool_waits: { apply: answerCall, next: protocolPhases },
   },
   awaiting_code: {
     // `awaiting_code` if every call names a tool that does not exist; `ended` if a call waits for the caller.
-    code_calls: { take: startCellCalls, next: ["awaiting_tools", "awaiting_code", "ended"] },
-    code_finished: { take: codeEnded, next: chosen },
-    code_failed: { take: codeEnded, next: chosen },
+    code_calls: { apply: startCellCalls, next: ["awaiting_tools", "awaiting_code", "ended"] },
+    code_finished: { apply: codeEnded, next: protocolPhases },
+    code_failed: { apply: codeEnded, next: protocolPhases },
   },
   awaiting_checkpoint: {
     // The next step begins with the environment where the policy of the turn says so.
-    checkpoint_delivered: { take: deliverCheckpoint, next: ["awaiting_environment", ...chosen] },
+    checkpoint_delivered: { apply: deliverCheckpoint, next: ["awaiting_environment", ...protocolPhases] },
   },
   ended: {},
 };

@@ -1,4 +1,15 @@
-// The state of a turn, which is also its checkpoint: plain JSON, from which everything it waits for can be worked out (K2, K3).
+// The state of a turn and the functions that derive its pending effects from it.
+//
+// `Turn` is the checkpoint of the turn machine: plain JSON (K3) that holds everything except functions. There is no queue of effects next to it:
+// `pendingEffects` computes them from `phase` (K2), so a restored turn orders exactly what it was waiting for, under the same ids (K6).
+//
+// Words
+//   turn    one input, worked to an outcome
+//   step    one model call and the tools it asked for; `turn.step` is its number
+//   phase   what the turn waits for now
+//   slot    the position of a tool call among the calls of its reply or its cell; calls are identified by it, because providers repeat call ids
+//
+// The field names of `Turn`, `Phase`, `Ending` and everything inside are stored and do not change.
 
 import type {
   AssistantMessage,
@@ -36,8 +47,9 @@ import type { Approval, Effect, ToolReturned, ToolWaits } from "./effect.ts";
 import { trimmed } from "../history/shared-list.ts";
 
 /**
- * The newest kernel revision (Q6). It is raised when the machine would order other effects than before for the same responses. A release supports every
- * older revision: where it decides differently it branches on `turn.revision`. There is one revision so far, and no branch.
+ * The newest kernel revision (Q6). It is raised when the machine would order other effects than before for the same responses; a changed text of a message
+ * that the kernel writes counts, because it changes the history digest. A release supports every older revision: where it decides differently it
+ * branches on `turn.revision`. There is one revision so far, and no branch.
  */
 export const kernelRevision = 1;
 
@@ -50,18 +62,19 @@ export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnS
   readonly projector: ContextProjector<P>;
 };
 
-/** The part of a configuration that is data: what protocols and projectors get to see of it. */
+/** The part of a configuration that is data. Protocols and projectors can read it. */
 export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy<P> & {
   readonly sessionId: string;
   readonly model: ModelName | null;
   readonly systemPrompt: string;
   readonly toolSpecs: readonly ToolSpec[];
-  /** Tools that the provider runs by itself. */
+  /** Tools that the provider executes itself, such as web search. */
   readonly providerTools: readonly ProviderTool[];
-  /** Settings of model calls: what a request has fields for. */
+  /** Settings of model calls, by the names of request fields. */
   readonly generation: JsonObject;
+  /** The reasoning effort, where a model has variants of it; `null`: not set. */
   readonly modelVariant: string | null;
-  /** Tell the log what went to the model and what came back. */
+  /** Emit a `log` notice with the trace of every model call. Default: false. */
   readonly emitLlmTrace: boolean;
 };
 
@@ -70,19 +83,19 @@ export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy
  * never an open one.
  */
 export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
-  /** Ask for the environment at the start and before every further step. */
+  /** Order `sync_environment` at the start and before every further step. Default: false, the environment never changes. */
   readonly syncEnvironment: boolean;
-  /** Model calls a turn may take; `null` is no limit. */
+  /** Model calls a turn may make; at the limit it ends with the outcome `max_turns`. `null`: no limit. */
   readonly maxTurns: number | null;
-  /** The window of the model, where it is known. */
+  /** The context window of the model, in tokens; `null`: unknown, and a full window is then not detected. */
   readonly maxContextTokens: number | null;
-  /** Told to the model before the one call a turn may make beyond its limit, when input arrived at its end. */
+  /** A system message that is appended when the limit is reached, and before the grace turn. `null`: no message. */
   readonly turnLimitFinalMessage: string | null;
-  /** After the loop, one more call that answers in this schema. */
+  /** After the loop, one more model call that answers in this schema. `null`: none. */
   readonly structuredFinalize: { readonly format: JsonSchemaFormat; readonly nudge: string } | null;
-  /** Nobody is there to be asked. For protocols to look at. */
+  /** No person can answer questions. The machine does not use this; protocols can read it. */
   readonly autonomous: boolean;
-  /** What a protocol has to know about how this turn is to end. */
+  /** The end condition of a protocol that has one. */
   readonly termination: P["termination"];
 };
 
@@ -91,20 +104,20 @@ export type TurnInput = {
   readonly turnId: string;
   /** The kernel revision the turn is started under: the newest one for a new turn, the stored one when a turn is replayed. */
   readonly revision: number;
-  /** What was said before this turn: messages, or a history that a turn before left, which costs nothing to go on from. */
+  /** The conversation before this turn: messages, or the history of an earlier turn, which is shared and not copied or digested again. */
   readonly history: readonly Message[] | TurnHistory;
-  /** What is said now; may be empty. */
+  /** New messages; may be empty. */
   readonly messages: readonly Message[];
   readonly turnCauses: readonly TurnCause[];
-  /** What was said to calls that waited. Those somebody consented to are the first thing the turn does. */
+  /** Answers to calls that were pending, one for every open call. Approved calls are the first effects of the turn (Q8). */
   readonly answers: readonly CallAnswer[];
-  /** The cell of code that waited for some of them, and goes on once it has them. */
+  /** The suspended code cell that made some of the pending calls; it is resumed with the answers. */
   readonly cell: SuspendedCell | null;
-  /** The number of steps before this turn, where steps are counted on. */
+  /** The number of the first step, for hosts that count steps over several turns. Default: 0. */
   readonly runOffset: number;
 };
 
-/** What somebody said to a call that waited: its result, the answer to its question, consent, or refusal. */
+/** The answer to a pending call: its result (also the answer to its question), or a decision to approve or deny it. */
 export type CallAnswer =
   | {
       readonly type: "result";
@@ -116,11 +129,11 @@ export type CallAnswer =
       readonly type: "decision";
       readonly call: ToolCall;
       readonly decision: Decision;
-      /** Of an earlier try of the same call, if there was one. */
+      /** The idempotency key of an earlier attempt at the same call; `null` if there was none. */
       readonly idempotencyKey: string | null;
     };
 
-/** A call that somebody has consented to, and its place in the reply or the cell that made it. */
+/** A call that was approved and has not run yet. */
 export type ApprovedCall = {
   readonly call: ToolCall;
   readonly slot: number;
@@ -135,31 +148,38 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly turnId: string;
   readonly policy: TurnPolicy<P>;
   readonly history: TurnHistory;
-  /** How many messages of the history have been told to the host, and how many of those it was given. */
+  /** Messages of the history that earlier `progress` notices contained, including those the turn started with. */
   readonly reported: number;
-  /** Messages for this turn only, and where in the history they stand. */
+  /** Messages for this turn only, each with its position in the history. */
   readonly transient: SharedList<{ readonly at: number; readonly message: Message }>;
+  /** Records of the protocol's own type. */
   readonly events: SharedList<P["event"]>;
+  /** Records that earlier `progress` notices contained. */
   readonly reportedEvents: number;
   readonly turnCauses: readonly TurnCause[];
+  /** The number of the open step. */
   readonly step: number;
+  /** Where the count of steps against `maxTurns` starts. Steps without a model call raise it. */
   readonly runOffset: number;
   readonly environment: Environment;
   readonly environmentDigest: string;
+  /** The step for which the environment was synced last; `null` before the first sync. */
   readonly syncedStep: number | null;
+  /** Approved calls that have not been started. */
   readonly approved: readonly ApprovedCall[];
-  /** The cell this turn was started to go on with, until it does. */
+  /** The suspended cell that this turn has to resume; `null` after it did. */
   readonly resumes: SuspendedCell | null;
-  /** What the turn has cost, and what of it the open step has. */
+  /** The usage of the turn so far. */
   readonly usage: Usage;
+  /** The part of `usage` that belongs to the open step. */
   readonly stepUsage: Usage;
-  /** The reply of the step that is open; `null` between steps. */
+  /** The reply of the open step; `null` before the reply and between steps. */
   readonly openReply: ModelReply | null;
-  /** The effects of this step that have been answered: none of them may be ordered again. */
+  /** Ids of the effects of this step that were answered. A protocol must not order one of them again. */
   readonly answered: readonly string[];
-  /** The one call beyond the limit has been granted. */
+  /** The model call beyond `maxTurns` was granted. */
   readonly graceTurn: boolean;
-  /** The loop has ended like this, and the structured call is under way. */
+  /** Set while the structured call runs: how the loop ended, and the message that asks for the structured answer. */
   readonly finalize: { readonly pass1: Ending; readonly nudge: Message | null } | null;
   readonly phase: Phase<P>;
 };
@@ -182,21 +202,22 @@ export type Phase<P extends TurnProtocol = UnitTurnProtocol> =
     }
   | { readonly type: "ended"; readonly ending: Ending };
 
+/** The phase in which a batch of tool calls runs. The list `calls` is the same object for the whole batch: see `isSameBatch`. */
 export type AwaitingTools<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly type: "awaiting_tools";
   readonly calls: readonly SlottedCall[];
-  /** One result a call; `null` until it has been answered. */
+  /** The result of each call, by index in `calls`; `null`: not answered yet. */
   readonly results: readonly (ToolReturned | ToolWaits | null)[];
-  /** The cell of code that made the calls, if one did. */
+  /** The code cell that made the calls; `null`: they are calls of the reply. */
   readonly cell: BegunCell<P> | null;
 };
 
-/** A call and its place among the calls of its step, which is what it is known by: providers repeat ids. */
+/** A call with its slot, the position among the calls of its reply or cell. */
 export type SlottedCall = {
   readonly call: ToolCall;
   readonly slot: number;
   readonly decision: Approval | null;
-  /** Of an earlier try; `null` for a first one, which is known by its effect. */
+  /** The idempotency key of an earlier attempt; `null`: the effect id is the key. */
   readonly idempotencyKey: string | null;
 };
 
@@ -206,14 +227,14 @@ export type Cell<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly language: string;
   readonly code: string;
   readonly executor: SuspendedCell["executor"] | null;
-  /** The calls it made, in its order; the place of a call in this list is its slot. */
+  /** The calls it made, in order; the index of a call is its slot. */
   readonly calls: readonly CellCall[];
   readonly driverState: P["driverState"] | null;
-  /** A resumed cell runs in the surroundings it was written for; these are the turn's own, for when it has ended. */
+  /** For a resumed cell: the environment of the turn, which is restored when the cell ends. `null` for a cell of this turn. */
   readonly environmentAfter: Environment | null;
 };
 
-/** A cell that has made calls: somebody has begun it. */
+/** A cell that an executor has started. */
 export type BegunCell<P extends TurnProtocol = UnitTurnProtocol> = Cell<P> & {
   readonly executor: SuspendedCell["executor"];
 };
@@ -235,11 +256,13 @@ export type CheckpointResumeAction =
 export type Ending = {
   readonly outcome: TurnOutcome;
   readonly pendingToolCalls: readonly PendingToolCall[];
-  /** The cell of code that waits for some of them. */
+  /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
-  /** What had arrived of a reply that was cancelled and is not in history. */
+  /** The received part of a structured reply that was cancelled; it is not in the history. */
   readonly partial: AssistantMessage | null;
+  /** With `structuredFinalize`: how the loop ended before the structured call. */
   readonly pass1: TurnOutcome | null;
+  /** The failure of the structured call. */
   readonly pass2Error: Failure | null;
 };
 
@@ -257,18 +280,18 @@ export type Progress<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly step: number;
 };
 
-/** A step is over: what its result is made of. */
+/** The data of a step that ended, from which its `StepResult` is built. */
 export type StepEnd = {
   readonly reply: ModelReply;
   readonly toolResults: readonly ToolMessage[];
   readonly pendingToolCalls: readonly PendingToolCall[];
   readonly manualToolCalls: readonly ToolCall[];
-  /** The cell of code that waits for some of the pending calls. */
+  /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
   readonly mode: ToolMode;
 };
 
-/** The same with the number of the step that ended, and what it has cost: all attempts at its reply, and turns its tools ran. */
+/** A step that ended, with its number and its usage: all attempts at its reply, and the turns that its tools ran. */
 export type EndedStep = StepEnd & { readonly step: number; readonly usage: Usage };
 
 /** A trace of a model call. Emitted only if `emitLlmTrace` is set. */
@@ -280,7 +303,7 @@ export type LlmDebug = {
   readonly sessionId: string;
   readonly protocolIteration: number;
   readonly usage: Usage;
-  /** What the provider reported beyond what we have fields for. */
+  /** Usage fields of the provider that `Usage` has no field for. */
   readonly providerUsage: JsonObject;
   readonly requestBody: string | null;
   readonly responseText: string;
@@ -300,7 +323,7 @@ export type LlmError = {
   readonly terminalReason: LlmTerminalReason;
 };
 
-/** What became of a response: taken; nobody was waiting for it; not what that effect can be answered with. */
+/** `accepted`; `stale`: the turn does not wait for an effect of this id; `wrong_kind`: that effect cannot receive a response of this type (K4). */
 export type ResponseStatus = "accepted" | "stale" | "wrong_kind";
 
 export type Transition<P extends TurnProtocol = UnitTurnProtocol> = {
@@ -309,29 +332,29 @@ export type Transition<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly status: ResponseStatus;
 };
 
-/** Why a turn is to stop, and what had been received when somebody said so. */
+/** A cancel request, with the part of the model reply that was received and its usage. */
 export type Cancellation = {
   readonly evidence: CancelEvidence;
   readonly received: AssistantMessage | null;
   readonly usage: Usage;
 };
 
-/** The effects a turn is waiting for. Worked out, never stored: a restored turn knows what to ask for again (K2). */
+/** The effects a turn waits for. They are derived from the state and never stored, so a restored turn orders them again (K2). */
 export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
   const { phase } = turn;
-  const id = (what: string) => `${turn.turnId}/${turn.step}/${what}`;
+  const id = (name: string) => `${turn.turnId}/${turn.step}/${name}`;
   switch (phase.type) {
     case "awaiting_environment":
       return [{ type: "sync_environment", id: id("environment"), updateMachineConfig: phase.update }];
     case "awaiting_model": {
       const { useTools, overrides } = phase;
       const { length, digest } = turn.history;
-      const what = turn.finalize === null ? "model" : "finalize";
+      const name = turn.finalize === null ? "model" : "finalize";
       const environment = turn.environmentDigest;
       return [
         {
           type: "call_model",
-          id: id(what),
+          id: id(name),
           step: turn.step,
           environment,
           history: { length, digest },
@@ -344,8 +367,8 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
       return phase.calls.flatMap((call, index) => (phase.results[index] === null ? [callTool(turn, call)] : []));
     case "awaiting_code": {
       const { language, code, calls, executor, id: cellId } = phase.cell;
-      const what = `code/${calls.length}`;
-      return [{ type: "run_code", id: id(what), language, cellId, code, answers: calls.length, executor }];
+      const name = `code/${calls.length}`;
+      return [{ type: "run_code", id: id(name), language, cellId, code, answers: calls.length, executor }];
     }
     case "awaiting_checkpoint":
       return [
@@ -356,7 +379,10 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
   }
 }
 
-/** The effect of that id, if the turn waits for it. Cheaper than working them all out, where there are many calls. */
+/**
+ * The pending effect with this id, or `null`. `advance` looks up the effect of every response; in a batch of n calls this function builds one effect
+ * object for it instead of n.
+ */
 export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | null {
   const { phase } = turn;
   if (phase.type !== "awaiting_tools") return pendingEffects(turn).find((effect) => effect.id === id) ?? null;
@@ -367,7 +393,10 @@ export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | nu
   return call === undefined || phase.results[index] !== null ? null : callTool(turn, call);
 }
 
-/** Do both turns wait for the same batch of calls? Then the calls that are still open have been ordered already. */
+/**
+ * Do both states wait for the same batch of calls? Then the calls that are still open were ordered already. Compared by identity: a transition inside a
+ * batch keeps the list `calls`.
+ */
 export function isSameBatch({ phase: before }: Turn<TurnProtocol>, { phase: after }: Turn<TurnProtocol>): boolean {
   return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
 }
@@ -377,30 +406,33 @@ function callTool(turn: Turn<TurnProtocol>, { call, slot, decision, idempotencyK
   return { type: "call_tool", id, call, decision, idempotencyKey: idempotencyKey ?? id };
 }
 
-/** The id of the call at that place of the reply of a step. */
+/** The effect id of the call with this slot of the reply of a step. */
 export function toolEffectId(turn: Pick<Turn, "turnId" | "step">, slot: number): string {
   return `${turn.turnId}/${turn.step}/tool/${slot}`;
 }
 
-/** The id of a call that is running: one of the reply, or one of the cell. */
+/** The effect id of a call in the current phase, of the reply or of the cell. */
 export function callEffectId(turn: Turn<TurnProtocol>, slot: number): string {
   const { phase, turnId, step } = turn;
   const inCell = phase.type === "awaiting_code" || (phase.type === "awaiting_tools" && phase.cell !== null);
   return inCell ? `${turnId}/${step}/cell/${slot}` : toolEffectId(turn, slot);
 }
 
-/** The calls a running cell has made so far, and their answers: what {@link RunCode} is to be performed with. */
+/** The calls that the running cell has made so far, with their answers. The performer of `run_code` passes them to the executor. */
 export function cellCalls(turn: Turn<TurnProtocol>): readonly CellCall[] {
   return turn.phase.type === "awaiting_code" ? turn.phase.cell.calls : [];
 }
 
-/** Will no model call follow this checkpoint, whatever is delivered at it? Then nothing should be. */
+/**
+ * Can no model call follow this checkpoint, whatever is delivered at it? True at `after_work` when the turn then ends (its limit is reached), and after the
+ * grace turn. Input must not be claimed there (Q11).
+ */
 export function isLastCheckpoint({ phase, graceTurn }: Pick<Turn<TurnProtocol>, "phase" | "graceTurn">): boolean {
   if (phase.type !== "awaiting_checkpoint" || phase.onEmpty.type !== "finish") return false;
   return phase.checkpoint === "after_work" || graceTurn;
 }
 
-/** A turn as it should be stored: without what later ones have written behind the ends of its lists. */
+/** The turn in the form to be stored: its shared lists are cut to their own length, without entries that later turns appended. */
 export function storableTurn<P extends TurnProtocol>(turn: Turn<P>): Turn<P> {
   const { history, events, transient } = turn;
   return { ...turn, history: trimmed(history), events: trimmed(events), transient: trimmed(transient) };

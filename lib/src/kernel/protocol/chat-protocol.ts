@@ -1,15 +1,18 @@
-// The protocol of conversations: the model answers, or calls tools by their names, and goes on with their results.
+// The chat protocol: the model answers with text, or calls tools natively and continues with their results.
 //
-// How a step can end, first match wins. Rows 1 to 3 belong to the call with the lowest index that has any of them.
-//   1. a tool asks a question          ask_user             no checkpoint
-//   2. a tool failed, and that stops   tool_error           no checkpoint
-//   3. a tool stops the loop           its own word         no checkpoint; or what its control says: finish, fail, hand off
-//   4. calls wait                      manual_tool_calls, approval, outcome_unknown
-//   5. the caller runs the tools       manual_tool_calls
-//   6. the model has answered          completed            asks `before_completion`
-//   7. the call failed                 error                decided by the machine
-//   8. the host says stop              halt_when, budget    at `after_work`, whose verdict comes first
-//   9. the limit is reached            max_turns            at `after_work`
+// How a step can end; the first matching row wins. Rows 1 to 3 are decided by the call with the lowest index that matches one of them.
+//   1. a tool asks a question                ask_user             no checkpoint
+//   2. a tool fails and `stops` is set       tool_error           no checkpoint
+//   3. a tool halts the turn                 reason of the tool   no checkpoint; a control value can finish, fail or hand off
+//   4. calls are pending                     manual_tool_calls, approval, outcome_unknown
+//   5. mode `manual`: the caller runs tools  manual_tool_calls
+//   6. the model has answered                completed            after the checkpoint `before_completion`
+//   7. the model call failed                 error                decided by the machine (responses.ts)
+//   8. the host says stop                    halt_when, budget    at `after_work`; the verdict comes first (Q11)
+//   9. `maxTurns` is reached                 max_turns            at `after_work`
+//
+// Tools run only on the finish reason `tool_calls`. Calls of a reply that ended otherwise (`length`, `content_filter`, …) may be incomplete; they
+// are answered `not_run`. Every call of a reply gets an answer or is listed as pending (S2).
 
 import type {
   AssistantMessage,
@@ -34,14 +37,15 @@ import { joinParagraph } from "./reply-text.ts";
 import { complete, finish, messageId, nextIteration } from "./shared-actions.ts";
 import { answerOf, unrunAnswer } from "./tool-answer.ts";
 
+/** Options of the chat protocol. They are stored with the turn (run/plan/pinned.ts). */
 export type ChatProtocolOptions = {
-  /** Who runs the tools. */
+  /** `auto`: the library runs the tools. `manual`: every call is pending for the caller. Default: `auto`. */
   readonly mode: ToolMode;
-  /** A reply without a word completes the turn, or is an error unless it follows a tool's result. */
+  /** A reply with finish `stop` and no text completes the turn, or is an error unless it follows a tool result. Default: `complete`. */
   readonly onEmptyReply: "complete" | "error";
-  /** A call of a tool nobody knows ends the turn, or is answered like a call that failed. */
+  /** A call of an unknown tool ends the turn, or is answered `not_found` and the turn continues. Default: `error`. */
   readonly onUnknownTool: "error" | "answer";
-  /** Stop after one reply, or after one reply and its tools. */
+  /** End the turn after one reply (its calls are pending), or after one reply and its tools. Default: `null`, no stop. */
   readonly stopAfter: "reply" | "step" | null;
 };
 
@@ -52,7 +56,7 @@ export type ChatProtocolOptions = {
 export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   options: Partial<ChatProtocolOptions> = {},
 ): ProtocolDriver<P> {
-  const chosen: ChatProtocolOptions = {
+  const settings: ChatProtocolOptions = {
     mode: "auto",
     onEmptyReply: "complete",
     onUnknownTool: "error",
@@ -61,37 +65,38 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
   return {
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }],
-    handleLlmSuccess: (context, reply) => onReply(chosen, context, reply),
-    handleToolResults: (context, completed) => onToolResults(chosen, context, completed),
+    handleLlmSuccess: (context, reply) => onReply(settings, context, reply),
+    handleToolResults: (context, completed) => onToolResults(settings, context, completed),
     handleExecResult: () => {
-      const failure = runtimeFailure("invalid_actions", { message: "the chat protocol runs no code" });
+      const failure = runtimeFailure("invalid_actions", { message: "the chat protocol does not run code" });
       return [finish({ type: "runtime_error", failure })];
     },
   };
 }
 
 function onReply(options: ChatProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
-  const said = replyMessage(reply, messageId(context, "reply"));
-  const append: DriverAction = { type: "append_events", messages: [said] };
-  if (reply.finishReason === "tool_calls" && said.toolCalls.length > 0) {
-    return [append, ...onCalls(options, context, reply, said)];
+  const message = replyMessage(reply, messageId(context, "reply"));
+  const append: DriverAction = { type: "append_events", messages: [message] };
+  if (reply.finishReason === "tool_calls" && message.toolCalls.length > 0) {
+    return [append, ...onCalls(options, context, reply, message)];
   }
-  const text = spokenText(said);
+  const text = joinedText(message);
   const outcome = outcomeOfText(reply, text);
-  const why = `the reply ended as ${reply.finishReason ?? "unknown"}, so its calls are not run`;
-  const unrun = said.toolCalls.map((call, slot) => unrunAnswer(call, "not_run", why, answerId(context, slot)));
+  const why = `the reply ended with finish reason ${reply.finishReason ?? "unknown"}, so its calls are not run`;
+  const unrun = message.toolCalls.map((call, slot) => unrunAnswer(call, "not_run", why, answerId(context, slot)));
   const step = stepEnd(options, reply, unrun);
-  const isEmpty = outcome.type === "empty" && said.toolCalls.length === 0;
+  const isEmpty = outcome.type === "empty" && message.toolCalls.length === 0;
   if (isEmpty && options.onEmptyReply === "error" && context.lastMessage?.role !== "tool") {
     const message = "Model returned no assistant text or tool calls.";
     const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
     const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
     return [error, step, finish({ type: "provider_error", failure })];
   }
-  const kept: DriverAction = { type: "append_events", messages: unrun };
-  return [append, kept, step, options.stopAfter === null ? complete(outcome) : finish(outcome)];
+  const appendUnrun: DriverAction = { type: "append_events", messages: unrun };
+  return [append, appendUnrun, step, options.stopAfter === null ? complete(outcome) : finish(outcome)];
 }
 
+/** A reply with calls: leave them to the caller, reject an unknown tool, or run them. */
 function onCalls(
   options: ChatProtocolOptions,
   context: Context,
@@ -117,10 +122,10 @@ function onCalls(
       : [],
   );
   if (runnable.length > 0) return [{ type: "start_tools", calls: runnable }];
-  return answerAndGoOn(options, context, calls, []);
+  return answerAndContinue(options, context, calls, []);
 }
 
-/** All calls of the reply are answered, and the turn ends: nobody could have run them. */
+/** Answers all calls of the reply (`not_found`, siblings `not_run`) and ends the turn with the error `unknown_tool`. */
 function onUnknown(
   options: ChatProtocolOptions,
   context: Context,
@@ -134,8 +139,8 @@ function onUnknown(
   });
   const answers = calls.map((call, slot) =>
     specOf(context, call) === undefined
-      ? unrunAnswer(call, "not_found", `no tool is called ${call.name}`, answerId(context, slot))
-      : unrunAnswer(call, "not_run", "another call of the reply named no tool", answerId(context, slot)),
+      ? unrunAnswer(call, "not_found", `there is no tool named ${call.name}`, answerId(context, slot))
+      : unrunAnswer(call, "not_run", "another call of this reply names an unknown tool", answerId(context, slot)),
   );
   return [
     { type: "append_events", messages: answers },
@@ -150,11 +155,11 @@ function onToolResults(
   context: Context,
   completed: readonly CompletedToolCall[],
 ): readonly DriverAction[] {
-  return answerAndGoOn(options, context, context.openReply?.toolCalls ?? [], completed);
+  return answerAndContinue(options, context, context.openReply?.toolCalls ?? [], completed);
 }
 
-/** The answers of a step enter history together, in call order: those of tools that ran, and of those nobody knows. */
-function answerAndGoOn(
+/** Appends the answers of a step to the history together, in call order: those of tools that ran, and `not_found` for unknown tools. */
+function answerAndContinue(
   options: ChatProtocolOptions,
   context: Context,
   calls: readonly ToolCall[],
@@ -167,14 +172,19 @@ function answerAndGoOn(
   );
   const unknown = calls.flatMap((call, slot) =>
     specOf(context, call) === undefined
-      ? [{ slot, answer: unrunAnswer(call, "not_found", `no tool is called ${call.name}`, answerId(context, slot)) }]
+      ? [
+          {
+            slot,
+            answer: unrunAnswer(call, "not_found", `there is no tool named ${call.name}`, answerId(context, slot)),
+          },
+        ]
       : [],
   );
   const answers = [...ran, ...unknown].toSorted((left, right) => left.slot - right.slot).map(({ answer }) => answer);
   return [{ type: "append_events", messages: answers }, ...afterTools(options, context, completed, answers)];
 }
 
-/** Where a step goes once its calls have been answered as far as they will be. */
+/** Decides how the turn continues after its calls: halt, wait, stop after the step, or the next step. */
 function afterTools(
   options: ChatProtocolOptions,
   context: Context,
@@ -183,14 +193,18 @@ function afterTools(
 ): readonly DriverAction[] {
   const reply = context.openReply;
   const manual = reply?.toolCalls.flatMap((call, slot) => (isManual(context, call) ? [{ call, slot }] : [])) ?? [];
-  const waits = completed.flatMap((one) => waitOf(one, null));
-  const left = manual.map(({ call, slot }) => pendingCall(call, "manual", { idempotencyKey: callId(context, slot) }));
-  const asked = waits.find(({ reason }) => reason === "question") ?? null;
+  const waits = completed.flatMap((completedCall) => waitOf(completedCall, null));
+  const manualPending = manual.map(({ call, slot }) =>
+    pendingCall(call, "manual", { idempotencyKey: callId(context, slot) }),
+  );
+  const firstQuestion = waits.find(({ reason }) => reason === "question") ?? null;
   const halt = completed.map(haltOf).find((outcome) => outcome !== null) ?? null;
-  const outcome = halt === null || halt.type === "ask_user" ? waitingOutcome([...waits, ...left]) : halt;
-  const asks = outcome?.type === "ask_user" ? asked : null;
-  // What is asked first is the outcome of the turn; it is pending too only if its answer is to be the result of its call.
-  const pendingToolCalls = [...waits, ...left].filter((call) => call !== asks || call.answerAs === "tool_result");
+  const outcome = halt === null || halt.type === "ask_user" ? waitingOutcome([...waits, ...manualPending]) : halt;
+  const question = outcome?.type === "ask_user" ? firstQuestion : null;
+  // The first question is the outcome of the turn. It is a pending call as well only if its answer becomes the result of the call.
+  const pendingToolCalls = [...waits, ...manualPending].filter(
+    (call) => call !== question || call.answerAs === "tool_result",
+  );
   const step: readonly DriverAction[] =
     reply === null
       ? []
@@ -208,11 +222,11 @@ function afterTools(
     ending: { ...ending(outcome), pendingToolCalls },
   });
   if (outcome !== null) {
-    const messages = asks === null ? [] : [questionMessage(asks, messageId(context, "question"))];
+    const messages = question === null ? [] : [questionMessage(question, messageId(context, "question"))];
     return [...step, { type: "append_events", messages }, finishPending(outcome)];
   }
   if (options.stopAfter !== null && reply !== null) return [...step, finishPending({ type: "stop_after" })];
-  // Calls that were consented to come before the first model call of their turn and are not counted.
+  // Without a reply these were approved calls, which run before the first model call of the turn and do not count against `maxTurns`.
   return [...step, ...nextIteration(context, reply === null)];
 }
 
@@ -227,7 +241,7 @@ function stepEnd(
   return { type: "end_step", ...step };
 }
 
-/** Did the tool ask for something that is to be the result of its call? Then the call stays open. */
+/** Did the tool ask a question whose answer becomes the result of its call? Then the call stays open. */
 function isOpenQuestion({
   outcome,
 }: Extract<CompletedToolCall["result"], { readonly type: "tool_returned" }>): boolean {
@@ -250,8 +264,8 @@ function answerId(context: Context, slot: number): string {
   return messageId(context, `answer/${slot}`);
 }
 
-/** What a message says aloud: its texts as paragraphs. */
-function spokenText(message: AssistantMessage): string {
+/** The text parts of a message, joined as paragraphs. */
+function joinedText(message: AssistantMessage): string {
   const parts: readonly AssistantPart[] = normalizeContent<AssistantPart>(message.content);
   return parts.reduce((text, part) => (part.type === "text" ? joinParagraph(text, part.text) : text), "");
 }

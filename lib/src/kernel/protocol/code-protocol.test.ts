@@ -116,7 +116,9 @@ describe("[lash 46] cells", () => {
     const two = says("```javascript\na\n```\n```\nb\n```");
     const crowd = transcript(coding, input(), [replied("t/0/model", two)]);
     expect(crowd.lines.at(-1)).toBe("> 1/after_work");
-    expect(historyMessages(crowd.turn.history).map(messageText).at(-1)).toContain("One cell a reply: this one had 2");
+    expect(historyMessages(crowd.turn.history).map(messageText).at(-1)).toContain(
+      "A reply may have one cell: this one had 2",
+    );
     const alias = says("```js\na");
     expect(lines(coding, input(), [replied("t/0/model", alias)]).at(-1)).toBe("> 0/code/0");
     const nested = says("````js title=x\na\n```\nb\n````\nDone.");
@@ -320,8 +322,8 @@ describe("Q5: a cell that waits", () => {
       codeFailed("t/0/code/1", "call 1 was weather, now clock", { reason: "diverged" }),
     ]);
     expect(messageText(historyMessages(turn.history).at(-1) ?? user(""))).toBe(
-      "The cell did not go the same way twice and was given up. call 1 was weather, now clock\n" +
-        'What it had called by then:\nweather({"index":0}): success',
+      "The cell was abandoned because it made different calls when it ran again. call 1 was weather, now clock\n" +
+        'Calls it had completed:\nweather({"index":0}): success',
     );
   });
 
@@ -337,7 +339,7 @@ describe("Q5: a cell that waits", () => {
     expect(endingOf(ended.turn)).toMatchObject({ outcome: { type: "cancelled" }, suspendedCell: null });
     expect(ended.notices[0]).toMatchObject({ type: "progress", stepEnded: { step: 0 } });
     expect(messageText(historyMessages(ended.turn.history).at(-1) ?? user(""))).toBe(
-      'The cell was cut short: enough.\nWhat it had called by then:\nweather({"index":0}): success',
+      'The cell was stopped: enough.\nCalls it had completed:\nweather({"index":0}): success',
     );
   });
 

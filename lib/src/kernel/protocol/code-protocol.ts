@@ -1,6 +1,8 @@
-// The protocol of code: the model writes one cell a reply, the cell runs, and what it printed goes back. Tools are functions the cell
-// calls; each call is an effect of its own, and the cell runs again with the answers there are. A turn ends when the model says something
-// without a cell, or when a cell finishes with a value.
+// The code protocol: the model writes one code cell in each reply, the cell runs, and its output goes back to the model.
+//
+// Tools are functions that the cell calls. Each call is an effect of its own; after it, `run_code` is ordered again, and the executor resumes the cell or
+// runs it again from the start with the recorded answers (Q5). A turn ends when the model replies without a cell, or when a cell ends it with a value.
+// A cell is a Markdown code block in the language of the executor; see `cellsIn`.
 
 import type { CellCall, ModelReply, SystemMessage, TextPart, TurnOutcome } from "../../model/internal.ts";
 import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
@@ -15,16 +17,17 @@ import { replyMessage, replyStepEnd } from "./reply-message.ts";
 import { complete, finish, messageId, nextIteration } from "./shared-actions.ts";
 import { unrunAnswer } from "./tool-answer.ts";
 
+/** Options of the code protocol. All but `aliases` are stored with the turn (run/plan/pinned.ts). */
 export type CodeProtocolOptions = {
-  /** The language of cells: what stands behind the three ticks. A fence without a word is taken for it. */
+  /** The language of cells, as written after the opening backticks. A code block without a language counts as a cell. Default: `javascript`. */
   readonly language: string;
-  /** The turn has to end with a value that a cell finished with; words alone are not enough. */
+  /** A reply without a cell does not end the turn: the model is asked for a cell that finishes with a value. Default: false. */
   readonly requireFinish: boolean;
-  /** Other words that stand behind the ticks for the same language. */
+  /** Other names of the language after the opening backticks. Default: `js`, `mjs`. */
   readonly aliases: readonly string[];
-  /** A reply without a word is an error, or completes the turn. */
+  /** A reply without text is an error, or completes the turn. Default: `error`. */
   readonly onEmptyReply: "complete" | "error";
-  /** Stop after one reply, or after one reply and its cell. */
+  /** End the turn after one reply, or after one reply and its cell. Default: `null`, no stop. */
   readonly stopAfter: "reply" | "step" | null;
 };
 
@@ -32,7 +35,7 @@ export type CodeProtocolOptions = {
 export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   options: Partial<CodeProtocolOptions> = {},
 ): ProtocolDriver<P> {
-  const chosen: CodeProtocolOptions = {
+  const settings: CodeProtocolOptions = {
     language: "javascript",
     requireFinish: false,
     aliases: ["js", "mjs"],
@@ -42,26 +45,27 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
   return {
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: false, overrides: {}, driverState: null }],
-    handleLlmSuccess: (context, reply) => onReply(chosen, context, reply),
-    // Calls of a conversation that had tools of its own, which somebody has consented to since.
-    handleToolResults: chatProtocol<P>({ stopAfter: chosen.stopAfter }).handleToolResults,
-    handleExecResult: (context, result, calls) => onCell(chosen, context, result, calls),
+    handleLlmSuccess: (context, reply) => onReply(settings, context, reply),
+    // Approved calls of an earlier turn that used the chat protocol.
+    handleToolResults: chatProtocol<P>({ stopAfter: settings.stopAfter }).handleToolResults,
+    handleExecResult: (context, result, calls) => onCell(settings, context, result, calls),
   };
 }
 
 function onReply(options: CodeProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
-  const said = replyMessage(reply, messageId(context, "reply"));
-  const text = messageText(said);
-  const why = "tools are called by the code of a cell here, not by themselves";
-  const unrun = said.toolCalls.map((call, slot) =>
+  const message = replyMessage(reply, messageId(context, "reply"));
+  const text = messageText(message);
+  const why = "tools can only be called by the code of a cell";
+  const unrun = message.toolCalls.map((call, slot) =>
     unrunAnswer(call, "not_run", why, messageId(context, `answer/${slot}`)),
   );
-  const append: DriverAction = { type: "append_events", messages: [said, ...unrun] };
+  const append: DriverAction = { type: "append_events", messages: [message, ...unrun] };
   const outcome = outcomeOfText(reply, text);
-  const done = (how: TurnOutcome): DriverAction => (options.stopAfter === null ? complete(how) : finish(how));
-  if (outcome.type === "incomplete" || outcome.type === "filtered") return [append, ...stepEnd(reply), done(outcome)];
-  if (text.trim() === "" && unrun.length > 0) return [append, ...goOn(options, context, reply, [errorPart(`${why}.`)])];
-  if (text.trim() === "" && options.onEmptyReply === "complete") return [append, ...stepEnd(reply), done(outcome)];
+  const end = (how: TurnOutcome): DriverAction => (options.stopAfter === null ? complete(how) : finish(how));
+  if (outcome.type === "incomplete" || outcome.type === "filtered") return [append, ...stepEnd(reply), end(outcome)];
+  if (text.trim() === "" && unrun.length > 0)
+    return [append, ...continueWith(options, context, reply, [errorPart(`${why}.`)])];
+  if (text.trim() === "" && options.onEmptyReply === "complete") return [append, ...stepEnd(reply), end(outcome)];
   if (text.trim() === "") {
     const message = "Model returned no assistant text or code.";
     const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
@@ -70,13 +74,13 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   }
   const [cell, ...more] = cellsIn(text, [options.language, ...options.aliases]);
   if (cell === undefined) {
-    if (!options.requireFinish) return [append, ...stepEnd(reply), done(outcome)];
+    if (!options.requireFinish) return [append, ...stepEnd(reply), end(outcome)];
     const missing = "The turn ends when a cell finishes with a value. Write a cell that does.";
-    return [append, ...goOn(options, context, reply, [errorPart(missing)])];
+    return [append, ...continueWith(options, context, reply, [errorPart(missing)])];
   }
   if (more.length > 0) {
-    const crowd = `One cell a reply: this one had ${more.length + 1}, and none of them was run.`;
-    return [append, ...goOn(options, context, reply, [errorPart(crowd)])];
+    const tooMany = `A reply may have one cell: this one had ${more.length + 1}, and none of them was run.`;
+    return [append, ...continueWith(options, context, reply, [errorPart(tooMany)])];
   }
   if (options.stopAfter === "reply") return [append, ...stepEnd(reply), finish({ type: "stop_after" })];
   return [append, { type: "start_exec", language: options.language, code: cell, driverState: null }];
@@ -89,49 +93,55 @@ function onCell(
   calls: readonly CellCall[],
 ): readonly DriverAction[] {
   const reply = context.openReply;
-  if (result.type === "code_failed") return goOn(options, context, reply, [cellFailed(whyFailed(result), calls)]);
-  const seen = [
+  if (result.type === "code_failed")
+    return continueWith(options, context, reply, [cellFailed(whyFailed(result), calls)]);
+  const output = [
     ...result.observations.map((text) => textPart(text, { kind: "output" })),
     ...(result.error === null ? [] : [errorPart(result.error)]),
   ];
   const { finish: end } = result;
   if (end === null)
-    return goOn(options, context, reply, seen.length > 0 ? seen : [textPart("The cell printed nothing.")]);
+    return continueWith(options, context, reply, output.length > 0 ? output : [textPart("The cell printed nothing.")]);
   const issues = end.type === "value" ? end.issues : [];
   if (issues.length > 0) {
-    const wrong = `The value the cell finished with does not fit: ${issues.map(renderIssue).join("; ")}`;
-    return goOn(options, context, reply, [...seen, errorPart(wrong)]);
+    const mismatch = `The value the cell finished with does not match the schema: ${issues.map(renderIssue).join("; ")}`;
+    return continueWith(options, context, reply, [...output, errorPart(mismatch)]);
   }
   const how: TurnOutcome = { type: end.type === "value" ? "final_value" : "submitted_error", value: end.value };
   return [
-    { type: "append_events", messages: seen.length > 0 ? [observation(context, seen)] : [] },
+    { type: "append_events", messages: output.length > 0 ? [observation(context, output)] : [] },
     ...stepEnd(reply),
     options.stopAfter === null ? complete(how) : finish(how),
   ];
 }
 
 function whyFailed({ message, reason }: CodeFailed): string {
-  return reason === "diverged" ? `The cell did not go the same way twice and was given up. ${message}` : message;
+  return reason === "diverged"
+    ? `The cell was abandoned because it made different calls when it ran again. ${message}`
+    : message;
 }
 
 function errorPart(text: string): TextPart {
   return textPart(text, { kind: "error" });
 }
 
-/** Tells the model what came of its reply and lets it go on, as far as the limit allows. A cell of an earlier turn had no reply here. */
-function goOn(
+/**
+ * Appends the output of a cell or an error for the model, and continues with the next step within `maxTurns`. `reply` is `null` for a resumed cell: its
+ * reply belongs to an earlier turn.
+ */
+function continueWith(
   options: CodeProtocolOptions,
   context: Context,
   reply: ModelReply | null,
-  seen: readonly TextPart[],
+  output: readonly TextPart[],
 ): readonly DriverAction[] {
-  const told: DriverAction = { type: "append_events", messages: [observation(context, seen)] };
-  if (options.stopAfter !== null) return [told, ...stepEnd(reply), finish({ type: "stop_after" })];
-  return [told, ...stepEnd(reply), ...nextIteration(context, reply === null)];
+  const append: DriverAction = { type: "append_events", messages: [observation(context, output)] };
+  if (options.stopAfter !== null) return [append, ...stepEnd(reply), finish({ type: "stop_after" })];
+  return [append, ...stepEnd(reply), ...nextIteration(context, reply === null)];
 }
 
-function observation(context: Context, seen: readonly TextPart[]): SystemMessage {
-  return cellNote(seen, messageId(context, "observation"));
+function observation(context: Context, output: readonly TextPart[]): SystemMessage {
+  return cellNote(output, messageId(context, "observation"));
 }
 
 function stepEnd(reply: ModelReply | null): readonly DriverAction[] {
@@ -139,18 +149,19 @@ function stepEnd(reply: ModelReply | null): readonly DriverAction[] {
 }
 
 /**
- * The cells of a reply: what stands between a line of three or more ticks, in the language or in none that is named, and the next line of
- * as many ticks with nothing behind them, or the end.
+ * The cells of a reply: Markdown code blocks (CommonMark "fenced code blocks" with backticks) in one of the languages, or without a language. A block opens
+ * with a line of three or more backticks, indented by at most three spaces, and closes with a line of at least as many backticks and nothing else, or
+ * at the end of the text. Linear in the length of the text.
  */
 function cellsIn(text: string, languages: readonly string[]): readonly string[] {
   const cells: string[] = [];
   let open: { readonly ticks: number; readonly isCell: boolean; readonly lines: string[] } | null = null;
   for (const line of text.split("\n")) {
-    const [, ticks = "", language = "", rest = ""] = /^ {0,3}(`{3,})\s*(\S*)(.*)$/.exec(line) ?? [];
+    const [, ticks = "", language = "", afterLanguage = ""] = /^ {0,3}(`{3,})\s*(\S*)(.*)$/.exec(line) ?? [];
     if (open === null) {
       const isCell = language === "" || languages.includes(language.toLowerCase());
       if (ticks !== "") open = { ticks: ticks.length, isCell, lines: [] };
-    } else if (ticks.length >= open.ticks && language === "" && rest.trim() === "") {
+    } else if (ticks.length >= open.ticks && language === "" && afterLanguage.trim() === "") {
       if (open.isCell) cells.push(open.lines.join("\n"));
       open = null;
     } else {

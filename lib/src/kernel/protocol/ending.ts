@@ -1,18 +1,19 @@
-// How turns end, in small.
+// Constructors of `Ending`, and the outcome of a reply that is text.
 
 import type { ModelReply, TurnOutcome } from "../../model/internal.ts";
 import type { Ending } from "../machine/turn.ts";
 
-/** An ending with nothing left open. */
+/** An ending with nothing pending. */
 export function ending(outcome: TurnOutcome): Ending {
   return { outcome, pendingToolCalls: [], suspendedCell: null, partial: null, pass1: null, pass2Error: null };
 }
 
+/** The ending of a turn that reached `maxTurns`. */
 export function maxTurnsEnding(maxTurns: number | null): Ending {
   return ending({ type: "max_turns", maxTurns: maxTurns ?? 0 });
 }
 
-/** How a reply that is all text ends a turn. */
+/** The outcome of a turn that ends with a text reply, by the finish reason of the reply. */
 export function outcomeOfText(reply: ModelReply, text: string): TurnOutcome {
   switch (reply.finishReason) {
     case "length":

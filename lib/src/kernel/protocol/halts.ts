@@ -1,4 +1,5 @@
-// What the results of calls do to a turn: stop it, for the reason of the call with the lowest index that has one, or leave it waiting.
+// How the results of tool calls end a turn: `haltOf` gives the outcome if one result halts it, `waitOf` and `waitingOutcome` the pending calls and the
+// outcome if calls wait. Callers take the halt of the call with the lowest index, so the order in which tools finish does not matter.
 
 import type { AssistantMessage, PendingReason, PendingToolCall, ToolCall, TurnOutcome } from "../../model/internal.ts";
 import type { ToolReturned } from "../machine/effect.ts";
@@ -6,11 +7,11 @@ import type { CompletedToolCall } from "../machine/turn.ts";
 
 import { assistant } from "../../model/internal.ts";
 
-/** Why the turn stops at a result; `null` where it goes on. */
+/** The outcome with which a result halts the turn; `null`: the turn continues. */
 export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null {
   if (result.type === "tool_waits") {
-    const asks = result.reason === "question";
-    return asks ? { type: "ask_user", toolCallId: call.id, question: result.question ?? "" } : null;
+    const isQuestion = result.reason === "question";
+    return isQuestion ? { type: "ask_user", toolCallId: call.id, question: result.question ?? "" } : null;
   }
   const { outcome, stops } = result;
   switch (outcome.type) {
@@ -38,28 +39,28 @@ function controlOf(
       return { type: "tool_error", toolName: call.name, toolCallId: call.id, failure: control.failure };
     case "handoff": {
       const { target, task, initialMessages } = control;
-      // Nobody can take over without knowing who and what.
+      // A hand-off needs a target and a task; without them the turn continues.
       if (target.trim() === "" || (task ?? "").trim() === "") return null;
       return { type: "handoff", target, task, initialMessages };
     }
   }
 }
 
-/** How a turn is named that waits for these calls; the first of: a question, the caller's calls, approvals, unknown outcomes. */
+/** The outcome of a turn that waits for these calls. Precedence: question, manual calls, approvals, unknown outcomes. `null`: none waits. */
 export function waitingOutcome(calls: readonly PendingToolCall[]): TurnOutcome | null {
-  const asked = calls.find(({ reason }) => reason === "question");
-  if (asked !== undefined) return { type: "ask_user", toolCallId: asked.id, question: asked.question ?? "" };
+  const question = calls.find(({ reason }) => reason === "question");
+  if (question !== undefined) return { type: "ask_user", toolCallId: question.id, question: question.question ?? "" };
   const reasons = new Set(calls.map((call) => call.reason));
   if (reasons.has("manual")) return { type: "manual_tool_calls" };
   if (reasons.has("approval")) return { type: "approval" };
   return reasons.size > 0 ? { type: "outcome_unknown" } : null;
 }
 
-/** A call that waits. */
+/** Builds a pending call, with defaults. */
 export function pendingCall(
   call: ToolCall,
   reason: PendingReason,
-  rest: Partial<Omit<PendingToolCall, "reason">> = {},
+  fields: Partial<Omit<PendingToolCall, "reason">> = {},
 ): PendingToolCall {
   return {
     ...call,
@@ -71,29 +72,29 @@ export function pendingCall(
     idempotencyKey: null,
     cellId: null,
     path: [],
-    ...rest,
+    ...fields,
   };
 }
 
-/** What waits of a result: the call itself, or a question whose answer is to be the result of the call. */
+/** The pending call that a result leaves, as a list of none or one: a call that waits, or a question of a tool. */
 export function waitOf(
   { call, result, idempotencyKey }: CompletedToolCall,
   cellId: string | null,
 ): readonly PendingToolCall[] {
-  const rest = { idempotencyKey, cellId };
+  const identity = { idempotencyKey, cellId };
   if (result.type === "tool_waits") {
     const { reason, question, opts, path } = result;
     const answerAs = reason === "question" ? "tool_result" : "user_message";
-    return [pendingCall(call, reason, { ...rest, question, opts, path, answerAs })];
+    return [pendingCall(call, reason, { ...identity, question, opts, path, answerAs })];
   }
   if (result.outcome.type !== "ask_user") return [];
   const { question, opts, answerAs } = result.outcome;
-  // A cell has no place for something a user says: it goes on with the answer as the result of its call.
+  // A cell cannot read a user message: the answer is always the result of its call (Q5).
   const form = cellId === null ? answerAs : "tool_result";
-  return [pendingCall(call, "question", { ...rest, question, opts, answerAs: form })];
+  return [pendingCall(call, "question", { ...identity, question, opts, answerAs: form })];
 }
 
-/** A question as history keeps it, so that whoever reads the conversation sees what was asked. */
+/** The question as an assistant message of the history, so that the conversation shows it (Q15). */
 export function questionMessage({ question, id: toolCallId }: PendingToolCall, id: string): AssistantMessage {
   return assistant(question ?? "", { id, metadata: { askUser: true, toolCallId } });
 }

@@ -1,4 +1,4 @@
-// Calls that are open at the end of a history or in a cell that waited, and what was said to them.
+// Open calls (calls without an answer) at the end of a history or in a suspended cell, and the answers that a turn starts with.
 
 import type { CellCall, Message, SuspendedCell, ToolCall, ToolMessage, ToolOutcome } from "../../model/internal.ts";
 import type { TurnHistory } from "../history/history.ts";
@@ -7,72 +7,75 @@ import type { ApprovedCall, CallAnswer, TurnInput } from "../machine/turn.ts";
 import { canonicalJson, MisuseError, toolFailure } from "../../model/internal.ts";
 import { settledAnswer } from "./tool-answer.ts";
 
-/** A call and its place: among the calls of its reply, or of its cell. */
+/** A call without an answer. `slot`: its index among the calls of its reply or its cell. */
 export type OpenCall = { readonly call: ToolCall; readonly slot: number };
 
-/** What the answers a turn begins with come to. */
+/** The answers of a turn's input, applied to the open calls. */
 export type Answered = {
-  /** Answers to calls of the conversation that need no running any more. */
+  /** Tool messages for calls that have a result or were denied. */
   readonly messages: readonly Message[];
-  /** Calls somebody consented to, which have to be run. */
+  /** Approved calls, which have to run. */
   readonly approved: readonly ApprovedCall[];
-  /** The cell that waited, with the answers its calls were given. */
+  /** The suspended cell, with the results of its calls filled in. */
   readonly cell: SuspendedCell | null;
 };
 
 /**
- * Gives each call that waits what was said to it. A turn goes on only when everything that was open has been answered (Q8), so a call
- * without an answer and an answer without a call are both the caller's bug.
+ * Matches the answers of the input with the open calls. A turn starts only when every open call has an answer (Q8): a call without an answer and an
+ * answer without a call are misuse and throw `MisuseError`.
  */
 export function takeAnswers({ turnId, answers, cell }: TurnInput, history: TurnHistory): Answered {
   const inCell = cell?.calls.flatMap(({ call, answer }, slot) => (answer === null ? [{ call, slot }] : [])) ?? [];
   const open = [...openCalls(history), ...inCell];
-  const given = matchAnswers(open, answers);
-  const settled = open.map(({ call }, index) => {
-    const answer = given[index];
+  const matched = matchAnswers(open, answers);
+  const outcomes = open.map(({ call }, index) => {
+    const answer = matched[index];
     return answer === undefined ? null : outcomeOf(call, answer);
   });
-  const ofReply = open.length - inCell.length;
+  const replyCallCount = open.length - inCell.length;
   return {
-    messages: open.slice(0, ofReply).flatMap(({ call, slot }, index) => {
-      const outcome = settled[index] ?? null;
-      const answer = given[index];
+    messages: open.slice(0, replyCallCount).flatMap(({ call, slot }, index) => {
+      const outcome = outcomes[index] ?? null;
+      const answer = matched[index];
       const content = answer?.type === "result" ? answer.content : null;
       return outcome === null ? [] : [settledAnswer(call, outcome, content, `${turnId}/settled/${slot}`)];
     }),
     approved: open.flatMap(({ call, slot }, index): readonly ApprovedCall[] => {
-      const answer = given[index];
+      const answer = matched[index];
       if (answer?.type !== "decision" || answer.decision.type === "deny") return [];
       return [{ call, slot, decision: answer.decision, idempotencyKey: answer.idempotencyKey }];
     }),
-    cell: cell === null ? null : { ...cell, calls: cell.calls.map((known, slot) => ({ ...known, ...answerOf(slot) })) },
+    cell:
+      cell === null
+        ? null
+        : { ...cell, calls: cell.calls.map((cellCall, slot) => ({ ...cellCall, ...answerOf(slot) })) },
   };
 
   function answerOf(slot: number): Partial<CellCall> {
-    const index = inCell.findIndex((one) => one.slot === slot);
-    const answer = index === -1 ? null : (settled[ofReply + index] ?? null);
+    const index = inCell.findIndex((openCall) => openCall.slot === slot);
+    const answer = index === -1 ? null : (outcomes[replyCallCount + index] ?? null);
     return answer === null ? {} : { answer };
   }
 }
 
-/** The answer to each call. Ids repeat: where several calls have one, the arguments tell them apart, then the order. */
+/** The answer to each open call. Providers repeat ids: calls with the same id are told apart by their arguments, then by order. */
 function matchAnswers(open: readonly OpenCall[], answers: readonly CallAnswer[]): readonly CallAnswer[] {
-  const left = [...answers];
+  const unmatched = [...answers];
   const take = (fits: (answer: CallAnswer) => boolean) => {
-    const index = left.findIndex(fits);
-    return index === -1 ? undefined : left.splice(index, 1)[0];
+    const index = unmatched.findIndex(fits);
+    return index === -1 ? undefined : unmatched.splice(index, 1)[0];
   };
   const exact = open.map(({ call }) => take((answer) => isSameCall(answer.call, call, true)));
-  const given = open.map(({ call }, index) => exact[index] ?? take((answer) => isSameCall(answer.call, call, false)));
-  const [stray] = left;
+  const matched = open.map(({ call }, index) => exact[index] ?? take((answer) => isSameCall(answer.call, call, false)));
+  const [stray] = unmatched;
   if (stray !== undefined) {
     const { id, name } = stray.call;
     throw new MisuseError(
       "invalid_argument",
-      `startTurn: an answer is for the call "${id}" of ${name}, which is not open`,
+      `startTurn: an answer names the call "${id}" of ${name}, which is not open`,
     );
   }
-  return given.map((answer, index) => {
+  return matched.map((answer, index) => {
     if (answer !== undefined) return answer;
     const { id = "", name = "" } = open[index]?.call ?? {};
     throw new MisuseError("invalid_argument", `startTurn: the call "${id}" of ${name} is open and has no answer`);
@@ -84,18 +87,21 @@ function isSameCall(left: ToolCall, right: ToolCall, exact: boolean): boolean {
   return !exact || canonicalJson(left.arguments) === canonicalJson(right.arguments);
 }
 
-/** What a call came to by an answer alone; `null` when it has to be run first. */
+/** The outcome that an answer gives a call; `null` for an approval, because the call has to run first. */
 function outcomeOf(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
   if (answer.type === "result") return answer.outcome;
   if (answer.decision.type !== "deny") return null;
-  const message = answer.decision.reason ?? "somebody said no";
+  const message = answer.decision.reason ?? "a person denied this call; no reason was given";
   return { type: "failure", failure: toolFailure("denied", { message, toolName: call.name, toolCallId: call.id }) };
 }
 
-/** The calls of the newest reply that made any, which nobody has answered since. An answer need not say which tool it is from. */
+/**
+ * The unanswered calls of the newest reply with tool calls. Reads the history from its end and stops at that reply, or at the length up to which the
+ * history was found to have no open call, so the cost of a step does not grow with the history (H5). An answer without a tool name matches by id.
+ */
 export function openCalls({ entries, length }: TurnHistory): readonly OpenCall[] {
-  const known = answeredUpTo.get(entries) ?? 0;
-  const from = known <= length ? known : 0;
+  const answeredLength = answeredUpTo.get(entries) ?? 0;
+  const from = answeredLength <= length ? answeredLength : 0;
   const answers: ToolMessage[] = [];
   for (let index = length - 1; index >= from; index -= 1) {
     const message = entries[index];
@@ -109,14 +115,15 @@ export function openCalls({ entries, length }: TurnHistory): readonly OpenCall[]
   return [];
 }
 
-// How far nothing is open, by the entries that histories share: what has been answered stays so, and is not looked through again.
+// The length up to which a history has no open call, by the array of messages that histories share. An answered call stays answered.
 const answeredUpTo = new WeakMap<readonly Message[], number>();
 
 function unanswered(calls: readonly ToolCall[], answers: readonly ToolMessage[]): readonly OpenCall[] {
-  const left = new Map<string, ToolMessage[]>();
-  for (const answer of answers) left.set(answer.toolCallId, [...(left.get(answer.toolCallId) ?? []), answer]);
+  const answersById = new Map<string, ToolMessage[]>();
+  for (const answer of answers)
+    answersById.set(answer.toolCallId, [...(answersById.get(answer.toolCallId) ?? []), answer]);
   return calls.flatMap((call, slot) => {
-    const candidates = left.get(call.id) ?? [];
+    const candidates = answersById.get(call.id) ?? [];
     const index = candidates.findIndex(({ name }) => name === null || name === call.name);
     if (index === -1) return [{ call, slot }];
     candidates.splice(index, 1);

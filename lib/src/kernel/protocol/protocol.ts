@@ -1,5 +1,10 @@
-// What a reply means is a protocol's to say: four pure functions that look at a turn and answer with a list of actions. The machine
-// applies them. A list that leads nowhere, or in two directions, fails the turn with a typed error instead of stalling it.
+// The contract of a protocol: four pure functions that interpret model replies and results.
+//
+// Each function receives a read-only view of the turn and returns a list of declarative actions; machine/actions.ts checks and applies them. A list
+// without a direction, or with two, fails the turn with `invalid_actions`; otherwise the turn would stall or order two things at once.
+//
+// Protocol functions run again on every replay, so they must be pure: the same view gives the same actions (K1, K6). The built-in protocols are
+// chat-protocol.ts and code-protocol.ts.
 
 import type {
   CellCall,
@@ -61,20 +66,20 @@ export type UnitTurnProtocol = { readonly event: null; readonly termination: nul
  * ```
  */
 export type ProtocolDriver<P extends TurnProtocol = UnitTurnProtocol> = {
-  /** A new step may begin. */
+  /** Called at the start of a step, after the environment, approved calls and a suspended cell have been handled. */
   readonly prepareProtocolIteration: (context: DriverContextView<P>) => readonly DriverAction<P>[];
-  /** The model answered, and the answer does not end the turn by itself. */
+  /** Called with a model reply, except replies that fail the turn and the reply of the structured call. */
   readonly handleLlmSuccess: (
     context: DriverContextView<P>,
     reply: ModelReply,
     driverState: P["driverState"] | null,
   ) => readonly DriverAction<P>[];
-  /** All calls of a batch have been answered; once, in call order. */
+  /** Called once for a batch of calls, when all of them are answered, with the results in call order. */
   readonly handleToolResults: (
     context: DriverContextView<P>,
     completed: readonly CompletedToolCall[],
   ) => readonly DriverAction<P>[];
-  /** A cell of code has come to its end, and these are the calls it made on the way. */
+  /** Called when a code cell finished or failed, with the calls it made. */
   readonly handleExecResult: (
     context: DriverContextView<P>,
     result: CodeFinished | CodeFailed,
@@ -83,34 +88,40 @@ export type ProtocolDriver<P extends TurnProtocol = UnitTurnProtocol> = {
   ) => readonly DriverAction<P>[];
 };
 
-/** What a protocol makes the machine do. Actions are applied in order. */
+/** An action that a protocol returns. Actions are applied in order; exactly one of them starts an effect or finishes the turn. */
 export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
+  /** Emits an event to readers of the turn. */
   | { readonly type: "emit"; readonly event: TurnEvent }
-  /** Adds to history, and to the protocol's own records. */
+  /** Appends messages to the history, and records of the protocol's own type. */
   | { readonly type: "append_events"; readonly messages: readonly Message[]; readonly events?: readonly P["event"][] }
-  /** The step is over. */
+  /** Ends the open step. At most once in a list. */
   | ({ readonly type: "end_step" } & StepEnd)
+  /** Direction: call the model. */
   | {
       readonly type: "start_llm";
       readonly useTools: boolean;
       readonly overrides: JsonObject;
       readonly driverState: P["driverState"] | null;
     }
+  /** Direction: run tool calls in parallel. At least one, each with a slot of its own. */
   | { readonly type: "start_tools"; readonly calls: readonly SlottedCall[] }
+  /** Direction: run a code cell. */
   | {
       readonly type: "start_exec";
       readonly language: string;
       readonly code: string;
       readonly driverState: P["driverState"] | null;
     }
+  /** Direction: ask the host for a verdict and input. `onEmpty` says what the turn does if the host adds no input. */
   | { readonly type: "start_checkpoint"; readonly checkpoint: CheckpointKind; readonly onEmpty: CheckpointResumeAction }
-  /** On to the next step; one that asked no model does not count against the limit. */
+  /** Starts the next step. `free`: the step that ended made no model call and does not count against `maxTurns`. */
   | { readonly type: "advance_protocol_iteration"; readonly free: boolean }
-  /** If the limit has been reached: one more call, which is told so with this message. Once a turn. */
+  /** If `maxTurns` is reached: allows one more model call (the grace turn) and appends this message before it. Once a turn. */
   | { readonly type: "schedule_turn_limit_final"; readonly message: Message }
+  /** Direction: end the turn. Later actions of the list are ignored. */
   | { readonly type: "finish"; readonly ending: Ending };
 
-/** What a protocol can read: the turn before the protocol's own actions are applied. */
+/** The view of a turn that protocol functions receive: the state before their own actions are applied. */
 export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
   readonly #project: (useTools: boolean) => ModelRequest;
   readonly #turn: Turn<P>;
@@ -124,14 +135,17 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.turnId;
   }
 
+  /** The number of the open step. */
   get protocolIteration(): number {
     return this.#turn.step;
   }
 
+  /** The step number from which `maxTurns` is counted. */
   get protocolRunOffset(): number {
     return this.#turn.runOffset;
   }
 
+  /** The number of model calls the turn may make; `null`: no limit. */
   get maxTurns(): number | null {
     return this.#turn.policy.maxTurns;
   }
@@ -148,22 +162,22 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.environment;
   }
 
-  /** The one call beyond the limit has been made: whatever would start another ends the turn. */
+  /** The grace turn was granted. A protocol that would start another model call has to finish instead. */
   get shouldForceExitAfterGraceTurn(): boolean {
     return this.#turn.graceTurn;
   }
 
-  /** The limit that has been reached, if one has and the call beyond it has not been granted yet. */
+  /** `maxTurns`, if it is reached and the grace turn has not been granted; otherwise `null`. */
   get turnLimitFinalToSchedule(): number | null {
     return isTurnLimitDue(this.#turn) ? this.maxTurns : null;
   }
 
-  /** Would the step after this one be one too many? */
+  /** Is the open step the last one that `maxTurns` allows? */
   get isLastIteration(): boolean {
     return this.maxTurns !== null && this.protocolIteration + 1 >= this.protocolRunOffset + this.maxTurns;
   }
 
-  /** The reply of the step that is open. */
+  /** The reply of the open step; `null` if the step has none. */
   get openReply(): ModelReply | null {
     return this.#turn.openReply;
   }
@@ -172,16 +186,17 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.turnCauses;
   }
 
+  /** Approved calls that have not been started. */
   get approved(): readonly ApprovedCall[] {
     return this.#turn.approved;
   }
 
-  /** The protocol's own records so far. A copy. */
+  /** The records of the protocol so far. Copies the list: linear in its length. */
   events(): readonly P["event"][] {
     return itemsOf(this.#turn.events);
   }
 
-  /** The messages of the turn so far. A copy: ask for it only if you need them all. */
+  /** All messages of the history. Copies the list: linear in its length. `lastMessage` is constant. */
   messages(): readonly Message[] {
     return itemsOf(this.#turn.history);
   }
@@ -190,17 +205,18 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.history.entries[this.#turn.history.length - 1] ?? null;
   }
 
+  /** The request that a model call would send now. */
   projectLlmRequest(useTools: boolean): ModelRequest {
     return this.#project(useTools);
   }
 }
 
-/** Would another step be one too many? */
+/** Has the turn made all model calls that `maxTurns` allows, with no grace turn granted yet? */
 export function isTurnLimitDue({ policy, graceTurn, step, runOffset }: Turn<TurnProtocol>): boolean {
   return !graceTurn && policy.maxTurns !== null && step >= runOffset + policy.maxTurns;
 }
 
-/** Computes the request of a model call. It must be pure: it is called again whenever the request is needed again. */
+/** Computes the request of a model call from the turn. It must be pure: the request is not stored and is computed again on every attempt and replay. */
 export type ContextProjector<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly project: (context: ProjectorContext<P>) => ModelRequest;
 };

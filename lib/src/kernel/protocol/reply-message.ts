@@ -1,3 +1,5 @@
+// Turns a model reply into the data that the history and the end of a step keep.
+
 import type { AssistantMessage, ModelReply } from "../../model/internal.ts";
 import type { StepEnd } from "../machine/turn.ts";
 
@@ -5,8 +7,9 @@ import { adapterFailure, assistant, modelReply, noUsage, parse, replyText } from
 import { withoutCommentary } from "./reply-text.ts";
 
 /**
- * A reply that can be kept. What a model wrote may be anything, also nested beyond all reason: a reply that could not be stored is reduced
- * to its text, its end and its calls, and arguments that could not be are none, which the model gets to hear.
+ * A reply that can be stored. An adapter may return data that the parser rejects, for example arguments nested deeper than the limit of model/parse.
+ * Such a reply is reduced to its text, finish reason, usage and calls; arguments that cannot be stored become `null`, and the call is then
+ * answered `invalid_arguments`.
  */
 export function storableReply(reply: ModelReply): ModelReply {
   if (parse("reply", reply).ok) return reply;
@@ -20,15 +23,15 @@ export function storableReply(reply: ModelReply): ModelReply {
   return modelReply({ outputText: replyText(reply) ?? "", finishReason, rawFinishReason, usage, error, toolCalls });
 }
 
-/** A reply as history keeps it. */
+/** The assistant message of a reply, as the history keeps it. */
 export function replyMessage(reply: ModelReply, id: string): AssistantMessage {
   const { finishReason, toolCalls } = reply;
-  const given = reply.message ?? assistant(replyText(reply) ?? "");
-  const content = typeof given.content === "string" ? given.content : withoutCommentary(given.content);
-  return { ...given, id, content, toolCalls, finishReason };
+  const message = reply.message ?? assistant(replyText(reply) ?? "");
+  const content = typeof message.content === "string" ? message.content : withoutCommentary(message.content);
+  return { ...message, id, content, toolCalls, finishReason };
 }
 
-/** The end of a step that was all reply. */
+/** The end of a step without tool results and pending calls. */
 export function replyStepEnd(reply: ModelReply): StepEnd {
   return { reply, toolResults: [], pendingToolCalls: [], manualToolCalls: [], suspendedCell: null, mode: "auto" };
 }

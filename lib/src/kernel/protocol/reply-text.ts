@@ -1,8 +1,8 @@
-// Small judgements about what a model said.
+// Rules about the text and the usage of a model reply.
 
 import type { AssistantPart, ModelReply, Part } from "../../model/internal.ts";
 
-/** Drops what a model said on the way once it has also given its final answer. */
+/** Removes text parts of the phase `commentary` if the reply has a non-empty part of the phase `final_answer`. */
 export function withoutCommentary(parts: readonly AssistantPart[]): readonly AssistantPart[] {
   if (!parts.some(isFinalAnswer)) return parts;
   return parts.filter((part) => part.type !== "text" || part.phase !== "commentary");
@@ -12,7 +12,7 @@ function isFinalAnswer(part: Part): boolean {
   return part.type === "text" && part.phase === "final_answer" && part.text !== "";
 }
 
-/** Joins two texts as paragraphs, adding only the line breaks missing to make two. */
+/** Joins two texts as paragraphs: adds line breaks until there are two between them. */
 export function joinParagraph(before: string, after: string): string {
   if (before === "" || after === "") return before + after;
   const breaks = breaksAtEnd(before) + breaksAtStart(after);
@@ -30,8 +30,8 @@ function breaksAtStart(text: string): number {
 }
 
 /**
- * Did a reply end at its output limit only because the prompt had left no room? Then it has to be treated as a prompt that is too
- * long. All must hold: it ended at the limit, reported no output tokens, and the prompt took 95 % of a window that is known.
+ * Did the prompt fill the context window? Some providers report this as finish reason `length` instead of an error. True if the reply ended with `length`,
+ * reported zero output tokens, and the prompt took at least 95 % of a known window. The turn then fails as `context_length_exceeded`.
  */
 export function isContextOverflow(reply: ModelReply, maxContextTokens: number | null): boolean {
   if (reply.finishReason !== "length" || reply.usage.outputTokens !== 0) return false;

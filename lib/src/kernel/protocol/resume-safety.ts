@@ -1,9 +1,10 @@
+// Checks whether a conversation can be continued from a history.
+
 import type { Message } from "../../model/internal.ts";
 
 /**
- * May history end here? Every call has an id and an answer, every answer its call, and no two calls are open under one id: a model that
- * is asked to go on from such a history is not shown a call it never gets an answer to. A turn stores its history midway only at such
- * points.
+ * Can a conversation continue from this history? Every call must have a non-blank id and an answer, every answer a call, and no two open calls the same id.
+ * Providers reject requests with unanswered calls.
  */
 export function isResumeSafe(history: readonly Message[]): boolean {
   const open = new Set<string>();

@@ -1,4 +1,4 @@
-// Actions and ids that the protocols for chat and for code have in common.
+// Actions and message ids that the chat protocol and the code protocol share.
 
 import type { TurnOutcome } from "../../model/internal.ts";
 import type { DriverAction as Action, DriverContextView, TurnProtocol } from "./protocol.ts";
@@ -21,8 +21,8 @@ export function complete(outcome: TurnOutcome): DriverAction {
 }
 
 /**
- * Goes on with the next iteration after the `after_work` checkpoint, or ends the turn at its limit. `free`: the work came before the first
- * model call of the turn and is not counted against the limit.
+ * Starts the next step after the `after_work` checkpoint, or ends the turn at `maxTurns`. `free`: the work came before the first model call of
+ * the turn and does not count against the limit.
  */
 export function nextIteration(context: Context, free: boolean): readonly DriverAction[] {
   return [
@@ -38,7 +38,7 @@ export function nextIteration(context: Context, free: boolean): readonly DriverA
   ];
 }
 
-/** The id of a message of the current iteration, by what the message is. */
+/** The id of a message of the open step: `<turn>/<step>/<name>`. */
 export function messageId({ turnId, protocolIteration }: Context, name: string): string {
   return `${turnId}/${protocolIteration}/${name}`;
 }

@@ -1,9 +1,9 @@
-// How a model call ended, in lash's words, worked out from what a reply says. What each means for the turn:
+// The terminal reason of a model call, derived from its reply, and what each reason means for the turn:
 //
-//   stop, tool_use, unknown    the protocol goes on from the reply
+//   stop, tool_use, unknown    the protocol decides
 //   output_limit               the turn completes as incomplete; calls are not run
 //   content_filter             the turn completes as filtered; calls are not run
-//   context_overflow           the turn fails: the same prompt would fail again
+//   context_overflow           the turn fails: a retry with the same prompt would fail again
 //   provider_error             the turn fails
 //   cancelled                  the turn is cancelled
 
@@ -14,6 +14,7 @@ import { isContextOverflow } from "./reply-text.ts";
 /** Why a model call ended, as the kernel distinguishes it. */
 export type LlmTerminalReason = (typeof llmTerminalReasons)[number];
 
+/** All terminal reasons. Stored: the list only grows. */
 export const llmTerminalReasons = [
   "stop",
   "tool_use",
@@ -34,7 +35,7 @@ const byFinishReason: { readonly [R in FinishReason]: LlmTerminalReason } = {
   other: "unknown",
 };
 
-/** How the call behind a reply ended. A reply that carries an error ended in it, whatever else it says. */
+/** The terminal reason of a reply. An `error` in the reply takes precedence over its finish reason. */
 export function terminalReasonOf(reply: ModelReply, maxContextTokens: number | null): LlmTerminalReason {
   if (reply.error !== null) return "provider_error";
   if (isContextOverflow(reply, maxContextTokens)) return "context_overflow";

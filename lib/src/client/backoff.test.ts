@@ -10,26 +10,23 @@ const retry = { requests: 4, streams: 4, baseMs: 100, maxMs: 400 };
 test.each([
   ["the shortest", 0, [50, 100, 200, 200]],
   ["the longest", 1 - Number.EPSILON, [100, 200, 400, 400]],
-])(
-  "each wait is longer than the one before, up to a limit, and the first again after a reset: %s",
-  async (_, random, waits) => {
-    const clock = handClock(() => random);
-    const backoff = new Backoff(4, retry, clock);
-    const takes = async (ms: number) => {
-      let isOver = false;
-      const waiting = backoff.wait(null, null).then(() => (isOver = true));
-      await clock.advance(ms - 1);
-      expect([ms, isOver]).toEqual([ms, false]);
-      await clock.advance(1);
-      expect([ms, isOver]).toEqual([ms, true]);
-      await waiting;
-    };
-    for (const ms of waits) await takes(ms);
-    expect(await backoff.wait(null, null)).toBe(false);
-    backoff.reset();
-    await takes(waits[0] ?? 0);
-  },
-);
+])("doubles the delay up to a limit and starts again after a reset: %s jitter", async (_, random, waits) => {
+  const clock = handClock(() => random);
+  const backoff = new Backoff(4, retry, clock);
+  const takes = async (ms: number) => {
+    let isOver = false;
+    const waiting = backoff.wait(null, null).then(() => (isOver = true));
+    await clock.advance(ms - 1);
+    expect([ms, isOver]).toEqual([ms, false]);
+    await clock.advance(1);
+    expect([ms, isOver]).toEqual([ms, true]);
+    await waiting;
+  };
+  for (const ms of waits) await takes(ms);
+  expect(await backoff.wait(null, null)).toBe(false);
+  backoff.reset();
+  await takes(waits[0] ?? 0);
+});
 
 test("an abort ends a wait with the reason of the signal", async () => {
   const clock = handClock();
@@ -48,6 +45,6 @@ test.each([
   ["Thu, 01 Jan 1970 00:00:09 GMT", 4000],
   ["Thu, 01 Jan 1970 00:00:01 GMT", 0],
   ["soon", null],
-])("Retry-After: %s, five seconds after 1970 began", (header, ms) => {
+])("reads Retry-After: %s at second 5 of 1970", (header, ms) => {
   expect(retryAfter(new Headers({ "retry-after": header }), 5000)).toBe(ms);
 });

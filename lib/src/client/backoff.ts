@@ -1,4 +1,8 @@
-// Waiting before something is tried again: longer each time, never in step with others, and only so often.
+// Retry with exponential backoff and jitter.
+//
+// The delay before retry n (from 0) is random in the upper half of min(maxMs, baseMs * 2^n). The jitter keeps clients that lost
+// their connections at the same moment (a deploy) from reconnecting in the same moment. A `Retry-After` of the server is a lower
+// bound of the delay.
 
 import type { Clock } from "../clock/clock.ts";
 import type { ClientRetry } from "./types.ts";
@@ -8,60 +12,65 @@ import { MisuseError } from "../model/internal.ts";
 
 const defaultRetry: ClientRetry = { requests: 4, streams: 12, baseMs: 200, maxMs: 10_000 };
 
-/** What a server may ask to wait for; who asks for more is not waited for. */
-const longestMs = 60_000;
+/** The longest `Retry-After` that is honoured. A request that should wait longer fails at once. */
+const maxRetryAfterMs = 60_000;
 
 export class Backoff {
-  readonly #most: number;
+  readonly #maxRetries: number;
   readonly #retry: ClientRetry;
   readonly #clock: Clock;
   #used = 0;
 
-  constructor(most: number, retry: ClientRetry, clock: Clock) {
-    this.#most = most;
+  constructor(maxRetries: number, retry: ClientRetry, clock: Clock) {
+    this.#maxRetries = maxRetries;
     this.#retry = retry;
     this.#clock = clock;
   }
 
-  /** How often it has waited since something came. */
+  /** The number of retries since the last success. */
   get used(): number {
     return this.#used;
   }
 
-  /** Something came: the next time is the first again. */
+  /** Called after a success: the next delay is the first one again. */
   reset(): void {
     this.#used = 0;
   }
 
-  /** Waits for the next try; `false`: there is none. Rejects with the signal's reason. */
-  async wait(afterMs: number | null, signal: AbortSignal | null): Promise<boolean> {
-    if (this.#used >= this.#most || (afterMs ?? 0) > longestMs) return false;
+  /** Waits before the next retry. Returns `false` without waiting if no retry is left. Rejects with the reason of the signal. */
+  async wait(retryAfterMs: number | null, signal: AbortSignal | null): Promise<boolean> {
+    if (this.#used >= this.#maxRetries || (retryAfterMs ?? 0) > maxRetryAfterMs) return false;
     const { baseMs, maxMs } = this.#retry;
-    const most = Math.min(maxMs, baseMs * 2 ** this.#used);
+    const longestDelayMs = Math.min(maxMs, baseMs * 2 ** this.#used);
     this.#used += 1;
-    const delayMs = most / 2 + (this.#clock.random() * most) / 2;
-    await this.#clock.sleep(Math.max(afterMs ?? 0, delayMs), signal ?? undefined);
+    const delayMs = longestDelayMs / 2 + (this.#clock.random() * longestDelayMs) / 2;
+    await this.#clock.sleep(Math.max(retryAfterMs ?? 0, delayMs), signal ?? undefined);
     return true;
   }
 }
 
-/** `Retry-After`, in seconds or as a date; `null`: it says nothing. */
+/** The `Retry-After` header (RFC 9110, section 10.2.3: seconds or a date) in milliseconds from `now`; `null` if absent or invalid. */
 export function retryAfter(headers: Headers, now: number): number | null {
-  const said = headers.get("retry-after");
-  if (said === null) return null;
-  if (/^\d+$/.test(said)) return Number(said) * 1000;
-  const date = parseDate(said);
+  const value = headers.get("retry-after");
+  if (value === null) return null;
+  if (/^\d+$/.test(value)) return Number(value) * 1000;
+  const date = parseDate(value);
   return date === null ? null : Math.max(0, date - now);
 }
 
-export function checkedRetry(given: Partial<ClientRetry>): ClientRetry {
-  const retry = { ...defaultRetry, ...given };
+/** Merges the retry options with the defaults. Throws `MisuseError` for an unknown name or a negative number. */
+export function checkedRetry(overrides: Partial<ClientRetry>): ClientRetry {
+  const retry = { ...defaultRetry, ...overrides };
   for (const [name, value] of Object.entries(retry)) {
     if (name in defaultRetry && typeof value === "number" && value >= 0) continue;
-    const known = Object.keys(defaultRetry).join(", ");
-    throw new MisuseError("invalid_argument", `retry: ${name} has to be one of ${known}, and a number of 0 or more`, {
-      path: ["retry", name],
-    });
+    const validNames = Object.keys(defaultRetry).join(", ");
+    throw new MisuseError(
+      "invalid_argument",
+      `retry: ${name} must be one of ${validNames}, with a number of 0 or more`,
+      {
+        path: ["retry", name],
+      },
+    );
   }
   return retry;
 }

@@ -1,4 +1,4 @@
-// The verbs, against the real handler in the same process.
+// The verbs of the client against the HTTP handler in the same process.
 
 import type { Adapter, Clock } from "../engine/internal.ts";
 import type { HttpLimits } from "../http/index.ts";
@@ -26,7 +26,7 @@ const ask = tool({ name: "ask", description: "Asks.", schema, handler: () => ask
 const pay = tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler: () => "paid" });
 const lookup = tool({ name: "lookup", description: "Looks up.", schema, manual: true });
 
-/** A client of a server in this process. */
+/** A client of a handler in this process. */
 function world(
   adapter: Adapter = fake(),
   {
@@ -74,7 +74,7 @@ function textIn(events: readonly RuntimeEvent[]): string {
   return events.map(({ event }) => (event.type === "text_delta" ? event.delta : "")).join("");
 }
 
-test("a turn is one request: its events, and what it came to", async () => {
+test("starts a turn and reads its events and result in one request", async () => {
   const { client, sessions, requests } = world(says(hello));
   const turn = await client.start("hi", { id: "s1", metadata: { of: "test" } });
   expect(turn.sessionId).toBe("s1");
@@ -87,15 +87,15 @@ test("a turn is one request: its events, and what it came to", async () => {
   expect(end).toEqual(JSON.parse(JSON.stringify(await sessions.attach("s1", turn.turnId).result)));
 });
 
-test("what is read is what the runtime tells", async () => {
+test("reads the events that the runtime emits", async () => {
   const { client, sessions } = world(says(hello));
   const turn = await client.start("hi", { id: "s1" });
   await turn.result;
-  const told = await all(sessions.events("s1", { follow: false }));
-  expect(await all(client.events("s1", { follow: false }))).toEqual(JSON.parse(JSON.stringify(told)));
+  const emitted = await all(sessions.events("s1", { follow: false }));
+  expect(await all(client.events("s1", { follow: false }))).toEqual(JSON.parse(JSON.stringify(emitted)));
 });
 
-test("the result comes when nobody reads, in the same request", async () => {
+test("returns the result in the same request if the events are not read", async () => {
   const { client, requests } = world(says(hello));
   const turn = await client.start("hi");
   expect((await turn.result).text).toBe("Hello!");
@@ -103,7 +103,7 @@ test("the result comes when nobody reads, in the same request", async () => {
   expect(turn.result).toBe(turn.result);
 });
 
-test("the result comes in the middle of reading, and after leaving", async () => {
+test("returns the result while the events are read and after the reader left", async () => {
   const model = handModel();
   const { client } = world(model);
   const turn = await client.start("hi");
@@ -118,7 +118,7 @@ test("the result comes in the middle of reading, and after leaving", async () =>
   expect((await turn.result).status).toBe("ended");
 });
 
-test("who asks for the result first still gets the events from the one stream", async () => {
+test("gives the stream to the events if the result was requested first", async () => {
   const { client, requests } = world(says(hello));
   const turn = await client.start("hi");
   const result = turn.result;
@@ -127,7 +127,7 @@ test("who asks for the result first still gets the events from the one stream", 
   expect(requests.filter(({ url }) => url.endsWith("/events"))).toEqual([]);
 });
 
-test("leaving detaches: the turn goes on, and can be read again from its beginning", async () => {
+test("leaving the iteration does not affect the turn, which can be read again from its start", async () => {
   const model = handModel();
   const { client } = world(model);
   const turn = await client.start("hi", { id: "s1" });
@@ -141,7 +141,7 @@ test("leaving detaches: the turn goes on, and can be read again from its beginni
   expect((await turn.result).text).toBe("One. Two.");
 });
 
-test("two readers at once see the same", async () => {
+test("two concurrent readers receive the same events", async () => {
   const model = handModel();
   const { client } = world(model);
   const turn = await client.start("hi");
@@ -157,7 +157,7 @@ test("two readers at once see the same", async () => {
   expect(["", "One. Two."]).toContain(textIn(other));
 });
 
-test("a reader that takes nothing is let go by the server, and finds the rest when it reads on", async () => {
+test("a slow reader is disconnected by the server and resumes when it reads again", async () => {
   const model = handModel();
   const clock = handClock();
   const { client, handler, requests } = world(model, { limits: { bufferBytes: 1, streams: 1 }, serverClock: clock });
@@ -167,7 +167,7 @@ test("a reader that takes nothing is let go by the server, and finds the rest wh
   const call = await model.call(1);
   const words = [..."It is a long story. "];
   for (const word of words) await call.say(word);
-  // There is room for one stream: when another gets it, the slow one has lost it.
+  // The limit is one stream: another request gets a slot only after the slow reader was disconnected.
   const headers = { authorization: `Bearer ${token}` };
   const watch = async () => {
     const answer = await handler(new Request("http://localhost/sessions/s1/events", { headers }));
@@ -188,7 +188,7 @@ test("a reader that takes nothing is let go by the server, and finds the rest wh
   expect(requests.map(({ headers }) => headers.has("last-event-id"))).toContain(true);
 });
 
-test("heartbeats keep a stream open on which nothing else is sent; without them the client connects again", async () => {
+test("heartbeats keep an idle stream open; without them the client reconnects", async () => {
   for (const { heartbeatMs, connections } of [
     { heartbeatMs: 15_000, connections: 1 },
     { heartbeatMs: 1_000_000, connections: 2 },
@@ -208,7 +208,7 @@ test("heartbeats keep a stream open on which nothing else is sent; without them 
   }
 });
 
-test("a turn can be attached to from elsewhere", async () => {
+test("attaches to a turn that another client started", async () => {
   const { client, requests } = world(says(hello));
   const { turnId } = await client.start("hi", { id: "s1" });
   const there = client.attach("s1", turnId ?? "");
@@ -219,7 +219,7 @@ test("a turn can be attached to from elsewhere", async () => {
   await expect(client.attach("s1", "no-such-turn").result).rejects.toBeInstanceOf(RuntimeError);
 });
 
-test("going on behind a cursor gives the rest", async () => {
+test("resumes after a cursor", async () => {
   const { client } = world(says(hello));
   const turn = await client.start("hi", { id: "s1" });
   const whole = await all(turn.events);
@@ -230,14 +230,14 @@ test("going on behind a cursor gives the rest", async () => {
   }
 });
 
-test("a question is asked, and answered by the next reply", async () => {
+test("answers a question by the next reply", async () => {
   const { client } = world(says([{ type: "tool_call", id: "c1", name: "ask" }], hello));
   const asked = await (await client.start("Remove it.", { id: "s1" })).result;
   expect(asked.session).toMatchObject({ status: "awaiting_user", pendingQuestion: "Really?" });
   expect((await (await client.reply("s1", "Yes.")).result).text).toBe("Hello!");
 });
 
-test("an approval is given, and the session goes on", async () => {
+test("continues the session after an approval", async () => {
   const { client } = world(says([{ type: "tool_call", id: "c1", name: "pay" }], hello));
   const waits = await (await client.start("Pay.", { id: "s1" })).result;
   expect(waits.session.pendingToolCalls.map(({ id, reason }) => [id, reason])).toEqual([["c1", "approval"]]);
@@ -251,7 +251,7 @@ test("an approval is given, and the session goes on", async () => {
   ]);
 });
 
-test("what begins nothing has no turn, no events, and says how the session stands", async () => {
+test("a verb that starts no turn has no turn id and no events, and its result is the state of the session", async () => {
   const calls = ["c1", "c2"].map((id) => ({ type: "tool_call", id, name: "pay" }) as const);
   const { client } = world(says(calls, hello));
   await (
@@ -266,7 +266,7 @@ test("what begins nothing has no turn, no events, and says how the session stand
   expect((await (await client.continue("s1")).result).text).toBe("Hello!");
 });
 
-test("results of calls are given, with or without going on", async () => {
+test("submits tool results with and without continuing", async () => {
   const call = [{ type: "tool_call", id: "c1", name: "lookup" }] as const;
   const { client } = world(says(call, hello, call, hello));
   await (
@@ -281,13 +281,13 @@ test("results of calls are given, with or without going on", async () => {
   expect((await (await client.step("s1")).result).text).toBe("Hello!");
 });
 
-test("a token completes a call once, and says what became of it", async () => {
+test("completes a call once by its token and reports later attempts", async () => {
   const { client, handler } = world(says([{ type: "tool_call", id: "c1", name: "pay" }], hello));
   await (
     await client.start("Pay.", { id: "s1" })
   ).result;
   const pass = await client.token("s1", "c1");
-  // Whoever holds it needs nothing else.
+  // The token is the only authentication.
   const outside = createClient({ url: "http://localhost", fetch: (url, init) => handler(new Request(url, init)) });
   expect(await outside.complete(pass, { type: "approve", by: "Bob" })).toBe("completed");
   expect(await outside.complete(pass, { type: "deny" })).toBe("already_completed");
@@ -295,15 +295,15 @@ test("a token completes a call once, and says what became of it", async () => {
   await expect(client.token("s1", "c9")).rejects.toMatchObject({ reason: "not_found" });
 });
 
-test("a turn that runs is steered, told to, and cancelled", async () => {
+test("steers, sends to and cancels a running turn", async () => {
   const model = handModel();
   const { client } = world(model);
   const turn = await client.start("hi", { id: "s1" });
   const call = await model.call(1);
-  const said = await client.steer("s1", "Be brief.");
-  expect(said.turnId).toBe(turn.turnId);
-  expect(await client.withdraw("s1", said.inputId)).toBe("cancelled");
-  expect(await client.withdraw("s1", said.inputId)).toBe("already_cancelled");
+  const steered = await client.steer("s1", "Be brief.");
+  expect(steered.turnId).toBe(turn.turnId);
+  expect(await client.withdraw("s1", steered.inputId)).toBe("cancelled");
+  expect(await client.withdraw("s1", steered.inputId)).toBe("already_cancelled");
   await client.steer("s1", user("Quietly."), { transient: true, id: "i1" });
   expect((await client.send("s1", "And now?")).turnId).toBe(turn.turnId);
   await call.say("Well");
@@ -311,7 +311,7 @@ test("a turn that runs is steered, told to, and cancelled", async () => {
   expect((await turn.result).haltedReason).toBe("cancelled");
 });
 
-test("sessions are looked at, listed, forked, and deleted", async () => {
+test("reads, lists, forks and deletes sessions", async () => {
   const { client } = world(fake({ scripts: [hello, hello, hello], usage: { inputTokens: 3 } }));
   for (const id of ["s1", "s2", "a/b ü?"]) await (await client.start("hi", { id })).result;
   const first = await client.list({ limit: 2 });
@@ -330,7 +330,7 @@ test("sessions are looked at, listed, forked, and deleted", async () => {
   expect(await client.health()).toEqual({ status: "ok" });
 });
 
-test("a turn is written out as one value", async () => {
+test("exports a turn record", async () => {
   const { client, sessions } = world(says(hello));
   const { turnId, result } = await client.start("hi", { id: "s1" });
   await result;
@@ -338,20 +338,20 @@ test("a turn is written out as one value", async () => {
   expect(record).toEqual(JSON.parse(JSON.stringify(await sessions.export("s1"))));
 });
 
-test("what is mounted elsewhere is asked for there", async () => {
+test("uses the mount path of the URL", async () => {
   const { client, requests } = world(says(hello), { basePath: "/api/everturn", url: "http://localhost/api/everturn/" });
   expect((await (await client.start("hi")).result).text).toBe("Hello!");
   expect(new URL(requests[0]?.url ?? "").pathname).toBe("/api/everturn/sessions");
 });
 
-test("a verb under a key of the caller's happens once; with something else it is a conflict", async () => {
+test("starts one turn for a key of the caller, and rejects another request under that key", async () => {
   const { client } = world(says(hello));
   const [one, other] = [await client.start("hi", { key: "k1" }), await client.start("hi", { key: "k1" })];
   expect([other.sessionId, other.turnId]).toEqual([one.sessionId, one.turnId]);
   await expect(client.start("ho", { key: "k1" })).rejects.toMatchObject({ name: "RuntimeError", reason: "conflict" });
 });
 
-test("refusals are the library's own errors where it knows them", async () => {
+test("throws failures of the library as their own error classes", async () => {
   const { client } = world(says([{ type: "tool_call", id: "c1", name: "pay" }]));
   await (
     await client.start("Pay.", { id: "s1" })
@@ -370,7 +370,7 @@ test("refusals are the library's own errors where it knows them", async () => {
   await expect(all(client.events("s1", { after: "what?" }))).rejects.toMatchObject({ reason: "invalid_argument" });
 });
 
-test("a signal ends requests and readers, and no turn", async () => {
+test("a signal ends requests and readers and not the turn", async () => {
   const model = handModel();
   const { client } = world(model);
   const stop = new AbortController();
@@ -388,7 +388,7 @@ test("a signal ends requests and readers, and no turn", async () => {
   expect(end.text).toBe("Hello!");
 });
 
-test("what cannot work is said when the client is made, and shows no secret", () => {
+test("rejects invalid options at creation without quoting secrets", () => {
   const refused = (options: ClientOptions) => {
     try {
       createClient(options);
@@ -398,16 +398,16 @@ test("what cannot work is said when the client is made, and shows no secret", ()
     }
     return "";
   };
-  expect(refused({ url: "example.com" })).toContain("url: it has to be an address");
+  expect(refused({ url: "example.com" })).toContain("url: must be a URL");
   expect(refused({ url: "ftp://example.com" })).toContain("http or https");
-  expect(refused({ url: "https://example.com/?a=b" })).toContain("end with its path");
+  expect(refused({ url: "https://example.com/?a=b" })).toContain("must not have a query");
   expect(refused({ url: "https://ada:secret@example.com" })).not.toContain("secret");
   expect(refused({ url: "/api", token: "secret with spaces" })).not.toContain("secret");
   expect(refused({ url: "/api", retry: { requests: -1 } })).toContain("retry: requests");
   expect(refused({ url: "/api" })).toBe("");
 });
 
-test("ids that an address cannot hold are refused before anything is sent", async () => {
+test("rejects ids that cannot be a path segment before sending a request", async () => {
   const { client, requests } = world();
   for (const id of ["", ".", "..", "\uD800"]) {
     await expect(client.get(id)).rejects.toBeInstanceOf(MisuseError);
@@ -416,7 +416,7 @@ test("ids that an address cannot hold are refused before anything is sent", asyn
   expect(requests).toEqual([]);
 });
 
-test("a header that cannot be sent is named, and not shown", async () => {
+test("names an invalid header without quoting its value", async () => {
   const { client } = world(fake(), { headers: { "x-key": "se\ncret" } });
   const error = await client.health().catch((thrown: unknown) => thrown);
   expect(String(error)).toContain("x-key");

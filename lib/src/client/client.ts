@@ -1,4 +1,31 @@
-// The client: the verbs, as requests.
+// The client: each verb of the durable runtime as an HTTP request.
+//
+// Theory of operation
+//   `createClient` holds no state besides its configuration: no connection, no cache, no session. A verb that starts a turn sends one
+//   POST with an idempotency key and `Accept: text/event-stream`, reads the ids of session and turn from the response headers, and
+//   returns a `ClientTurn` whose events come from that same response. Files:
+//     sender.ts           one request with its retries; errors.ts maps error responses to error classes
+//     backoff.ts          retry with exponential backoff and jitter, `Retry-After`
+//     frames.ts           SSE frames of one response, with backpressure
+//     event-reader.ts     events across connections: reconnect with the cursor
+//     reader-position.ts  exactly-once display: cursor, sequence numbers, repeated live events
+//     turn.ts             the events and the result of one turn
+//
+// Failure cases
+//   response lost after the turn was accepted   the request is sent again with the same key; the server returns the accepted turn
+//   stream cut                                  reconnect after the last cursor; no event is lost or shown twice
+//   server restarted, or another process        retries and resumption work: cursors and keys are stored with the session
+//   connection silent (no heartbeat)            counts as cut after `silenceMs`
+//   server unreachable                          `unreachable` or `connection_lost` after the configured number of retries
+//   response of a proxy                         `unexpected_answer` with the start of its body and without the token
+//
+// Invariants
+//   1. A verb that starts a turn has one idempotency key for all its attempts: the turn starts once (at-least-once delivery of the
+//      request, exactly-once effect).
+//   2. A request that is not idempotent (`cancel` without a turn id, `fork`, `recover`, `complete`) is not repeated after the server
+//      may have processed it.
+//   3. Aborting a signal or leaving an iteration ends requests and connections, never a turn (H6).
+//   4. Ids in a URL are percent-encoded segments; `.` and `..` are rejected (path traversal).
 
 import type {
   Cancelled,
@@ -25,10 +52,10 @@ import type {
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { Backoff, checkedRetry } from "./backoff.ts";
-import { errorOf, isNotFound, sentFailure } from "./errors.ts";
-import { checkedToken, readJson, readNothing, send, unexpected } from "./sender.ts";
-import { turnAt } from "./turn.ts";
-import { openAt, readFrames, watching } from "./watch.ts";
+import { errorOfFailure, isNotFound, serverFailure } from "./errors.ts";
+import { eventIterable, eventStreamAt, readFrames } from "./event-reader.ts";
+import { checkedToken, readJson, readNothing, send, unexpectedResponse } from "./sender.ts";
+import { clientTurn } from "./turn.ts";
 
 /**
  * A client for a server that uses `everturn/http`, for browsers, workers and Node. Requests that start a turn
@@ -42,7 +69,7 @@ import { openAt, readFrames, watching } from "./watch.ts";
  * import { createHandler } from "everturn/http";
  * import { runtime } from "everturn/runtime";
  *
- * // A server in the same process; elsewhere `url` and `token` are all it takes.
+ * // A server in the same process. For a remote server, `url` and `token` are enough.
  * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
  * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
  * const handler = createHandler({ sessions, auth: [{ token: "a-token-nobody-guesses" }] });
@@ -63,89 +90,98 @@ import { openAt, readFrames, watching } from "./watch.ts";
 export function createClient(options: ClientOptions): EverturnClient {
   const sender = senderOf(options);
   return {
-    start: async (input, { id, metadata, ...rest } = {}) => drive(sender, "/sessions", { input, id, metadata }, rest),
-    reply: async (id, text, rest) => drive(sender, at`/sessions/${id}/reply`, { text }, rest),
-    send: async (id, text, rest) => drive(sender, at`/sessions/${id}/send`, { text }, rest),
-    continue: async (id, message, rest) =>
-      drive(sender, at`/sessions/${id}/continue`, { message: message ?? undefined }, rest),
-    step: async (id, rest) => drive(sender, at`/sessions/${id}/step`, {}, rest),
-    submitToolResults: async (id, given, { continue: goOn = true, ...rest } = {}) => {
-      const results = given.map(([toolCallId, content]) => ({ toolCallId, content }));
-      return drive(sender, at`/sessions/${id}/tool-results`, { results, continue: goOn }, rest);
+    start: async (input, { id, metadata, ...options } = {}) =>
+      startTurn(sender, "/sessions", { input, id, metadata }, options),
+    reply: async (id, text, options) => startTurn(sender, at`/sessions/${id}/reply`, { text }, options),
+    send: async (id, text, options) => startTurn(sender, at`/sessions/${id}/send`, { text }, options),
+    continue: async (id, message, options) =>
+      startTurn(sender, at`/sessions/${id}/continue`, { message: message ?? undefined }, options),
+    step: async (id, options) => startTurn(sender, at`/sessions/${id}/step`, {}, options),
+    submitToolResults: async (id, resultPairs, { continue: continues = true, ...options } = {}) => {
+      const results = resultPairs.map(([toolCallId, content]) => ({ toolCallId, content }));
+      return startTurn(sender, at`/sessions/${id}/tool-results`, { results, continue: continues }, options);
     },
-    decide: async (id, toolCallId, decision, { continue: goOn = true, ...rest } = {}) =>
-      drive(sender, at`/sessions/${id}/decisions`, { toolCallId, ...decision, continue: goOn }, rest),
+    decide: async (id, toolCallId, decision, { continue: continues = true, ...options } = {}) =>
+      startTurn(sender, at`/sessions/${id}/decisions`, { toolCallId, ...decision, continue: continues }, options),
 
-    steer: async (id, input, { id: inputId = randomKey(), transient, ...rest } = {}) =>
-      post(sender, at`/sessions/${id}/steer`, { input, transient, id: inputId }, rest, readJson<Steered>, "safe"),
-    withdraw: async (id, inputId, rest) =>
-      ask(sender, "DELETE", at`/sessions/${id}/inputs/${inputId}`, rest, readResult<Withdrawn>),
-    cancel: async (id, { turnId, reason, ...rest } = {}) => {
-      // Without a name the second one might end the turn after.
-      const repeat = turnId === undefined ? "once" : "safe";
-      return post(sender, at`/sessions/${id}/cancel`, { turnId, reason }, rest, readResult<Cancelled>, repeat);
+    steer: async (id, input, { id: inputId = randomKey(), transient, ...options } = {}) =>
+      post(
+        sender,
+        at`/sessions/${id}/steer`,
+        { input, transient, id: inputId },
+        options,
+        readJson<Steered>,
+        "idempotent",
+      ),
+    withdraw: async (id, inputId, options) =>
+      ask(sender, "DELETE", at`/sessions/${id}/inputs/${inputId}`, options, readResult<Withdrawn>),
+    cancel: async (id, { turnId, reason, ...options } = {}) => {
+      // Without a turn id a second request might cancel the next turn.
+      const repeat = turnId === undefined ? "at_most_once" : "idempotent";
+      return post(sender, at`/sessions/${id}/cancel`, { turnId, reason }, options, readResult<Cancelled>, repeat);
     },
 
-    get: async (id, { messages, ...rest } = {}) => {
+    get: async (id, { messages, ...options } = {}) => {
       const path = at`/sessions/${id}` + query({ messages });
-      return ask(sender, "GET", path, rest, readJson<SessionView>).catch(orNull);
+      return ask(sender, "GET", path, options, readJson<SessionView>).catch(orNull);
     },
-    messages: async (id, { after, limit, ...rest } = {}) =>
-      ask(sender, "GET", at`/sessions/${id}/messages` + query({ after, limit }), rest, readJson<Page<Message>>),
-    list: async ({ after, limit, ...rest } = {}) =>
-      ask(sender, "GET", `/sessions${query({ after, limit })}`, rest, readJson<Page<SessionSummary>>),
-    delete: async (id, rest) => deleteSession(sender, at`/sessions/${id}`, rest),
-    fork: async (id, { id: name, at: length, ...rest } = {}) => {
+    messages: async (id, { after, limit, ...options } = {}) =>
+      ask(sender, "GET", at`/sessions/${id}/messages` + query({ after, limit }), options, readJson<Page<Message>>),
+    list: async ({ after, limit, ...options } = {}) =>
+      ask(sender, "GET", `/sessions${query({ after, limit })}`, options, readJson<Page<SessionSummary>>),
+    delete: async (id, options) => deleteSession(sender, at`/sessions/${id}`, options),
+    fork: async (id, { id: name, at: length, ...options } = {}) => {
       const body = { id: name, at: length };
-      const made = await post(sender, at`/sessions/${id}/fork`, body, rest, readJson<{ readonly id: string }>);
-      return made.id;
+      const fork = await post(sender, at`/sessions/${id}/fork`, body, options, readJson<{ readonly id: string }>);
+      return fork.id;
     },
-    recover: async (id, { from, ...rest } = {}) =>
-      post(sender, at`/sessions/${id}/recover`, { from }, rest, readJson<Recovered>),
-    usage: async (id, rest) => ask(sender, "GET", at`/sessions/${id}/usage`, rest, readJson<LedgerSum>),
+    recover: async (id, { from, ...options } = {}) =>
+      post(sender, at`/sessions/${id}/recover`, { from }, options, readJson<Recovered>),
+    usage: async (id, options) => ask(sender, "GET", at`/sessions/${id}/usage`, options, readJson<LedgerSum>),
 
-    events: (id, rest) => watch(sender, id, rest),
+    events: (id, options) => readSessionEvents(sender, id, options),
     attach: (id, turnId, { signal = null } = {}) =>
-      turnAt(sender, {
+      clientTurn(sender, {
         sessionId: id,
         turnId,
         path: at`/sessions/${id}/turns/${turnId}`,
         stream: null,
-        again: async () => null,
+        reopen: async () => null,
         signal,
       }),
-    export: async (id, turnId, rest) =>
-      ask(sender, "GET", at`/sessions/${id}/turns/${turnId}/record`, rest, readJson<ExportedTurn>),
+    export: async (id, turnId, options) =>
+      ask(sender, "GET", at`/sessions/${id}/turns/${turnId}/record`, options, readJson<ExportedTurn>),
 
-    token: async (id, toolCallId, rest) => {
+    token: async (id, toolCallId, options) => {
       const path = at`/sessions/${id}/calls/${toolCallId}/token`;
-      return (await ask(sender, "POST", path, rest, readJson<{ readonly token: string }>)).token;
+      return (await ask(sender, "POST", path, options, readJson<{ readonly token: string }>)).token;
     },
     complete: async (token, answer, { signal = null } = {}) => {
       const body = { token, ...answer };
       const answers = [404, 409];
       return send(
         sender,
-        { method: "POST", path: "/complete", body, repeat: "once", signal, answers },
+        { method: "POST", path: "/complete", body, repeat: "at_most_once", signal, answers },
         readResult<Completed>,
       );
     },
 
-    health: async (rest) => ask(sender, "GET", "/health", rest, readJson<{ readonly status: "ok" }>),
+    health: async (options) => ask(sender, "GET", "/health", options, readJson<{ readonly status: "ok" }>),
   };
 }
 
+/** Checks the options and fills in the defaults. */
 function senderOf(options: ClientOptions): Sender {
   const { url, token, headers = {}, retry = {}, silenceMs = 60_000, clock = systemClock } = options;
   if (typeof token === "string") checkedToken(token);
   if (!(silenceMs > 0)) {
-    throw new MisuseError("invalid_argument", "silenceMs has to be a time of more than 0", { path: ["silenceMs"] });
+    throw new MisuseError("invalid_argument", "silenceMs must be greater than 0", { path: ["silenceMs"] });
   }
   return {
     base: checkedUrl(url),
     token,
     headers,
-    // Looked up when it is called, and called as what it is.
+    // The global is looked up at each call, so that it can be replaced later, and called without a receiver, which browsers require.
     fetch: options.fetch ?? ((address, init) => fetch(address, init)),
     retry: checkedRetry(retry),
     silenceMs,
@@ -155,13 +191,13 @@ function senderOf(options: ClientOptions): Sender {
 
 function checkedUrl(url: string): string {
   if (typeof url !== "string" || !(url.startsWith("/") || URL.canParse(url))) {
-    throw badUrl('it has to be an address, like "https://example.com/api/everturn"');
+    throw badUrl('must be a URL like "https://example.com/api/everturn", or a path');
   }
-  if (/[?#]/.test(url)) throw badUrl("it has to end with its path");
+  if (/[?#]/.test(url)) throw badUrl("must not have a query or a fragment");
   if (!url.startsWith("/")) {
     const { protocol, username, password } = new URL(url);
-    if (protocol !== "https:" && protocol !== "http:") throw badUrl(`it has to be http or https, not ${protocol}`);
-    if (username !== "" || password !== "") throw badUrl("a name and a password do not belong there: use `headers`");
+    if (protocol !== "https:" && protocol !== "http:") throw badUrl(`must be http or https, not ${protocol}`);
+    if (username !== "" || password !== "") throw badUrl("must not contain a user name or password: use `headers`");
   }
   return url.replace(/\/+$/, "");
 }
@@ -170,24 +206,27 @@ function badUrl(why: string): MisuseError {
   return new MisuseError("invalid_argument", `url: ${why}`, { path: ["url"] });
 }
 
-/** A path with its parts made fit to stand in one. */
-function at(words: TemplateStringsArray, ...parts: readonly string[]): string {
-  return words.map((word, index) => (index < parts.length ? word + partOf(parts[index]) : word)).join("");
+/** A template tag for paths: percent-encodes each interpolated id as one path segment. */
+function at(texts: TemplateStringsArray, ...segments: readonly string[]): string {
+  return texts.map((text, index) => (index < segments.length ? text + encodeSegment(segments[index]) : text)).join("");
 }
 
-function partOf(part: string | undefined): string {
-  // Dots are a way up, however they are written.
-  const isName = typeof part === "string" && !["", ".", ".."].includes(part) && !/\p{Surrogate}/u.test(part);
-  if (isName) return encodeURIComponent(part);
-  throw new MisuseError("invalid_argument", `${JSON.stringify(part)} cannot be asked for by an address`);
+/** Rejects `.` and `..` (path traversal): URL parsers resolve dot segments also when they are percent-encoded. */
+function encodeSegment(segment: string | undefined): string {
+  const isEncodable =
+    typeof segment === "string" && !["", ".", ".."].includes(segment) && !/\p{Surrogate}/u.test(segment);
+  if (isEncodable) return encodeURIComponent(segment);
+  throw new MisuseError("invalid_argument", `the id ${JSON.stringify(segment)} cannot be part of a URL path`);
 }
 
+/** A query string with the fields that are set, or an empty string. */
 function query(fields: { readonly [name: string]: string | number | undefined }): string {
-  const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(fields)) if (value !== undefined) given.set(name, `${value}`);
-  return given.size === 0 ? "" : `?${given}`;
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) parameters.set(name, `${value}`);
+  return parameters.size === 0 ? "" : `?${parameters}`;
 }
 
+/** An idempotent request without a body. */
 function ask<T>(
   sender: Sender,
   method: ApiRequest["method"],
@@ -195,32 +234,35 @@ function ask<T>(
   { signal }: CallOptions = {},
   read: ReadAnswer<T>,
 ): Promise<T> {
-  return send(sender, { method, path, repeat: "safe", signal: signal ?? null }, read);
+  return send(sender, { method, path, repeat: "idempotent", signal: signal ?? null }, read);
 }
 
+/** A request with a body. By default it is sent at most once. */
 function post<T>(
   sender: Sender,
   path: string,
   body: unknown,
   { signal }: CallOptions,
   read: ReadAnswer<T>,
-  repeat: ApiRequest["repeat"] = "once",
+  repeat: ApiRequest["repeat"] = "at_most_once",
 ): Promise<T> {
   return send(sender, { method: "POST", path, body, repeat, signal: signal ?? null }, read);
 }
 
+/** The response of `steer`. */
 type Steered = { readonly inputId: string; readonly turnId: string };
 
-/** An answer that is one word. */
-async function readResult<Word extends string>(response: Response, request: ApiRequest): Promise<Word> {
-  const body = await readJson<{ readonly result?: Word }>(response, request);
+/** Reads a body `{ result }`. Error statuses that are results (404, 409) may carry a failure instead, which is thrown. */
+async function readResult<Result extends string>(response: Response, request: ApiRequest): Promise<Result> {
+  const body = await readJson<{ readonly result?: Result }>(response, request);
   if (body.result !== undefined) return body.result;
-  const failure = sentFailure(body);
+  const failure = serverFailure(body);
   throw failure === null
-    ? unexpected(request, response, "", "something that does not say what became of it")
-    : errorOf(failure, response.status, null);
+    ? unexpectedResponse(request, response, "", "a body without a result")
+    : errorOfFailure(failure, response.status, null);
 }
 
+/** `null` for a session that does not exist; rethrows other errors. */
 function orNull(error: unknown): null {
   if (isNotFound(error)) return null;
   throw error;
@@ -229,61 +271,63 @@ function orNull(error: unknown): null {
 async function deleteSession(sender: Sender, path: string, { signal }: CallOptions = {}): Promise<void> {
   const backoff = new Backoff(sender.retry.requests, sender.retry, sender.clock);
   try {
-    await send(sender, { method: "DELETE", path, repeat: "safe", signal: signal ?? null }, readNothing, backoff);
+    await send(sender, { method: "DELETE", path, repeat: "idempotent", signal: signal ?? null }, readNothing, backoff);
   } catch (error) {
-    // What was sent again may have worked the first time.
+    // After a retry, `not_found` means that the first attempt deleted the session and its response was lost.
     if (!(isNotFound(error) && backoff.used > 0)) throw error;
   }
 }
 
-/** Begins a turn. The same key goes with every try, so it is begun once. */
-async function drive(
+/** Starts a turn. All attempts carry the same idempotency key, so the turn starts once. */
+async function startTurn(
   sender: Sender,
   path: string,
-  said: { readonly [name: string]: unknown },
-  { key = randomKey(), signal: stop, ...options }: DriveOptions = {},
+  fields: { readonly [name: string]: unknown },
+  { key = randomKey(), signal: callerSignal, ...options }: DriveOptions = {},
 ): Promise<ClientTurn> {
-  const signal = stop ?? null;
-  const body = Object.keys(options).length === 0 ? said : { ...said, options };
+  const signal = callerSignal ?? null;
+  const body = Object.keys(options).length === 0 ? fields : { ...fields, options };
   const headers = { accept: "text/event-stream", "idempotency-key": key };
-  const request: ApiRequest = { method: "POST", path, body, headers, repeat: "safe", signal };
+  const request: ApiRequest = { method: "POST", path, body, headers, repeat: "idempotent", signal };
   const { stream, sessionId, turnId } = await send(sender, request, async (response) => {
     const session = response.headers.get("everturn-session");
     const turn = response.headers.get("everturn-turn");
-    const opened = await readFrames(sender, signal)(response, request);
+    const frames = await readFrames(sender, signal)(response, request);
     if (session !== null) {
-      return { stream: opened, sessionId: decodeURIComponent(session), turnId: turn && decodeURIComponent(turn) };
+      return { stream: frames, sessionId: decodeURIComponent(session), turnId: turn && decodeURIComponent(turn) };
     }
-    opened.close();
-    const what = "a stream that does not name its session: does something in between drop `Everturn-Session`?";
-    throw unexpected(request, response, "", what);
+    frames.close();
+    const what = "a stream without the header `Everturn-Session`, which a proxy may have removed";
+    throw unexpectedResponse(request, response, "", what);
   });
-  return turnAt(sender, {
+  return clientTurn(sender, {
     sessionId,
     turnId,
     path: turnId === null ? null : at`/sessions/${sessionId}/turns/${turnId}`,
     stream,
-    again: (_, left, backoff) => send(sender, { ...request, signal: left }, readFrames(sender, left), backoff),
+    reopen: (_, readerSignal, backoff) =>
+      send(sender, { ...request, signal: readerSignal }, readFrames(sender, readerSignal), backoff),
     signal,
   });
 }
 
-function watch(
+/** Reads the events of a session, or of one turn. */
+function readSessionEvents(
   sender: Sender,
   id: string,
   { after, turnId, follow = true, signal }: WatchOptions = {},
 ): ReturnType<EverturnClient["events"]> {
-  const place = turnId === undefined ? at`/sessions/${id}/events` : at`/sessions/${id}/turns/${turnId}/events`;
-  const aim = {
+  const path = turnId === undefined ? at`/sessions/${id}/events` : at`/sessions/${id}/turns/${turnId}/events`;
+  const source = {
     after: after ?? null,
-    open: openAt(sender, follow ? place : `${place}?follow=false`),
+    open: eventStreamAt(sender, follow ? path : `${path}?follow=false`),
     ending: follow ? "cut" : "over",
-    ended: () => undefined,
+    onTurnEnd: () => undefined,
   } as const;
-  return watching(sender, aim, signal ?? null);
+  return eventIterable(sender, source, signal ?? null);
 }
 
-/** A name nobody else makes up. Not every page has `randomUUID`: it is for secure ones only. */
+/** A random key of 128 bits. Not `crypto.randomUUID`, which browsers offer on secure origins only. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,4 +1,7 @@
-// What a server's refusal is here: the library's own error where it names one of its failures, else a `ClientError`. No token is in any of them.
+// Error responses of a server as errors: failures of the library become their own error classes, so that a program handles them as
+// in process; rejections of the HTTP layer, unknown failures and connection errors become a `ClientError`.
+//
+// Invariant: no error contains a token.
 
 import type { Issue, Path } from "../model/internal.ts";
 
@@ -32,6 +35,7 @@ import {
 export type ClientErrorReason = (typeof clientErrorReasons)[number];
 const clientErrorReasons = ["unreachable", "connection_lost", "unexpected_answer", ...httpReasons] as const;
 
+/** Optional fields of a {@link ClientError}. */
 type ClientErrorDetails = {
   readonly status?: number;
   readonly path?: Path;
@@ -46,14 +50,15 @@ type ClientErrorDetails = {
  */
 export class ClientError extends Error {
   override readonly name: string = "ClientError";
-  /** One of `clientErrorReasons`, or a word of a newer server's. */
+  /** A {@link ClientErrorReason}, or a reason of a newer server. */
   readonly reason: string;
-  /** The HTTP status; `null` when there was no answer. */
+  /** The HTTP status; `null` if there was no response. */
   readonly status: number | null;
-  /** Where in what was sent, if it is that. */
+  /** The invalid place in the request; empty if the error does not concern one. */
   readonly path: Path;
+  /** All invalid places in the request. */
   readonly issues: readonly Issue[];
-  /** How long the server asked to wait. */
+  /** The `Retry-After` of the server, in milliseconds. */
   readonly retryAfterMs: number | null;
 
   constructor(reason: ClientErrorReason | (string & {}), message: string, details: ClientErrorDetails = {}) {
@@ -66,8 +71,8 @@ export class ClientError extends Error {
   }
 }
 
-/** What a server says that went wrong. */
-export type SentFailure = {
+/** The `error` of an error response or of a frame `failure`. */
+export type ServerFailure = {
   readonly type: string;
   readonly reason: string;
   readonly message: string;
@@ -76,8 +81,8 @@ export type SentFailure = {
   readonly paths?: readonly string[];
 };
 
-/** The failure in an answer, or in a frame of a stream; `null`: there is none. */
-export function sentFailure(body: unknown): SentFailure | null {
+/** The failure in a parsed body or frame; `null` if there is none. */
+export function serverFailure(body: unknown): ServerFailure | null {
   const error: unknown = typeof body === "object" && body !== null ? Reflect.get(body, "error") : null;
   if (typeof error !== "object" || error === null) return null;
   if (!("type" in error && "reason" in error && "message" in error)) return null;
@@ -86,62 +91,67 @@ export function sentFailure(body: unknown): SentFailure | null {
   return { ...error, type, reason, message };
 }
 
-/** The error that says what the server said. */
-export function errorOf(failure: SentFailure, status: number | null, retryAfterMs: number | null): Error {
-  const known = libraryError(failure);
-  if (known !== null) return known;
+/** The error of a failure. */
+export function errorOfFailure(failure: ServerFailure, status: number | null, retryAfterMs: number | null): Error {
+  const typedError = libraryError(failure);
+  if (typedError !== null) return typedError;
   const { reason, message, path = [], issues = [] } = failure;
   return new ClientError(reason, message, { path, issues, retryAfterMs, ...(status === null ? {} : { status }) });
 }
 
-/** A failure of the library's, as its own error; `null`: it is none, or a newer release's. */
-function libraryError(failure: SentFailure): Error | null {
+/** A failure of the library as its own error class; `null` if it has another type, or a reason of a newer release. */
+function libraryError(failure: ServerFailure): Error | null {
   const { type, message, issues = [], paths = [], path = [] } = failure;
   switch (type) {
     case "engine_error":
-      return known(engineErrorReasons, failure, (reason) => new EngineError(reason, { message }));
+      return withKnownReason(engineErrorReasons, failure, (reason) => new EngineError(reason, { message }));
     case "adapter_error":
-      return known(adapterErrorReasons, failure, (reason) => new AdapterError(reason, { message }));
+      return withKnownReason(adapterErrorReasons, failure, (reason) => new AdapterError(reason, { message }));
     case "image_adapter_error":
-      return known(imageAdapterErrorReasons, failure, (reason) => new ImageAdapterError(reason, { message }));
+      return withKnownReason(imageAdapterErrorReasons, failure, (reason) => new ImageAdapterError(reason, { message }));
     case "stream_error":
-      return known(streamErrorReasons, failure, (reason) => new StreamError(reason, { message }));
+      return withKnownReason(streamErrorReasons, failure, (reason) => new StreamError(reason, { message }));
     case "tool_error":
-      return known(toolErrorReasons, failure, (reason) => new ToolError(reason, { message }));
+      return withKnownReason(toolErrorReasons, failure, (reason) => new ToolError(reason, { message }));
     case "session_error":
-      return known(sessionErrorReasons, failure, (reason) => new SessionError(reason, { message }));
+      return withKnownReason(sessionErrorReasons, failure, (reason) => new SessionError(reason, { message }));
     case "validation_error":
-      return known(validationErrorReasons, failure, (reason) => new ValidationError(reason, { message, issues }));
+      return withKnownReason(
+        validationErrorReasons,
+        failure,
+        (reason) => new ValidationError(reason, { message, issues }),
+      );
     case "runtime_error":
-      return known(runtimeErrorReasons, failure, (reason) => new RuntimeError(reason, { message, paths }));
+      return withKnownReason(runtimeErrorReasons, failure, (reason) => new RuntimeError(reason, { message, paths }));
     case "misuse":
-      return known(misuseReasons, failure, (reason) => new MisuseError(reason, message, { path }));
+      return withKnownReason(misuseReasons, failure, (reason) => new MisuseError(reason, message, { path }));
     default:
-      // Not a closed union: what a server says is data.
+      // Not a closed union: a newer server may send other types.
       return null;
   }
 }
 
-function known<const R extends string>(
+/** Builds an error if this release knows the reason. */
+function withKnownReason<const R extends string>(
   reasons: readonly R[],
-  { reason }: SentFailure,
-  make: (reason: R) => Error,
+  { reason }: ServerFailure,
+  create: (reason: R) => Error,
 ): Error | null {
-  const found = reasons.find((one) => one === reason);
-  return found === undefined ? null : make(found);
+  const knownReason = reasons.find((candidate) => candidate === reason);
+  return knownReason === undefined ? null : create(knownReason);
 }
 
-/** Is this the server saying that what was asked for does not exist? */
+/** Whether the server reported that the session does not exist. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof RuntimeError && error.reason === "not_found";
 }
 
-/** What passes: a process that stops while another goes on, a storage that is busy. */
-export function isPassing({ type, reason }: SentFailure): boolean {
-  return passing.has(`${type}/${reason}`);
+/** Whether a later request may succeed: another process drives the turn, the storage was busy, or the process shuts down. */
+export function isTransient({ type, reason }: ServerFailure): boolean {
+  return transientFailures.has(`${type}/${reason}`);
 }
 
-const passing: ReadonlySet<string> = new Set([
+const transientFailures: ReadonlySet<string> = new Set([
   "runtime_error/lease_lost",
   "runtime_error/storage_busy",
   "runtime_error/storage_failed",

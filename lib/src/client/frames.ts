@@ -1,5 +1,9 @@
-// The frames of one answer, taken as they are wanted: nothing is read before somebody asks, so who is slow holds back the server and not this process.
-// The framing is `eventsource-parser`'s (docs/decisions/0013). A frame that was begun and not ended is dropped: it comes again behind the last cursor.
+// The SSE frames of one response, read on demand (WHATWG HTML, section 9.2; parsed by `eventsource-parser`, docs/decisions/0013).
+//
+// Invariants
+//   1. Backpressure: the body is read only when `next` is called, so a slow consumer slows the server and does not grow memory here.
+//   2. An incomplete frame at the end of a connection is dropped. The server sends it again after the last cursor.
+//   3. A read without a chunk (data or heartbeat) for `silenceMs` ends as `cut`: TCP does not report a peer that vanished.
 
 import type { Clock } from "../clock/clock.ts";
 
@@ -10,7 +14,7 @@ import { ClientError } from "./errors.ts";
 
 export type Frame = { readonly event: string | null; readonly id: string | null; readonly data: string };
 
-/** What comes next: a frame; the end, as the server meant it; or nothing more, because the connection is gone. */
+/** `frame`: the next frame. `over`: the server ended the response. `cut`: the connection failed or was silent for too long. */
 export type NextFrame =
   | { readonly type: "frame"; readonly frame: Frame }
   | { readonly type: "over" }
@@ -18,11 +22,11 @@ export type NextFrame =
 
 type Chunk = { readonly done: boolean; readonly value?: Uint8Array | undefined };
 
-/** A read that takes longer than `silenceMs` on the clock is a cut. */
+/** The longest time without a chunk, in milliseconds of the clock. */
 type SilenceLimit = { readonly silenceMs: number; readonly clock: Clock };
 
-/** Most characters of a line or a frame. */
-const longest = 64 * 1024 * 1024;
+/** The longest line or frame, in characters. A server that exceeds it ends the stream with an error; without a limit it could exhaust memory. */
+const maxFrameLength = 64 * 1024 * 1024;
 
 export class FrameStream {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -31,23 +35,25 @@ export class FrameStream {
   readonly #deadline: Deadline;
   readonly #signal: AbortSignal | null;
   readonly #decoder = new TextDecoder();
+  /** Frames of the last chunk that were not taken yet. */
   readonly #frames: Frame[] = [];
-  #giveUp: ((reason: Error) => void) | null = null;
-  #broken: Error | null = null;
-  #heard = false;
-  #lastWord: "frame" | "comment" | null = null;
+  #rejectRead: ((reason: Error) => void) | null = null;
+  #parseError: Error | null = null;
+  #hasReceivedData = false;
+  #lastItem: "frame" | "comment" | null = null;
 
   readonly #parser = createParser({
-    maxBufferSize: longest,
+    maxBufferSize: maxFrameLength,
     onEvent: ({ event = null, id = null, data }) => {
-      this.#lastWord = "frame";
+      this.#lastItem = "frame";
       this.#frames.push({ event, id, data });
     },
     onComment: () => {
-      this.#lastWord = "comment";
+      this.#lastItem = "comment";
     },
     onError: (error) => {
-      if (error.type === "max-buffer-size-exceeded") this.#broken = error;
+      // Other errors are unknown fields and invalid `retry` values, which the specification says to ignore.
+      if (error.type === "max-buffer-size-exceeded") this.#parseError = error;
     },
   });
 
@@ -56,45 +62,46 @@ export class FrameStream {
     this.#silenceMs = silence.silenceMs;
     this.#clock = silence.clock;
     this.#deadline = new Deadline(silence.clock, () =>
-      this.#giveUp?.(new Error(`nothing came for ${this.#silenceMs} ms`)),
+      this.#rejectRead?.(new Error(`no data was received for ${this.#silenceMs} ms`)),
     );
     this.#signal = signal;
     if (signal?.aborted === true) this.close();
     else signal?.addEventListener("abort", this.close, { once: true });
   }
 
-  /** Has anything come at all? */
-  get heard(): boolean {
-    return this.#heard;
+  /** Whether any chunk was received. It resets the backoff of a reader that reconnects. */
+  get hasReceivedData(): boolean {
+    return this.#hasReceivedData;
   }
 
-  /** A process that stops says so, as a comment, before it ends its streams: then there may be more. */
-  get mayGoOn(): boolean {
-    return this.#lastWord === "comment";
+  /** Whether the last item was a comment. A server that shuts down writes a comment before it ends its streams, so more events may follow elsewhere. */
+  get endedWithComment(): boolean {
+    return this.#lastItem === "comment";
   }
 
+  /** Reads the next frame. Throws `ClientError` for a frame that is too long; every other end is a value. */
   async next(): Promise<NextFrame> {
     for (;;) {
       const frame = this.#frames.shift();
       if (frame !== undefined) return { type: "frame", frame };
-      let read: Chunk;
+      let chunk: Chunk;
       try {
-        read = await this.#read();
+        chunk = await this.#read();
       } catch (error) {
         this.close();
         return { type: "cut", error };
       }
-      if (read.done) return { type: "over" };
-      this.#heard = true;
-      this.#parser.feed(this.#decoder.decode(read.value, { stream: true }));
-      if (this.#broken !== null) {
+      if (chunk.done) return { type: "over" };
+      this.#hasReceivedData = true;
+      this.#parser.feed(this.#decoder.decode(chunk.value, { stream: true }));
+      if (this.#parseError !== null) {
         this.close();
-        throw new ClientError("unexpected_answer", `a stream with a line of more than ${longest} characters`);
+        throw new ClientError("unexpected_answer", `a line of the stream has more than ${maxFrameLength} characters`);
       }
     }
   }
 
-  /** Lets go of the connection. Whoever waits for a frame is told that it is over. */
+  /** Closes the connection. A pending `next` returns `over`. */
   readonly close = (): void => {
     this.#signal?.removeEventListener("abort", this.close);
     this.#frames.length = 0;
@@ -104,10 +111,10 @@ export class FrameStream {
 
   #read(): Promise<Chunk> {
     return new Promise((resolve, reject) => {
-      this.#giveUp = reject;
+      this.#rejectRead = reject;
       this.#deadline.set(this.#clock.now() + this.#silenceMs);
-      const done = () => this.#deadline.set(Infinity);
-      this.#reader.read().finally(done).then(resolve, reject);
+      const stopDeadline = () => this.#deadline.set(Infinity);
+      this.#reader.read().finally(stopDeadline).then(resolve, reject);
     });
   }
 }

@@ -1,4 +1,4 @@
-// The client and the routes are one list: what is served has a verb, or a reason not to.
+// The client covers the routes of the handler: every route has a verb, or a reason why it has none.
 
 import type { createHandler } from "../http/index.ts";
 import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
@@ -15,7 +15,7 @@ import { createHandler as handlerOf } from "../http/index.ts";
 import { runtime } from "../runtime/internal.ts";
 import { createClient } from "./index.ts";
 
-/** Which verb asks for which route. */
+/** The verb for each operation. */
 const verbs: { readonly [operation: string]: keyof EverturnClient } = {
   startSession: "start",
   reply: "reply",
@@ -43,15 +43,15 @@ const verbs: { readonly [operation: string]: keyof EverturnClient } = {
   health: "health",
 };
 
-/** Routes that other clients speak, in their own way. */
-const without: { readonly [operation: string]: string } = {
-  openapi: "a description for tools that make clients",
-  postUiChat: "the AI SDK's useChat brings its own client",
-  resumeUiChat: "the AI SDK's useChat brings its own client",
-  loadUiChat: "the AI SDK's useChat brings its own client",
-  createChatCompletion: "clients of OpenAI's API speak it",
-  listModels: "clients of OpenAI's API speak it",
-  getModel: "clients of OpenAI's API speak it",
+/** Operations without a verb, and why. */
+const withoutVerb: { readonly [operation: string]: string } = {
+  openapi: "a description for client generators",
+  postUiChat: "for the AI SDK's own client",
+  resumeUiChat: "for the AI SDK's own client",
+  loadUiChat: "for the AI SDK's own client",
+  createChatCompletion: "for clients of OpenAI's API",
+  listModels: "for clients of OpenAI's API",
+  getModel: "for clients of OpenAI's API",
 };
 
 const agent = engine({ adapter: fake(), model: "fake:m" });
@@ -63,28 +63,32 @@ const handler: ReturnType<typeof createHandler> = handlerOf({
   records: true,
 });
 
-type Described = {
+type OpenApiDocument = {
   readonly paths: { readonly [path: string]: { readonly [method: string]: { readonly operationId: string } } };
 };
 
-test("every route has a verb, or is somebody else's", async () => {
-  const description: Described = JSON.parse(await (await handler(new Request("http://localhost/openapi.json"))).text());
+test("every route has a verb of the client or belongs to another client", async () => {
+  const description: OpenApiDocument = JSON.parse(
+    await (await handler(new Request("http://localhost/openapi.json"))).text(),
+  );
   const operations = Object.values(description.paths).flatMap((path) =>
     Object.values(path).map(({ operationId }) => operationId),
   );
   expect(operations.length).toBeGreaterThan(20);
-  expect(operations.filter((operation) => !(operation in verbs) && !(operation in without))).toEqual([]);
-  const gone = [...Object.keys(verbs), ...Object.keys(without)].filter((operation) => !operations.includes(operation));
-  // It does not describe itself.
+  expect(operations.filter((operation) => !(operation in verbs) && !(operation in withoutVerb))).toEqual([]);
+  const gone = [...Object.keys(verbs), ...Object.keys(withoutVerb)].filter(
+    (operation) => !operations.includes(operation),
+  );
+  // The OpenAPI document does not list its own route.
   expect(gone).toEqual(["openapi"]);
 });
 
-test("every verb asks for a route", () => {
+test("every verb uses a route", () => {
   const asked = new Set<string>(Object.values(verbs));
   expect(Object.keys(createClient({ url: "http://localhost" })).filter((verb) => !asked.has(verb))).toEqual([]);
 });
 
-test("what may be said of a turn is what is served", () => {
+test("the turn options of the client are those of the server", () => {
   expectTypeOf<keyof TurnOptions>().toEqualTypeOf<keyof ServedOptions>();
   expectTypeOf<TurnOptions>().toExtend<ServedOptions>();
   expectTypeOf<DecisionAnswer>().toExtend<DecisionInput>();

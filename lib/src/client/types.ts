@@ -1,4 +1,5 @@
-// What the client takes and gives. The verbs and their words are the durable runtime's; what goes over the wire has the types of `everturn/model`.
+// The public types of the client. The verbs have the names and meanings of the durable runtime; values on the wire have the types of
+// `everturn/model`.
 
 import type { Clock } from "../clock/clock.ts";
 import type {
@@ -46,18 +47,24 @@ export type ClientOptions = {
   readonly clock?: Clock;
 };
 
-/** How often and how fast something is tried again. Waits double from `baseMs` to `maxMs`, and vary; what a server asks for in `Retry-After` is waited for. */
+/**
+ * Retry with exponential backoff and jitter: the delay doubles from `baseMs` to `maxMs`, of which a random half to
+ * whole is waited. `Retry-After` of the server is respected up to 60 seconds; a longer one fails the request.
+ */
 export type ClientRetry = {
-  /** How often a request is sent again before it is given up: 4. One that might do something twice is not. */
+  /** How often a request is sent again before it fails. Default: 4. A request that is not idempotent is not repeated once the server may have processed it. */
   readonly requests: number;
-  /** How often in a row a stream, or a wait for a result, tries to come back without hearing anything: 12, which is about a minute. */
+  /** How often in a row a stream, or a wait for a result, reconnects without receiving data. Default: 12, which is about a minute. */
   readonly streams: number;
+  /** The first delay, in milliseconds. Default: 200. */
   readonly baseMs: number;
+  /** The longest delay, in milliseconds. Default: 10,000. */
   readonly maxMs: number;
 };
 
+/** Options of every request. */
 export type CallOptions = {
-  /** Ends the request, and whatever is read from it. It ends no turn: `cancel` does. */
+  /** Aborts the request and everything that is read from it. It does not affect the turn; `cancel` ends a turn. */
   readonly signal?: AbortSignal;
 };
 
@@ -72,11 +79,15 @@ export type TurnOptions = {
   readonly version?: number;
   /** How long calls may stay pending, by reason. */
   readonly waits?: { readonly [R in PendingReason]?: WaitPolicy };
+  /** The model, as `provider:model`. */
   readonly model?: ModelName;
+  /** Instructions that replace those of the engine. */
   readonly instructions?: string;
   /** A JSON Schema that the answer must conform to. */
   readonly output?: { readonly [keyword: string]: unknown };
+  /** The format of the reply, if there is no `output`. */
   readonly responseFormat?: ResponseFormat;
+  /** How often the model may correct an answer that does not conform to `output`. */
   readonly repair?: number;
   readonly toolChoice?: ToolChoice;
   readonly parallelToolCalls?: boolean;
@@ -90,8 +101,10 @@ export type TurnOptions = {
   readonly budgets?: TurnBudgets;
 };
 
+/** How long a call may stay pending, in milliseconds, and what happens then. */
 type WaitPolicy = { readonly afterMs: number; readonly onTimeout?: "error_as_result" | "fail_turn" };
 
+/** Limits of a turn. At a limit the turn ends with `haltedReason: "budget"`. */
 type TurnBudgets = {
   readonly steps?: number;
   readonly tokens?: number;
@@ -100,56 +113,62 @@ type TurnBudgets = {
   readonly noProgress?: number;
 };
 
-/** For verbs that begin a turn. */
+/** Options of verbs that start a turn. */
 export type DriveOptions = TurnOptions &
   CallOptions & {
-    /** What is said under a key is accepted once, however often it is sent. The client makes one up for each call where it is not said, so that it can send again. */
+    /**
+     * The idempotency key: requests with the same key start one turn. Default: a random key for each call, which the
+     * client uses for its own retries.
+     */
     readonly key?: string;
   };
 
+/** Options of `start`. */
 type BeginOptions = DriveOptions & {
-  /** The session's name; one nobody can guess where it is not said. */
+  /** The id of the session. Default: a random id. */
   readonly id?: string;
-  /** Of the session. */
+  /** The metadata of the session. */
   readonly metadata?: JsonObject;
 };
 
+/** Options of verbs that answer pending calls. */
 type AnswerOptions = DriveOptions & {
-  /** `false`: only record it. The session goes on with `continue`. */
+  /** `false`: only record the answer; `continue` starts the turn. Default: true. */
   readonly continue?: boolean;
 };
 
-/** A message of the user's, as `user()` makes one or written by hand: `{ role: "user", content: "hi" }`. */
+/** A user message: the value of `user()`, or an object such as `{ role: "user", content: "hi" }`. */
 type UserInput = Extract<MessageInput, { readonly role: "user" }>;
 
-/** Consent, perhaps with other arguments, or refusal, with a reason the model gets to read. */
+/** Approval, optionally with other arguments, or denial with a reason that the model reads. */
 export type DecisionAnswer =
   | { readonly type: "approve"; readonly arguments?: JsonObject; readonly by?: string }
   | { readonly type: "deny"; readonly reason?: string; readonly by?: string };
 
-/** What somebody who holds a token says to the call it is for. */
+/** The answer to the pending call of a token. */
 type TokenAnswer =
   | { readonly type: "result"; readonly value: Json }
   | { readonly type: "answer"; readonly text: string }
   | { readonly type: "approve"; readonly by?: string }
   | { readonly type: "deny"; readonly reason?: string; readonly by?: string };
 
-/** What became of that. `revoked`: the call no longer waits, or not with those arguments. */
+/** The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. */
 export type Completed = "completed" | "already_completed" | "revoked" | "unknown";
 
 /** Which events to read. */
 export type WatchOptions = CallOptions & {
-  /** From behind this cursor; from the first event where it is not said. */
+  /** The cursor to start after. Default: from the first event. */
   readonly after?: string;
-  /** Only those of one turn, until it has ended. */
+  /** Reads the events of this turn only, until it ends. */
   readonly turnId?: string;
-  /** `false`: what there is by now, and no more. */
+  /** `false`: returns the stored events and ends. Default: true. */
   readonly follow?: boolean;
 };
 
+/** Pagination: `after` is the cursor `next` of the previous page. */
 type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
 
-/** A turn as one JSON value, for a file; `replayTurn` of `everturn/testing` runs it again. */
+/** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
 export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
 
 /** An accepted turn on the server: its events and its result. */
@@ -173,7 +192,7 @@ export type ClientTurn = {
 
 /** The verbs of the durable runtime over HTTP. */
 export type EverturnClient = {
-  // Verbs that drive. Each is sent under a key, so that it happens once however often it had to be sent, and gives back the turn.
+  // Verbs that start a turn. Each carries an idempotency key, so retries start one turn.
 
   /** Starts a session from text or user messages and runs its first turn. */
   readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
@@ -205,7 +224,7 @@ export type EverturnClient = {
     options?: AnswerOptions,
   ) => Promise<ClientTurn>;
 
-  // What is said to a turn that runs.
+  // Verbs on a running turn.
 
   /**
    * Adds input to the running turn at its next checkpoint, or to the next turn if there is none. `transient` input
@@ -227,7 +246,7 @@ export type EverturnClient = {
     options?: CallOptions & { readonly turnId?: string; readonly reason?: string },
   ) => Promise<Cancelled>;
 
-  // Looking at sessions.
+  // Reading and managing sessions.
 
   /**
    * Returns the session as of its last committed turn with its newest messages, and its open turn; `null` if there
@@ -259,7 +278,7 @@ export type EverturnClient = {
   /** Returns what a session has cost, by kind and by model. */
   readonly usage: (id: string, options?: CallOptions) => Promise<LedgerSum>;
 
-  // Watching.
+  // Events and results.
 
   /**
    * Reads the events of a session or of one turn, from the first one or after a cursor. A cut connection is
@@ -274,7 +293,7 @@ export type EverturnClient = {
   /** Returns a turn as one JSON value. Only if the server allows it (`records: true`). */
   readonly export: (id: string, turnId: string, options?: CallOptions) => Promise<ExportedTurn>;
 
-  // Completion from outside.
+  // Completing a pending call by token.
 
   /** Returns a token that completes this pending call once, while it waits with its current arguments. */
   readonly token: (id: string, toolCallId: string, options?: CallOptions) => Promise<string>;

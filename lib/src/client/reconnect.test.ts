@@ -1,4 +1,4 @@
-// Connections that are cut, over real sockets: a proxy that cuts after so many bytes, a server that goes away and comes back.
+// Reconnecting over real sockets: a proxy that cuts connections after a number of bytes, and servers that stop and restart.
 
 import type { RunningServer } from "../../../apps/server/src/serve.ts";
 import type { Adapter } from "../engine/internal.ts";
@@ -29,7 +29,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();
 });
 
-/** A server of its own, closed when the test is over. */
+/** Starts a server that is closed after the test. */
 async function serve(
   adapter: Adapter,
   more: {
@@ -50,15 +50,15 @@ async function serve(
 
 type CutProxy = {
   readonly url: string;
-  /** Bytes that came from the server, by connection. */
+  /** Bytes received from the server, by connection. */
   readonly bytes: readonly number[];
   readonly connections: number;
-  /** Cuts what is open. */
+  /** Cuts the open connections. */
   readonly cut: () => void;
   readonly close: () => Promise<void>;
 };
 
-/** Between a client and a server. `cutAfter`: how many bytes of the server's a connection lives for, by its number. */
+/** A TCP proxy. `cutAfter` returns the number of bytes from the server after which a connection, by its number, is cut. */
 async function proxyTo(
   port: number | ((connection: number) => number),
   cutAfter: (connection: number) => number = () => Infinity,
@@ -76,14 +76,14 @@ async function proxyTo(
     };
     open.add(near);
     near.on("error", end).on("close", end);
-    // The far end may be gone before the near one has taken everything.
+    // The server may close before the client has read everything.
     far.on("error", end).on("close", () => near.destroySoon());
     near.pipe(far);
     far.on("data", (chunk: Buffer) => {
       const left = most - (bytes[index] ?? 0);
       bytes[index] = (bytes[index] ?? 0) + chunk.length;
       if (chunk.length < left) near.write(chunk);
-      // What was written arrives before the end does.
+      // The callback runs after the bytes were written, so they arrive before the end.
       else near.write(chunk.subarray(0, left), () => near.destroySoon());
       if (chunk.length >= left) far.destroy();
     });
@@ -114,9 +114,9 @@ function clientOf(url: string, more: Partial<ClientOptions> = {}) {
   return createClient({ url, token, retry: { baseMs: 1, maxMs: 10 }, ...more });
 }
 
-/** What the model and the tools wait for: that the reader has seen what they said, each time they say it. */
+/** Lets model and tools wait until the reader has received each event, so that every cut falls at a known place. */
 class Pace {
-  readonly #said = new Map<string, number>();
+  readonly #emitted = new Map<string, number>();
   readonly #seen = new Map<string, number>();
   #wake: (() => void)[] = [];
 
@@ -128,8 +128,8 @@ class Pace {
 
   async until(event: TurnEvent): Promise<void> {
     const what = wordsOf(event);
-    const times = (this.#said.get(what) ?? 0) + 1;
-    this.#said.set(what, times);
+    const times = (this.#emitted.get(what) ?? 0) + 1;
+    this.#emitted.set(what, times);
     while ((this.#seen.get(what) ?? 0) < times) await new Promise<void>((resolve) => this.#wake.push(resolve));
   }
 }
@@ -139,7 +139,7 @@ function wordsOf(event: TurnEvent): string {
   return JSON.stringify([event.type, more]);
 }
 
-/** A scripted model that goes on when the reader has seen what it said. The end of a reply is told when it is stored. */
+/** A scripted model that waits after each event until the reader has received it. `message_completed` is delivered later, when it is stored. */
 function paced(adapter: Adapter, pace: () => Pace): Adapter {
   return {
     ...adapter,
@@ -168,70 +168,66 @@ const script = [
   ],
 ] as const;
 
-test(
-  "wherever a connection is cut, the events are those of one that was not, and so is the result",
-  { timeout: 900_000 },
-  async () => {
-    let pace = new Pace();
-    const look = tool({
-      name: "look",
-      description: "Looks.",
-      schema: { type: "object" },
-      handler: async (_, { progress }) => {
-        for (const part of ["half", "most", "half", "all"]) {
-          progress(part);
-          await pace.until({ type: "tool_progress", id: "", name: "", progress: part, effectId: null, attempt: null });
-        }
-        return "tea";
-      },
-    });
-    const endless = {
-      ...fake(),
-      stream: (...given: Parameters<Adapter["stream"]>) => fakeFor(given[0]).stream(...given),
-    };
-    const server = await serve(
-      paced(endless, () => pace),
-      { tools: [look] },
-    );
-
-    const run = async (id: string, cutAfter: number) => {
-      pace = new Pace();
-      const proxy = await proxyTo(server.port, (connection) => (connection === 0 ? cutAfter : Infinity));
-      const turn = await clientOf(proxy.url).start("Tea?", { id });
-      const events: RuntimeEvent[] = [];
-      for await (const told of turn.events) {
-        events.push(told);
-        pace.see(told.event);
+test("delivers the same events and result wherever the connection is cut", { timeout: 900_000 }, async () => {
+  let pace = new Pace();
+  const look = tool({
+    name: "look",
+    description: "Looks.",
+    schema: { type: "object" },
+    handler: async (_, { progress }) => {
+      for (const part of ["half", "most", "half", "all"]) {
+        progress(part);
+        await pace.until({ type: "tool_progress", id: "", name: "", progress: part, effectId: null, attempt: null });
       }
-      const end = await turn.result;
-      const plain = (value: unknown): unknown =>
-        JSON.parse(
-          JSON.stringify(value)
-            .replaceAll(turn.turnId ?? "", "TURN")
-            .replaceAll(id, "SESSION")
-            .replaceAll(/"(durationMs|createdAt|changedAt)":[\d.]+/g, '"$1":0'),
-        );
-      await proxy.close();
-      return { events: events.map(plain), end: plain(end), bytes: proxy.bytes[0] ?? 0, connections: proxy.connections };
-    };
+      return "tea";
+    },
+  });
+  const endless = {
+    ...fake(),
+    stream: (...given: Parameters<Adapter["stream"]>) => fakeFor(given[0]).stream(...given),
+  };
+  const server = await serve(
+    paced(endless, () => pace),
+    { tools: [look] },
+  );
 
-    const whole = await run("s00000", Infinity);
-    expect(whole.connections).toBe(1);
-    expect(whole.events.filter((event) => JSON.stringify(event).includes("tool_progress"))).toHaveLength(4);
-    // `EVERTURN_CUTS=Infinity` tries every byte.
-    const stride = Math.max(1, Math.floor(whole.bytes / Number(process.env["EVERTURN_CUTS"] ?? 50)));
-    let cuts = 0;
-    for (let after = 1; after < whole.bytes; after += stride) {
-      const { events, end, connections } = await run(`s${`${after}`.padStart(5, "0")}`, after);
-      expect(events, `cut after ${after} bytes`).toEqual(whole.events);
-      expect(end, `cut after ${after} bytes`).toEqual(whole.end);
-      if (connections > 1) cuts += 1;
+  const run = async (id: string, cutAfter: number) => {
+    pace = new Pace();
+    const proxy = await proxyTo(server.port, (connection) => (connection === 0 ? cutAfter : Infinity));
+    const turn = await clientOf(proxy.url).start("Tea?", { id });
+    const events: RuntimeEvent[] = [];
+    for await (const received of turn.events) {
+      events.push(received);
+      pace.see(received.event);
     }
-    expect(cuts).toBeGreaterThan(40);
-  },
-);
+    const end = await turn.result;
+    const plain = (value: unknown): unknown =>
+      JSON.parse(
+        JSON.stringify(value)
+          .replaceAll(turn.turnId ?? "", "TURN")
+          .replaceAll(id, "SESSION")
+          .replaceAll(/"(durationMs|createdAt|changedAt)":[\d.]+/g, '"$1":0'),
+      );
+    await proxy.close();
+    return { events: events.map(plain), end: plain(end), bytes: proxy.bytes[0] ?? 0, connections: proxy.connections };
+  };
 
-/** The script of that call: what is said follows from what has been said. */
+  const whole = await run("s00000", Infinity);
+  expect(whole.connections).toBe(1);
+  expect(whole.events.filter((event) => JSON.stringify(event).includes("tool_progress"))).toHaveLength(4);
+  // `EVERTURN_CUTS=Infinity` tries every byte.
+  const stride = Math.max(1, Math.floor(whole.bytes / Number(process.env["EVERTURN_CUTS"] ?? 50)));
+  let cuts = 0;
+  for (let after = 1; after < whole.bytes; after += stride) {
+    const { events, end, connections } = await run(`s${`${after}`.padStart(5, "0")}`, after);
+    expect(events, `cut after ${after} bytes`).toEqual(whole.events);
+    expect(end, `cut after ${after} bytes`).toEqual(whole.end);
+    if (connections > 1) cuts += 1;
+  }
+  expect(cuts).toBeGreaterThan(40);
+});
+
+/** The script for a request: the second one once the history has a tool result. */
 function fakeFor({ messages }: Parameters<Adapter["stream"]>[0]): Adapter {
   return fake({ script: script[messages.some(({ role }) => role === "tool") ? 1 : 0] });
 }
@@ -242,7 +238,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
   return found;
 }
 
-/** What a reader has on its screen. When a reply is whole, all of its text was shown, or none. */
+/** The text that a reader displays. When a message is complete, all or none of its deltas must have been shown. */
 function shown(events: readonly RuntimeEvent[]): string {
   let text = "";
   for (const { event } of events) {
@@ -259,12 +255,12 @@ function entriesOf(events: readonly RuntimeEvent[]): readonly (number | null)[] 
   return events.map(({ sequence }) => sequence).filter((sequence) => sequence !== null);
 }
 
-/** Waits for what can be seen. */
+/** Polls a condition. */
 async function until(isThere: () => boolean): Promise<void> {
   while (!isThere()) await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
-test("who comes back when the turn is over gets the rest of it, each entry once", async () => {
+test("delivers each remaining stored event once if the turn ended before the reconnect", async () => {
   const words = ["One. ", "Two. ", "Three."];
   for (const after of [600, 900, 1100, 1300, 1700]) {
     const model = handModel();
@@ -283,7 +279,7 @@ test("who comes back when the turn is over gets the rest of it, each entry once"
   }
 });
 
-test("a turn is read to its end over connections that all are cut", async () => {
+test("reads a turn to its end although every connection is cut", async () => {
   const server = await serve(
     fake({ script: [...`${"tea ".repeat(40)}`].map((text) => ({ type: "text", text }) as const) }),
   );
@@ -296,7 +292,7 @@ test("a turn is read to its end over connections that all are cut", async () => 
   expect((await turn.result).text).toBe("tea ".repeat(40));
 });
 
-test("a verb that was cut before its answer came is sent again, and happens once", async () => {
+test("repeats a verb whose response was lost, and the turn starts once", async () => {
   const model = handModel();
   const server = await serve(model);
   const proxy = await proxyTo(server.port, (connection) => (connection < 2 ? 1 : Infinity));
@@ -317,7 +313,7 @@ test("a verb that was cut before its answer came is sent again, and happens once
   expect(model.calls).toBe(2);
 });
 
-test("what might be done twice is not sent again", async () => {
+test("does not repeat a request that is not idempotent", async () => {
   const server = await serve(fake({ script: [{ type: "text", text: "Hello!" }] }));
   await (
     await clientOf(server.url).start("hi", { id: "s1" })
@@ -335,7 +331,7 @@ test("what might be done twice is not sent again", async () => {
   }
 });
 
-test("a session that is deleted while the answer is lost is deleted", async () => {
+test("reports success if the response to a delete was lost and the retry finds no session", async () => {
   const server = await serve(fake({ script: [{ type: "text", text: "Hello!" }] }));
   const proxy = await proxyTo(server.port, (connection) => (connection === 0 ? 1 : Infinity));
   await (
@@ -345,7 +341,7 @@ test("a session that is deleted while the answer is lost is deleted", async () =
   expect(await clientOf(server.url).get("s1")).toBeNull();
 });
 
-test("a server that is gone and comes back, on the same port and storage, is gone on with", async () => {
+test("continues with a server that restarted on the same port and storage", async () => {
   const host = memoryStorage();
   const [before, after] = [handModel(), handModel()];
   const first = await serve(before, { host });
@@ -377,7 +373,7 @@ test("a server that is gone and comes back, on the same port and storage, is gon
   expect(await session).toBe("chat_completed");
 });
 
-test("a reader may come back to another process than the one that drives, and sees nothing twice", async () => {
+test("reconnects to a process that does not drive the turn, and shows no event twice", async () => {
   const host = memoryStorage();
   const seen: RuntimeEvent[] = [];
   const parts = () => seen.flatMap(({ event }) => (event.type === "tool_progress" ? [event.progress] : []));
@@ -412,7 +408,7 @@ test("a reader may come back to another process than the one that drives, and se
   expect((await turn.result).text).toBe("It is tea.");
 });
 
-test("a server that stays away is given up, by readers and by who waits", async () => {
+test("gives up on a server that stays unreachable", async () => {
   const model = handModel();
   const server = await serve(model);
   const client = clientOf(server.url, { retry: { streams: 3, requests: 2, baseMs: 1, maxMs: 2 } });
@@ -426,7 +422,7 @@ test("a server that stays away is given up, by readers and by who waits", async 
   await expect(client.health()).rejects.toMatchObject({ reason: "unreachable" });
 });
 
-test("a stream on which nothing comes any more is made again", async () => {
+test("reconnects when a stream is silent for silenceMs", async () => {
   const model = handModel();
   const server = await serve(model);
   const proxy = await proxyTo(server.port);
@@ -439,7 +435,7 @@ test("a stream on which nothing comes any more is made again", async () => {
   expect(shown(await reading)).toBe("Well");
 });
 
-test("leaving closes the connection, in the middle of a word and in the middle of waiting", async () => {
+test("closes the connection when the reader leaves, also during a read", async () => {
   const model = handModel();
   const server = await serve(model, { limits: { streams: 1 } });
   const client = clientOf(server.url, { retry: { streams: 1000, baseMs: 1, maxMs: 5 } });
@@ -447,7 +443,7 @@ test("leaving closes the connection, in the middle of a word and in the middle o
   const call = await model.call(1);
   await call.say("One. ");
   for await (const { event } of turn.events) if (event.type === "text_delta") break;
-  // There is room for one stream: the next gets it because the one before let go.
+  // The limit is one stream: the second reader gets its slot only after the first connection was closed.
   const reader = client.attach("s1", turn.turnId ?? "").events[Symbol.asyncIterator]();
   for (let next = await reader.next(); ; next = await reader.next()) {
     if (next.done === true || next.value.event.type === "text_delta") break;

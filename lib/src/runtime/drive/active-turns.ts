@@ -42,6 +42,9 @@ type ActiveSession = {
 /** Why and when this process left a turn that had not ended. */
 type Left = { readonly turn: string; readonly error: unknown; readonly at: number; readonly epoch: number };
 
+/** An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last read; 0 without a lease row. */
+type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
+
 /** How many reasons for leaving are kept. */
 const maxLeft = 1000;
 
@@ -54,8 +57,8 @@ export class ActiveTurns {
   readonly #observations = new Map<string, Observation>();
   readonly #listeners = new Set<() => void>();
   readonly #freeListeners = new Set<() => void>();
-  /** Sessions whose turn waits until this process may drive another one. */
-  readonly #queue = new Map<string, SessionKey>();
+  /** Turns that wait until this process may drive another one, by session, in order. */
+  readonly #queue = new Map<string, StoredTurn>();
   #reserved = 0;
   #closing = false;
 
@@ -155,6 +158,20 @@ export class ActiveTurns {
   }
 
   /**
+   * Drives a turn that is stored and open, if no process holds its session. Never rejects: the turn is accepted whether or not this process can drive it,
+   * and its row in `due` leads a worker to it. An error is recorded like that of a turn which this process left, so that `result` of a handle in this
+   * process rejects with it.
+   */
+  async driveStored({ key, turn, epoch }: StoredTurn): Promise<boolean> {
+    try {
+      return await this.pickUp(key);
+    } catch (error) {
+      this.#leave(key, turn, epoch, error);
+      return false;
+    }
+  }
+
+  /**
    * Drives the open turn of a session that no process holds. `moved`: not now, and its row in `due` says when. `left`: it is not for this process, or another
    * one holds it. `force`: a person asked for it, so the count of takeovers begins anew, and there is no backoff.
    */
@@ -175,7 +192,7 @@ export class ActiveTurns {
     if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
     const free = this.reserve();
     if (free === null) {
-      this.#queue.set(nameOf(key), key);
+      this.#queue.set(nameOf(key), { key, turn: open.turn, epoch: leases[0]?.tag ?? 0 });
       return "left";
     }
     try {
@@ -308,17 +325,13 @@ export class ActiveTurns {
     for (const listener of this.#freeListeners) listener();
   }
 
-  /** Drives the turn of the session that has waited longest. One that is gone or fails gives its place to the next. */
+  /** Drives the turn that has waited longest. If it has ended, its session was deleted, or it fails, its place goes to the next one. */
   #driveQueued(): void {
     const [queued] = this.#queue;
     if (queued === undefined || this.isFull || this.#closing) return;
-    const [name, key] = queued;
+    const [name, stored] = queued;
     this.#queue.delete(name);
-    // What cannot be driven now is found by a worker.
-    this.pickUp(key)
-      .catch(() => false)
-      .then((isDriven) => (isDriven ? undefined : this.#driveQueued()))
-      .catch(() => undefined);
+    void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#driveQueued()));
   }
 
   #handOverNow(): void {

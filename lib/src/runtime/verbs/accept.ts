@@ -98,7 +98,10 @@ async function acceptTurn(
   context.histories.keep(nameOf(key), history);
   if (turn !== null && lease !== null) context.turns.drive(key, acceptedTurn(write, turn), lease.lease);
   // The holder of the lease looks for a turn that was accepted meanwhile when it releases the lease, but it may have done so already.
-  else if (turn !== null && context.drives) await context.turns.pickUp(key);
+  // The batch is written: the verb has succeeded, also if this process fails to drive the turn.
+  else if (turn !== null && context.drives) {
+    await context.turns.driveStored({ key, turn: turn.id, epoch: before.leaseRow?.tag ?? 0 });
+  }
   return handle(context, key, turn?.id ?? null, { sequence: head.sequence, position: null });
 }
 

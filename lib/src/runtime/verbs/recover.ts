@@ -97,7 +97,9 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
   );
   const written = await context.storage.write(write.changes);
   if (!written.ok) throw concurrentWrite(key, write.changes.checks[written.check]?.table);
-  const pickedUp = context.drives && (await context.turns.pickUp(key)) ? 1 : 0;
+  const epoch = before.leaseRow?.tag ?? 0;
+  const isDriven = context.drives && (await context.turns.driveStored({ key, turn: turnId, epoch }));
+  const pickedUp = isDriven ? 1 : 0;
   return { pickedUp, usable: true, mayRunTwice: again };
 }
 

@@ -30,11 +30,12 @@ export async function claimInputs(
       removals: [],
       puts: free.map(({ row, claimed }) => inboxPut(row.key, row.tag + 1, claimed)),
     });
-    if (written.ok)
+    if (written.ok && holder.epoch === epoch)
       return deliveryOf(
         turn,
         free.map(({ claimed }) => claimed),
       );
-    // An input was withdrawn in between: read again.
+    // An input was withdrawn in between; or the lease was claimed again for the write (Q18), and the claims name the epoch before it, which is void. Both are
+    // read and claimed again.
   }
 }

@@ -17,8 +17,8 @@ import type { SessionKey } from "../rows/session-key.ts";
 import type { Check, Put } from "../rows/storage.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { readOne } from "../context.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
+import { maxClaimedInputs, movedClaims } from "../rows/inbox.ts";
 import { claim, fence, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -136,15 +136,29 @@ export class LeaseHolder {
   async #claimNext(): Promise<void> {
     const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
-    const row = await this.whenFree(() => readOne(storage, { table: "leases", prefix: key }));
-    if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
-    const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
-    // Renewed by a concurrent write of this process.
-    if (claimed.type === "busy") return;
-    const batch = { checks: [claimed.check], removals: [], puts: [claimed.put] };
-    const written = await this.whenFree(() => storage.write(batch));
-    if (!written.ok) throw this.lost();
-    this.#lease = claimed.lease;
+    for (;;) {
+      const [leases = [], inputs = []] = await this.whenFree(() =>
+        storage.read([
+          { table: "leases", prefix: key },
+          { table: "inbox", prefix: key, limit: maxClaimedInputs },
+        ]),
+      );
+      const row = leases[0] ?? null;
+      if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
+      const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
+      // Renewed by a concurrent write of this process.
+      if (claimed.type === "busy") return;
+      // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch with the lease, so that they cannot
+      // be withdrawn while their delivery is being written.
+      const moved = movedClaims(inputs, this.epoch, claimed.lease.epoch);
+      const batch = merge({ checks: [claimed.check], removals: [], puts: [claimed.put] }, moved);
+      const written = await this.whenFree(() => storage.write(batch));
+      if (written.ok) {
+        this.#lease = claimed.lease;
+        return;
+      }
+      if (batch.checks[written.check]?.table === "leases") throw this.lost();
+    }
   }
 
   /** Repeats reads, or a write, while the storage is busy: nothing was written then. */

@@ -6,7 +6,8 @@
 // Invariants
 //   1. The id of an input is an idempotency key (`accepted`): the same content under the same id is the same input, other content is a
 //      conflict.
-//   2. A claim is valid for the lease epoch it was made under. After a takeover the input can be claimed again.
+//   2. A claim is valid for the lease epoch it was made under. After a takeover the input can be claimed again. A holder that
+//      claims the next epoch of its own expired lease (Q18) moves its claims to that epoch in the same batch.
 //   3. A claimed input is settled in the batch that records the checkpoint which delivered it. Delivery is therefore exactly-once: a crash
 //      before that batch leaves the input claimable, and after it the input is no longer in the inbox.
 
@@ -14,7 +15,7 @@ import type { CheckpointDelivery } from "../../kernel/internal.ts";
 import type { AcceptedInput, Message } from "../../model/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
-import type { Key, Put, HostStorage } from "./storage.ts";
+import type { Check, HostStorage, Key, Put, Row } from "./storage.ts";
 import type { Accepted, InboxEntry, InboxInput } from "./values.ts";
 
 import { keyOf } from "./session-key.ts";
@@ -26,6 +27,18 @@ export const maxClaimedInputs = 64;
 /** Returns whether the holder of the lease epoch may claim the input: it is pending, or was claimed under another epoch. */
 export function claimable({ state, epoch: claimedBy }: InboxEntry, epoch: number): boolean {
   return state === "pending" || claimedBy !== epoch;
+}
+
+/** Moves the claims of one epoch to the next. Used by the holder of a lease that claims its own session again (Q18). */
+export function movedClaims(rows: readonly Row[], from: number, to: number): Changes {
+  const claimed = rows
+    .map((row) => ({ row, entry: readValue("inbox", row) }))
+    .filter(({ entry }) => entry.state === "claimed" && entry.epoch === from);
+  return {
+    checks: claimed.map(({ row }): Check => ({ table: "inbox", key: row.key, tag: row.tag })),
+    removals: [],
+    puts: claimed.map(({ row, entry }) => inboxPut(row.key, row.tag + 1, { ...entry, epoch: to })),
+  };
 }
 
 /** Builds the delivery of a checkpoint: messages, then transient messages, then turn causes, each in order of arrival. */

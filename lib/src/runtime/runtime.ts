@@ -198,6 +198,8 @@ export type Runtime = {
   /**
    * Hands over every turn that this process drives: each at its next commit, or during an effect after `graceMs` milliseconds (default
    * 10,000). The leases are released, so other processes continue the turns at once; no turn fails.
+   * Resolves when the leases are released, at the latest 5 seconds after `graceMs`: a lease that a busy storage kept from being released
+   * expires. `result` of an open turn of this process rejects with `lease_lost`. A verb that is called later only accepts its turn.
    */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 

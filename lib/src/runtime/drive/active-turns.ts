@@ -45,6 +45,9 @@ type Left = { readonly turn: string; readonly error: unknown; readonly at: numbe
 /** An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last read; 0 without a lease row. */
 type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
 
+/** How long `close` waits, in milliseconds, after it has stopped every turn in the middle: for the writes that record results and release leases. */
+const releaseLimitMs = 5000;
+
 /** How many reasons for leaving are kept. */
 const maxLeft = 1000;
 
@@ -61,6 +64,8 @@ export class ActiveTurns {
   readonly #queue = new Map<string, StoredTurn>();
   #reserved = 0;
   #closing = false;
+  /** Called once when this process drives nothing and claims nothing. */
+  readonly #idleListeners = new Set<() => void>();
 
   constructor(context: RuntimeContext) {
     this.#context = context;
@@ -95,7 +100,10 @@ export class ActiveTurns {
   /** Why this process left the turn, if no other process has held the session since (by the epoch of its lease); `null` otherwise. */
   reasonLeft(key: SessionKey, turn: string, epoch: number): unknown {
     const left = this.#left.get(nameOf(key));
-    return left?.turn === turn && left.epoch >= epoch ? left.error : null;
+    if (left?.turn === turn && left.epoch >= epoch) return left.error;
+    // A turn that still waits for a free place is not driven here any more.
+    const queued = this.#closing ? this.#queue.get(nameOf(key)) : undefined;
+    return queued?.turn === turn && queued.epoch >= epoch ? new HandedOver() : null;
   }
 
   /** Should a worker leave the turn alone? For a moment after this process failed at it, and for good if a newer release wrote it. */
@@ -160,13 +168,15 @@ export class ActiveTurns {
   /**
    * Drives a turn that is stored and open, if no process holds its session. Never rejects: the turn is accepted whether or not this process can drive it,
    * and its row in `due` leads a worker to it. An error is recorded like that of a turn which this process left, so that `result` of a handle in this
-   * process rejects with it.
+   * process rejects with it. If the process is closing, the turn is left to other processes.
    */
   async driveStored({ key, turn, epoch }: StoredTurn): Promise<boolean> {
     try {
-      return await this.pickUp(key);
+      const isDriven = await this.pickUp(key);
+      if (!isDriven && this.#closing) this.#leave(key, turn, epoch, new HandedOver());
+      return isDriven;
     } catch (error) {
-      this.#leave(key, turn, epoch, error);
+      this.#leave(key, turn, epoch, this.#closing ? new HandedOver() : error);
       return false;
     }
   }
@@ -291,6 +301,7 @@ export class ActiveTurns {
       isReserved = false;
       this.#reserved -= 1;
       if (this.#queue.size > 0) this.#refill();
+      this.#reportIdle();
     };
   }
 
@@ -305,19 +316,45 @@ export class ActiveTurns {
     this.#start(key, { id: turn.id, known: turn, lease });
   }
 
-  /** Hands every turn over: at its next commit, or after `graceMs` at once. */
+  /**
+   * Hands every turn over: at its next commit, or after `graceMs` in the middle of a step. Resolves when all leases are released, including those of turns
+   * whose acceptance was being written when it was called; at the latest `releaseLimitMs` after `graceMs`, if the storage is busy or does not answer. A lease
+   * that could not be released expires.
+   */
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
-    const sessions = [...this.#active.values()];
-    for (const { driver } of sessions) driver?.handOver(false);
+    // Turns that wait for a free place are left: `reasonLeft` reports it.
+    this.#reportLeft();
+    for (const { driver } of this.#active.values()) driver?.handOver(false);
+    const idle = this.#idle();
+    if (await this.#isWithin(idle, graceMs)) return;
+    for (const { driver } of this.#active.values()) driver?.handOver(true);
+    await this.#isWithin(idle, releaseLimitMs);
+  }
+
+  /** Resolves when this process drives no session and is claiming none. */
+  async #idle(): Promise<void> {
+    if (this.#active.size + this.#reserved === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#idleListeners.add(resolve);
+    });
+  }
+
+  #reportIdle(): void {
+    if (this.#active.size + this.#reserved > 0) return;
+    for (const listener of this.#idleListeners) listener();
+    this.#idleListeners.clear();
+  }
+
+  async #isWithin(work: Promise<void>, ms: number): Promise<boolean> {
     const timer = new AbortController();
-    const late = this.#context.clock.sleep(graceMs, timer.signal).then(
-      () => this.#handOverNow(),
-      () => undefined,
+    const isLate = this.#context.clock.sleep(ms, timer.signal).then(
+      () => false,
+      () => false,
     );
-    await Promise.all(sessions.map(({ done }) => done));
+    const isDone = await Promise.race([work.then(() => true), isLate]);
     timer.abort();
-    await late;
+    return isDone;
   }
 
   #refill(): void {
@@ -332,10 +369,6 @@ export class ActiveTurns {
     const [name, stored] = queued;
     this.#queue.delete(name);
     void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#driveQueued()));
-  }
-
-  #handOverNow(): void {
-    for (const { driver } of this.#active.values()) driver?.handOver(true);
   }
 
   #start(key: SessionKey, target: Target): void {
@@ -354,6 +387,7 @@ export class ActiveTurns {
       if (this.#active.get(name) === active) this.#active.delete(name);
       if (active.isLeft) this.#driveQueued();
       else this.#refill();
+      this.#reportIdle();
     });
   }
 
@@ -398,7 +432,9 @@ export class ActiveTurns {
       return next === null ? null : { id: next.turn.id, known: next.turn, lease: next.lease };
     } catch (error) {
       active.isLeft = true;
-      this.#leave(key, id, (active.driver?.lease ?? lease).epoch, error);
+      // After `close` a busy storage is not waited for; the turn is handed over all the same.
+      const reason = this.#closing && isBusy(error) ? new HandedOver() : error;
+      this.#leave(key, id, (active.driver?.lease ?? lease).epoch, reason);
       return null;
     }
   }
@@ -420,6 +456,10 @@ export class ActiveTurns {
     this.#left.set(name, { turn, error, at: this.#context.clock.now(), epoch });
     const [oldest] = this.#left.keys();
     if (this.#left.size > maxLeft && oldest !== undefined) this.#left.delete(oldest);
+    this.#reportLeft();
+  }
+
+  #reportLeft(): void {
     for (const listener of this.#listeners) listener();
   }
 
@@ -436,6 +476,10 @@ export class ActiveTurns {
 /** Does another process drive the turn now? Then those who wait for its end keep waiting. */
 export function isHeldElsewhere(error: unknown): boolean {
   return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
+}
+
+function isBusy(error: unknown): boolean {
+  return isEverturnError(error) && error.reason === "storage_busy";
 }
 
 /** The wait before another takeover, in milliseconds since the lease expired. */

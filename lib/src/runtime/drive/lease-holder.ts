@@ -27,6 +27,8 @@ import { readValue } from "../rows/stored.ts";
 const firstDelayMs = 25;
 const longestDelayMs = 1000;
 const busyLimitMs = 600_000;
+/** How long a busy storage is tried once the turn is handed over in the middle of a step. */
+const handOverBusyLimitMs = 3000;
 
 /** Written; or the check that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
@@ -40,6 +42,7 @@ export class LeaseHolder {
   #renewing: Promise<void> | null = null;
   #claiming: Promise<void> | null = null;
   #isReleased = false;
+  #busyUntil = Number.POSITIVE_INFINITY;
 
   constructor(context: HolderContext, key: SessionKey, lease: Lease) {
     this.#context = context;
@@ -161,6 +164,11 @@ export class LeaseHolder {
     }
   }
 
+  /** Limits the wait for a busy storage to a few seconds from now on: the turn is handed over, and the process is about to stop. */
+  limitBusyWait(): void {
+    this.#busyUntil = Math.min(this.#busyUntil, this.#context.clock.now() + handOverBusyLimitMs);
+  }
+
   /** Repeats reads, or a write, while the storage is busy: nothing was written then. */
   async whenFree<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#context;
@@ -170,7 +178,7 @@ export class LeaseHolder {
         return await work();
       } catch (error) {
         const isBusy = error instanceof RuntimeError && error.reason === "storage_busy";
-        if (!isBusy || clock.now() >= until) throw error;
+        if (!isBusy || clock.now() >= Math.min(until, this.#busyUntil)) throw error;
         await clock.sleep(delayMs);
       }
     }

@@ -71,7 +71,9 @@ export class TurnDriver {
   /** Hands the turn over to another process: at its next commit, or now. */
   handOver(now: boolean): void {
     this.#committer.draining = true;
-    if (now) this.#committer.stop(new HandedOver());
+    if (!now) return;
+    this.#committer.holder.limitBusyWait();
+    this.#committer.stop(new HandedOver());
   }
 
   cancel(origin: string, reason: string): void {

@@ -341,3 +341,48 @@ test("a process that claimed again and then stops tells those who wait for the t
   await closed;
   expect(await Promise.race([result, world.clock.advance(1000)])).toMatchObject({ reason: "lease_lost" });
 });
+
+describe("release while a write of the holder finds the lease expired", () => {
+  /** A holder whose lease has expired, and a write of it that waits at the given batch. */
+  async function expired(isPoint: (batch: Batch) => boolean) {
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    const pause = gate();
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        if (isPoint(batch)) await pause.wait();
+        return storage.write(batch);
+      },
+    };
+    const claimed = claim(["", "s1"], null, "one", instantOf(clock), leaseTimings);
+    if (claimed.type === "busy") throw new Error("the session is held");
+    await storage.write({ checks: [], removals: [], puts: [claimed.put] });
+    const key = { tenant: "", session: "s1" };
+    const holder = new LeaseHolder({ storage: host, clock, lease: leaseTimings }, key, claimed.lease);
+    await clock.advance(31_000);
+    const writing = holder.write({ checks: [], removals: [], puts: [] });
+    writing.catch(() => undefined);
+    await pause.reached;
+    const remaining = async () => (await storage.read([{ table: "leases", prefix: ["", "s1"] }]))[0]?.[0]?.remainingMs;
+    return { holder, pause, writing, remaining };
+  }
+
+  test("releases the epoch that is being claimed", async () => {
+    const { holder, pause, writing, remaining } = await expired(({ puts }) => puts[0]?.tag === 2);
+    const releasing = holder.release();
+    pause.open();
+    await releasing;
+    await expect(writing).rejects.toMatchObject({ reason: "lease_lost" });
+    expect(await remaining()).toBeLessThanOrEqual(0);
+  });
+
+  test("claims no epoch after it", async () => {
+    const { holder, pause, writing, remaining } = await expired(({ checks }) => checks[0]?.alive === true);
+    const releasing = holder.release();
+    pause.open();
+    await releasing;
+    await expect(writing).rejects.toMatchObject({ reason: "lease_lost" });
+    expect(await remaining()).toBeLessThanOrEqual(0);
+  });
+});

@@ -107,9 +107,13 @@ export class LeaseHolder {
     return this.#renewing;
   }
 
-  /** Releases the lease, so that the next holder does not wait for it to expire. */
+  /**
+   * Releases the lease, so that the next holder does not wait for it to expire. A claim of the next epoch that is being written is waited for and released
+   * too: it would hold the session for one lease time without a process that drives it.
+   */
   async release(also: Changes = noChanges): Promise<void> {
     this.#isReleased = true;
+    await this.#claiming?.catch(() => undefined);
     const key = keyOf(this.key);
     // Only while the lease is held: a turn that has ended must not become due again.
     const check = { table: "leases", key, tag: this.epoch, alive: true } as const;
@@ -129,6 +133,7 @@ export class LeaseHolder {
   async #claimAgain(refused: number): Promise<void> {
     // A concurrent write has claimed the next epoch since.
     if (refused !== this.epoch) return;
+    if (this.#isReleased) throw this.lost();
     this.#claiming ??= this.#claimNext().finally(() => {
       this.#claiming = null;
     });
@@ -147,6 +152,8 @@ export class LeaseHolder {
         ]),
       );
       const row = leases[0] ?? null;
+      // Released while the rows were read; nothing may be claimed after that.
+      if (this.#isReleased) throw this.lost();
       if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
       const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
       // Renewed by a concurrent write of this process.
@@ -178,7 +185,7 @@ export class LeaseHolder {
         return await work();
       } catch (error) {
         const isBusy = error instanceof RuntimeError && error.reason === "storage_busy";
-        if (!isBusy || clock.now() >= Math.min(until, this.#busyUntil)) throw error;
+        if (!isBusy || this.#isReleased || clock.now() >= Math.min(until, this.#busyUntil)) throw error;
         await clock.sleep(delayMs);
       }
     }

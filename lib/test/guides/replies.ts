@@ -3,6 +3,11 @@
 import type { Reply } from "./provider.ts";
 
 export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] } = {
+  README: [
+    [{ calls: [["weather", { city: "Rome" }]] }, { text: "No. The sky over Rome is clear, at 24 degrees." }],
+    [{ calls: [["refund", { euros: 189 }]] }, { text: "I have refunded 189 EUR to your card." }],
+    [{ text: "The Tiber." }],
+  ],
   "getting-started": [
     [
       { text: "Franz Kafka wrote The Trial." },

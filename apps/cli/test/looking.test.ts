@@ -101,7 +101,7 @@ describe("show", () => {
 
   it("tells why a turn failed", async () => {
     expect((await run(["show", "three"])).stdout).toMatch(
-      /✗ the offline model was told to fail[\s\S]*└─ error \(provider_error\)/,
+      /✗ the offline model was asked to fail[\s\S]*└─ error \(provider_error\)/,
     );
   });
 
@@ -215,9 +215,13 @@ describe("doctor", () => {
 
   it.each([
     ["a key that is missing", ["--model", "anthropic:m"], /✗ +model +anthropic:m needs a key: set ANTHROPIC_API_KEY/],
-    ["tools that cannot be imported", ["--tools", "gone.mjs"], /✗ +tools +the tools module .*gone\.mjs is not there/],
+    ["tools that cannot be imported", ["--tools", "gone.mjs"], /✗ +tools +the tools module .*gone\.mjs does not exist/],
     ["a database that cannot be opened", ["--database", "."], /✗ +database +the database .* is a folder/],
-    ["a config with a typo", ["--config", "typo.json"], /✗ +settings +.*typo\.json: unknown modle; known are model/],
+    [
+      "a config with a typo",
+      ["--config", "typo.json"],
+      /✗ +settings +.*typo\.json: unknown setting modle; the settings are model/,
+    ],
   ])("finds %s, and exits with 1", async (_, argv, expected) => {
     writeFileSync(join(folder, "typo.json"), `{ "modle": 1 }`);
     const { code, stdout } = await run(["doctor", ...argv]);

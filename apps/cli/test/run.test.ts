@@ -18,7 +18,7 @@ describe("run prints the answer on standard output and nothing else there", () =
   it("the prompt of the command line", async () => {
     const { code, stdout, stderr } = await run(["run", "hello", "there"]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^You said: hello there\n\nI am a scripted stand-in[\s\S]*\n$/);
+    expect(stdout).toMatch(/^You said: hello there\n\nI am the offline model[\s\S]*\n$/);
     expect(stderr).toMatch(/^session session-\w+ · 2 in, \d+ out\n$/);
   });
 
@@ -33,7 +33,7 @@ describe("run prints the answer on standard output and nothing else there", () =
 
   it("tools are told on standard error, and not at all with --quiet", async () => {
     const told = await run(["run", "clock"]);
-    expect(told.stdout).toMatch(/^The tool answered:\n\n- `clock`: \S+\n$/);
+    expect(told.stdout).toMatch(/^The tool returned:\n\n- `clock`: \S+\n$/);
     expect(told.stderr).toMatch(/^· clock \{\}\n✓ clock \d+ ms\nsession /);
     expect((await run(["run", "--quiet", "clock"])).stderr).toBe("");
   });
@@ -113,7 +113,7 @@ describe("run goes on with a session", () => {
     expect(asked.code).toBe(3);
     expect(asked.stderr).toContain('? What is your favourite colour?\n  answer: everturn run --session asks "…"\n');
     const answered = await run(["run", "--session", "asks", "blue"]);
-    expect([answered.code, answered.stdout]).toEqual([0, "The tool answered:\n\n- `survey`: blue\n"]);
+    expect([answered.code, answered.stdout]).toEqual([0, "The tool returned:\n\n- `survey`: blue\n"]);
   });
 
   it("that waits for consent: exit code 3, and --approve gives it", async () => {
@@ -140,7 +140,7 @@ describe("run goes on with a session", () => {
   it("that failed: it is brought back first", async () => {
     const failed = await run(["run", "--session", "fails", "now fail"]);
     expect([failed.code, failed.stdout]).toEqual([1, ""]);
-    expect(failed.stderr).toContain("everturn: the turn failed: the offline model was told to fail\n");
+    expect(failed.stderr).toContain("everturn: the turn failed: the offline model was asked to fail\n");
     expect((await run(["run", "--session", "fails", "again"])).code).toBe(0);
   });
 });
@@ -156,7 +156,7 @@ describe("run refuses what cannot work with exit code 2", () => {
     [
       "a model without its provider",
       ["run", "x", "--model", "gpt"],
-      /no model "gpt" \(--model\): name it with its provider/,
+      /unknown model "gpt" \(--model\): use PROVIDER:MODEL/,
     ],
     [
       "a model whose key is not there",
@@ -166,12 +166,12 @@ describe("run refuses what cannot work with exit code 2", () => {
     [
       "a tools module that is not there",
       ["run", "x", "--tools", "gone.mjs"],
-      /the tools module .*gone\.mjs is not there/,
+      /the tools module .*gone\.mjs does not exist/,
     ],
     [
       "a config that is not there",
       ["run", "x", "--config", "gone.json"],
-      /the configuration file .*gone\.json is not there/,
+      /the configuration file .*gone\.json does not exist/,
     ],
     ["a number that is none", ["sessions", "--limit", "many"], /'many' is invalid.* whole number/],
     [
@@ -202,6 +202,6 @@ describe("tools of the user's", () => {
          prepare: async (args) => ({ ok: true, needsApproval: () => false, run: () => args.a + args.b }) };`,
     );
     const { stdout } = await run(["run", "--tools", "mine.mjs", 'adder {"a": 2, "b": 3}']);
-    expect(stdout).toBe("The tool answered:\n\n- `adder`: 5\n");
+    expect(stdout).toBe("The tool returned:\n\n- `adder`: 5\n");
   });
 });

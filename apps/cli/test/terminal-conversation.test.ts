@@ -139,7 +139,7 @@ test("what failed is told, and the next words go on all the same", async () => {
   terminal.say("fail once more");
   await terminal.until(/✗ [^]*\n› $/);
   terminal.say("/continue");
-  expect(await terminal.until(/✗ [^]*\n› $/)).toContain("told to fail");
+  expect(await terminal.until(/✗ [^]*\n› $/)).toContain("asked to fail");
 });
 
 test("a call that waits inside a tool is shown as what it is, and cannot be edited", async () => {

@@ -34,7 +34,7 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
     await pane.until(/everturn chat · offline:demo[^]*\n›$/);
 
     pane.say("good morning");
-    const begun = await pane.until(/You said: good morning[^]*scripted/);
+    const begun = await pane.until(/You said: good morning[^]*offline model/);
     expect(begun).not.toContain("ollama");
     pane.press("C-c");
     const cancelled = await pane.until(/Cancelled\. What was said so far is kept\.[^]*\n›$/);
@@ -120,7 +120,7 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
     await pane.until(/You said: line one\nline two\n[^]*\n›$/);
 
     pane.say("markdown");
-    const shown = await pane.until(/That was all of it\.[^]*\n›$/);
+    const shown = await pane.until(/End of the example\.[^]*\n›$/);
     expect(shown).toContain("Some bold, some italic, some\ncode, and a");
     expect(shown).toContain("2. Second\n   ◦ with a point below it");
     expect(pane.styled).not.toContain("\u001B[");

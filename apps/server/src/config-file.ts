@@ -1,5 +1,7 @@
-// Finds the configuration file and reads it: JSON, or a module whose default export is the same. What it says is checked by name here, and by type
-// where the settings are put together.
+// Finds and reads the configuration file: JSON, or a module with an object as its default export. This file checks the names of the fields; the
+// readers of setting-readers.ts check their values.
+//
+// A configuration module and tool modules are code of the user and run with the rights of the process.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, resolve } from "node:path";
@@ -7,37 +9,41 @@ import { pathToFileURL } from "node:url";
 
 import { SettingsError, thrownText } from "./setting-readers.ts";
 
+/** The content of a configuration file. */
 export type GivenConfig = {
   readonly path: string;
-  /** What its paths are relative to. */
+  /** The folder that its relative paths are resolved against. */
   readonly folder: string;
   readonly fields: { readonly [name: string]: unknown };
 };
 
-const names = ["everturn.config.json", "everturn.config.js", "everturn.config.mjs", "everturn.config.ts"];
+/** The names that are searched in the working directory. */
+const fileNames = ["everturn.config.json", "everturn.config.js", "everturn.config.mjs", "everturn.config.ts"];
 
-/** The file that was named, or the one in the folder; `null` when there is none. */
+/** Reads the named file, or the one in the folder; `null`: none exists. Throws `SettingsError` for a field that is not in `known`. */
 export async function loadConfig(
   folder: string,
-  named: string | null,
-  known: readonly string[],
+  namedPath: string | null,
+  settingNames: readonly string[],
 ): Promise<GivenConfig | null> {
-  const path = named === null ? findConfig(folder) : resolve(folder, named);
+  const path = namedPath === null ? findConfig(folder) : resolve(folder, namedPath);
   if (path === null) return null;
-  if (!existsSync(path)) throw new SettingsError(`the configuration file ${path} is not there`);
+  if (!existsSync(path)) throw new SettingsError(`the configuration file ${path} does not exist`);
   const value = extname(path) === ".json" ? readJson(path) : await importDefault(path);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new SettingsError(`${path} has to hold an object with settings: ${known.join(", ")}`);
+    throw new SettingsError(`${path} has to contain an object with settings: ${settingNames.join(", ")}`);
   }
   const fields = readFields(path, value);
-  const strangers = Object.keys(fields).filter((name) => name !== "$schema" && !known.includes(name));
-  if (strangers.length > 0) {
-    throw new SettingsError(`${path}: unknown ${strangers.join(", ")}; known are ${known.join(", ")}`);
+  const unknownNames = Object.keys(fields).filter((name) => name !== "$schema" && !settingNames.includes(name));
+  if (unknownNames.length > 0) {
+    throw new SettingsError(
+      `${path}: unknown setting ${unknownNames.join(", ")}; the settings are ${settingNames.join(", ")}`,
+    );
   }
   return { path, folder: dirname(path), fields };
 }
 
-/** The fields, read once: those of a module may be code. */
+/** Copies the fields, so that each is read once: a field of a module may be a getter, which can throw. */
 function readFields(path: string, value: object): GivenConfig["fields"] {
   try {
     return { ...value };
@@ -47,19 +53,21 @@ function readFields(path: string, value: object): GivenConfig["fields"] {
 }
 
 function findConfig(folder: string): string | null {
-  const found = names.map((name) => join(folder, name)).filter((path) => existsSync(path));
-  if (found.length > 1) {
-    throw new SettingsError(`there are several configuration files: ${found.join(", ")}; say which with --config FILE`);
+  const paths = fileNames.map((name) => join(folder, name)).filter((path) => existsSync(path));
+  if (paths.length > 1) {
+    throw new SettingsError(
+      `there are several configuration files: ${paths.join(", ")}; choose one with --config FILE`,
+    );
   }
-  return found[0] ?? null;
+  return paths[0] ?? null;
 }
 
 function readJson(path: string): unknown {
   try {
-    // Some editors begin a file with a mark.
+    // Some editors write a byte order mark.
     return JSON.parse(readFileSync(path, "utf8").replace(/^\uFEFF/, ""));
   } catch (error) {
-    // The parser may quote the file, and a token may be in it: that is left out, and so is the cause.
+    // V8's message quotes the file, which may contain a token. The quotation is removed, and the error is not passed on as the cause.
     throw new SettingsError(`${path} is not JSON: ${thrownText(error).replace(/, (?:\.\.\.)?".*$/s, "")}`);
   }
 }
@@ -72,10 +80,10 @@ async function importDefault(path: string): Promise<unknown> {
   return module["default"];
 }
 
-/** Imports a file of the user's. TypeScript is left to Node: 22.18 and later strip types by themselves. */
+/** Imports a module of the user. TypeScript is left to Node, which strips types from 22.18 on. `what` names the module in errors. */
 export async function importFile(path: string, what: string): Promise<{ readonly [name: string]: unknown }> {
-  if (!existsSync(path)) throw new SettingsError(`${what} ${path} is not there`);
-  if (statSync(path).isDirectory()) throw new SettingsError(`${what} ${path} is a folder: name the file`);
+  if (!existsSync(path)) throw new SettingsError(`${what} ${path} does not exist`);
+  if (statSync(path).isDirectory()) throw new SettingsError(`${what} ${path} is a folder; a file is needed`);
   try {
     const module: { readonly [name: string]: unknown } = await import(pathToFileURL(path).href);
     return module;
@@ -84,7 +92,9 @@ export async function importFile(path: string, what: string): Promise<{ readonly
       const message = `${what} ${path} is TypeScript, which Node ${process.versions.node} cannot import: use Node 22.18 or later, or write it as .mjs or .json`;
       throw new SettingsError(message, { cause });
     }
-    const hint = isWithoutLibrary(cause) ? "; install everturn beside it, or move it into a project that has it" : "";
+    const hint = isMissingLibrary(cause)
+      ? "; install everturn in its folder, or move it into a project that has it"
+      : "";
     throw new SettingsError(`${what} ${path} cannot be imported: ${thrownText(cause)}${hint}`, { cause });
   }
 }
@@ -93,8 +103,8 @@ function isUnknownExtension(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ERR_UNKNOWN_FILE_EXTENSION";
 }
 
-/** A module imports the library from where it stands itself, not from where the command is. */
-function isWithoutLibrary(error: unknown): boolean {
+/** Node resolves `import "everturn"` from the folder of the importing module, not from the folder of the command. */
+function isMissingLibrary(error: unknown): boolean {
   return (
     error instanceof Error &&
     "code" in error &&

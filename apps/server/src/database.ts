@@ -1,5 +1,5 @@
-// Opens the file that sessions are kept in: makes its folder, and keeps other users of the machine from reading it. The storage runs in a worker thread and
-// chooses the SQLite driver (libsql comes with this package; docs/decisions/0018).
+// Opens the session database: creates its folder and file with permissions for the owner only, and opens the SQLite storage, which runs in a worker
+// thread and chooses the driver (libsql is a dependency of this package; docs/decisions/0018).
 
 import type { SqlitePathStorage } from "everturn/host/sqlite";
 
@@ -8,18 +8,19 @@ import { dirname, resolve } from "node:path";
 
 import { sqliteStorage } from "everturn/host/sqlite";
 
+/** An open session database. */
 export type OpenDatabase = {
-  /** As it was given. */
+  /** The path as passed to `openDatabase`. */
   readonly path: string;
   /** The SQLite driver in use. */
   readonly driver: string;
-  /** The version of the tables. */
+  /** The version of the table schema, after migration. */
   readonly schemaVersion: number;
   readonly storage: SqlitePathStorage;
   readonly close: () => Promise<void>;
 };
 
-/** Opens a SQLite file, and makes the folders it is in. `:memory:` is a database of its own, which ends with `close`. */
+/** Opens a SQLite file and creates missing folders. `:memory:` is a new database that ends with `close`. */
 export async function openDatabase(path: string): Promise<OpenDatabase> {
   if (path !== ":memory:") {
     makeFolder(dirname(resolve(path)));
@@ -35,7 +36,7 @@ export async function openDatabase(path: string): Promise<OpenDatabase> {
   }
 }
 
-/** One folder after another: Node's own way of making several at once never comes back from where none can be made, below /proc for one. */
+/** Creates a folder and its parents, one by one. Node's recursive `mkdirSync` does not return for a path where no folder can be created, such as below /proc. */
 function makeFolder(folder: string): void {
   if (existsSync(folder)) return;
   const parent = dirname(folder);
@@ -43,17 +44,17 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    // Another process may have made it in this very moment.
-    if (!existsSync(folder)) throw new Error(`the folder ${folder} cannot be made`, { cause: error });
+    // Another process may have created it at the same time.
+    if (!existsSync(folder)) throw new Error(`cannot create the folder ${folder}`, { cause: error });
   }
 }
 
-/** Creates the file so that only its owner can read it. An empty file is an empty database; SQLite gives its other files the same permissions. */
+/** Creates the file with mode 0600. SQLite accepts an empty file as an empty database, and gives its WAL and shared-memory files the same mode. */
 function makePrivateFile(path: string): void {
   if (existsSync(path)) return;
   try {
     closeSync(openSync(path, "wx", 0o600));
   } catch {
-    // Another process has made it in this moment, or SQLite will say why it cannot be made.
+    // Another process has created it at the same time; any other error recurs when SQLite opens the file, and is reported there.
   }
 }

@@ -12,14 +12,14 @@ import { createEngine } from "./engines.ts";
 import { addressIn, knownProviders } from "./known-providers.ts";
 import { resolveSettings } from "./settings.ts";
 
-// A server that speaks Chat Completions, as far as one word.
-const asked: string[] = [];
+// A minimal server with the Chat Completions API.
+const requestPaths: string[] = [];
 let server: Server;
 let base = "";
 
 beforeAll(async () => {
   server = createServer((request, response) => {
-    asked.push(request.url ?? "");
+    requestPaths.push(request.url ?? "");
     request.resume();
     response.setHeader("content-type", "application/json");
     const message = { role: "assistant", content: "Served." };
@@ -38,63 +38,63 @@ type Given = {
   readonly environment?: { readonly [name: string]: string };
 };
 
-function created({ flags, fields = {}, environment = {} }: Given) {
+function createFrom({ flags, fields = {}, environment = {} }: Given) {
   const config = { path: "/c.json", folder: "/", fields };
-  const world = { environment, platform: "linux", home: "/" } as const;
-  return createEngine(resolveSettings({ flags, config, folder: "/", world }), environment);
+  const system = { environment, platform: "linux", home: "/" } as const;
+  return createEngine(resolveSettings({ flags, config, folder: "/", system }), environment);
 }
 
-describe("an engine from settings", () => {
-  it("asks the provider where the environment says it is", async () => {
-    const made = await created({ flags: { model: "ollama:m" }, environment: { OLLAMA_BASE_URL: `${base}/env/` } });
-    expect((await chat(made, "hi")).finalResponse?.outputText).toBe("Served.");
-    expect(asked.at(-1)).toBe("/env/chat/completions");
+describe("createEngine", () => {
+  it("sends requests to the base URL from the environment", async () => {
+    const agent = await createFrom({ flags: { model: "ollama:m" }, environment: { OLLAMA_BASE_URL: `${base}/env/` } });
+    expect((await chat(agent, "hi")).finalResponse?.outputText).toBe("Served.");
+    expect(requestPaths.at(-1)).toBe("/env/chat/completions");
   });
 
-  it("or where the settings say so, which goes before", async () => {
+  it("prefers the base URL from the settings to the one from the environment", async () => {
     const environment = { OLLAMA_BASE_URL: `${base}/env` };
-    const made = await created({
+    const agent = await createFrom({
       flags: { model: "ollama:m" },
       fields: { baseUrls: { ollama: `${base}/set` } },
       environment,
     });
-    await chat(made, "hi");
-    expect(asked.at(-1)).toBe("/set/chat/completions");
+    await chat(agent, "hi");
+    expect(requestPaths.at(-1)).toBe("/set/chat/completions");
   });
 
-  it("takes a provider nobody knows for a server that speaks Chat Completions", async () => {
-    const made = await created({ flags: { model: "mine:m" }, fields: { baseUrls: { mine: `${base}/mine` } } });
-    expect((await chat(made, "hi")).finalResponse?.outputText).toBe("Served.");
+  it("uses Chat Completions for an unknown provider with a base URL", async () => {
+    const agent = await createFrom({ flags: { model: "mine:m" }, fields: { baseUrls: { mine: `${base}/mine` } } });
+    expect((await chat(agent, "hi")).finalResponse?.outputText).toBe("Served.");
   });
 
-  it("has tools to try things with only when it is offline", async () => {
-    expect((await created({ flags: {} })).tools.map(({ name }) => name)).toEqual([
+  it("has the demonstration tools only with the offline model", async () => {
+    expect((await createFrom({ flags: {} })).tools.map(({ name }) => name)).toEqual([
       "clock",
       "countdown",
       "launch",
       "survey",
     ]);
-    expect((await created({ flags: { model: "openai:m" } })).tools).toEqual([]);
+    expect((await createFrom({ flags: { model: "openai:m" } })).tools).toEqual([]);
   });
 
   it.each(["gpt-6", "opanai:gpt-6", "openai:", "offline:other"])(
-    "refuses the model %s with the names there are",
+    "rejects the model %s and lists the providers",
     async (model) => {
-      await expect(created({ flags: { model } })).rejects.toThrow(
-        /no model ".*" \(--model\): name it with its provider, anthropic:…, openai:…/,
+      await expect(createFrom({ flags: { model } })).rejects.toThrow(
+        /unknown model ".*" \(--model\): use PROVIDER:MODEL, one of anthropic:…, openai:…/,
       );
     },
   );
 });
 
-describe("the address of a provider in the environment", () => {
-  it("is Anthropic's as its own SDK takes it, without the version", () => {
+describe("addressIn", () => {
+  it("appends the version to ANTHROPIC_BASE_URL", () => {
     const at = (url: string) => addressIn("anthropic", knownProviders.anthropic, { ANTHROPIC_BASE_URL: url });
     expect([at("http://a"), at("http://a/v1/")]).toEqual(["http://a/v1", "http://a/v1"]);
   });
 
-  it("is refused by its name when it is none", () => {
+  it("names a variable that is not a URL", () => {
     const find = () => addressIn("openai", knownProviders.openai, { OPENAI_BASE_URL: "localhost" });
-    expect(find).toThrow(/^OPENAI_BASE_URL has to be an address that begins with http/);
+    expect(find).toThrow(/^OPENAI_BASE_URL has to be a URL that begins with http/);
   });
 });

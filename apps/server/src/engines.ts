@@ -1,4 +1,5 @@
-// The engine that the settings describe: one adapter for every provider, the tools of the user's modules, or the offline model with tools of its own.
+// Builds the engine from the settings: one adapter that routes to every known provider by the prefix of the model name, the tools of the user's
+// modules, and, for the offline model, its demonstration tools.
 
 import type { ProviderName } from "./known-providers.ts";
 import type { Environment, Settings } from "./settings.ts";
@@ -12,11 +13,13 @@ import { offlineTools } from "./offline-tools.ts";
 import { SettingsError } from "./setting-readers.ts";
 import { loadTools } from "./tools-module.ts";
 
-/** The engine as it is set. Imports the user's tools; calls nobody. */
+/** Builds the engine. Imports the user's tool modules; sends no request. Throws `SettingsError` for an unknown model. */
 export async function createEngine(settings: Settings, environment: Environment = process.env): Promise<Engine> {
   const model = settings.model.value;
-  const own = await loadTools(settings.tools.value);
-  const tools = isOffline(model) ? withoutDoubles([...own, ...offlineTools({ paceMs: settings.pace.value })]) : own;
+  const userTools = await loadTools(settings.tools.value);
+  const tools = isOffline(model)
+    ? withoutDuplicates([...userTools, ...offlineTools({ paceMs: settings.pace.value })])
+    : userTools;
   return engine({
     adapter: createAdapter(settings, environment),
     model,
@@ -27,10 +30,10 @@ export async function createEngine(settings: Settings, environment: Environment 
   });
 }
 
-/** The variables that could hold the key this model needs, where none of them does; `null`: it needs none, or has one. */
+/** Returns the variables of the API key that this model needs and that are not set; `null`: a key is set, or none is needed. */
 export function missingKey(model: string, environment: Environment): readonly string[] | null {
   const [name] = model.split(":");
-  const provider = Object.entries(knownProviders).find(([known]) => known === name)?.[1];
+  const provider = Object.entries(knownProviders).find(([providerName]) => providerName === name)?.[1];
   if (provider === undefined || provider.keyless || keyVariable(provider, environment) !== null) return null;
   return provider.keys;
 }
@@ -39,51 +42,51 @@ export function isOffline(model: string): boolean {
   return model.startsWith("offline:");
 }
 
-/** A tool of the user's goes before one that is only there to try things with. */
-function withoutDoubles(tools: readonly Tool[]): readonly Tool[] {
+/** Keeps the first tool of each name: a user's tool replaces a demonstration tool. */
+function withoutDuplicates(tools: readonly Tool[]): readonly Tool[] {
   return tools.filter(({ name }, index) => tools.findIndex((other) => other.name === name) === index);
 }
 
 function createAdapter({ model, baseUrls, pace }: Settings, environment: Environment): Adapter {
-  const known = knownAdapters((name) => {
+  const builtIn = knownAdapters((name) => {
     const baseURL = baseUrls.value[name] ?? addressIn(name, knownProviders[name], environment);
     return baseURL === null ? {} : { baseURL };
   });
   const others = Object.entries(baseUrls.value)
-    .filter(([name]) => !Object.hasOwn(known, name))
+    .filter(([name]) => !Object.hasOwn(builtIn, name))
     .map(([name, baseURL]): [string, Adapter] => [name, openaiCompatible({ name, baseURL })]);
-  const all = { ...known, ...Object.fromEntries(others), offline: offline({ paceMs: pace.value }) };
+  const all = { ...builtIn, ...Object.fromEntries(others), offline: offline({ paceMs: pace.value }) };
   checkModel(model.value, Object.keys(all), model.source.name);
   return providers(all);
 }
 
-type Where = (name: ProviderName) => { readonly baseURL?: string };
+type BaseUrlOption = (name: ProviderName) => { readonly baseURL?: string };
 
-function knownAdapters(where: Where): { readonly [Name in ProviderName]: Adapter } {
+function knownAdapters(baseUrl: BaseUrlOption): { readonly [Name in ProviderName]: Adapter } {
   return {
-    anthropic: anthropic(where("anthropic")),
-    openai: openai(where("openai")),
-    gemini: gemini(where("gemini")),
-    openrouter: preset("openrouter", where("openrouter")),
-    groq: preset("groq", where("groq")),
-    deepseek: preset("deepseek", where("deepseek")),
-    mistral: preset("mistral", where("mistral")),
-    xai: preset("xai", where("xai")),
-    together: preset("together", where("together")),
-    ollama: preset("ollama", where("ollama")),
-    vllm: preset("vllm", where("vllm")),
-    llamaCpp: preset("llamaCpp", where("llamaCpp")),
-    lmStudio: preset("lmStudio", where("lmStudio")),
+    anthropic: anthropic(baseUrl("anthropic")),
+    openai: openai(baseUrl("openai")),
+    gemini: gemini(baseUrl("gemini")),
+    openrouter: preset("openrouter", baseUrl("openrouter")),
+    groq: preset("groq", baseUrl("groq")),
+    deepseek: preset("deepseek", baseUrl("deepseek")),
+    mistral: preset("mistral", baseUrl("mistral")),
+    xai: preset("xai", baseUrl("xai")),
+    together: preset("together", baseUrl("together")),
+    ollama: preset("ollama", baseUrl("ollama")),
+    vllm: preset("vllm", baseUrl("vllm")),
+    llamaCpp: preset("llamaCpp", baseUrl("llamaCpp")),
+    lmStudio: preset("lmStudio", baseUrl("lmStudio")),
   };
 }
 
-/** A model is named with its provider, so that a typo is found before anything is asked. */
+/** Checks the provider prefix of a model name, so that a typing error is reported before a request is sent. */
 function checkModel(model: string, names: readonly string[], source: string): void {
-  const [provider = "", ...rest] = model.split(":");
-  const isKnown = names.includes(provider) && rest.join(":") !== "";
+  const [provider = "", ...modelParts] = model.split(":");
+  const isKnown = names.includes(provider) && modelParts.join(":") !== "";
   if (isKnown && (provider !== "offline" || model === offlineModel)) return;
-  const known = names.filter((name) => name !== "offline").map((name) => `${name}:…`);
+  const prefixes = names.filter((name) => name !== "offline").map((name) => `${name}:…`);
   throw new SettingsError(
-    `no model ${JSON.stringify(model)} (${source}): name it with its provider, ${[...known, offlineModel].join(", ")}`,
+    `unknown model ${JSON.stringify(model)} (${source}): use PROVIDER:MODEL, one of ${[...prefixes, offlineModel].join(", ")}`,
   );
 }

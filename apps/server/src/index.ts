@@ -1,4 +1,4 @@
-// The door for the command: what a process around everturn/http is made of.
+// Entry point of the package `@everturn/server`: settings, engine, database and HTTP server of a process. The command-line program uses it.
 
 export type { OpenDatabase } from "./database.ts";
 export type { KnownProvider, ProviderName } from "./known-providers.ts";

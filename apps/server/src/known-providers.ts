@@ -1,4 +1,5 @@
-// The providers that a model can be named with, and which variables hold their keys. Names only: a key is looked up by its adapter, when a call is made.
+// The model providers that the command knows, and the environment variables of their API keys and base URLs. This file holds names only: an
+// adapter looks up its key for each call.
 
 import type { preset } from "everturn";
 
@@ -7,14 +8,15 @@ import { SettingsError } from "./setting-readers.ts";
 type PresetName = Parameters<typeof preset>[0];
 export type ProviderName = "anthropic" | "openai" | "gemini" | PresetName;
 
+/** A provider and its environment variables. */
 export type KnownProvider = {
-  /** Variables that may hold the key. */
+  /** Variables of the API key, in order of precedence. */
   readonly keys: readonly string[];
-  /** Variables that may say where it is. */
+  /** Variables of the base URL, in order of precedence. */
   readonly addresses: readonly string[];
-  /** Works without a key: a server of one's own. */
+  /** Whether it works without a key, as self-hosted servers do. */
   readonly keyless: boolean;
-  /** What is used when the key is there and no model is named; `null`: one has to be named. */
+  /** The default model when the key is set and no model is configured; `null`: the provider is never the default. */
   readonly model: string | null;
 };
 
@@ -22,11 +24,11 @@ function hosted(prefix: string, model: string | null = null): KnownProvider {
   return { keys: [`${prefix}_API_KEY`], addresses: [`${prefix}_BASE_URL`], keyless: false, model };
 }
 
-function own(prefix: string): KnownProvider {
+function selfHosted(prefix: string): KnownProvider {
   return { ...hosted(prefix), keyless: true };
 }
 
-/** In the order in which a default is looked for. */
+/** All known providers. The order decides which one is the default if several keys are set. */
 export const knownProviders: { readonly [Name in ProviderName]: KnownProvider } = {
   anthropic: hosted("ANTHROPIC", "claude-sonnet-5-5"),
   openai: hosted("OPENAI", "gpt-6.1-sol"),
@@ -37,22 +39,23 @@ export const knownProviders: { readonly [Name in ProviderName]: KnownProvider } 
   mistral: hosted("MISTRAL"),
   xai: hosted("XAI"),
   together: hosted("TOGETHER"),
-  ollama: own("OLLAMA"),
-  vllm: own("VLLM"),
-  llamaCpp: own("LLAMA"),
-  lmStudio: own("LMSTUDIO"),
+  ollama: selfHosted("OLLAMA"),
+  vllm: selfHosted("VLLM"),
+  llamaCpp: selfHosted("LLAMA"),
+  lmStudio: selfHosted("LMSTUDIO"),
 };
 
+/** The built-in scripted model, which needs no key and no network. */
 export const offlineModel = "offline:demo";
 
 type Variables = { readonly [name: string]: string | undefined };
 
-/** The variable that holds the provider's key; `null` when none does. */
+/** Returns the name of the variable that contains the provider's key; `null`: none is set. */
 export function keyVariable({ keys }: KnownProvider, environment: Variables): string | null {
   return keys.find((name) => (environment[name] ?? "").trim() !== "") ?? null;
 }
 
-/** The model of the first provider whose key is there, or the offline one. */
+/** Returns the default model of the first provider whose key is set, else the offline model, with the reason. */
 export function defaultModel(environment: Variables): { readonly value: string; readonly why: string } {
   for (const [name, provider] of Object.entries(knownProviders)) {
     const variable = keyVariable(provider, environment);
@@ -60,18 +63,19 @@ export function defaultModel(environment: Variables): { readonly value: string; 
       return { value: `${name}:${provider.model}`, why: `${variable} is set` };
     }
   }
-  return { value: offlineModel, why: "no key is set" };
+  return { value: offlineModel, why: "no API key is set" };
 }
 
 /**
- * Where the environment says a provider is. The address of Anthropic is the one its own SDK takes, without the version; the others are whole.
+ * Returns the base URL of a provider from the environment; `null`: none is set. `ANTHROPIC_BASE_URL` has no version, as in Anthropic's SDK, so `/v1` is
+ * appended; the others are used as they are.
  */
 export function addressIn(name: string, { addresses }: KnownProvider, environment: Variables): string | null {
   const variable = addresses.find((name) => (environment[name] ?? "").trim() !== "");
   if (variable === undefined) return null;
   const url = (environment[variable] ?? "").trim().replace(/\/+$/, "");
   if (!/^https?:\/\//.test(url)) {
-    throw new SettingsError(`${variable} has to be an address that begins with http:// or https://`);
+    throw new SettingsError(`${variable} has to be a URL that begins with http:// or https://`);
   }
   return name === "anthropic" && !url.endsWith("/v1") ? `${url}/v1` : url;
 }

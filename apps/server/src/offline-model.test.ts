@@ -13,14 +13,14 @@ const assistant = engine({ adapter, model: "offline:demo", tools: offlineTools({
 const answer = async (said: string) => (await chat(assistant, said)).finalResponse?.outputText ?? "";
 
 describe("the offline model", () => {
-  it("repeats what it was told, says what it is, and how to get another", async () => {
-    const said = await answer("good morning");
-    expect(said).toContain("You said: good morning");
-    expect(said).toContain("scripted stand-in, not a language model");
-    expect(said).toContain("ANTHROPIC_API_KEY");
+  it("echoes the message, describes itself, and explains how to use a real model", async () => {
+    const reply = await answer("good morning");
+    expect(reply).toContain("You said: good morning");
+    expect(reply).toContain("a script, not a language model");
+    expect(reply).toContain("ANTHROPIC_API_KEY");
   });
 
-  it("says the same to the same words, in pieces of a word", async () => {
+  it("streams word by word and gives equal replies to equal messages", async () => {
     const pieces: string[] = [];
     for await (const event of stream(assistant, "good morning"))
       if (event.type === "text_delta") pieces.push(event.delta);
@@ -28,11 +28,11 @@ describe("the offline model", () => {
     expect(pieces.join("")).toBe(await answer("good morning"));
   });
 
-  it("shows Markdown when it is asked to", async () => {
+  it("replies with an example of Markdown", async () => {
     expect(await answer("some markdown, please")).toMatch(/^# Markdown\n[\s\S]*```ts\n/);
   });
 
-  it("calls the tools that are named, side by side, with the arguments that follow the name", async () => {
+  it("calls the named tools in parallel, with the arguments that follow each name", async () => {
     const { thread } = await chat(assistant, 'use countdown {"from": 2} and the CLOCK');
     const [, called] = thread.messages;
     expect(
@@ -42,11 +42,11 @@ describe("the offline model", () => {
       ["clock", {}],
     ]);
     expect(thread.messages.at(-1)?.content).toMatch(
-      /^The 2 tools answered:\n\n- `countdown`: counted down from 2\n- `clock`: \d{4}-/,
+      /^The 2 tools returned:\n\n- `countdown`: counted down from 2\n- `clock`: \d{4}-/,
     );
   });
 
-  it("makes up the arguments that a tool of somebody's requires", async () => {
+  it("generates the required arguments of a user's tool", async () => {
     const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const weather = tool({
       name: "weather",
@@ -58,22 +58,22 @@ describe("the offline model", () => {
     expect(finalResponse?.outputText).toContain("sun over text");
   });
 
-  it("is stopped by a tool that asks, and by one that needs consent", async () => {
+  it("stops for a tool that asks the user and for one that needs approval", async () => {
     expect((await chat(assistant, "survey")).haltedReason).toBe("ask_user");
     expect((await chat(assistant, "launch")).haltedReason).toBe("approval");
   });
 
-  it("goes back to what the user says once they say something", async () => {
+  it("echoes the next user message after a tool result", async () => {
     const { thread } = await chat(assistant, "clock");
     const more = await chat(assistant, [...thread.messages, user("thanks")]);
     expect(more.finalResponse?.outputText).toBe("You said: thanks");
   });
 
-  it("fails when it is told to", async () => {
+  it("fails on request", async () => {
     expect((await chat(assistant, "now fail")).haltedReason).toBe("error");
   });
 
-  it("answers in a schema", async () => {
+  it("produces structured output", async () => {
     const schema = { type: "object", properties: { sky: { enum: ["clear", "cloudy"] } }, required: ["sky"] };
     expect((await chat(engine({ adapter, model: "offline:demo" }), "The sky?", { output: schema })).output).toEqual({
       sky: "clear",
@@ -81,7 +81,7 @@ describe("the offline model", () => {
   });
 });
 
-describe("a value made from a schema fits it", () => {
+describe("sampleOf returns a valid value for", () => {
   it.each<JsonObject>([
     { type: "string", minLength: 9, maxLength: 12 },
     { type: "string", maxLength: 2 },
@@ -102,7 +102,7 @@ describe("a value made from a schema fits it", () => {
     expect(result).toMatchObject({ haltedReason: "completed", output: sample });
   });
 
-  it("and one that never ends is followed so far and no further", () => {
+  it("an infinitely recursive schema: null at the depth limit", () => {
     const schema = { $ref: "#" };
     expect(sampleOf(schema)).toBeNull();
   });

@@ -1,5 +1,5 @@
-// A model that needs no key and no network: it says what it is, repeats what it was told, and calls the tools that it is told to call. The same words
-// give the same answer, so it is also what the command is tested with.
+// The offline model: a scripted adapter that needs no API key and no network. It describes itself, echoes the user's message, and calls the tools
+// that the message names. Its reply depends on the request alone, so the tests of the command use it too.
 
 import type { Adapter, FakeStep, Json, JsonObject, Message, ModelRequest } from "everturn";
 
@@ -8,18 +8,18 @@ import { fake } from "everturn";
 import { sampleOf } from "./schema-sample.ts";
 
 export type OfflineOptions = {
-  /** Milliseconds between two words; 0: all at once. */
+  /** The delay between two words, in milliseconds; 0: no delay. */
   readonly paceMs: number;
 };
 
-/** The offline model. What it says is decided by the request alone. */
+/** Creates the adapter of the offline model. Its usage counts words in place of tokens. */
 export function offline({ paceMs }: OfflineOptions): Adapter {
   return {
     provider: "offline",
     stream: (request, call) => {
-      const script = spoken(answerTo(request), paceMs);
+      const script = wordByWord(answerTo(request), paceMs);
       const usage = {
-        inputTokens: wordsIn(request),
+        inputTokens: countWords(request),
         outputTokens: script.filter(({ type }) => type !== "delay").length,
       };
       return fake({ provider: "offline", script, usage }).stream(request, call);
@@ -27,49 +27,52 @@ export function offline({ paceMs }: OfflineOptions): Adapter {
   };
 }
 
-/** What it does: a few steps, with whole texts. */
+/**
+ * The steps of a reply, with complete texts. In this order: calls of named tools, structured output, a report of tool results, the requested
+ * failure, an echo with optional reasoning.
+ */
 function answerTo(request: ModelRequest): readonly FakeStep[] {
   const { messages, responseFormat } = request;
   const results = resultsAtEnd(messages);
   const last = messages.at(-1);
-  const said = last === undefined ? "" : textOf(last);
+  const userText = last === undefined ? "" : textOf(last);
   if (results.length === 0) {
-    const calls = callsIn(said, request);
+    const calls = callsIn(userText, request);
     if (calls.length > 0) return calls;
   }
   if (responseFormat?.type === "json_schema") return [text(JSON.stringify(sampleOf(responseFormat.schema)))];
-  if (responseFormat?.type === "json_object") return [text(JSON.stringify({ said }))];
-  if (results.length > 0) return [text(reported(messages, results))];
-  if (/\bfail\b/i.test(said)) {
-    const message = "the offline model was told to fail";
+  if (responseFormat?.type === "json_object") return [text(JSON.stringify({ said: userText }))];
+  if (results.length > 0) return [text(reportResults(messages, results))];
+  if (/\bfail\b/i.test(userText)) {
+    const message = "the offline model was asked to fail";
     return [{ type: "error", reason: "invalid_request", message, retryable: false }];
   }
-  const thought: readonly FakeStep[] = /\bthink\b/i.test(said)
+  const reasoning: readonly FakeStep[] = /\bthink\b/i.test(userText)
     ? [
         {
           type: "reasoning",
-          text: "The user wants to see me think. I have no thoughts; this is one that was written down for me.",
+          text: "The user asked for reasoning. The offline model does not reason; this text is part of its script.",
         },
       ]
     : [];
-  return [...thought, text(reply(said, request))];
+  return [...reasoning, text(reply(userText, request))];
 }
 
-function reply(said: string, request: ModelRequest): string {
-  if (/\bmarkdown\b/i.test(said)) return markdown;
+function reply(userText: string, request: ModelRequest): string {
+  if (/\bmarkdown\b/i.test(userText)) return markdown;
   const isFirst = request.messages.filter(({ role }) => role === "user").length === 1;
-  if (said === "") return "You said nothing.";
-  const echo = `You said: ${said}`;
-  return isFirst || /\bhelp\b/i.test(said) ? `${echo}\n\n${introduction(request)}` : echo;
+  if (userText === "") return "Your message is empty.";
+  const echo = `You said: ${userText}`;
+  return isFirst || /\bhelp\b/i.test(userText) ? `${echo}\n\n${introduction(request)}` : echo;
 }
 
 function introduction({ tools }: ModelRequest): string {
   const names = tools.map(({ name }) => `\`${name}\``).join(", ");
-  const offer = names === "" ? "" : ` Name one of my tools and I will call it: ${names}.`;
+  const toolHint = names === "" ? "" : ` Mention one of these tools and I will call it: ${names}.`;
   return (
-    "I am a scripted stand-in, not a language model: I repeat what you say." +
-    `${offer} Say \`markdown\` to see some.\n\n` +
-    "For a real model, set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, or name one: `--model ollama:llama3.3`."
+    "I am the offline model: a script, not a language model. I repeat your messages." +
+    `${toolHint} Write \`markdown\` for an example of Markdown.\n\n` +
+    "For a real model, set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, or choose a local one: `--model ollama:llama3.3`."
   );
 }
 
@@ -86,63 +89,63 @@ Some **bold**, some *italic*, some \`code\`, and a [link](https://example.com).
 | tool | what it does |
 | --- | --- |
 | \`clock\` | tells the time |
-| \`launch\` | waits for consent |
+| \`launch\` | needs your approval |
 
 \`\`\`ts
 const answer = 6 * 7;
 \`\`\`
 
-That was all of it.`;
+End of the example.`;
 
-function reported(messages: readonly Message[], results: readonly Extract<Message, { role: "tool" }>[]): string {
+function reportResults(messages: readonly Message[], results: readonly Extract<Message, { role: "tool" }>[]): string {
   const names = new Map(
     messages.flatMap((message) =>
       message.role === "assistant" ? message.toolCalls.map(({ id, name }): [string, string] => [id, name]) : [],
     ),
   );
   const lines = results.map((result) => `- \`${names.get(result.toolCallId) ?? "tool"}\`: ${textOf(result)}`);
-  return `${results.length === 1 ? "The tool" : `The ${results.length} tools`} answered:\n\n${lines.join("\n")}`;
+  return `${results.length === 1 ? "The tool" : `The ${results.length} tools`} returned:\n\n${lines.join("\n")}`;
 }
 
-/** What the newest calls were answered, unless the user has said something since. A question that a tool asked may stand behind its answer. */
+/** The results of the newest tool calls; empty if a user message follows them. A tool's question to the user may stand between a result and the end. */
 function resultsAtEnd(messages: readonly Message[]): readonly Extract<Message, { role: "tool" }>[] {
-  const said = messages.findLastIndex(({ role }) => role === "user" || role === "event");
-  const called = messages.findLastIndex((message) => message.role === "assistant" && message.toolCalls.length > 0);
-  return called < said ? [] : messages.slice(called + 1).filter((message) => message.role === "tool");
+  const lastInput = messages.findLastIndex(({ role }) => role === "user" || role === "event");
+  const lastCalls = messages.findLastIndex((message) => message.role === "assistant" && message.toolCalls.length > 0);
+  return lastCalls < lastInput ? [] : messages.slice(lastCalls + 1).filter((message) => message.role === "tool");
 }
 
-/** The tools that a text names, each with the JSON object that follows its name, or else with arguments made from its schema. */
-function callsIn(said: string, { tools, toolChoice, messages }: ModelRequest): readonly FakeStep[] {
+/** Calls of the tools that a text names, each with the JSON object that follows its name, or with sample arguments for its schema. */
+function callsIn(userText: string, { tools, toolChoice, messages }: ModelRequest): readonly FakeStep[] {
   if (toolChoice === "none") return [];
   return tools
-    .map((tool) => ({ tool, at: placeOf(tool.name, said) }))
+    .map((tool) => ({ tool, at: indexOfWord(tool.name, userText) }))
     .filter(({ at }) => at !== -1)
-    .toSorted((one, other) => one.at - other.at)
+    .toSorted((a, b) => a.at - b.at)
     .map(({ tool: { name, schema }, at }, index): FakeStep => {
-      const given = objectAt(said.slice(at + name.length));
-      const sampled = sampleOf(schema);
-      const args = given ?? (isObject(sampled) ? sampled : {});
-      // Ids are the same for the same conversation, and different within it.
+      const writtenArgs = objectAt(userText.slice(at + name.length));
+      const sampleArgs = sampleOf(schema);
+      const args = writtenArgs ?? (isObject(sampleArgs) ? sampleArgs : {});
+      // Deterministic, and unique within a conversation.
       return { type: "tool_call", name, id: `call_${messages.length}_${index}`, arguments: args };
     });
 }
 
-/** Where a name stands as a word. */
-function placeOf(name: string, said: string): number {
+/** The index of a name as a whole word, in any letter case; -1: not in the text. */
+function indexOfWord(name: string, userText: string): number {
   const words = new RegExp(`(?<![\\w-])${name.replaceAll(/[^\w]/g, String.raw`\$&`)}(?![\\w-])`, "i");
-  return words.exec(said)?.index ?? -1;
+  return words.exec(userText)?.index ?? -1;
 }
 
-/** The JSON object that a text begins with; `null` when it begins with something else. */
+/** The JSON object at the beginning of a text; `null`: none. Quadratic in the number of closing braces, for short texts that a user types. */
 function objectAt(text: string): JsonObject | null {
-  const begun = text.trimStart();
-  if (!begun.startsWith("{")) return null;
-  for (let end = begun.indexOf("}"); end !== -1; end = begun.indexOf("}", end + 1)) {
+  const trimmed = text.trimStart();
+  if (!trimmed.startsWith("{")) return null;
+  for (let end = trimmed.indexOf("}"); end !== -1; end = trimmed.indexOf("}", end + 1)) {
     try {
-      const value: Json = JSON.parse(begun.slice(0, end + 1));
+      const value: Json = JSON.parse(trimmed.slice(0, end + 1));
       return isObject(value) ? value : null;
     } catch {
-      // A longer piece may be whole.
+      // This `}` closes an inner object: try the next one.
     }
   }
   return null;
@@ -156,8 +159,8 @@ function text(text: string): FakeStep {
   return { type: "text", text };
 }
 
-/** The steps as they are said: word by word, at a pace. */
-function spoken(steps: readonly FakeStep[], paceMs: number): readonly FakeStep[] {
+/** Splits texts into words, each after a delay. */
+function wordByWord(steps: readonly FakeStep[], paceMs: number): readonly FakeStep[] {
   return steps.flatMap((step): readonly FakeStep[] => {
     if (step.type !== "text" && step.type !== "reasoning") return [step];
     return (step.text.match(/\S+\s*|\s+/g) ?? []).flatMap((word): readonly FakeStep[] => [
@@ -172,7 +175,7 @@ function textOf({ content }: Message): string {
   return content.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join("");
 }
 
-/** Stands for tokens: nobody charges for these. */
-function wordsIn({ messages }: ModelRequest): number {
+/** The number of words of all messages, reported as input tokens. */
+function countWords({ messages }: ModelRequest): number {
   return messages.reduce((sum, message) => sum + textOf(message).split(/\s+/).filter(Boolean).length, 0);
 }

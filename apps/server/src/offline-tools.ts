@@ -1,15 +1,16 @@
-// Harmless tools that come with the offline model, so that everything a tool can do to a turn can be tried without a key: one that answers, one that
-// takes its time, one that needs consent, one that asks.
+// Demonstration tools of the offline model, one for each effect that a tool can have on a turn: a plain result (`clock`), progress (`countdown`),
+// human approval (`launch`), and a question to the user (`survey`).
 
 import type { Tool } from "everturn";
 
 import { askUser, tool } from "everturn";
 
-/** A tick of the countdown is as long as this many words. */
-const wordsATick = 8;
+/** The length of one tick of the countdown, in words of the offline model. */
+const wordsPerTick = 8;
 
+/** Returns the demonstration tools. `paceMs`: the delay between two words of the offline model, in milliseconds. */
 export function offlineTools({ paceMs }: { readonly paceMs: number }): readonly Tool[] {
-  return [clock, countdown(paceMs * wordsATick), launch, survey];
+  return [clock, countdown(paceMs * wordsPerTick), launch, survey];
 }
 
 const clock = tool({
@@ -23,13 +24,13 @@ const clock = tool({
 function countdown(tickMs: number): Tool {
   return tool({
     name: "countdown",
-    description: "Counts down to zero, slowly, and shows how far it is.",
+    description: "Counts down to zero, slowly, and reports its progress.",
     schema: { type: "object", properties: { from: { type: "integer", minimum: 1, maximum: 1000, default: 5 } } },
     replay: "safe",
     handler: async ({ from = 5 }, { progress, signal }) => {
       const total = Number(from);
-      for (let left = total; left > 0; left -= 1) {
-        progress({ done: total - left, total });
+      for (let remaining = total; remaining > 0; remaining -= 1) {
+        progress({ done: total - remaining, total });
         await pause(tickMs, signal);
       }
       progress({ done: total, total });
@@ -40,7 +41,7 @@ function countdown(tickMs: number): Tool {
 
 const launch = tool({
   name: "launch",
-  description: "Launches a paper rocket. Somebody has to consent first.",
+  description: "Launches a paper rocket. A person has to approve it first.",
   schema: { type: "object", properties: { target: { type: "string", default: "the moon" } } },
   needsApproval: true,
   handler: ({ target = "the moon" }) => `a paper rocket is on its way to ${String(target)}`,
@@ -54,7 +55,7 @@ const survey = tool({
     askUser("What is your favourite colour?", { answerAs: "tool_result", options: ["red", "green", "blue"] }),
 });
 
-/** Waits, and ends at once when nobody wants the result any more. */
+/** Waits. Rejects at once when the signal is aborted. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {

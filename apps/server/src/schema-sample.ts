@@ -1,22 +1,32 @@
-// A value that fits a JSON Schema, for a model that cannot think of one. The same schema gives the same value. What a schema asks for beyond types,
-// bounds and lists of values (patterns, conditions) is not understood, and whoever validates says so.
+// Generates a sample value for a JSON Schema, for the offline model. Deterministic. Types, numeric and length bounds, `enum`, `const`, `default`,
+// `$ref`, `anyOf`, `oneOf` and `allOf` are supported; a value for other keywords (`pattern`, `if`) may be invalid, and validation reports it.
 
 import type { Json, JsonObject } from "everturn";
 
-/** How deep schemas are followed that have no end. */
-const deepest = 8;
+/** The nesting at which a recursive schema is cut off with `null`. */
+const maxDepth = 8;
 
+/** Returns a sample value for a schema. */
 export function sampleOf(schema: JsonObject): Json {
   return sample(schema, schema, 0);
 }
 
 function sample(schema: Json | undefined, root: JsonObject, depth: number): Json {
-  if (!isObject(schema) || depth > deepest) return null;
-  const { const: fixed, enum: values, default: usual, examples, anyOf, oneOf, allOf, $ref: reference } = schema;
-  if (fixed !== undefined) return fixed;
+  if (!isObject(schema) || depth > maxDepth) return null;
+  const {
+    const: constant,
+    enum: values,
+    default: defaultValue,
+    examples,
+    anyOf,
+    oneOf,
+    allOf,
+    $ref: reference,
+  } = schema;
+  if (constant !== undefined) return constant;
   for (const list of [values, examples]) if (Array.isArray(list) && list[0] !== undefined) return list[0];
-  if (usual !== undefined) return usual;
-  if (typeof reference === "string") return sample(find(root, reference), root, depth + 1);
+  if (defaultValue !== undefined) return defaultValue;
+  if (typeof reference === "string") return sample(resolvePointer(root, reference), root, depth + 1);
   for (const list of [anyOf, oneOf]) if (Array.isArray(list)) return sample(list[0], root, depth + 1);
   if (Array.isArray(allOf)) {
     const merged = allOf.filter(isObject).reduce<JsonObject>((all, part) => ({ ...all, ...part }), {});
@@ -44,7 +54,7 @@ function byType(schema: JsonObject, root: JsonObject, depth: number): Json {
   }
 }
 
-/** Its required fields: models leave the others out too. */
+/** Only the required properties. */
 function objectFor(schema: JsonObject, root: JsonObject, depth: number): JsonObject {
   const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
@@ -59,7 +69,7 @@ function textFor(schema: JsonObject): string {
   const { format } = schema;
   if (format === "date") return "2026-01-01";
   if (format === "date-time") return "2026-01-01T00:00:00Z";
-  if (format === "email") return "somebody@example.com";
+  if (format === "email") return "user@example.com";
   if (format === "uri") return "https://example.com";
   if (format === "uuid") return "00000000-0000-4000-8000-000000000000";
   const longest = size(schema["maxLength"], Number.MAX_SAFE_INTEGER);
@@ -80,8 +90,8 @@ function size(value: Json | undefined, otherwise: number): number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : otherwise;
 }
 
-/** What `#/…` points at. */
-function find(root: JsonObject, reference: string): Json | undefined {
+/** Resolves a JSON Pointer into the same schema (`#/…`). */
+function resolvePointer(root: JsonObject, reference: string): Json | undefined {
   if (!reference.startsWith("#")) return undefined;
   const keys = reference.split("/").slice(1);
   return keys.reduce<Json | undefined>((at, key) => {

@@ -1,4 +1,4 @@
-// Streams on their way to a socket: all of it, in order; and when somebody leaves, or the stream fails, nothing is left open and nothing is printed.
+// sendStream on a real socket: complete delivery, backpressure, and release of body and connection when either side ends early.
 
 import type { IncomingMessage, Server } from "node:http";
 
@@ -16,32 +16,35 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close().closeAllConnections();
 });
 
-/** Serves one stream, and asks for it. What comes is not read by itself; `closed` resolves when the server has closed the connection, `sent` when it is done with the stream. */
-async function ask(body: ReadableStream<Uint8Array>) {
-  const answer = new Response(body, { status: 203, headers: { "content-type": "text/event-stream" } });
+/**
+ * Serves one stream and requests it. The response is not read automatically. `closed` resolves when the server has closed the connection, `sent`
+ * when `sendStream` has returned.
+ */
+async function request(body: ReadableStream<Uint8Array>) {
+  const response = new Response(body, { status: 203, headers: { "content-type": "text/event-stream" } });
   let sent: Promise<void> = Promise.resolve();
   let close: () => void = () => undefined;
   const closed = new Promise<void>((resolve) => {
     close = resolve;
   });
-  const server = createServer((_, to) => {
-    to.once("close", close);
-    sent = sendStream(answer, body, to);
+  const server = createServer((_, outgoing) => {
+    outgoing.once("close", close);
+    sent = sendStream(response, body, outgoing);
   });
   servers.push(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
-  const request = get({ host: "127.0.0.1", port: typeof address === "object" ? address?.port : 0 });
-  const [incoming]: readonly IncomingMessage[] = await once(request, "response");
-  if (incoming === undefined) throw new Error("there was no answer");
+  const clientRequest = get({ host: "127.0.0.1", port: typeof address === "object" ? address?.port : 0 });
+  const [incoming]: readonly IncomingMessage[] = await once(clientRequest, "response");
+  if (incoming === undefined) throw new Error("no response arrived");
   return { incoming, closed, sent };
 }
 
 const bytes = (size: number) => new Uint8Array(size).fill(46);
 
-test("a stream comes as a whole, with its headers", async () => {
-  const { incoming } = await ask(
+test("sends a stream completely, with status and headers", async () => {
+  const { incoming } = await request(
     new ReadableStream({
       start: (controller) => {
         for (let count = 0; count < 40; count += 1) controller.enqueue(bytes(65_536));
@@ -53,37 +56,37 @@ test("a stream comes as a whole, with its headers", async () => {
   expect(await text(incoming)).toHaveLength(40 * 65_536);
 });
 
-test("that it has begun is told before there is anything to say", async () => {
-  expect((await ask(new ReadableStream())).incoming.statusCode).toBe(203);
+test("sends the headers before the first chunk", async () => {
+  expect((await request(new ReadableStream())).incoming.statusCode).toBe(203);
 });
 
-test("no more is taken from a stream than somebody reads, and whoever leaves then is not waited for", async () => {
-  let taken = 0;
-  const { incoming, sent } = await ask(
+test("applies backpressure, and returns when a client that does not read disconnects", async () => {
+  let pulledChunks = 0;
+  const { incoming, sent } = await request(
     new ReadableStream({
       pull: (controller) => {
-        taken += 1;
+        pulledChunks += 1;
         controller.enqueue(bytes(65_536));
-        if (taken === 1500) controller.close();
+        if (pulledChunks === 1500) controller.close();
       },
     }),
   );
-  await expect.poll(() => taken).toBeGreaterThan(1);
-  for (let before = -1; before !== taken;) {
-    before = taken;
+  await expect.poll(() => pulledChunks).toBeGreaterThan(1);
+  for (let before = -1; before !== pulledChunks;) {
+    before = pulledChunks;
     for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   }
-  expect(taken).toBeLessThan(1500);
+  expect(pulledChunks).toBeLessThan(1500);
   incoming.destroy();
   await sent;
 });
 
-test("whoever leaves ends the stream", async () => {
+test("cancels the body when the client disconnects", async () => {
   let cancelled: () => void = () => undefined;
   const isCancelled = new Promise<void>((resolve) => {
     cancelled = resolve;
   });
-  const { incoming } = await ask(
+  const { incoming } = await request(
     new ReadableStream({ start: (controller) => controller.enqueue(bytes(1)), cancel: () => cancelled() }),
   );
   await once(incoming, "data");
@@ -91,14 +94,14 @@ test("whoever leaves ends the stream", async () => {
   await isCancelled;
 });
 
-test("a stream that fails while nobody takes anything closes the connection", async () => {
+test("closes the connection when the body fails while the client does not read", async () => {
   let fail: () => void = () => undefined;
-  const { closed } = await ask(
+  const { closed } = await request(
     new ReadableStream({
       start: (controller) => {
-        // More than sockets hold: when it fails, it is being waited for room.
+        // More than the socket buffers: `sendStream` waits for `drain` when the body fails.
         controller.enqueue(bytes(64 * 1_048_576));
-        fail = () => controller.error(new Error("it takes nothing"));
+        fail = () => controller.error(new Error("the body failed"));
       },
     }),
   );
@@ -106,15 +109,15 @@ test("a stream that fails while nobody takes anything closes the connection", as
   await closed;
 });
 
-test("whoever left before there was anything to say is not waited for", async () => {
+test("cancels the body when the client has disconnected before the response starts", async () => {
   let cancelled: () => void = () => undefined;
   const isCancelled = new Promise<void>((resolve) => {
     cancelled = resolve;
   });
   const body = new ReadableStream<Uint8Array>({ cancel: () => cancelled() });
-  const server = createServer((_, to) => {
-    to.once("close", () => void sendStream(new Response(null), body, to));
-    to.destroy();
+  const server = createServer((_, outgoing) => {
+    outgoing.once("close", () => void sendStream(new Response(null), body, outgoing));
+    outgoing.destroy();
   });
   servers.push(server);
   server.listen(0, "127.0.0.1");

@@ -1,46 +1,50 @@
-// Writes an answer that is a stream to its socket: at the pace of whoever reads, and without a word on standard error when they leave or are let go.
+// Writes a streaming response to its socket with backpressure: the next chunk is read from the body only when the socket has room.
+//
+// Every end releases both sides: a client that disconnects cancels the body, a body that fails destroys the connection. Neither is logged,
+// because both are ordinary events of a public server.
 
 import type { ServerResponse } from "node:http";
 
 import { once } from "node:events";
 
-/** Sends a stream to its end. When it fails, or whoever reads is gone, the connection is closed. */
+/** Sends a stream to its end. If the stream fails or the client disconnects, the connection is closed. Never rejects. */
 export async function sendStream(
-  answer: Response,
+  response: Response,
   body: ReadableStream<Uint8Array>,
-  to: ServerResponse,
+  outgoing: ServerResponse,
 ): Promise<void> {
   const reader = body.getReader();
-  const leave = () => void reader.cancel().catch(() => undefined);
-  // Whoever left before the answer began is not heard leaving any more.
-  if (to.destroyed) return leave();
-  to.once("close", leave);
-  // Also while it waits for somebody who takes nothing any more.
-  reader.closed.catch(() => to.destroy());
-  to.writeHead(answer.status, Object.fromEntries(answer.headers));
-  to.flushHeaders();
+  const cancel = () => void reader.cancel().catch(() => undefined);
+  // A response that is already destroyed emits no further `close`.
+  if (outgoing.destroyed) return cancel();
+  outgoing.once("close", cancel);
+  // Also while `waitForDrain` is pending: a body that fails then must not wait for a client that has stopped reading.
+  reader.closed.catch(() => outgoing.destroy());
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+  // Sent before the first chunk: an event stream may have no event for a long time, and its client waits for the headers.
+  outgoing.flushHeaders();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      if (!to.write(value)) await room(to);
+      if (!outgoing.write(value)) await waitForDrain(outgoing);
     }
-    to.end();
+    outgoing.end();
   } catch {
-    leave();
-    to.destroy();
+    cancel();
+    outgoing.destroy();
   }
 }
 
-/** Waits until there is room again. Rejects when there never will be. */
-async function room(to: ServerResponse): Promise<void> {
-  if (to.destroyed) throw new Error("nobody is there any more");
-  const left = new AbortController();
-  const leave = () => left.abort();
-  to.once("close", leave);
+/** Waits for `drain`. Rejects if the connection closes first: `once` alone would wait for ever, because a closed socket emits no `drain`. */
+async function waitForDrain(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) throw new Error("the connection is closed");
+  const closed = new AbortController();
+  const onClose = () => closed.abort();
+  outgoing.once("close", onClose);
   try {
-    await once(to, "drain", { signal: left.signal });
+    await once(outgoing, "drain", { signal: closed.signal });
   } finally {
-    to.off("close", leave);
+    outgoing.off("close", onClose);
   }
 }

@@ -1,4 +1,4 @@
-// The process around the handler, on a real socket: who reaches it, and how it stops.
+// The server on a real socket: listening addresses, DNS rebinding, malformed requests, connection limits and graceful shutdown.
 
 import { once } from "node:events";
 import { request } from "node:http";
@@ -14,7 +14,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { handModel } from "../../../lib/test/hand-model.ts";
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
-const thisMachine = [
+const loopbackHosts = [
   "127.0.0.1",
   "localhost",
   ...(process.platform === "linux" ? ["127.8.9.1"] : []),
@@ -35,7 +35,7 @@ async function serve(options: Partial<Parameters<typeof startServer>[0]> = {}) {
   return { server, sessions };
 }
 
-/** What is answered to somebody new; `null`: there was no room. */
+/** The status of a request on a new connection; `null`: the connection was refused. */
 async function statusOf({ url }: { readonly url: string }): Promise<number | null> {
   return fetch(`${url}/health`).then(
     ({ status }) => status,
@@ -43,10 +43,10 @@ async function statusOf({ url }: { readonly url: string }): Promise<number | nul
   );
 }
 
-describe("where it listens", () => {
-  test.each(["0.0.0.0", "::", "192.0.2.1", "example.com"])("not on %s without a key", async (host) => {
+describe("the listening address", () => {
+  test.each(["0.0.0.0", "::", "192.0.2.1", "example.com"])("%s is refused without a token", async (host) => {
     const { sessions } = await serve();
-    await expect(startServer({ sessions, auth: "none", host })).rejects.toThrow(/give the server a token/);
+    await expect(startServer({ sessions, auth: "none", host })).rejects.toThrow(/set a token, or listen on 127/);
   });
 
   test.each([
@@ -60,28 +60,28 @@ describe("where it listens", () => {
     ["127.0.0.1.example.com", false],
     ["localhost.example.com", false],
     ["1270.0.0.1", false],
-  ])("%s is this machine: %s", (host, here) => {
-    expect(isLoopback(host)).toBe(here);
+  ])("%s is loopback: %s", (host, expected) => {
+    expect(isLoopback(host)).toBe(expected);
   });
 
-  test.each(thisMachine)("on %s, under the name it gives", async (host) => {
+  test.each(loopbackHosts)("%s is served at the URL that the server reports", async (host) => {
     const { server } = await serve({ host });
     expect((await fetch(`${server.url}/sessions`)).status).toBe(200);
   });
 
-  test("a port that is taken is said so", async () => {
+  test("rejects a port that is in use", async () => {
     const { server, sessions } = await serve();
     await expect(startServer({ sessions, auth: "none", port: server.port })).rejects.toThrow(/EADDRINUSE/);
   });
 });
 
-test("a page that had its own name resolve to this machine is turned away", async () => {
+test("rejects a Host header that is not on the loopback allowlist (DNS rebinding)", async () => {
   const { server } = await serve();
   const status = async (host: string) => {
-    const asked = request(`${server.url}/sessions`, { headers: { host } }).end();
-    const [answer] = await once(asked, "response");
-    answer.resume();
-    return answer.statusCode;
+    const sent = request(`${server.url}/sessions`, { headers: { host } }).end();
+    const [response] = await once(sent, "response");
+    response.resume();
+    return response.statusCode;
   };
   expect(await status(`127.0.0.1:${server.port}`)).toBe(200);
   expect(await status(`localhost:${server.port}`)).toBe(200);
@@ -89,25 +89,25 @@ test("a page that had its own name resolve to this machine is turned away", asyn
 });
 
 test.each([
-  ["no request at all", "hello\r\n\r\n", /^HTTP\/1.1 400/],
-  ["a path that is no path", "GET http:// HTTP/1.1\r\nhost: localhost\r\n\r\n", /^HTTP\/1.1 4\d\d/],
+  ["text that is not HTTP", "hello\r\n\r\n", /^HTTP\/1.1 400/],
+  ["an invalid request target", "GET http:// HTTP/1.1\r\nhost: localhost\r\n\r\n", /^HTTP\/1.1 4\d\d/],
   [
-    "two lengths",
+    "two Content-Length headers (request smuggling)",
     "POST /sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
     /^HTTP\/1.1 400/,
   ],
   [
-    "a length and chunks",
+    "Content-Length with Transfer-Encoding (request smuggling)",
     "POST /sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     /^HTTP\/1.1 400/,
   ],
-  ["no host", "GET /sessions HTTP/1.1\r\n\r\n", /^HTTP\/1.1 400/],
+  ["a missing Host header", "GET /sessions HTTP/1.1\r\n\r\n", /^HTTP\/1.1 400/],
   [
-    "endless headers",
+    "headers over the size limit",
     `GET /sessions HTTP/1.1\r\nhost: localhost\r\nx: ${"y".repeat(40_000)}\r\n\r\n`,
     /^HTTP\/1.1 431/,
   ],
-])("%s is answered, and the next one is served", async (_, bytes, expected) => {
+])("rejects %s and serves the next request", async (_, bytes, expected) => {
   const { server } = await serve();
   const socket = connect(server.port, "127.0.0.1");
   socket.end(bytes);
@@ -118,7 +118,7 @@ test.each([
   expect((await fetch(`${server.url}/health`)).status).toBe(200);
 });
 
-test("closing ends streams with a word and hands the turn over; the next process finishes it, and the reader comes back by its cursor", async () => {
+test("shutdown ends streams and releases the turn; the next process completes it, and the reader resumes from its cursor", async () => {
   const host = memoryStorage();
   const model = handModel();
   const engines = { default: engine({ adapter: model, model: "hand:m" }) };
@@ -133,14 +133,14 @@ test("closing ends streams with a word and hands the turn over; the next process
   await (await model.call(1)).say("One. ");
   const reader = started.body?.pipeThrough(new TextDecoderStream()).getReader();
   const read = async () => (await reader?.read())?.value ?? null;
-  let heard = "";
-  while (!heard.includes('"delta":"One. "')) heard += (await read()) ?? "";
+  let received = "";
+  while (!received.includes('"delta":"One. "')) received += (await read()) ?? "";
   const closed = first.close({ graceMs: 10 });
-  for (let more = await read(); more !== null; more = await read()) heard += more;
+  for (let more = await read(); more !== null; more = await read()) received += more;
   await closed;
-  expect(heard).toMatch(/: server shutting down; reconnect with Last-Event-ID\n\n$/);
+  expect(received).toMatch(/: server shutting down; reconnect with Last-Event-ID\n\n$/);
   const cursor =
-    heard
+    received
       .match(/^id: (.*)$/gm)
       ?.at(-1)
       ?.slice(4) ?? "";
@@ -149,49 +149,49 @@ test("closing ends streams with a word and hands the turn over; the next process
   const second = await startServer({ sessions: next, auth: "none" });
   running.push(() => second.close({ graceMs: 10 }));
   await next.recover();
-  const rest = fetch(`${second.url}/sessions/s1/turns/${turn}/events`, { headers: { "last-event-id": cursor } });
+  const resumed = fetch(`${second.url}/sessions/s1/turns/${turn}/events`, { headers: { "last-event-id": cursor } });
   const call = await model.call(2);
   await call.say("Once more.");
   call.finish();
-  const told = await (await rest).text();
-  expect(told).toContain('"type":"step_reset"');
-  expect(told).toContain('"text":"Once more."');
-  expect(told).toMatch(/event: end\n/);
+  const resumedText = await (await resumed).text();
+  expect(resumedText).toContain('"type":"step_reset"');
+  expect(resumedText).toContain('"text":"Once more."');
+  expect(resumedText).toMatch(/event: end\n/);
 });
 
-test("closing waits for nobody who never finishes, and closing twice is closing once", async () => {
+test("shutdown does not wait for an unfinished request, and a second close returns the first promise", async () => {
   const { server } = await serve();
   const socket = connect(server.port, "127.0.0.1");
   socket.on("error", () => undefined);
-  // Not `once`, which rejects when the server resets the connection: that is an end too.
-  const left = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  // Not `once`, which rejects when the server resets the connection: a reset also ends it.
+  const disconnected = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   socket.write("POST /sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
   socket.write("content-length: 9\r\nexpect: 100-continue\r\n\r\n");
-  // By the time it is told to go on, it is being answered.
+  // The `100 Continue` response shows that the handler is running.
   await once(socket, "data");
   socket.write("{");
   const closed = server.close({ graceMs: 20 });
   expect(server.close()).toBe(closed);
   await closed;
-  await left;
+  await disconnected;
 });
 
-test("whoever takes nothing of a long answer is let go, and makes room for others", async () => {
+test("disconnects a client that does not read a long response, which frees its connection", async () => {
   const { server, sessions } = await serve({ limits: { slowReaderMs: 20, requests: 1, streams: 1 } });
-  // More than sockets hold.
+  // More than the socket buffers.
   await (
     await sessions.start("x".repeat(32 * 1_048_576), { id: "long" })
   ).result;
   for (let count = 0; count < 2; count += 1) {
-    const asked = request(`${server.url}/sessions/long/messages`, { agent: false }).on("error", () => undefined);
-    running.unshift(async () => void asked.destroy());
-    asked.end();
-    await once(asked, "response");
+    const sent = request(`${server.url}/sessions/long/messages`, { agent: false }).on("error", () => undefined);
+    running.unshift(async () => void sent.destroy());
+    sent.end();
+    await once(sent, "response");
   }
   await expect.poll(() => statusOf(server), { timeout: 10_000 }).toBe(200);
 });
 
-test("a server takes as many connections as it has places, and the next one when there is room again", async () => {
+test("accepts connections up to its limit, and accepts again when one closes", async () => {
   const { server } = await serve({ limits: { requests: 1, streams: 1 } });
   const sockets = Array.from({ length: 3 }, () => connect(server.port, "127.0.0.1").on("error", () => undefined));
   running.unshift(async () => sockets.forEach((socket) => socket.destroy()));
@@ -201,13 +201,13 @@ test("a server takes as many connections as it has places, and the next one when
   await expect.poll(() => statusOf(server)).toBe(200);
 });
 
-test("what a process has for requests and answers is left as it is", async () => {
+test("does not replace the global Request and Response", async () => {
   const { server } = await serve();
   await fetch(`${server.url}/health`);
   expect([Request, Response]).toEqual(globals);
 });
 
-test("an answer that is being read when the process stops is read to its end", async () => {
+test("shutdown drains a response that a client is still reading", async () => {
   const { server, sessions } = await serve({ limits: { bodyBytes: 20_000_000, pageLength: 50_000_000 } });
   for (let index = 0; index < 12; index += 1) {
     await (
@@ -217,7 +217,7 @@ test("an answer that is being read when the process stops is read to its end", a
   const socket = connect(server.port, "127.0.0.1");
   socket.write("GET /sessions?limit=12 HTTP/1.1\r\nhost: localhost\r\n\r\n");
   await once(socket, "readable");
-  // The rest is too much for what lies between the two, so it is still here when the stop begins.
+  // The response is larger than the socket buffers, so part of it is still in this process when the shutdown begins.
   const closed = server.close({ graceMs: 20_000 });
   let size = 0;
   let head = "";

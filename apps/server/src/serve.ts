@@ -1,4 +1,26 @@
-// The process around the handler: a socket, who may reach it, and how it stops.
+// The HTTP server process: a Node server around the handler of `everturn/http`, with access rules, connection limits and graceful shutdown.
+//
+// Access
+//   - By default the server listens on the loopback address 127.0.0.1, which other machines cannot reach.
+//   - Without authentication (`auth: "none"`) it refuses to listen on any other address.
+//   - Without authentication the `Host` header must be on an allowlist of loopback names. This prevents DNS rebinding: a web page whose own domain
+//     name resolves to 127.0.0.1 can send requests here, but its requests carry its own domain in `Host`. Requests with a bearer token need no
+//     allowlist, because the page does not know the token. CSRF and CORS are checked by the handler (`origins`).
+//   - Tokens are compared in constant time by everturn/http (http/auth.ts).
+//
+// Limits against slow and stalled clients (slowloris)
+//   - headersTimeout and requestTimeout end a request whose head or body does not arrive.
+//   - maxConnections caps sockets at the sum of the request and stream limits.
+//   - A client that does not read a buffered response for `slowReaderMs` is disconnected. Streams have backpressure (send-stream.ts) and their
+//     own limit in everturn/http.
+//
+// Graceful shutdown (`close`), in this order
+//   1. `shutdown` is signalled: the handler rejects new requests, and ends event streams with a comment that asks readers to reconnect.
+//   2. The worker loop stops claiming queued turns.
+//   3. The runtime releases the leases of open turns, so that another process continues them at once (no lease timeout).
+//   4. The server waits until every response is sent (drain), at most until `graceMs` has passed since the start of the shutdown. An accepted request
+//      whose response is lost would be repeated by its client.
+//   5. The listening socket and all connections are closed.
 
 import type { Auth, HttpLimits, HttpOptions } from "everturn/http";
 import type { Runtime } from "everturn/runtime";
@@ -15,134 +37,149 @@ import { MisuseError } from "everturn/model";
 
 import { sendStream } from "./send-stream.ts";
 
+/** Options of {@link startServer}: those of the handler, and where the process listens. */
 export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" | "hosts"> & {
   readonly sessions: Runtime;
-  /** Where to listen; this machine only where it is not said. Elsewhere needs keys. */
+  /** The address to listen on. Default: 127.0.0.1. An address that is not loopback requires `auth`. */
   readonly host?: string;
-  /** 0: any port that is free. */
+  /** The TCP port. Default: 0, any free port. */
   readonly port?: number;
   readonly auth: Auth;
-  /** Turns that nobody drives are picked up here, until so many are driven; `false`: they are left to others. 1,000 where it is not said. */
+  /**
+   * How many queued or abandoned turns this process drives at the same time. Default: 1,000. `false`: it claims none and leaves them to other
+   * processes; turns that it accepts are still driven here.
+   */
   readonly work?: number | false;
 };
 
 type FetchCallback = Parameters<typeof getRequestListener>[0];
 
+/** A server that accepts connections. */
 export type RunningServer = {
+  /** The base URL, without a trailing slash. */
   readonly url: string;
   readonly port: number;
-  /** Takes nothing new, ends streams, hands turns over, and closes. */
+  /** Shuts down gracefully (see the header). `graceMs`: the time for open turns and responses, in milliseconds. Default: 10,000. Idempotent. */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 };
 
-/** The names this machine has for itself. */
-const loopback = ["127.0.0.1", "localhost", "[::1]"] as const;
+/** Loopback names, for the allowlist of `Host` headers. */
+const loopbackNames = ["127.0.0.1", "localhost", "[::1]"] as const;
 
-/** A request whose head or body does not come in this time is ended. */
-const headMs = 15_000;
-const bodyMs = 30_000;
+/** Time limits for the head and the whole of a request, in milliseconds. Node ends a request that exceeds one with status 408. */
+const headersTimeoutMs = 15_000;
+const requestTimeoutMs = 30_000;
 
-/** Connections that may wait to be taken. Of those beyond, each tries again by itself, after a second at the earliest. */
+/** Connections that the kernel queues before they are accepted. Clients beyond it retransmit their SYN, after one second at the earliest. */
 const backlog = 4096;
 
-/** Serves a runtime over HTTP until it is closed. Beyond this machine it does so only for those who have a key. */
+/** Serves a runtime over HTTP until it is closed. Throws `MisuseError` for an address that is not loopback without authentication. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { sessions, host = "127.0.0.1", port = 0, auth, work = 1000, ...rest } = options;
+  const { sessions, host = "127.0.0.1", port = 0, auth, work = 1000, ...handlerOptions } = options;
   if (auth === "none" && !isLoopback(host)) {
-    throw new MisuseError(
-      "invalid_argument",
-      `${host} can be reached from elsewhere: give the server a token, or let it listen on 127.0.0.1`,
-      { path: ["host"] },
-    );
+    throw new MisuseError("invalid_argument", `other machines can reach ${host}: set a token, or listen on 127.0.0.1`, {
+      path: ["host"],
+    });
   }
   const address = host.replace(/^\[(.*)\]$/, "$1");
   const name =
     address === "0.0.0.0" || address === "::" ? "localhost" : address.includes(":") ? `[${address}]` : address;
   const stopping = new AbortController();
   const handler = createHandler({
-    ...rest,
+    ...handlerOptions,
     sessions,
     auth,
     shutdown: stopping.signal,
-    // Without a key, the only thing between a page somebody looks at and this server is the name it is asked for by.
-    ...(auth === "none" ? { hosts: [...loopback, name] } : {}),
+    // DNS rebinding: without a token, the `Host` allowlist is the only protection against a web page open on this machine.
+    ...(auth === "none" ? { hosts: [...loopbackNames, name] } : {}),
   });
-  const limits = { ...defaultHttpLimits, ...rest.limits };
+  const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
   const server = createServer(
-    getRequestListener(streaming(handler, limits.slowReaderMs), { overrideGlobalObjects: false }),
+    getRequestListener(withStreaming(handler, limits.slowReaderMs), { overrideGlobalObjects: false }),
   );
-  bound(server, limits);
-  const allSent = openAnswers(server);
+  setConnectionLimits(server, limits);
+  const drained = trackResponses(server);
   server.listen({ port, host: address, backlog });
   await once(server, "listening");
   const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
-  const socket = server.address();
-  const taken = typeof socket === "object" && socket !== null ? socket.port : port;
+  const socketAddress = server.address();
+  const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
   let closing: Promise<void> | null = null;
   return {
-    url: `http://${name}:${taken}`,
-    port: taken,
+    url: `http://${name}:${boundPort}`,
+    port: boundPort,
     close: ({ graceMs = 10_000 } = {}) =>
-      (closing ??= close({ server, allSent, sessions, working, stopping }, graceMs)),
+      (closing ??= close({ server, drained, sessions, working, stopping }, graceMs)),
   };
 }
 
+/**
+ * Returns whether a host is a loopback address or `localhost`. The whole text must match: `127.0.0.1.example.com` is an ordinary domain name.
+ */
 export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i.test(host);
 }
 
-/** The same, with streams of events sent from here. Whoever takes nothing of another answer for too long is let go too: it waits in memory meanwhile. */
-function streaming(handler: (request: Request) => Promise<Response>, slowReaderMs: number): FetchCallback {
+/**
+ * Wraps the handler for Node. Event streams are written by `sendStream`, which applies backpressure. Other responses are buffered in memory until
+ * the client reads them, so a client that reads nothing for `slowReaderMs` is disconnected.
+ */
+function withStreaming(handler: (request: Request) => Promise<Response>, slowReaderMs: number): FetchCallback {
   return async (request, env) => {
-    const answer = await handler(request);
-    const { body, headers } = answer;
+    const response = await handler(request);
+    const { body, headers } = response;
     const isStream = headers.get("content-type")?.startsWith("text/event-stream") === true;
     if (!isStream) env.outgoing.setTimeout(slowReaderMs);
-    if (body === null || !isStream || !(env.outgoing instanceof ServerResponse)) return answer;
-    void sendStream(answer, body, env.outgoing);
+    if (body === null || !isStream || !(env.outgoing instanceof ServerResponse)) return response;
+    void sendStream(response, body, env.outgoing);
     return RESPONSE_ALREADY_SENT;
   };
 }
 
-/** What a connection may take. */
-function bound(server: Server, { requests, streams }: Pick<HttpLimits, "requests" | "streams">): void {
-  server.headersTimeout = headMs;
-  server.requestTimeout = bodyMs;
+/** Sets the timeouts and the number of connections. */
+function setConnectionLimits(server: Server, { requests, streams }: Pick<HttpLimits, "requests" | "streams">): void {
+  server.headersTimeout = headersTimeoutMs;
+  server.requestTimeout = requestTimeoutMs;
   server.maxConnections = requests + streams;
 }
 
-/** Waits until every answer has left this process, all of it. Node takes a connection for idle when the last of an answer is handed to it. */
-type AllSent = () => Promise<void>;
+/** Resolves when no response is open. */
+type Drained = () => Promise<void>;
 
-function openAnswers(server: Server): AllSent {
+/**
+ * Tracks open responses. `server.close()` alone does not drain: Node counts a connection as idle as soon as the last bytes of a response
+ * are passed to the socket, before they are sent, and `closeAllConnections` would cut them off.
+ */
+function trackResponses(server: Server): Drained {
   const open = new Set<ServerResponse>();
-  const waiting = new EventEmitter();
-  server.on("request", (_, answer) => {
-    open.add(answer);
-    answer.once("close", () => {
-      open.delete(answer);
-      if (open.size === 0) waiting.emit("sent");
+  const events = new EventEmitter();
+  server.on("request", (_, response) => {
+    open.add(response);
+    response.once("close", () => {
+      open.delete(response);
+      if (open.size === 0) events.emit("drained");
     });
   });
-  return async () => void (open.size > 0 && (await once(waiting, "sent")));
+  return async () => void (open.size > 0 && (await once(events, "drained")));
 }
 
 type Running = {
   readonly server: Server;
-  readonly allSent: AllSent;
+  readonly drained: Drained;
   readonly sessions: Runtime;
   readonly working: Promise<void> | null;
   readonly stopping: AbortController;
 };
 
-async function close({ server, allSent, sessions, working, stopping }: Running, graceMs: number): Promise<void> {
+/** Graceful shutdown. The steps are numbered in the header. */
+async function close({ server, drained, sessions, working, stopping }: Running, graceMs: number): Promise<void> {
   const until = Date.now() + graceMs;
   stopping.abort();
   await working;
-  // What has been accepted goes on in another process, or in this one when it is back.
+  // Open turns continue in another process, or in this one after its restart.
   await sessions.close({ graceMs });
-  // Whoever is being answered gets the answer: what was accepted and not heard of would be said again. Whoever asks now is told to ask elsewhere.
-  await Promise.race([allSent(), setTimeout(Math.max(0, until - Date.now()), undefined, { ref: false })]);
+  // Drain: new requests are rejected meanwhile.
+  await Promise.race([drained(), setTimeout(Math.max(0, until - Date.now()), undefined, { ref: false })]);
   const closed = once(server, "close");
   server.close();
   server.closeAllConnections();

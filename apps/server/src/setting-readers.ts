@@ -1,28 +1,32 @@
-// Turns what a source said into a value of a setting, or says what is wrong with it. A flag and a variable give text, a configuration file gives JSON.
+// Readers that convert the raw value of a setting to its type, or throw a `SettingsError`. Flags and environment variables are text; values of a
+// configuration file are JSON or, from a module, anything.
+//
+// An error message shows the invalid value, except where the value may be a secret (tokens, base URLs with a password).
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-/** The settings cannot be used. The message is all there is to say; it holds no token and no key. */
+/** Invalid settings. The message is complete and is shown without a stack trace; it contains no token and no API key. */
 export class SettingsError extends Error {
   override readonly name: string = "SettingsError";
 }
 
-/** A token that clients of the server show, and whose sessions it opens. */
+/** A bearer token of the server, and the tenant whose sessions it gives access to. The empty tenant is the shared one. */
 export type ServerToken = { readonly tenant: string; readonly token: string };
 
-/** Where a value stands, for errors, and what its paths are relative to. */
+/** The name of a value's source, for errors, and the folder that its relative paths are resolved against. */
 export type Origin = { readonly name: string; readonly folder: string };
 
 export function text(value: unknown, { name }: Origin): string {
   if (typeof value === "string" && value.trim() !== "") return value.trim();
-  throw new SettingsError(`${name} has to be text, not ${shown(value)}`);
+  throw new SettingsError(`${name} has to be text, not ${preview(value)}`);
 }
 
 export function texts(value: unknown, origin: Origin): readonly string[] {
   return listOf(value, origin).map((item) => text(item, origin));
 }
 
+/** A path, made absolute. `:memory:` is kept. */
 export function file(value: unknown, origin: Origin): string {
   const path = text(value, origin);
   return path === ":memory:" ? path : resolve(origin.folder, path);
@@ -34,9 +38,9 @@ export function files(value: unknown, origin: Origin): readonly string[] {
 
 /** Text, or `@FILE` for the text of a file. */
 export function instructions(value: unknown, origin: Origin): string {
-  const said = text(value, origin);
-  if (!said.startsWith("@")) return said;
-  const path = resolve(origin.folder, said.slice(1));
+  const textOrFile = text(value, origin);
+  if (!textOrFile.startsWith("@")) return textOrFile;
+  const path = resolve(origin.folder, textOrFile.slice(1));
   try {
     return readFileSync(path, "utf8").trim();
   } catch (cause) {
@@ -45,39 +49,39 @@ export function instructions(value: unknown, origin: Origin): string {
 }
 
 export function count(value: unknown, { name }: Origin): number {
-  return whole(value, 1, 1_000_000, `${name} has to be a whole number of 1 or more`);
+  return integerBetween(value, 1, 1_000_000, `${name} has to be a whole number of 1 or more`);
 }
 
 export function port(value: unknown, { name }: Origin): number {
-  return whole(value, 0, 65_535, `${name} has to be a port, from 0 (any that is free) to 65535`);
+  return integerBetween(value, 0, 65_535, `${name} has to be a port, from 0 (any free port) to 65535`);
 }
 
-/** Milliseconds between words. */
+/** The delay between two words of the offline model, in milliseconds. */
 export function pace(value: unknown, { name }: Origin): number {
-  return whole(value, 0, 60_000, `${name} has to be a number of milliseconds from 0 to 60000`);
+  return integerBetween(value, 0, 60_000, `${name} has to be a number of milliseconds from 0 to 60000`);
 }
 
-function whole(value: unknown, least: number, most: number, rule: string): number {
+function integerBetween(value: unknown, least: number, most: number, rule: string): number {
   const number = typeof value === "string" && /^\d+$/.test(value.trim()) ? Number(value) : value;
   if (typeof number === "number" && Number.isSafeInteger(number) && number >= least && number <= most) return number;
-  throw new SettingsError(`${rule}, not ${shown(value)}`);
+  throw new SettingsError(`${rule}, not ${preview(value)}`);
 }
 
 /** Base URLs by provider. */
 export function addresses(value: unknown, { name }: Origin): { readonly [provider: string]: string } {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    // What stands here instead may hold a password.
-    throw new SettingsError(`${name} has to be an object of addresses by provider: { "ollama": "http://…" }`);
+    // The value is not shown: a URL may contain a password.
+    throw new SettingsError(`${name} has to be an object of base URLs by provider: { "ollama": "http://…" }`);
   }
   return Object.fromEntries(
     Object.entries(value).map(([provider, url]: [string, unknown]) => {
       if (typeof url === "string" && /^https?:\/\//.test(url)) return [provider, url];
-      throw new SettingsError(`${name}.${provider} has to be an address that begins with http:// or https://`);
+      throw new SettingsError(`${name}.${provider} has to be a URL that begins with http:// or https://`);
     }),
   );
 }
 
-/** `TOKEN`, or `TENANT:TOKEN`. What is wrong with one is said without it. */
+/** `TOKEN` or `TENANT:TOKEN`. Errors do not show the token. */
 export function tokens(value: unknown, origin: Origin): readonly ServerToken[] {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
   return items.map((item): ServerToken => {
@@ -85,42 +89,43 @@ export function tokens(value: unknown, origin: Origin): readonly ServerToken[] {
       typeof item === "string" ? (/^(?:([^:]*):)?(.+)$/s.exec(item.trim()) ?? []) : [];
     if (token.length < shortestToken || /\s/.test(token)) {
       throw new SettingsError(
-        `${origin.name}: a token has to be a text of ${shortestToken} characters or more, without spaces; with a tenant, TENANT:TOKEN`,
+        `${origin.name}: a token has to have ${shortestToken} characters or more and no spaces; with a tenant: TENANT:TOKEN`,
       );
     }
     return { tenant, token };
   });
 }
 
-/** Shorter ones are guessed. */
+/** The smallest number of characters. Shorter tokens can be guessed by trying. */
 const shortestToken = 16;
 
 function listOf(value: unknown, { name }: Origin): readonly unknown[] {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
   if (items.every((item) => typeof item === "string")) return items;
-  throw new SettingsError(`${name} has to be text or a list of texts, not ${shown(value)}`);
+  throw new SettingsError(`${name} has to be text or a list of texts, not ${preview(value)}`);
 }
 
-function shown(value: unknown): string {
+/** A value for an error message, as JSON of at most 60 characters. */
+function preview(value: unknown): string {
   if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
   const json = jsonOf(value);
   return json.length > 60 ? `${json.slice(0, 60)}…` : json;
 }
 
-/** A value of a configuration module may be one that JSON has no words for. */
+/** A value as JSON. A configuration module may export values that JSON cannot represent: `undefined`, cycles, bigints. */
 function jsonOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? "nothing";
   } catch {
-    return Array.isArray(value) ? "such a list" : typeof value === "object" ? "such an object" : `a ${typeof value}`;
+    return Array.isArray(value) ? "a list" : typeof value === "object" ? "an object" : `a ${typeof value}`;
   }
 }
 
-/** What was thrown, in words; whoever throws may throw anything. */
+/** The message of a thrown value. A module of the user can throw anything, also an object whose `toString` throws. */
 export function thrownText(thrown: unknown): string {
   try {
     return thrown instanceof Error ? thrown.message : String(thrown);
   } catch {
-    return "something that cannot be read";
+    return "a value that cannot be converted to text was thrown";
   }
 }

@@ -27,7 +27,7 @@ function resolved({ flags = {}, environment = {}, config, platform = "linux" }: 
     flags,
     config: file,
     folder: "/project",
-    world: { environment, platform, home: "/home/ada" },
+    system: { environment, platform, home: "/home/ada" },
   });
 }
 
@@ -38,17 +38,17 @@ function refusal(sources: Sources): string {
     if (error instanceof SettingsError) return error.message;
     throw error;
   }
-  return "nothing was refused";
+  return "no error was thrown";
 }
 
-describe("a flag goes before a variable, a variable before the file, the file before the default", () => {
+describe("precedence is flag, environment variable, configuration file, default", () => {
   const token = "0123456789abcdef";
   const rows: readonly {
     readonly name: SettingName;
     readonly flag: string | readonly string[];
     readonly variable: readonly [string, string];
     readonly file: unknown;
-    readonly values: readonly [flag: unknown, variable: unknown, file: unknown, usual: unknown];
+    readonly values: readonly [flag: unknown, variable: unknown, file: unknown, fallback: unknown];
   }[] = [
     {
       name: "model",
@@ -120,20 +120,20 @@ describe("a flag goes before a variable, a variable before the file, the file be
     expect(found[2]?.source.name).toBe("/etc/e/everturn.config.json");
   });
 
-  it("and every setting but the addresses, which have variables of their own, is in that table", () => {
+  it("covers every setting except base URLs, which have separate variables", () => {
     expect(rows.map(({ name }) => name).toSorted()).toEqual(
       settingNames.filter((name) => name !== "baseUrls").toSorted(),
     );
   });
 });
 
-describe("what nobody says", () => {
-  it("is the model of the first provider whose key is there, and says which variable that is", () => {
+describe("the default", () => {
+  it("of the model is that of the first provider whose API key is set, with the variable as its reason", () => {
     const { model } = resolved({ environment: { GEMINI_API_KEY: "k", OPENAI_API_KEY: "k" } });
     expect(model).toEqual({ value: "openai:gpt-6.1-sol", source: { from: "default", name: "OPENAI_API_KEY is set" } });
   });
 
-  it("is not said by an empty variable either", () => {
+  it("is used if the environment variable is empty", () => {
     expect(resolved({ environment: { EVERTURN_MODEL: " ", OPENAI_API_KEY: "" } }).model.value).toBe("offline:demo");
   });
 
@@ -142,20 +142,20 @@ describe("what nobody says", () => {
     ["linux", { XDG_DATA_HOME: "/data" }, "/data/everturn/everturn.db"],
     ["darwin", {}, "/home/ada/Library/Application Support/everturn/everturn.db"],
     ["win32", { LOCALAPPDATA: "/local" }, "/local/everturn/everturn.db"],
-  ] as const)("is where data is kept on %s with %j", (platform, environment, path) => {
+  ] as const)("of the database is in the data folder of %s with %j", (platform, environment, path) => {
     expect(resolved({ platform, environment }).database.value).toBe(path);
   });
 });
 
-describe("what cannot be used is refused with its source and what was expected", () => {
+describe("an invalid value is rejected with its source and what was expected", () => {
   it.each<readonly [Sources, RegExp]>([
     [{ flags: { port: "x" } }, /^--port has to be a port, .* not "x"$/],
     [{ environment: { EVERTURN_PORT: "70000" } }, /^EVERTURN_PORT has to be a port/],
     [{ config: { port: "80.5" } }, /^\/etc\/e\/everturn\.config\.json: port has to be a port/],
     [{ config: { model: 7 } }, /model has to be text, not 7$/],
     [{ config: { tools: [1] } }, /tools has to be text or a list of texts, not \[1\]$/],
-    [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be an address/],
-    [{ config: { baseUrls: "http://x" } }, /baseUrls has to be an object of addresses/],
+    [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be a URL/],
+    [{ config: { baseUrls: "http://x" } }, /baseUrls has to be an object of base URLs/],
     [{ flags: { maxTurns: "0" } }, /^--max-turns has to be a whole number of 1 or more/],
     [
       { flags: { instructions: "@nowhere.md" } },
@@ -165,8 +165,8 @@ describe("what cannot be used is refused with its source and what was expected",
     expect(refusal(sources)).toMatch(expected);
   });
 
-  it("a token that is too short, without saying it", () => {
-    expect(refusal({ flags: { tokens: ["hunter2"] } })).toMatch(/^--token: a token has to be a text of 16 characters/);
+  it("a token that is too short is not shown", () => {
+    expect(refusal({ flags: { tokens: ["hunter2"] } })).toMatch(/^--token: a token has to have 16 characters or more/);
     expect(refusal({ flags: { tokens: ["hunter2"] } })).not.toContain("hunter2");
   });
 
@@ -174,24 +174,24 @@ describe("what cannot be used is refused with its source and what was expected",
     [{ tokens: { acme: "hunter2-hunter2-hunter2" } }],
     [{ tokens: [{ token: "hunter2-hunter2-hunter2" }] }],
     [{ baseUrls: "http://ada:hunter2@example.com" }],
-  ])("what may hold a secret, without saying it: %j", (config) => {
-    const said = refusal({ config });
-    expect(said).toMatch(/^\/etc\/e\/everturn\.config\.json: (?:tokens|baseUrls)/);
-    expect(said).not.toContain("hunter2");
+  ])("a value that may contain a secret is not shown: %j", (config) => {
+    const message = refusal({ config });
+    expect(message).toMatch(/^\/etc\/e\/everturn\.config\.json: (?:tokens|baseUrls)/);
+    expect(message).not.toContain("hunter2");
   });
 
-  it("a value that JSON has no words for", () => {
+  it("a value that JSON cannot represent is shown by its type", () => {
     const circle: unknown[] = [];
     circle.push(circle);
-    expect(refusal({ config: { model: circle } })).toMatch(/: model has to be text, not such a list$/);
+    expect(refusal({ config: { model: circle } })).toMatch(/: model has to be text, not a list$/);
     expect(refusal({ config: { maxTurns: 10n } })).toMatch(/: maxTurns has to be a whole number .*, not a bigint$/);
   });
 
-  it("a home folder that is not there, where the database would be in it", () => {
-    const world = { environment: {}, platform: "linux", home: "" } as const;
-    const given = { config: null, folder: "/project", world };
-    expect(() => resolveSettings({ ...given, flags: {} })).toThrow(/no home folder .*--database FILE/);
-    expect(resolveSettings({ ...given, flags: { database: "a.db" } }).database.value).toBe("/project/a.db");
+  it("a missing home folder is an error only if the database would be in it", () => {
+    const system = { environment: {}, platform: "linux", home: "" } as const;
+    const sources = { config: null, folder: "/project", system };
+    expect(() => resolveSettings({ ...sources, flags: {} })).toThrow(/no home folder .*--database FILE/);
+    expect(resolveSettings({ ...sources, flags: { database: "a.db" } }).database.value).toBe("/project/a.db");
   });
 });
 
@@ -199,7 +199,7 @@ describe("the configuration file", () => {
   const load = (config: string) => loadSettings({ config, folder, environment: {} });
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
 
-  it("is found in the folder by itself, and its paths are relative to it", async () => {
+  it("is found in the working directory, and its paths are relative to its folder", async () => {
     write("everturn.config.mjs", `export default { model: "openai:m", tools: "t.mjs", instructions: "@hello.md" };`);
     write("hello.md", "Be kind.\n");
     const { model, tools, instructions, configFile } = await loadSettings({ folder, environment: {} });
@@ -207,7 +207,7 @@ describe("the configuration file", () => {
     expect(configFile).toBe(join(folder, "everturn.config.mjs"));
   });
 
-  it("is the one EVERTURN_CONFIG names, and --config names it over that", async () => {
+  it("is chosen by --config before EVERTURN_CONFIG", async () => {
     write("one.json", `{ "model": "openai:one" }`);
     write("two.json", `{ "model": "openai:two", "$schema": "x" }`);
     const environment = { EVERTURN_CONFIG: "one.json" };
@@ -215,20 +215,22 @@ describe("the configuration file", () => {
     expect((await loadSettings({ folder, environment, config: "two.json" })).model.value).toBe("openai:two");
   });
 
-  it("may begin with the mark that some editors write", async () => {
+  it("may begin with a byte order mark", async () => {
     write("marked.json", `\uFEFF{ "model": "openai:m" }`);
     expect((await load("marked.json")).model.value).toBe("openai:m");
   });
 
-  it("with a field nobody knows is refused with those that are known", async () => {
+  it("with an unknown setting is rejected with the list of settings", async () => {
     write("typo.json", `{ "modle": "x" }`);
-    await expect(load("typo.json")).rejects.toThrow(/typo\.json: unknown modle; known are model, database, tools/);
+    await expect(load("typo.json")).rejects.toThrow(
+      /typo\.json: unknown setting modle; the settings are model, database, tools/,
+    );
   });
 
   it.each([
-    ["gone.json", null, /the configuration file .*gone\.json is not there/],
+    ["gone.json", null, /the configuration file .*gone\.json does not exist/],
     ["broken.json", "{", /broken\.json is not JSON: /],
-    ["list.json", "[]", /list\.json has to hold an object with settings: model/],
+    ["list.json", "[]", /list\.json has to contain an object with settings: model/],
     ["named.mjs", "export const model = 1;", /named\.mjs has no default export/],
     ["quoted.json", `{ "tokens": hunter2 }`, /quoted\.json is not JSON: Unexpected token 'h'$/],
     [
@@ -236,14 +238,18 @@ describe("the configuration file", () => {
       "export default { get model() { throw new Error('no luck'); } };",
       /getter\.mjs cannot be read: no luck/,
     ],
-    ["odd.mjs", "throw { toString() { throw 1; } };", /odd\.mjs cannot be imported: something that cannot be read/],
+    [
+      "odd.mjs",
+      "throw { toString() { throw 1; } };",
+      /odd\.mjs cannot be imported: a value that cannot be converted to text/,
+    ],
     ["throws.mjs", "throw new Error('no luck');", /throws\.mjs cannot be imported: no luck/],
-  ])("%s is refused with its path", async (name, text, expected) => {
+  ])("%s is rejected with its path", async (name, text, expected) => {
     if (text !== null) write(name, text);
     await expect(load(name)).rejects.toThrow(expected);
   });
 
-  it("of which there are two is refused: nobody can say which counts", async () => {
+  it("is ambiguous if a folder has two, and is rejected", async () => {
     write("everturn.config.json", "{}");
     await expect(loadSettings({ folder, environment: {} })).rejects.toThrow(
       /several configuration files: .*--config FILE/,

@@ -1,9 +1,11 @@
-// What the command and the server are told, and by whom: a flag, the environment, the configuration file, or nobody. Each value remembers its source.
+// The settings of the command and the server, and the source of each value: a flag, an environment variable, the configuration file or a default.
 //
-// Rules:
-//   1. The strongest source that says anything about a setting says all of it: lists are replaced, not joined.
-//   2. Whatever is wrong is a `SettingsError` that names the source, the field and what was expected, before anything else happens.
-//   3. Tokens are values here and nowhere else: whoever prints settings prints how many there are. Keys of providers are no settings at all.
+// Rules
+//   1. Precedence: flag, environment, configuration file, default. The first source that has a setting provides its whole value; lists are not
+//      merged.
+//   2. An invalid value throws a `SettingsError` that names the source, the field and what was expected, before anything is opened or started.
+//   3. Secrets: server tokens occur only as values of the setting `tokens`. Code that prints settings prints their number. API keys of providers
+//      are not settings; adapters look them up for each call.
 
 import type { GivenConfig } from "./config-file.ts";
 import type { Origin, ServerToken } from "./setting-readers.ts";
@@ -27,63 +29,71 @@ import {
   tokens,
 } from "./setting-readers.ts";
 
-/** Who said it: `name` is the flag, the variable, the file, or, for a default, why it is this one. */
+/** Where a value comes from. `name` is the flag, the variable, the path of the file, or the reason for a default. */
 export type SettingSource = {
   readonly from: "flag" | "environment" | "config" | "default";
   readonly name: string;
 };
 
+/** A value and its source. */
 export type Setting<T> = { readonly value: T; readonly source: SettingSource };
 
-/** The settings by name, as plain values. */
+/** The values of all settings, by name. */
 export type SettingValues = {
-  /** `provider:model`; `offline:demo` needs no key and no network. */
+  /** `provider:model`. Default: a model of the first provider whose API key is set; else `offline:demo`, which needs no key and no network. */
   readonly model: string;
-  /** The SQLite file; `:memory:` is one that is gone with the process. */
+  /** The path of the SQLite file; `:memory:`: a database that ends with the process. Default: in the user's data folder. */
   readonly database: string;
-  /** Modules that export tools, as absolute paths. */
+  /** Absolute paths of modules that export tools. Default: none. */
   readonly tools: readonly string[];
+  /** The system prompt; `null`, the default: none. */
   readonly instructions: string | null;
-  /** Model calls a turn may take. */
+  /** The largest number of model calls in one turn. Default: 32. */
   readonly maxTurns: number;
-  /** Where providers are, by their names; a name that is not known is a server that speaks Chat Completions. */
+  /** Base URLs by provider name. An unknown name is a server that implements the Chat Completions API. */
   readonly baseUrls: { readonly [provider: string]: string };
-  /** Milliseconds between two words of the offline model. */
+  /** The delay between two words of the offline model, in milliseconds. Default: 25. */
   readonly pace: number;
+  /** The address that the server listens on. Default: 127.0.0.1 (loopback). */
   readonly host: string;
-  /** 0: any that is free. */
+  /** The TCP port; 0: any free port. Default: 4242. */
   readonly port: number;
+  /** Bearer tokens of clients. Default: none, which is allowed on a loopback address only. */
   readonly tokens: readonly ServerToken[];
-  /** Origins of web pages that may call the server. */
+  /** Origins of web pages that may call the server (CORS allowlist). Default: none. */
   readonly cors: readonly string[];
 };
 
 export type SettingName = keyof SettingValues;
 
+/** All settings with their sources. */
 export type Settings = { readonly [Name in SettingName]: Setting<SettingValues[Name]> } & {
-  /** The folder that flags and variables are relative to. */
+  /** The folder that relative paths in flags and variables are resolved against. */
   readonly folder: string;
-  /** The configuration file that was read; `null`: there is none. */
+  /** The path of the configuration file that was read; `null`: none. */
   readonly configFile: string | null;
 };
 
-/** What was said on the command line, as text: a flag that may be repeated is a list. */
+/** The flags of the command line, as text. A flag that may be repeated is a list. */
 export type GivenFlags = { readonly [Name in SettingName]?: string | readonly string[] };
 
+/** Environment variables, as in `process.env`. */
 export type Environment = { readonly [name: string]: string | undefined };
 
+/** How one setting is read. */
 type Field<T> = {
   readonly flag: string | null;
   readonly variable: string | null;
-  /** In a variable, several are told apart by commas. */
+  /** Whether the text of the variable is a comma-separated list. */
   readonly list: boolean;
   readonly read: (value: unknown, origin: Origin) => T;
-  readonly fallback: (world: World) => { readonly value: T; readonly why: string };
+  readonly fallback: (system: System) => { readonly value: T; readonly why: string };
 };
 
-type World = { readonly environment: Environment; readonly platform: NodeJS.Platform; readonly home: string };
+/** What defaults depend on besides the sources. */
+type System = { readonly environment: Environment; readonly platform: NodeJS.Platform; readonly home: string };
 
-const usual = "default";
+const defaultReason = "default";
 
 const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
   model: {
@@ -98,70 +108,70 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     variable: "EVERTURN_DATABASE",
     list: false,
     read: file,
-    fallback: (world) => ({ value: defaultDatabase(world), why: usual }),
+    fallback: (system) => ({ value: defaultDatabase(system), why: defaultReason }),
   },
   tools: {
     flag: "--tools",
     variable: "EVERTURN_TOOLS",
     list: true,
     read: files,
-    fallback: () => ({ value: [], why: usual }),
+    fallback: () => ({ value: [], why: defaultReason }),
   },
   instructions: {
     flag: "--instructions",
     variable: "EVERTURN_INSTRUCTIONS",
     list: false,
     read: instructions,
-    fallback: () => ({ value: null, why: usual }),
+    fallback: () => ({ value: null, why: defaultReason }),
   },
   maxTurns: {
     flag: "--max-turns",
     variable: "EVERTURN_MAX_TURNS",
     list: false,
     read: count,
-    fallback: () => ({ value: 32, why: usual }),
+    fallback: () => ({ value: 32, why: defaultReason }),
   },
   baseUrls: {
     flag: null,
     variable: null,
     list: false,
     read: addresses,
-    fallback: () => ({ value: {}, why: usual }),
+    fallback: () => ({ value: {}, why: defaultReason }),
   },
   pace: {
     flag: null,
     variable: "EVERTURN_OFFLINE_PACE",
     list: false,
     read: pace,
-    fallback: () => ({ value: 25, why: usual }),
+    fallback: () => ({ value: 25, why: defaultReason }),
   },
   host: {
     flag: "--host",
     variable: "EVERTURN_HOST",
     list: false,
     read: text,
-    fallback: () => ({ value: "127.0.0.1", why: usual }),
+    fallback: () => ({ value: "127.0.0.1", why: defaultReason }),
   },
   port: {
     flag: "--port",
     variable: "EVERTURN_PORT",
     list: false,
     read: port,
-    fallback: () => ({ value: 4242, why: usual }),
+    fallback: () => ({ value: 4242, why: defaultReason }),
   },
   tokens: {
     flag: "--token",
     variable: "EVERTURN_TOKENS",
     list: true,
     read: tokens,
-    fallback: () => ({ value: [], why: usual }),
+    fallback: () => ({ value: [], why: defaultReason }),
   },
   cors: {
     flag: "--cors",
     variable: "EVERTURN_CORS",
     list: true,
     read: texts,
-    fallback: () => ({ value: [], why: usual }),
+    fallback: () => ({ value: [], why: defaultReason }),
   },
 };
 
@@ -170,66 +180,71 @@ export const settingNames: readonly string[] = Object.keys(fields);
 
 export type SettingsRequest = {
   readonly flags?: GivenFlags;
-  /** The configuration file, if one is named on the command line. */
+  /** The path in `--config`. Default: `EVERTURN_CONFIG`, else the file in `folder`. */
   readonly config?: string;
+  /** Default: `process.env`. */
   readonly environment?: Environment;
+  /** Default: the working directory. */
   readonly folder?: string;
 };
 
-/** Reads the settings: flags, then the environment, then the configuration file, then defaults. */
+/** Reads the configuration file and resolves all settings. Throws `SettingsError`. */
 export async function loadSettings(request: SettingsRequest = {}): Promise<Settings> {
   const { environment = process.env, folder = process.cwd() } = request;
-  const named = request.config ?? (environment["EVERTURN_CONFIG"] || undefined);
-  const config = await loadConfig(folder, named ?? null, settingNames);
-  const world = { environment, platform: process.platform, home: homeFolder() };
-  return resolveSettings({ flags: request.flags ?? {}, config, folder, world });
+  const configPath = request.config ?? (environment["EVERTURN_CONFIG"] || undefined);
+  const config = await loadConfig(folder, configPath ?? null, settingNames);
+  const system = { environment, platform: process.platform, home: homeFolder() };
+  return resolveSettings({ flags: request.flags ?? {}, config, folder, system });
 }
 
-/** The settings, from what each source says. Touches nothing but files that instructions are in. */
-export function resolveSettings(given: {
+/** Resolves the settings from their sources. The only I/O is reading the file that `instructions` names with `@FILE`. */
+export function resolveSettings(sources: {
   readonly flags: GivenFlags;
   readonly config: GivenConfig | null;
   readonly folder: string;
-  readonly world: World;
+  readonly system: System;
 }): Settings {
-  const { flags, config, folder, world } = given;
-  const settle = <Name extends SettingName>(name: Name): Setting<SettingValues[Name]> => {
+  const { flags, config, folder, system } = sources;
+  const resolve = <Name extends SettingName>(name: Name): Setting<SettingValues[Name]> => {
     const { flag, variable, list, read, fallback } = fields[name];
-    const said = flags[name];
-    if (said !== undefined) {
-      return { value: read(said, { name: flag ?? name, folder }), source: { from: "flag", name: flag ?? name } };
+    const flagText = flags[name];
+    if (flagText !== undefined) {
+      return { value: read(flagText, { name: flag ?? name, folder }), source: { from: "flag", name: flag ?? name } };
     }
-    const found = variable === null ? undefined : lookUp(world.environment, variable);
-    if (found !== undefined) {
-      const value = list ? found.text.split(",").map((part) => part.trim()) : found.text;
-      return { value: read(value, { name: found.name, folder }), source: { from: "environment", name: found.name } };
+    const assigned = variable === null ? undefined : lookUp(system.environment, variable);
+    if (assigned !== undefined) {
+      const value = list ? assigned.text.split(",").map((part) => part.trim()) : assigned.text;
+      return {
+        value: read(value, { name: assigned.name, folder }),
+        source: { from: "environment", name: assigned.name },
+      };
     }
-    const stored = config?.fields[name];
-    if (config !== null && stored !== undefined) {
+    const configValue = config?.fields[name];
+    if (config !== null && configValue !== undefined) {
       const origin = { name: `${config.path}: ${name}`, folder: config.folder };
-      return { value: read(stored, origin), source: { from: "config", name: config.path } };
+      return { value: read(configValue, origin), source: { from: "config", name: config.path } };
     }
-    const { value, why } = fallback(world);
+    const { value, why } = fallback(system);
     return { value, source: { from: "default", name: why } };
   };
   return {
     folder,
     configFile: config?.path ?? null,
-    model: settle("model"),
-    database: settle("database"),
-    tools: settle("tools"),
-    instructions: settle("instructions"),
-    maxTurns: settle("maxTurns"),
-    baseUrls: settle("baseUrls"),
-    pace: settle("pace"),
-    host: settle("host"),
-    port: settle("port"),
-    tokens: settle("tokens"),
-    cors: settle("cors"),
+    model: resolve("model"),
+    database: resolve("database"),
+    tools: resolve("tools"),
+    instructions: resolve("instructions"),
+    maxTurns: resolve("maxTurns"),
+    baseUrls: resolve("baseUrls"),
+    pace: resolve("pace"),
+    host: resolve("host"),
+    port: resolve("port"),
+    tokens: resolve("tokens"),
+    cors: resolve("cors"),
   };
 }
 
-/** A variable that says something; an empty one says nothing. `EVERTURN_TOKEN` is as good as `EVERTURN_TOKENS`. */
+/** Returns an environment variable that is not empty. `EVERTURN_TOKEN` is an alias of `EVERTURN_TOKENS`. */
 function lookUp(
   environment: Environment,
   variable: string,
@@ -238,8 +253,8 @@ function lookUp(
   return names.map((name) => ({ name, text: environment[name] ?? "" })).find(({ text }) => text.trim() !== "");
 }
 
-/** Where programs of this platform keep what a user would not want to lose. */
-function defaultDatabase({ environment, platform, home }: World): string {
+/** The default database file: in the user's data folder (XDG base directories on Linux, Application Support on macOS, LOCALAPPDATA on Windows). */
+function defaultDatabase({ environment, platform, home }: System): string {
   const data = environment["XDG_DATA_HOME"] ?? "";
   const folder = (): string => {
     if (data !== "") return isAbsolute(data) ? data : join(home, data);
@@ -248,12 +263,12 @@ function defaultDatabase({ environment, platform, home }: World): string {
     return join(home, ".local", "share");
   };
   const path = join(folder(), "everturn", "everturn.db");
-  // Relative to wherever somebody happens to be, sessions would be in many places.
+  // Without a home folder the path would be relative to the working directory, and every directory would have its own database.
   if (isAbsolute(path)) return path;
-  throw new SettingsError("there is no home folder to keep sessions in: set HOME, or say --database FILE");
+  throw new SettingsError("no home folder for the session database: set HOME, or use --database FILE");
 }
 
-/** The user's folder; empty where there is none, as for a user that the system does not know. */
+/** The user's home folder; empty if the user has none: `homedir` throws for a user id without an entry in the password database. */
 function homeFolder(): string {
   try {
     return homedir();

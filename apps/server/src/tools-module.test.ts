@@ -9,8 +9,8 @@ import { loadTools } from "./tools-module.ts";
 const folder = mkdtempSync(join(tmpdir(), "tools-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-// What `tool()` makes, as a module of the user's sees it: a copy of the library of its own.
-const made = (name: string) =>
+// The source text of a tool as another copy of the library builds it.
+const toolSource = (name: string) =>
   `{ name: "${name}", description: "", schema: { type: "object" }, hasHandler: true, prepare: async () => ({ ok: true }) }`;
 
 let count = 0;
@@ -23,68 +23,81 @@ function moduleOf(text: string): string {
 
 const namesIn = async (...texts: readonly string[]) => (await loadTools(texts.map(moduleOf))).map(({ name }) => name);
 
-describe("a module of the user's gives tools", () => {
+describe("loads tools", () => {
   it.each([
-    ["by its default export", `export default ${made("a")}`, ["a"]],
-    ["as a list", `export default [${made("a")}, ${made("b")}]`, ["a", "b"]],
-    ["by a function", `export default async () => [${made("a")}]`, ["a"]],
+    ["from a default export", `export default ${toolSource("a")}`, ["a"]],
+    ["from a list", `export default [${toolSource("a")}, ${toolSource("b")}]`, ["a", "b"]],
+    ["from a function", `export default async () => [${toolSource("a")}]`, ["a"]],
     [
-      "by name, and what else it exports is its own business",
-      `export const a = ${made("a")}; export const x = 1; export function help() { throw 1; }`,
+      "from named exports, and ignores other exports",
+      `export const a = ${toolSource("a")}; export const x = 1; export function help() { throw 1; }`,
       ["a"],
     ],
-    ["in a list by name", `export const all = [${made("a")}, ${made("b")}]`, ["a", "b"]],
+    ["from a named list", `export const all = [${toolSource("a")}, ${toolSource("b")}]`, ["a", "b"]],
   ])("%s", async (_, text, names) => {
     expect(await namesIn(text)).toEqual(names);
   });
 
-  it("and several modules give those of each", async () => {
-    expect(await namesIn(`export const a = ${made("a")}`, `export const b = ${made("b")}`)).toEqual(["a", "b"]);
+  it("from several modules", async () => {
+    expect(await namesIn(`export const a = ${toolSource("a")}`, `export const b = ${toolSource("b")}`)).toEqual([
+      "a",
+      "b",
+    ]);
   });
 });
 
-describe("what is no tool is refused with the module, the export and what was expected", () => {
+describe("names the module, the export and what was expected for", () => {
   it.each([
     [
       "a default export that is a number",
       "export default 7",
       /tools-\d+\.mjs: its default export is a number; expected a tool made by tool\(\)/,
     ],
-    ["a function that returns none", "export default () => null", /what its default export returns is null; expected/],
+    [
+      "a function that returns no tool",
+      "export default () => null",
+      /the return value of its default export is null; expected/,
+    ],
     [
       "a function that throws",
       "export default () => { throw new Error('no key'); }",
       /its default export threw: no key/,
     ],
-    ["an item of a list", `export default [${made("a")}, {}]`, /\[1\] of its default export is an object; expected/],
-    ["nothing at all", "export const x = 1", /has no tools: it exports x; expected/],
     [
-      "a definition that nobody made a tool of",
+      "a list with an item that is not a tool",
+      `export default [${toolSource("a")}, {}]`,
+      /\[1\] of its default export is an object; expected/,
+    ],
+    ["a module without tools", "export const x = 1", /has no tools: it exports x; expected/],
+    [
+      "a definition that was not passed to tool()",
       `export const t = { description: "", handler() {} }`,
-      /its export t is no tool: wrap it, tool\(/,
+      /its export t is not a tool; pass the definition to tool\(/,
     ],
     [
-      "an export that throws when it is looked at",
+      "an export whose getter throws",
       "export default { get name() { throw new Error('no'); } }",
       /cannot be read: no$/,
     ],
     [
-      "a module that stands where the library is not installed",
+      "a module in a folder without the library",
       `import "everturn"`,
-      /Cannot find package 'everturn' .*; install everturn beside it/,
+      /Cannot find package 'everturn' .*; install everturn in its folder/,
     ],
-    ["a module that does not run", "syntax error", /the tools module .*cannot be imported/],
+    ["a module with a syntax error", "syntax error", /the tools module .*cannot be imported/],
   ])("%s", async (_, text, expected) => {
     await expect(namesIn(text)).rejects.toThrow(expected);
   });
 
-  it("a module that is not there", async () => {
-    await expect(loadTools([join(folder, "gone.mjs")])).rejects.toThrow(/the tools module .*gone\.mjs is not there$/);
-    await expect(loadTools([folder])).rejects.toThrow(/the tools module .* is a folder: name the file$/);
+  it("a path that does not exist, or is a folder", async () => {
+    await expect(loadTools([join(folder, "gone.mjs")])).rejects.toThrow(/the tools module .*gone\.mjs does not exist$/);
+    await expect(loadTools([folder])).rejects.toThrow(/the tools module .* is a folder; a file is needed$/);
   });
 
   it("two tools of one name", async () => {
-    const twice = namesIn(`export const a = ${made("same")}`, `export const b = ${made("same")}`);
-    await expect(twice).rejects.toThrow(/more than one "same": .*tools-\d+\.mjs and .*tools-\d+\.mjs both export one/);
+    const twice = namesIn(`export const a = ${toolSource("same")}`, `export const b = ${toolSource("same")}`);
+    await expect(twice).rejects.toThrow(
+      /the name "same" is used more than once: .*tools-\d+\.mjs and .*tools-\d+\.mjs both export one/,
+    );
   });
 });

@@ -1,5 +1,5 @@
-// Tools from modules of the user's. A module's default export is a tool, a list of tools, or a function that gives either; without one, every named
-// export that is a tool or a list of tools counts, and what else a module exports is its own business.
+// Loads tools from modules of the user. A default export is a tool, a list of tools, or a function that returns either. Without a default export,
+// every named export that is a tool or a list of tools is used, and other exports are ignored.
 
 import type { Tool } from "everturn";
 
@@ -8,20 +8,20 @@ import { SettingsError, thrownText } from "./setting-readers.ts";
 
 const expected = "a tool made by tool() of everturn, a list of them, or a function that returns either";
 
-/** Imports the modules and collects their tools. Two of one name are refused: the model could not tell them apart. */
+/** Imports the modules and collects their tools. Throws `SettingsError` for two tools of one name, because the model calls tools by name. */
 export async function loadTools(paths: readonly string[]): Promise<readonly Tool[]> {
-  const found = new Map<string, { readonly tool: Tool; readonly path: string }>();
+  const toolsByName = new Map<string, { readonly tool: Tool; readonly path: string }>();
   for (const path of paths) {
     for (const tool of await toolsOf(path)) {
-      const other = found.get(tool.name);
-      if (other !== undefined) {
-        const both = other.path === path ? `${path} exports two` : `${other.path} and ${path} both export one`;
-        throw new SettingsError(`tools: there is more than one "${tool.name}": ${both}`);
+      const existing = toolsByName.get(tool.name);
+      if (existing !== undefined) {
+        const both = existing.path === path ? `${path} exports two` : `${existing.path} and ${path} both export one`;
+        throw new SettingsError(`tools: the name "${tool.name}" is used more than once: ${both}`);
       }
-      found.set(tool.name, { tool, path });
+      toolsByName.set(tool.name, { tool, path });
     }
   }
-  return [...found.values()].map(({ tool }) => tool);
+  return [...toolsByName.values()].map(({ tool }) => tool);
 }
 
 async function toolsOf(path: string): Promise<readonly Tool[]> {
@@ -30,7 +30,7 @@ async function toolsOf(path: string): Promise<readonly Tool[]> {
     return await exportedTools(path, module);
   } catch (cause) {
     if (cause instanceof SettingsError) throw cause;
-    // What is exported may be code too.
+    // An export may be an object with getters, which can throw.
     throw new SettingsError(`the tools module ${path} cannot be read: ${thrownText(cause)}`, { cause });
   }
 }
@@ -40,32 +40,34 @@ async function exportedTools(path: string, module: { readonly [name: string]: un
   const tools = Object.entries(module).flatMap(([name, value]) => namedTools(path, name, value));
   if (tools.length === 0) {
     const names = Object.keys(module);
-    const there = names.length === 0 ? "it exports nothing" : `it exports ${names.join(", ")}`;
-    throw new SettingsError(`the tools module ${path} has no tools: ${there}; expected ${expected}`);
+    const exported = names.length === 0 ? "it exports nothing" : `it exports ${names.join(", ")}`;
+    throw new SettingsError(`the tools module ${path} has no tools: ${exported}; expected ${expected}`);
   }
   return tools;
 }
 
 async function defaultTools(path: string, value: unknown): Promise<readonly Tool[]> {
   const isFactory = typeof value === "function";
-  const what = isFactory ? "what its default export returns" : "its default export";
-  let given: unknown = value;
+  const what = isFactory ? "the return value of its default export" : "its default export";
+  let tools: unknown = value;
   if (isFactory) {
     try {
-      given = await Reflect.apply(value, undefined, []);
+      tools = await Reflect.apply(value, undefined, []);
     } catch (cause) {
       throw new SettingsError(`the tools module ${path}: its default export threw: ${thrownText(cause)}`, { cause });
     }
   }
-  return checkedTools(path, what, given);
+  return checkedTools(path, what, tools);
 }
 
 function namedTools(path: string, name: string, value: unknown): readonly Tool[] {
   if (isTool(value)) return [value];
   if (Array.isArray(value) && value.some(isTool)) return checkedTools(path, `its export ${name}`, value);
-  // Somebody meant a tool, and the model would never have heard of it.
+  // A definition that was not passed to `tool()`. Ignoring it would leave the user's tool out without a message.
   if (isObject(value) && "handler" in value && "description" in value) {
-    throw new SettingsError(`the tools module ${path}: its export ${name} is no tool: wrap it, tool({ … })`);
+    throw new SettingsError(
+      `the tools module ${path}: its export ${name} is not a tool; pass the definition to tool({ … })`,
+    );
   }
   return [];
 }
@@ -85,7 +87,7 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-/** Made by `tool()`, of this copy of the library or of another. */
+/** Returns whether a value was built by `tool()`. Checked by its fields, because the module may import another copy of the library. */
 function isTool(value: unknown): value is Tool {
   return (
     isObject(value) &&

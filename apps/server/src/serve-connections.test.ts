@@ -1,4 +1,5 @@
-// What broke the server once, on a real socket: clients that are gone before they are answered, those that never finish, and what a stop does to answers.
+// Regression tests on a real socket: clients that disconnect before the response, clients that never finish their request, and requests that are in
+// progress when the server stops.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -25,7 +26,7 @@ async function serve(options: Partial<Parameters<typeof startServer>[0]> = {}, h
   return { server, sessions };
 }
 
-test("readers that are gone before they are answered give their places back", async () => {
+test("frees the stream slots of readers that disconnect before the response", async () => {
   const { server, sessions } = await serve({ limits: { streamsPerTenant: 5 } });
   await (
     await sessions.start("hi", { id: "s" })
@@ -39,15 +40,15 @@ test("readers that are gone before they are answered give their places back", as
     await once(socket, "close");
   }
   const watch = async () => {
-    const left = new AbortController();
-    const { status } = await fetch(`${server.url}/sessions/s/events`, { headers: key, signal: left.signal });
-    left.abort();
+    const disconnect = new AbortController();
+    const { status } = await fetch(`${server.url}/sessions/s/events`, { headers: key, signal: disconnect.signal });
+    disconnect.abort();
     return status;
   };
   await expect.poll(watch).toBe(200);
 });
 
-test("strangers that never finish what they say keep nobody from being answered", async () => {
+test("answers authenticated requests while unauthenticated clients hold unfinished ones", async () => {
   const { server } = await serve({ limits: { requests: 4 } });
   const head = "POST /complete HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
   const sockets = Array.from({ length: 6 }, () => connect(server.port, "127.0.0.1"));
@@ -56,16 +57,16 @@ test("strangers that never finish what they say keep nobody from being answered"
     socket.on("error", () => undefined);
     socket.write(head);
   }
-  // The ones that are one too many are told so: by then the others have their places.
+  // The requests over the limit are rejected; by then the others hold all slots.
   await Promise.race(sockets.map((socket) => once(socket, "data")));
   expect((await fetch(`${server.url}/sessions`, { headers: key })).status).toBe(200);
   expect((await fetch(`${server.url}/health`)).status).toBe(200);
 });
 
-test("what is being accepted when the server stops is answered", async () => {
+test("answers a request that is being accepted when the server stops", async () => {
   const storage = memoryStorage();
   let reading = () => {};
-  const begun = new Promise<void>((resolve) => (reading = resolve));
+  const started = new Promise<void>((resolve) => (reading = resolve));
   let release = () => {};
   const held = new Promise<void>((resolve) => (release = resolve));
   const host = {
@@ -80,13 +81,13 @@ test("what is being accepted when the server stops is answered", async () => {
   };
   const { server, sessions } = await serve({ work: false }, host);
   const body = JSON.stringify({ input: "x", id: "late" });
-  const asked = fetch(`${server.url}/sessions`, { method: "POST", headers: key, body });
-  await begun;
+  const pendingResponse = fetch(`${server.url}/sessions`, { method: "POST", headers: key, body });
+  await started;
   const closing = server.close({ graceMs: 5000 });
-  // What stops at once has stopped by then.
+  // Everything that stops immediately has stopped after this.
   await sessions.close();
   await new Promise((resolve) => setImmediate(resolve));
   release();
-  expect((await asked).status).toBe(202);
+  expect((await pendingResponse).status).toBe(202);
   await closing;
 });

@@ -151,24 +151,32 @@ async function filesBelow(folder: string, wanted: (name: string) => boolean): Pr
 async function snippetsOf(path: string, strip: (line: string) => string): Promise<readonly Snippet[]> {
   const name = relative(root, path);
   const found: Snippet[] = [];
-  let open: { readonly line: number; readonly language: "ts" | "text output"; readonly lines: string[] } | null = null;
+  let open: {
+    readonly line: number;
+    readonly ticks: string;
+    readonly language: string;
+    readonly lines: string[];
+  } | null = null;
   for (const [index, raw] of (await readFile(path, "utf8")).split("\n").entries()) {
-    const line = strip(raw);
+    const line = strip(raw).trimEnd();
     if (open === null) {
-      const language = /^```(ts|text output)$/.exec(line.trimEnd())?.[1];
-      if (language === "ts" || language === "text output") open = { line: index + 1, language, lines: [] };
-    } else if (line.trimEnd() !== "```") {
+      const { ticks, language = "" } = /^(?<ticks>`{3,})(?<language>[^`]*)$/.exec(line)?.groups ?? {};
+      if (ticks !== undefined) open = { line: index + 1, ticks, language, lines: [] };
+      continue;
+    }
+    if (line !== open.ticks) {
       open.lines.push(line);
-    } else if (open.language === "ts") {
+      continue;
+    }
+    if (open.language === "ts") {
       const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
       found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines), output: null });
-      open = null;
-    } else {
+    } else if (open.language === "text output") {
       const program = found.at(-1);
       expect(program?.output, `${name}:${open.line} is the output of the code block before it`).toBeNull();
       if (program !== undefined) program.output = open.lines.join("\n").trim();
-      open = null;
     }
+    open = null;
   }
   expect(open, `${name} has a code block that is not closed`).toBeNull();
   return found;

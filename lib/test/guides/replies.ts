@@ -52,4 +52,34 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   deploying: [[{ text: "The Tiber." }]],
   http: [[{ text: "No, it is sunny." }]],
   client: [[{ text: "Rome has more than nine hundred churches." }]],
+  providers: [[{ text: "Paris" }, { text: "Paris" }, { text: "Paris" }, { text: "Paris" }]],
+  "usage-and-budgets": [
+    [
+      { calls: [["search", { query: "letter 1924" }]], usage: { input: 2000, output: 400 } },
+      { calls: [["search", { query: "letters" }]], usage: { input: 4000, output: 900, cached: 2000 } },
+    ],
+  ],
+  "multi-agent": [
+    [
+      { calls: [["research", { task: "leaking grinder" }]], usage: { input: 20, output: 5 } },
+      { calls: [["search_cases", { query: "grinder leaks" }]], usage: { input: 15, output: 4 } },
+      { text: "Case 77: replace the gasket.", usage: { input: 24, output: 5 } },
+      { text: "Replace the gasket; that fixed it for another customer.", usage: { input: 32, output: 9 } },
+    ],
+  ],
+  "code-protocol": [
+    [
+      {
+        text: [
+          "```javascript",
+          "const months = await Promise.all([1, 2, 3].map((month) => orders({ month })));",
+          "finish({ total: months.flat().reduce((sum, { euros }) => sum + euros, 0) });",
+          "```",
+        ].join("\n"),
+      },
+    ],
+  ],
+  testing: [[{ calls: [["convert", { euros: 20 }]] }, { text: "20 euros are 25 dollars." }]],
+  security: [[{ calls: [["invoices", {}]] }, { text: "You have one invoice: 1-1." }]],
+  data: [[{ text: "Good morning." }, { text: "Good evening." }]],
 };

@@ -1,5 +1,7 @@
-// What every adapter has to keep: the rules E1 of engine/adapter.ts, a case each. Whoever wrote an adapter makes it play the scenarios below,
-// by whatever stands in for its provider: a scripted `fetch`, a server of its own, a recording.
+// The conformance suite of adapters: one case for each rule of the adapter contract (E1, engine/adapter.ts).
+//
+// The author of an adapter passes a function that builds an adapter whose provider plays a given scenario: through a scripted `fetch`, a local
+// server or a recording. The suite does not know how.
 
 import type { Adapter } from "../engine/internal.ts";
 import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../model/internal.ts";
@@ -11,22 +13,22 @@ import { broken, holds, patienceMs, promptMs, same, thrownBy, within, written } 
 
 /** What the provider of the adapter under test does with its one request. */
 export type AdapterScenario =
-  /** Says these pieces, and that it is done. */
+  /** Streams these texts, then the end of the reply. */
   | {
       readonly type: "text";
       readonly texts: readonly string[];
       readonly usage?: { readonly inputTokens: number; readonly outputTokens: number };
     }
-  /** Makes these calls, and nothing else. */
+  /** Makes these calls, without text. */
   | { readonly type: "tool_calls"; readonly calls: readonly ScenarioCall[] }
-  /** Makes one call, whose arguments arrive in these pieces. Together they need not be JSON. */
+  /** Makes one call and streams its arguments in these pieces. Joined they need not be JSON. */
   | {
       readonly type: "streamed_arguments";
       readonly id: string;
       readonly name: string;
       readonly pieces: readonly string[];
     }
-  /** Answers that it will not, or cannot be reached: with this status, these words about waiting, this id, as far as they are given. */
+  /** Answers with an error, or cannot be reached. Status, retry delay and request id are sent if they are not `null`. */
   | {
       readonly type: "failure";
       readonly reason: AdapterErrorReason;
@@ -34,16 +36,16 @@ export type AdapterScenario =
       readonly retryAfterMs: number | null;
       readonly requestId: string | null;
     }
-  /** Is never asked: the adapter sees by itself that there is no key, or that it cannot take the request. */
+  /** Gets no request: the adapter itself detects that the key is missing or that it cannot send the request. */
   | { readonly type: "preflight"; readonly reason: PreflightReason }
-  /** Says these pieces, then the connection is gone, without an end. */
+  /** Streams these texts, then the connection breaks without an end of the reply. */
   | { readonly type: "interrupted"; readonly texts: readonly string[] }
-  /** Says these pieces, then nothing more, with the connection open. */
+  /** Streams these texts, then sends nothing more on the open connection. */
   | { readonly type: "stalled"; readonly texts: readonly string[] };
 
 type ScenarioCall = { readonly id: string; readonly name: string; readonly arguments: JsonObject };
 
-/** What can be wrong before a request is made. A missing key may also be called `authentication_failed`. */
+/** The problems that an adapter detects before the request. A missing key may also be reported as `authentication_failed`. */
 type PreflightReason = (typeof preflightReasons)[number];
 const preflightReasons = ["missing_key", "invalid_request", "unsupported_feature"] as const;
 
@@ -52,9 +54,9 @@ const preflightReasons = ["missing_key", "invalid_request", "unsupported_feature
  * fields some cases check less.
  */
 export type AdapterUnderTest = Adapter & {
-  /** The requests that were made. */
+  /** The requests that the provider received. */
   readonly calls?: readonly unknown[];
-  /** How many streams have been closed. */
+  /** The number of closed streams. */
   readonly closed?: number;
 };
 
@@ -62,7 +64,7 @@ type Make = (scenario: AdapterScenario) => AdapterUnderTest;
 
 /**
  * The conformance cases of an adapter. `make` must return a fresh adapter for each scenario; a case calls it once
- * or more. That no request is sent before the first batch is read can only be checked if the adapter has `calls`.
+ * or more. The case that no request is sent before the first batch is read needs an adapter with `calls`.
  */
 export function adapterSuite(make: Make): readonly ConformanceCase[] {
   return [
@@ -70,26 +72,27 @@ export function adapterSuite(make: Make): readonly ConformanceCase[] {
     ...replies(make),
     ...toolCalls(make),
     ...providerFailures.map((failure) => failureCase(make, failure)),
-    ...breaks(make),
+    ...interruptions(make),
     ...preflightReasons.map((reason) => preflightCase(make, reason)),
-    ...everywhere(make),
+    ...allScenarios(make),
   ];
 }
 
 const rules = {
-  lazy: "nothing happens before the first batch is asked for",
-  closes: "leaving early, or aborting the signal, closes what is open, once",
-  order: "message_started comes first, then deltas, then exactly one terminal; only usage and raw_chunk may trail it",
+  lazy: "the adapter sends no request before the first batch is read",
+  closes: "returning early, or aborting the signal, closes the connection exactly once",
+  order:
+    "message_started comes first, then deltas, then exactly one terminal event; only usage and raw_chunk may follow it",
   calls:
-    "each call is tool_call_started, deltas, tool_call_completed, with its arguments parsed and what was written kept",
-  thrown: "what is wrong before a request could be made is thrown as an Everturn error before the first event",
-  answered: "what a provider answers is an error event and never thrown",
-  events: "an adapter emits model events and nothing else",
-  whole: "the events of a reply add up to it",
-  usage: "what a call has cost is said as Usage",
-  cut: "a stream that stopped without its end is no whole reply",
-  raw: "raw_chunk events are for those who asked for them",
-  secret: "a key is never shown",
+    "each call is tool_call_started, deltas, tool_call_completed, with parsed arguments and the text of the model in rawArguments",
+  thrown: "a problem that is detected before the request is thrown as an Everturn error before the first event",
+  answered: "an error response of the provider is an error event and is never thrown",
+  events: "an adapter emits model events only",
+  whole: "the events of a reply add up to the reply",
+  usage: "the adapter reports the usage of a call",
+  cut: "a stream without its end is not a complete reply",
+  raw: "raw_chunk events are emitted only if the call asks for them",
+  secret: "the API key appears in no event, response or error",
 };
 
 const apiKey = "sk-conformance-4f9a2c7e1b";
@@ -142,12 +145,17 @@ const providerFailures: readonly ProviderFails[] = [
   breaksWith("malformed_response"),
   answers("unsupported_feature", 400),
 ];
-const mayPass: readonly AdapterErrorReason[] = ["rate_limited", "timeout", "network_error", "provider_unavailable"];
+const retryableReasons: readonly AdapterErrorReason[] = [
+  "rate_limited",
+  "timeout",
+  "network_error",
+  "provider_unavailable",
+];
 
 function beginnings(make: Make): readonly ConformanceCase[] {
   return [
     {
-      name: "a stream nobody reads makes no request, and asking for it does not throw",
+      name: "a stream that is not read sends no request, and stream() does not throw",
       run: async () => {
         for (const scenario of [hello, preflight("invalid_request")]) {
           const adapter = make(scenario);
@@ -156,25 +164,25 @@ function beginnings(make: Make): readonly ConformanceCase[] {
           });
           holds(thrown === null, rules.lazy, "stream() not to throw", thrown?.error);
           await nextTask();
-          const made = adapter.calls?.length ?? 0;
-          holds(made === 0, rules.lazy, "no request", `${made} requests`);
+          const requestCount = adapter.calls?.length ?? 0;
+          holds(requestCount === 0, rules.lazy, "no request", `${requestCount} requests`);
         }
       },
     },
     {
       name: "a reply begins with message_started",
       run: async () => {
-        for (const scenario of [hello, twoCalls, inPieces]) startsWell(await heard(make, scenario));
+        for (const scenario of [hello, twoCalls, inPieces]) checkStart(await eventsOf(make, scenario));
       },
     },
     {
-      name: "a failure the provider answered with comes after message_started too",
-      run: async () => startsWell(await heard(make, answers("rate_limited", 429))),
+      name: "an error response of the provider follows message_started",
+      run: async () => checkStart(await eventsOf(make, answers("rate_limited", 429))),
     },
   ];
 }
 
-function startsWell(events: readonly ModelEvent[]): void {
+function checkStart(events: readonly ModelEvent[]): void {
   const starts = typesOf(events).flatMap((type, index) => (type === "message_started" ? [index] : []));
   holds(written(starts) === "[0]", rules.order, "message_started as the first event, once", typesOf(events));
 }
@@ -182,44 +190,44 @@ function startsWell(events: readonly ModelEvent[]): void {
 function replies(make: Make): readonly ConformanceCase[] {
   return [
     {
-      name: "the deltas of a text add up to it, and so does the whole message",
+      name: "the deltas and the completed message have the full text",
       run: async () => {
-        const events = await heard(make, hello);
+        const events = await eventsOf(make, hello);
         same(textOf(events), "Hello there.", rules.whole, "the deltas");
         const { message } = completed(events);
         same(messageText(message), "Hello there.", rules.whole, "the text of message_completed");
       },
     },
     {
-      name: "a reply has one end, and only usage and raw chunks come after it",
+      name: "a reply has one terminal event, and only usage and raw chunks follow it",
       run: async () => {
         for (const scenario of [hello, twoCalls, inPieces]) {
-          const types = typesOf(await heard(make, scenario));
+          const types = typesOf(await eventsOf(make, scenario));
           const end = types.findIndex(isTerminal);
           holds(end !== -1, rules.order, "a terminal event", types);
           const trailing = types.slice(end + 1).filter((type) => type !== "usage" && type !== "raw_chunk");
-          holds(trailing.length === 0, rules.order, "nothing but usage and raw_chunk after the end", types);
+          holds(trailing.length === 0, rules.order, "only usage and raw_chunk after the terminal event", types);
         }
       },
     },
     {
-      name: "a text ends with the reason stop",
-      run: async () => same(completed(await heard(make, hello)).finishReason, "stop", rules.whole, "finishReason"),
+      name: "a text reply has the finish reason stop",
+      run: async () => same(completed(await eventsOf(make, hello)).finishReason, "stop", rules.whole, "finishReason"),
     },
     {
-      name: "what a call cost is reported as usage",
+      name: "the usage of a call is reported",
       run: async () => {
-        const last = (await heard(make, hello)).findLast((event) => event.type === "usage");
+        const last = (await eventsOf(make, hello)).findLast((event) => event.type === "usage");
         holds(last !== undefined, rules.usage, "a usage event", "none");
         const { inputTokens, outputTokens }: Partial<Usage> = last.usage;
-        const wanted = { inputTokens: 11, outputTokens: 7 };
-        same({ inputTokens, outputTokens }, wanted, rules.usage, "the last usage");
+        const expected = { inputTokens: 11, outputTokens: 7 };
+        same({ inputTokens, outputTokens }, expected, rules.usage, "the last usage");
       },
     },
     {
-      name: "there are no raw chunks for those who did not ask",
+      name: "raw chunks are not emitted unless they are requested",
       run: async () => {
-        const types = typesOf(await heard(make, hello));
+        const types = typesOf(await eventsOf(make, hello));
         holds(!types.includes("raw_chunk"), rules.raw, "no raw_chunk", types);
       },
     },
@@ -229,16 +237,16 @@ function replies(make: Make): readonly ConformanceCase[] {
 function toolCalls(make: Make): readonly ConformanceCase[] {
   return [
     {
-      name: "each call is started, then completed, with its arguments parsed",
+      name: "each tool call is started, then completed, with parsed arguments",
       run: async () => {
-        const events = await heard(make, twoCalls);
+        const events = await eventsOf(make, twoCalls);
         for (const { id, name, arguments: args } of twoCalls.calls) {
-          const told = aboutCall(events, id);
-          const types = typesOf(told).filter((type) => type !== "tool_call_delta");
+          const callEvents = eventsOfCall(events, id);
+          const types = typesOf(callEvents).filter((type) => type !== "tool_call_delta");
           same(types, ["tool_call_started", "tool_call_completed"], rules.calls, `the events of ${id}`);
-          same(typesOf(told).at(-1), "tool_call_completed", rules.calls, `the last event of ${id}`);
-          const whole = wholeCall(events, id);
-          same({ name: whole.name, arguments: whole.arguments }, { name, arguments: args }, rules.calls, id);
+          same(typesOf(callEvents).at(-1), "tool_call_completed", rules.calls, `the last event of ${id}`);
+          const call = completedCall(events, id);
+          same({ name: call.name, arguments: call.arguments }, { name, arguments: args }, rules.calls, id);
         }
         const ids = twoCalls.calls.map(({ id }) => id);
         const order = events.flatMap((event) => (event.type === "tool_call_completed" ? [event.id] : []));
@@ -248,41 +256,41 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
       },
     },
     {
-      name: "what the model wrote as arguments is kept",
+      name: "rawArguments has the arguments as the model wrote them",
       run: async () => {
-        // A provider that sends objects has written nothing: null.
+        // If the provider sends arguments as objects, there is no text: rawArguments is null.
         for (const call of twoCalls.calls) {
-          const { rawArguments } = wholeCall(await heard(make, twoCalls), call.id);
-          if (rawArguments !== null) same(parsed(rawArguments), call.arguments, rules.calls, "rawArguments, read");
+          const { rawArguments } = completedCall(await eventsOf(make, twoCalls), call.id);
+          if (rawArguments !== null) same(parsed(rawArguments), call.arguments, rules.calls, "the parsed rawArguments");
         }
-        const { rawArguments } = wholeCall(await heard(make, inPieces), inPieces.id);
+        const { rawArguments } = completedCall(await eventsOf(make, inPieces), inPieces.id);
         if (rawArguments === null) return;
-        same(rawArguments, inPieces.pieces.join(""), rules.calls, "rawArguments of a call that came in pieces");
+        same(rawArguments, inPieces.pieces.join(""), rules.calls, "rawArguments of a call with streamed arguments");
       },
     },
     {
-      name: "arguments that come in pieces add up",
+      name: "streamed arguments add up",
       run: async () => {
-        const events = await heard(make, inPieces);
+        const events = await eventsOf(make, inPieces);
         const pieces = events.flatMap((event) => (event.type === "tool_call_delta" ? [event.argumentsDelta] : []));
         same(pieces.join(""), inPieces.pieces.join(""), rules.calls, "the deltas of the call");
-        const { arguments: args } = wholeCall(events, inPieces.id);
+        const { arguments: args } = completedCall(events, inPieces.id);
         same(args, parsed(inPieces.pieces.join("")), rules.calls, "the arguments");
       },
     },
     {
-      name: "arguments that are no JSON are null, and kept as they were written",
+      name: "arguments that are not JSON are null, and rawArguments has their text",
       run: async () => {
-        const { arguments: args, rawArguments } = wholeCall(await heard(make, badPieces), badPieces.id);
-        const wanted = { args: null, rawArguments: badPieces.pieces.join("") };
-        same({ args, rawArguments }, wanted, rules.calls, "the call");
+        const { arguments: args, rawArguments } = completedCall(await eventsOf(make, badPieces), badPieces.id);
+        const expected = { args: null, rawArguments: badPieces.pieces.join("") };
+        same({ args, rawArguments }, expected, rules.calls, "the call");
       },
     },
     {
-      name: "calls end with the reason tool_calls",
+      name: "a reply with tool calls has the finish reason tool_calls",
       run: async () => {
         for (const scenario of [twoCalls, inPieces]) {
-          same(completed(await heard(make, scenario)).finishReason, "tool_calls", rules.whole, "finishReason");
+          same(completed(await eventsOf(make, scenario)).finishReason, "tool_calls", rules.whole, "finishReason");
         }
       },
     },
@@ -292,17 +300,22 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
 function failureCase(make: Make, scenario: ProviderFails): ConformanceCase {
   const { reason, status, retryAfterMs, requestId } = scenario;
   return {
-    name: `${reason} is an error event, with what the provider said about it`,
+    name: `${reason} is an error event with the details of the provider`,
     run: async () => {
-      const events = await heard(make, scenario);
+      const events = await eventsOf(make, scenario);
       const ends = events.filter(({ type }) => isTerminal(type));
       const [end] = ends;
-      holds(ends.length === 1 && end?.type === "error", rules.answered, "one error event as the end", typesOf(events));
+      holds(
+        ends.length === 1 && end?.type === "error",
+        rules.answered,
+        "one error event as the terminal event",
+        typesOf(events),
+      );
       const { error } = end;
       holds(error.type === "adapter_error", rules.answered, "an adapter_error", error);
       same(error.reason, reason, rules.answered, "the reason");
-      const passes = mayPass.includes(reason);
-      same(error.retryable, passes, "whether the same request may work later follows from the reason", "retryable");
+      const retryable = retryableReasons.includes(reason);
+      same(error.retryable, retryable, "retryable follows from the reason", "retryable");
       if (status !== null) same(error.status, status, rules.answered, "the status");
       if (retryAfterMs !== null) same(error.retryAfterMs, retryAfterMs, rules.answered, "retryAfterMs");
       if (requestId !== null) same(error.requestId, requestId, rules.answered, "the provider's requestId");
@@ -310,43 +323,43 @@ function failureCase(make: Make, scenario: ProviderFails): ConformanceCase {
   };
 }
 
-function breaks(make: Make): readonly ConformanceCase[] {
+function interruptions(make: Make): readonly ConformanceCase[] {
   return [
     {
-      name: "a stream that breaks off is never taken for a whole reply",
+      name: "an interrupted stream is not reported as complete",
       run: async () => {
-        const events = await heard(make, interrupted);
-        same(textOf(events), "Hello", rules.whole, "the deltas that came");
+        const events = await eventsOf(make, interrupted);
+        same(textOf(events), "Hello", rules.whole, "the received deltas");
         const ends = typesOf(events).filter(isTerminal);
-        const honest = ends.length === 0 || written(ends) === '["error"]';
-        holds(honest, rules.cut, "no end, or an error as the end", typesOf(events));
+        const isInterrupted = ends.length === 0 || written(ends) === '["error"]';
+        holds(isInterrupted, rules.cut, "no terminal event, or an error event", typesOf(events));
       },
     },
     {
-      name: "leaving early closes a stream that has stalled, at once and once",
+      name: "returning early closes a stalled stream, at once and exactly once",
       run: async () => {
         const adapter = make(stalled);
         const reading = open(adapter, new AbortController().signal)[Symbol.asyncIterator]();
         await readText(reading, "Hello");
-        holds(reading.return !== undefined, rules.closes, "the stream to have return()", "none");
-        await within(promptMs, reading.return(), rules.closes, "return() to be done");
+        holds(reading.return !== undefined, rules.closes, "the iterator to have return()", "none");
+        await within(promptMs, reading.return(), rules.closes, "return() to resolve");
         const after = await within(promptMs, reading.next(), rules.closes, "next() after return()");
-        holds(after.done === true, rules.closes, "nothing more after return()", after);
+        holds(after.done === true, rules.closes, "no event after return()", after);
         await reading.return();
         closedOnce(adapter);
       },
     },
     {
-      name: "aborting ends a stream that has stalled, at once and once",
+      name: "aborting the signal ends a stalled stream, at once and exactly once",
       run: async () => {
         const adapter = make(stalled);
         const stop = new AbortController();
         const reading = open(adapter, stop.signal)[Symbol.asyncIterator]();
         await readText(reading, "Hello");
-        const rest = restOf(reading);
+        const remaining = remainingEvents(reading);
         stop.abort();
-        const types = typesOf(await within(promptMs, rest, rules.closes, "the stream to end after the signal"));
-        holds(!types.includes("message_completed"), rules.cut, "no message_completed after the signal", types);
+        const types = typesOf(await within(promptMs, remaining, rules.closes, "the stream to end after the abort"));
+        holds(!types.includes("message_completed"), rules.cut, "no message_completed after the abort", types);
         closedOnce(adapter);
       },
     },
@@ -361,34 +374,34 @@ function preflightCase(make: Make, reason: PreflightReason): ConformanceCase {
       holds(events.length === 0, rules.thrown, "no event", typesOf(events));
       const error = thrown?.error;
       if (!isEverturnError(error)) throw broken(rules.thrown, "an Everturn error", error);
-      const meant = reason === "missing_key" ? ["missing_key", "authentication_failed"] : [reason];
-      holds(meant.includes(error.reason), rules.thrown, `the reason ${meant.join(" or ")}`, error.reason);
+      const allowed = reason === "missing_key" ? ["missing_key", "authentication_failed"] : [reason];
+      holds(allowed.includes(error.reason), rules.thrown, `the reason ${allowed.join(" or ")}`, error.reason);
     },
   };
 }
 
-function everywhere(make: Make): readonly ConformanceCase[] {
+function allScenarios(make: Make): readonly ConformanceCase[] {
   return [
     {
-      name: "everything a stream says is an event",
+      name: "a stream emits model events only",
       run: async () => {
         for (const scenario of everyScenario) {
           const { events } = await play(make, scenario);
-          const stranger: unknown = events.find((event) => !isEvent(event) || !(event.type in modelEventTypes));
-          holds(stranger === undefined, rules.events, `model events for "${scenario.type}"`, stranger);
+          const otherEvent: unknown = events.find((event) => !isEvent(event) || !(event.type in modelEventTypes));
+          holds(otherEvent === undefined, rules.events, `model events for "${scenario.type}"`, otherEvent);
         }
       },
     },
     {
-      name: "the key of a call is shown in no event and no error",
+      name: "the API key of a call is in no event and no error",
       run: async () => {
         for (const scenario of everyScenario) {
           const { events, thrown } = await play(make, scenario);
           const error = thrown?.error;
           const failure = isEverturnError(error) ? error.failure : null;
-          const said = [...events, failure, error instanceof Error ? error.message : null];
-          const found = said.find((one) => written(one).includes(apiKey));
-          holds(found === undefined, rules.secret, `no key in what "${scenario.type}" says`, found);
+          const outputs = [...events, failure, error instanceof Error ? error.message : null];
+          const leak = outputs.find((output) => written(output).includes(apiKey));
+          holds(leak === undefined, rules.secret, `no API key in the output of "${scenario.type}"`, leak);
         }
       },
     },
@@ -426,11 +439,11 @@ function preflight(reason: PreflightReason): AdapterScenario {
 }
 
 function open(adapter: Adapter, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]> {
-  const asked = request([user("Hello.")], {
+  const modelRequest = request([user("Hello.")], {
     model: "conformance",
     tools: ["weather", "time"].map((name) => toolSpec({ name, description: name, schema: { type: "object" } })),
   });
-  return adapter.stream(asked, {
+  return adapter.stream(modelRequest, {
     signal,
     requestId: "conformance",
     options: {},
@@ -443,7 +456,7 @@ function open(adapter: Adapter, signal: AbortSignal): AsyncIterable<readonly Mod
 
 type Played = { readonly events: readonly ModelEvent[]; readonly thrown: { readonly error: unknown } | null };
 
-/** A scenario read to its end; one that stalls is aborted when it has said what it says. */
+/** Reads a scenario to its end. A stalled scenario is aborted once its texts have been received. */
 async function play(make: Make, scenario: AdapterScenario): Promise<Played> {
   const stop = new AbortController();
   const events: ModelEvent[] = [];
@@ -462,14 +475,14 @@ async function play(make: Make, scenario: AdapterScenario): Promise<Played> {
   }
 }
 
-/** The events of a scenario that has no business throwing. */
-async function heard(make: Make, scenario: AdapterScenario): Promise<readonly ModelEvent[]> {
+/** Returns the events of a scenario in which the stream must not throw. */
+async function eventsOf(make: Make, scenario: AdapterScenario): Promise<readonly ModelEvent[]> {
   const { events, thrown } = await play(make, scenario);
   holds(thrown === null, rules.answered, `the stream of "${scenario.type}" not to throw`, thrown?.error);
   return events;
 }
 
-/** Reads until a text is whole. */
+/** Reads until the text has been received. */
 async function readText(reading: AsyncIterator<readonly ModelEvent[]>, text: string): Promise<void> {
   const events: ModelEvent[] = [];
   while (textOf(events) !== text) {
@@ -479,8 +492,8 @@ async function readText(reading: AsyncIterator<readonly ModelEvent[]>, text: str
   }
 }
 
-/** What else comes, until the stream ends, by throwing or not. */
-async function restOf(reading: AsyncIterator<readonly ModelEvent[]>): Promise<readonly ModelEvent[]> {
+/** Reads the stream to its end and returns its events, whether or not it throws. */
+async function remainingEvents(reading: AsyncIterator<readonly ModelEvent[]>): Promise<readonly ModelEvent[]> {
   const events: ModelEvent[] = [];
   await thrownBy(async () => {
     for (let next = await reading.next(); next.done !== true; next = await reading.next()) events.push(...next.value);
@@ -488,8 +501,9 @@ async function restOf(reading: AsyncIterator<readonly ModelEvent[]>): Promise<re
   return events;
 }
 
+/** Checks that exactly one stream was closed, if the adapter counts them. */
 function closedOnce({ closed = 1 }: AdapterUnderTest): void {
-  holds(closed === 1, rules.closes, "one stream to be closed, once", closed);
+  holds(closed === 1, rules.closes, "the stream to be closed once", closed);
 }
 
 function isTerminal(type: ModelEvent["type"]): boolean {
@@ -504,7 +518,7 @@ function textOf(events: readonly ModelEvent[]): string {
   return events.map((event) => (event.type === "text_delta" ? event.delta : "")).join("");
 }
 
-function aboutCall(events: readonly ModelEvent[], callId: string): readonly ModelEvent[] {
+function eventsOfCall(events: readonly ModelEvent[], callId: string): readonly ModelEvent[] {
   return events.filter(
     (event) =>
       (event.type === "tool_call_started" ||
@@ -520,13 +534,13 @@ function completed(events: readonly ModelEvent[]): MessageCompleted {
   return end;
 }
 
-function wholeCall(events: readonly ModelEvent[], callId: string) {
-  const whole = events.find((event) => event.type === "tool_call_completed" && event.id === callId);
-  holds(whole?.type === "tool_call_completed", rules.calls, `tool_call_completed for ${callId}`, typesOf(events));
-  return whole;
+function completedCall(events: readonly ModelEvent[], callId: string) {
+  const call = events.find((event) => event.type === "tool_call_completed" && event.id === callId);
+  holds(call?.type === "tool_call_completed", rules.calls, `tool_call_completed for ${callId}`, typesOf(events));
+  return call;
 }
 
-/** What a text says as JSON; the text itself when it is none, which then compares as different. */
+/** Parses JSON text. Returns the text itself if it is not JSON, so that the comparison reports it. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,4 +1,5 @@
-// The suites of the kit, run against what the library brings along, and against implementations that break one rule each.
+// The conformance suites, run against the implementations of the library (all cases pass) and against implementations that violate one rule
+// each (exactly the cases of that rule fail).
 
 import type { FakeStep } from "../adapters/fake.ts";
 import type { CellResult, CellRun } from "../engine/internal.ts";
@@ -25,7 +26,7 @@ function rows(suite: readonly ConformanceCase[]): readonly [string, ConformanceC
   return suite.map(({ name, run }) => [name, run]);
 }
 
-/** The names of the cases that throw. */
+/** The names of the cases that fail. Each must fail with an error that states expectation, actual value and rule. */
 async function failing(suite: readonly ConformanceCase[]): Promise<readonly string[]> {
   const names: string[] = [];
   for (const { name, run } of suite) {
@@ -44,7 +45,10 @@ async function failing(suite: readonly ConformanceCase[]): Promise<readonly stri
 function scriptOf(scenario: AdapterScenario): readonly FakeStep[] {
   switch (scenario.type) {
     case "text":
-      return [...says(scenario.texts), ...(scenario.usage ? [{ type: "usage", usage: scenario.usage } as const] : [])];
+      return [
+        ...textSteps(scenario.texts),
+        ...(scenario.usage ? [{ type: "usage", usage: scenario.usage } as const] : []),
+      ];
     case "tool_calls":
       return scenario.calls.map((call) => ({ type: "tool_call", ...call }));
     case "streamed_arguments":
@@ -69,24 +73,24 @@ function scriptOf(scenario: AdapterScenario): readonly FakeStep[] {
       return [{ type: "preflight_error", reason: reason === "missing_key" ? "authentication_failed" : reason }];
     }
     case "interrupted":
-      return [...says(scenario.texts), { type: "cut" }];
+      return [...textSteps(scenario.texts), { type: "cut" }];
     case "stalled":
-      return [...says(scenario.texts), { type: "delay", ms: 60_000 }];
+      return [...textSteps(scenario.texts), { type: "delay", ms: 60_000 }];
   }
 }
 
-function says(texts: readonly string[]): readonly FakeStep[] {
+function textSteps(texts: readonly string[]): readonly FakeStep[] {
   return texts.map((text) => ({ type: "text", text }));
 }
 
-function playing(scenario: AdapterScenario): AdapterUnderTest {
+function fakeFor(scenario: AdapterScenario): AdapterUnderTest {
   return fake({ script: scriptOf(scenario) });
 }
 
-/** A fake whose events are changed on their way out, in one kind of scenario. */
+/** A fake adapter whose events are changed in one kind of scenario. */
 function changed(type: AdapterScenario["type"], change: (event: ModelEvent, apiKey: string) => readonly ModelEvent[]) {
   return (scenario: AdapterScenario): AdapterUnderTest => {
-    const adapter = playing(scenario);
+    const adapter = fakeFor(scenario);
     if (scenario.type !== type) return adapter;
     return {
       provider: "changed",
@@ -99,10 +103,10 @@ function changed(type: AdapterScenario["type"], change: (event: ModelEvent, apiK
   };
 }
 
-/** An adapter of one kind of scenario replaced by another one. */
+/** A fake adapter whose stream is replaced in one kind of scenario. */
 function replaced(type: AdapterScenario["type"], stream: AdapterUnderTest["stream"]) {
   return (scenario: AdapterScenario): AdapterUnderTest =>
-    scenario.type === type ? { provider: "replaced", stream } : playing(scenario);
+    scenario.type === type ? { provider: "replaced", stream } : fakeFor(scenario);
 }
 
 const greeting: readonly ModelEvent[] = [
@@ -111,15 +115,15 @@ const greeting: readonly ModelEvent[] = [
 ];
 const never = new Promise<never>(() => undefined);
 
-describe("[allm 101] [allm 102] adapters", () => {
-  test.each(rows(adapterSuite(playing)))("fake: %s", (_, run) => run());
+describe("[allm 101] [allm 102] adapterSuite", () => {
+  test.each(rows(adapterSuite(fakeFor)))("fake: %s", (_, run) => run());
 
   test.each<[string, (scenario: AdapterScenario) => AdapterUnderTest, readonly string[]]>([
     [
-      "asks before it is read",
+      "sends its request before it is read",
       (scenario) => {
         const calls: unknown[] = [];
-        const adapter = playing(scenario);
+        const adapter = fakeFor(scenario);
         return {
           provider: "eager",
           calls,
@@ -129,101 +133,101 @@ describe("[allm 101] [allm 102] adapters", () => {
           },
         };
       },
-      ["a stream nobody reads makes no request, and asking for it does not throw"],
+      ["a stream that is not read sends no request, and stream() does not throw"],
     ],
     [
-      "does not say that a text begins",
+      "omits message_started",
       changed("text", (event) => (event.type === "message_started" ? [] : [event])),
       ["a reply begins with message_started"],
     ],
     [
-      "goes straight to the failure",
+      "omits message_started before a failure",
       changed("failure", (event) => (event.type === "message_started" ? [] : [event])),
-      ["a failure the provider answered with comes after message_started too"],
+      ["an error response of the provider follows message_started"],
     ],
     [
-      "loses a piece of text",
+      "loses a text delta",
       changed("text", (event) => (event.type === "text_delta" && event.delta === "lo " ? [] : [event])),
-      ["the deltas of a text add up to it, and so does the whole message"],
+      ["the deltas and the completed message have the full text"],
     ],
     [
-      "ends twice",
+      "emits two terminal events",
       changed("text", (event) => (event.type === "message_completed" ? [event, event] : [event])),
-      ["a reply has one end, and only usage and raw chunks come after it"],
+      ["a reply has one terminal event, and only usage and raw chunks follow it"],
     ],
     [
-      "calls the end of a text by another name",
+      "reports another finish reason for a text",
       changed("text", (event) => [event.type === "message_completed" ? { ...event, finishReason: "other" } : event]),
-      ["a text ends with the reason stop"],
+      ["a text reply has the finish reason stop"],
     ],
     [
-      "keeps usage to itself",
+      "reports no usage",
       changed("text", (event) => (event.type === "usage" ? [] : [event])),
-      ["what a call cost is reported as usage"],
+      ["the usage of a call is reported"],
     ],
     [
-      "shows raw chunks to everybody",
+      "always emits raw chunks",
       changed("text", (event) => (event.type === "text_delta" ? [{ type: "raw_chunk", chunk: {} }, event] : [event])),
-      ["there are no raw chunks for those who did not ask"],
+      ["raw chunks are not emitted unless they are requested"],
     ],
     [
       "does not parse arguments",
       changed("tool_calls", (event) => [event.type === "tool_call_completed" ? { ...event, arguments: null } : event]),
-      ["each call is started, then completed, with its arguments parsed"],
+      ["each tool call is started, then completed, with parsed arguments"],
     ],
     [
-      "writes arguments anew",
+      "changes rawArguments",
       changed("tool_calls", (event) => [
         event.type === "tool_call_completed" ? { ...event, rawArguments: "{ }" } : event,
       ]),
-      ["what the model wrote as arguments is kept"],
+      ["rawArguments has the arguments as the model wrote them"],
     ],
     [
-      "loses a piece of arguments",
+      "loses an arguments delta",
       changed("streamed_arguments", (event) =>
         event.type === "tool_call_delta" && event.argumentsDelta === "2]}" ? [] : [event],
       ),
-      ["arguments that come in pieces add up"],
+      ["streamed arguments add up"],
     ],
     [
-      "takes broken arguments for none",
+      "reports invalid arguments as an empty object",
       changed("streamed_arguments", (event) => [
         event.type === "tool_call_completed" ? { ...event, arguments: event.arguments ?? {} } : event,
       ]),
-      ["arguments that are no JSON are null, and kept as they were written"],
+      ["arguments that are not JSON are null, and rawArguments has their text"],
     ],
     [
-      "says stop after calls",
+      "reports stop after tool calls",
       changed("tool_calls", (event) => [
         event.type === "message_completed" ? { ...event, finishReason: "stop" } : event,
       ]),
-      ["calls end with the reason tool_calls"],
+      ["a reply with tool calls has the finish reason tool_calls"],
     ],
     [
-      "never tries again",
+      "reports a rate limit as not retryable",
       changed("failure", (event) =>
         event.type === "error" && event.error.type === "adapter_error" && event.error.reason === "rate_limited"
           ? [{ ...event, error: { ...event.error, retryable: false } }]
           : [event],
       ),
-      ["rate_limited is an error event, with what the provider said about it"],
+      ["rate_limited is an error event with the details of the provider"],
     ],
     [
-      "forgets the id of a request",
+      "omits the request id",
       changed("failure", (event) =>
         event.type === "error" && event.error.type === "adapter_error" && event.error.status === 503
           ? [{ ...event, error: { ...event.error, requestId: null } }]
           : [event],
       ),
-      ["provider_unavailable is an error event, with what the provider said about it"],
+      ["provider_unavailable is an error event with the details of the provider"],
     ],
     [
-      "takes a cut for an end",
-      (scenario) => playing(scenario.type === "interrupted" ? { ...scenario, type: "text" } : scenario),
-      ["a stream that breaks off is never taken for a whole reply"],
+      "reports an interrupted stream as complete",
+      (scenario) => fakeFor(scenario.type === "interrupted" ? { ...scenario, type: "text" } : scenario),
+      ["an interrupted stream is not reported as complete"],
     ],
     [
-      "cannot be left",
+      "does not resolve return()",
       replaced("stalled", (_, { signal }) => ({
         [Symbol.asyncIterator]: () => {
           let batches = 0;
@@ -238,12 +242,12 @@ describe("[allm 101] [allm 102] adapters", () => {
           };
         },
       })),
-      ["leaving early closes a stream that has stalled, at once and once"],
+      ["returning early closes a stalled stream, at once and exactly once"],
     ],
     [
-      "closes twice",
+      "closes its stream twice",
       (scenario) => {
-        const adapter = playing(scenario);
+        const adapter = fakeFor(scenario);
         return {
           ...adapter,
           get closed() {
@@ -252,15 +256,15 @@ describe("[allm 101] [allm 102] adapters", () => {
         };
       },
       [
-        "leaving early closes a stream that has stalled, at once and once",
-        "aborting ends a stream that has stalled, at once and once",
+        "returning early closes a stalled stream, at once and exactly once",
+        "aborting the signal ends a stalled stream, at once and exactly once",
       ],
     ],
-    ["answers what was never asked", changed("preflight", (event) => [event]), []],
+    ["is wrapped without a change", changed("preflight", (event) => [event]), []],
     [
-      "does not throw what it sees by itself",
+      "emits a preflight error as an event",
       (scenario) =>
-        playing(
+        fakeFor(
           scenario.type === "preflight" && scenario.reason === "invalid_request"
             ? { type: "failure", reason: "invalid_request", status: null, retryAfterMs: null, requestId: null }
             : scenario,
@@ -268,32 +272,32 @@ describe("[allm 101] [allm 102] adapters", () => {
       ["invalid_request is thrown before the first event"],
     ],
     [
-      "says what is no event",
+      "emits an unknown event",
       changed("interrupted", (event) => [event, ...JSON.parse('[{ "type": "ping" }]')]),
-      ["everything a stream says is an event"],
+      ["a stream emits model events only"],
     ],
     [
-      "shows the key",
+      "discloses the API key",
       changed("tool_calls", (event, apiKey) => [
         event.type === "message_completed" ? { ...event, rawFinishReason: `Bearer ${apiKey}` } : event,
       ]),
-      ["the key of a call is shown in no event and no error"],
+      ["the API key of a call is in no event and no error"],
     ],
-  ])("an adapter that %s is found out", async (_, make, names) => {
+  ])("the suite fails for an adapter that %s", async (_, make, names) => {
     expect(await failing(adapterSuite(make))).toEqual(names);
   });
 
-  test("an adapter that does not listen to the signal is found out, wherever it stalls", async () => {
+  test("the suite fails for an adapter that ignores the signal", async () => {
     const deaf = replaced("stalled", async function* () {
       yield greeting;
       await never;
     });
     const suite = adapterSuite(deaf).filter(({ name }) => name.includes("stalled"));
-    expect(await failing(suite)).toEqual(["aborting ends a stream that has stalled, at once and once"]);
+    expect(await failing(suite)).toEqual(["aborting the signal ends a stalled stream, at once and exactly once"]);
   });
 });
 
-function painting(scenario: ImageAdapterScenario): ImageAdapterUnderTest {
+function fakeImagesFor(scenario: ImageAdapterScenario): ImageAdapterUnderTest {
   switch (scenario.type) {
     case "images": {
       const images = Array.from({ length: scenario.count }, () => imageFromBase64("Y2F0", "image/png"));
@@ -306,10 +310,10 @@ function painting(scenario: ImageAdapterScenario): ImageAdapterUnderTest {
   }
 }
 
-/** A fake whose responses are changed on their way out. */
-function repainted(change: (response: ImageResponse, apiKey: string) => ImageResponse) {
+/** A fake image adapter whose responses are changed. */
+function changedImages(change: (response: ImageResponse, apiKey: string) => ImageResponse) {
   return (scenario: ImageAdapterScenario): ImageAdapterUnderTest => {
-    const adapter = painting(scenario);
+    const adapter = fakeImagesFor(scenario);
     const { provider, operations, generate } = adapter;
     return {
       provider,
@@ -319,75 +323,75 @@ function repainted(change: (response: ImageResponse, apiKey: string) => ImageRes
   };
 }
 
-/** A fake that says it can do other things than it can. */
-function claiming(operations: ImageAdapterUnderTest["operations"]) {
-  return (scenario: ImageAdapterScenario): ImageAdapterUnderTest => ({ ...painting(scenario), operations });
+/** A fake image adapter that lists other operations than it has. */
+function withOperations(operations: ImageAdapterUnderTest["operations"]) {
+  return (scenario: ImageAdapterScenario): ImageAdapterUnderTest => ({ ...fakeImagesFor(scenario), operations });
 }
 
-describe("[allm 101] adapters for images", () => {
-  test.each(rows(imageAdapterSuite(painting)))("fakeImages: %s", (_, run) => run());
-  test.each(rows(imageAdapterSuite(claiming(["edit"]))))("fakeImages that can only edit: %s", (_, run) => run());
+describe("[allm 101] imageAdapterSuite", () => {
+  test.each(rows(imageAdapterSuite(fakeImagesFor)))("fakeImages: %s", (_, run) => run());
+  test.each(rows(imageAdapterSuite(withOperations(["edit"]))))("fakeImages that can only edit: %s", (_, run) => run());
 
   test.each<[string, (scenario: ImageAdapterScenario) => ImageAdapterUnderTest, readonly string[]]>([
     [
-      "can do what there is no word for",
-      claiming(["generate", ...JSON.parse('["upscale"]')]),
-      ["what it can do is said in the words of the library, each once"],
+      "lists an unknown operation",
+      withOperations(["generate", ...JSON.parse('["upscale"]')]),
+      ["operations lists operations of the library, each once"],
     ],
     [
-      "asks all the same",
-      (scenario) => ({ ...claiming(["generate"])(scenario), calls: ["the first"] }),
-      ["what it cannot do is refused before anything is asked"],
+      "sends a request for an operation it does not list",
+      (scenario) => ({ ...withOperations(["generate"])(scenario), calls: ["the first"] }),
+      ["an operation that is not listed is rejected before a request is sent"],
     ],
     [
-      "forgets what the provider said",
+      "omits the details of an error response",
       (scenario) =>
-        painting(scenario.type === "failure" ? { ...scenario, retryAfterMs: null, requestId: null } : scenario),
-      ["a failure says its reason, its status, how long to wait and the provider's id of the request"],
+        fakeImagesFor(scenario.type === "failure" ? { ...scenario, retryAfterMs: null, requestId: null } : scenario),
+      ["a failure has its reason, status, retry delay and request id"],
     ],
     [
-      "answers with more than data",
-      repainted((response) => Object.assign({ ...response }, { client: { open: true } })),
-      ["a response is data and survives JSON, and the request is left as it was"],
+      "returns a value that is not JSON",
+      changedImages((response) => Object.assign({ ...response }, { client: { open: true } })),
+      ["a response survives a JSON round trip, and the request is unchanged"],
     ],
     [
-      "does not count",
-      repainted((response) => ({ ...response, usage: { ...response.usage, images: 0 } })),
+      "counts no images",
+      changedImages((response) => ({ ...response, usage: { ...response.usage, images: 0 } })),
       ["usage counts at least one image"],
     ],
     [
-      "gives more than was asked for",
-      repainted((response) =>
+      "returns more images than requested",
+      changedImages((response) =>
         response.images.length === 1 ? response : { ...response, images: [...response.images, ...response.images] },
       ),
-      ["four images asked for are one to four images"],
+      ["a request for four images returns one to four"],
     ],
     [
-      "shows the key",
-      repainted((response, apiKey) => ({ ...response, model: `m ${apiKey}` })),
-      ["the key of a call is shown in no response and no error"],
+      "discloses the API key",
+      changedImages((response, apiKey) => ({ ...response, model: `m ${apiKey}` })),
+      ["the API key of a call is in no response and no error"],
     ],
-  ])("an adapter that %s is found out", async (_, make, names) => {
+  ])("the suite fails for an adapter that %s", async (_, make, names) => {
     expect(await failing(imageAdapterSuite(make))).toEqual(names);
   });
 });
 
-describe("[allm 101] executors of tools", () => {
+describe("[allm 101] executorSuite", () => {
   const identity: ToolExecutor = (_tool, _args, _context, run) => run();
 
   test.each(rows(executorSuite(identity)))("identity: %s", (_, run) => run());
 
   test.each<[string, ToolExecutor, readonly string[]]>([
     [
-      "is async",
+      "returns a promise of the generator",
       async (_tool, _args, _context, run) => run(),
       [
-        "a generator shows its progress and comes to its value",
-        "an async generator shows its progress and comes to its value",
+        "a generator reports its progress and returns its value",
+        "an async generator reports its progress and returns its value",
       ],
     ],
     [
-      "swallows what is thrown",
+      "swallows errors",
       (_tool, _args, _context, run) => {
         try {
           return run();
@@ -395,24 +399,24 @@ describe("[allm 101] executors of tools", () => {
           return null;
         }
       },
-      ["what a handler throws comes out as it is"],
+      ["an error that a handler throws is passed on unchanged"],
     ],
     [
-      "turns arguments around",
+      "changes the arguments",
       (_tool, args, _context, run) => {
         Object.assign(args, { city: "Rome" });
         return run();
       },
-      ["arguments and context reach the handler as they were given"],
+      ["arguments and context reach the handler unchanged"],
     ],
     [
-      "runs twice",
+      "runs the handler twice",
       (_tool, _args, _context, run) => {
         const first = run();
         if (typeof first === "number") run();
         return first;
       },
-      ["a call runs once, and before it has come out"],
+      ["the handler runs exactly once, before the executor returns its value"],
     ],
     [
       "copies directives",
@@ -420,17 +424,17 @@ describe("[allm 101] executors of tools", () => {
         const out = run();
         return typeof out === "object" && out !== null && "question" in out ? { ...out } : out;
       },
-      ["askUser comes out as it is"],
+      ["askUser is passed on unchanged"],
     ],
-  ])("an executor that %s is found out", async (_, execute, names) => {
+  ])("the suite fails for an executor that %s", async (_, execute, names) => {
     expect(await failing(executorSuite(execute))).toEqual(names);
   });
 });
 
-describe("executors of code", () => {
+describe("codeExecutorSuite", () => {
   test.each(rows(codeExecutorSuite(() => quickjs())))("quickjs: %s", (_, run) => run());
 
-  /** QuickJS with its results, or its cells, changed. */
+  /** QuickJS with changed results or changed cells. */
   function tampered(
     result: (result: CellResult, cell: CellRun) => CellResult,
     cell: (cell: CellRun) => CellRun = (same) => same,
@@ -443,56 +447,56 @@ describe("executors of code", () => {
 
   test.each<[string, () => CodeExecutor, readonly string[]]>([
     [
-      "loses what is printed",
+      "loses observations",
       tampered((result) => (result.type === "finished" ? { ...result, observations: [] } : result)),
-      ["what a cell prints is seen, in order", "a call that failed throws where it was made, and can be caught"],
+      ["the observations have what a cell prints, in order", "a failed call throws at the call and can be caught"],
     ],
     [
-      "takes giving up for a value",
+      "reports giving up as a value",
       tampered((result) =>
         result.type === "finished" && result.finish !== null
           ? { ...result, finish: { ...result.finish, type: "value" } }
           : result,
       ),
-      ["a cell ends with what it gives up with"],
+      ["a cell returns the value it gives up with"],
     ],
     [
-      "tells calls one by one",
+      "returns concurrent calls one by one",
       tampered((result) => (result.type === "calls" ? { ...result, calls: result.calls.slice(0, 1) } : result)),
-      ["calls made side by side come together, in their order"],
+      ["concurrent calls are returned together, in call order"],
     ],
     [
-      "has dice",
+      "returns different results in each run",
       tampered((result, { code }) => {
         if (result.type !== "finished" || !code.includes("random")) return result;
         runs += 1;
         return { ...result, finish: { type: "value", value: runs } };
       }),
-      ["a cell finds neither a clock nor dice"],
+      ["a cell has no clock and no random numbers"],
     ],
     [
-      "does not limit what is printed",
+      "does not limit output",
       tampered(asIs, (cell) => (cell.code.includes("more") ? { ...cell, code: 'console.log("more");' } : cell)),
-      ["a cell that prints without end runs out of output"],
+      ["endless output exceeds the output limit"],
     ],
     [
-      "calls everything a failure",
+      "reports every reason as failed",
       tampered((result) => (result.type === "failed" ? { ...result, reason: "failed" } : result)),
       [
         "a call of another tool than the recorded one ends the cell as diverged",
         "a call with other arguments than the recorded one ends the cell as diverged",
-        "a recorded call that is not made again ends the cell as diverged",
-        "a cell that never ends runs out of instructions",
-        "a cell that calls without end runs out of calls, those recorded among them",
-        "a cell that prints without end runs out of output",
+        "a recorded call that the cell does not make ends it as diverged",
+        "an endless loop exceeds the instruction limit",
+        "endless calls exceed the call limit, which includes recorded calls",
+        "endless output exceeds the output limit",
       ],
     ],
-  ])("an executor that %s is found out", async (_, make, names) => {
+  ])("the suite fails for an executor that %s", async (_, make, names) => {
     expect(await failing(codeExecutorSuite(make))).toEqual(names);
   });
 });
 
-describe("[allm 101] encoders of results", () => {
+describe("[allm 101] encoderSuite", () => {
   test.each(rows(encoderSuite(encodeAsJson)))("encodeAsJson: %s", (_, run) => run());
 
   let shown = 0;
@@ -501,35 +505,35 @@ describe("[allm 101] encoders of results", () => {
     [
       "quotes text",
       (result) => (result.type === "ok" ? JSON.stringify(result.value) : encodeAsJson(result)),
-      ["text is shown as it is", "a value is shown without the box it came in"],
+      ["text is encoded unchanged", "a value is encoded without its wrapper object"],
     ],
     [
-      "rounds",
+      "rounds numbers",
       (result) =>
         result.type === "ok" && typeof result.value === "number"
           ? String(Math.round(result.value))
           : encodeAsJson(result),
-      ["fractions are shown as JSON and lose nothing"],
+      ["fractions are encoded as JSON without loss"],
     ],
     [
-      "hides why",
+      "hides the message of a failure",
       (result) => (result.type === "ok" ? encodeAsJson(result) : '{"error":"something went wrong"}'),
-      ["of a failure the model reads the message"],
+      ["the message of a failure is encoded"],
     ],
     [
-      "shows everything",
+      "encodes the whole failure",
       (result) => (result.type === "ok" ? encodeAsJson(result) : JSON.stringify(result.failure)),
-      ["what of a failure is meant for the program is not shown"],
+      ["the details of a failure for the program are not encoded"],
     ],
     [
-      "counts",
+      "is not deterministic",
       (result) => {
         shown += 1;
         return result.type === "ok" ? encodeAsJson(result) : `${shown}: ${result.failure.message}`;
       },
-      ["the same result is shown in the same way every time"],
+      ["encoding is deterministic"],
     ],
-  ])("an encoder that %s is found out", async (_, encode, names) => {
+  ])("the suite fails for an encoder that %s", async (_, encode, names) => {
     expect(await failing(encoderSuite(encode))).toEqual(names);
   });
 });

@@ -1,133 +1,146 @@
-// What has to have come out of a run that was killed, told from the run that was not and from how far each effect had got. Nothing here looks at
-// what the runtime says of itself.
+// The expectations of the crash matrix: compares a run with kills to the baseline run without a kill.
+//
+// The expected result of a run with kills follows from the baseline and from the effect log (which stage each effect was in at the kill, and its
+// replay policy), never from what the runtime reports about itself. Compared are
+//   - how often each effect was performed, and with which idempotency keys;
+//   - the session and the event log, without values that differ by nature (turn ids, request ids) and without answers that recovery or a
+//     person gave instead of the effect;
+//   - the tokens on the ledger;
+//   - the rows that must be gone at the end.
 
 import type { Json, JsonObject, Session } from "../model/internal.ts";
 import type { RuntimeEvent } from "../runtime/internal.ts";
+import type { CrashPoint } from "./crashable-process.ts";
 import type { EffectLog } from "./effect-log.ts";
-import type { CrashPoint } from "./mortal-life.ts";
 
 import { written } from "./conformance.ts";
 
-/** What was seen of one run. */
+/** The observations of one run: all its processes, from the empty storage to the end of the script. */
 export type Run = {
   readonly killedAt: readonly CrashPoint[];
-  /** Points of its last life. */
+  /** The number of crash points of its last process. */
   readonly points: number;
   readonly log: EffectLog;
   readonly ended: Ended | { readonly failed: string };
-  /** A life was not killed but away. Both may then do what the other has not done: whoever is first. */
-  readonly cameBack: boolean;
-  /** What a life changed that came back when all was over. */
+  /** A process was paused and resumed instead of killed. The two processes may then each perform effects that the other has not recorded. */
+  readonly resumed: boolean;
+  /** What a resumed process changed after the run had ended; `null` if nothing. */
   readonly late: string | null;
 };
 
+/** The final state of a run, read from the storage. */
 export type Ended = {
   readonly session: Session<JsonObject>;
   readonly events: readonly RuntimeEvent[];
-  /** What was booked. */
+  /** The tokens on the ledger of the session. */
   readonly tokens: number;
-  /** Rows that should be gone, by their tables. */
-  readonly left: { readonly [table: string]: number };
+  /** The number of rows in tables that must be empty at the end. */
+  readonly remainingRows: { readonly [table: string]: number };
 };
 
-/** What is wrong with a run, compared with one that nobody killed. */
-export function brokenBy(baseline: Run, came: Run): readonly string[] {
-  if ("failed" in baseline.ended) return [`without a kill: ${baseline.ended.failed}`];
-  if ("failed" in came.ended) return [came.ended.failed];
+/** Returns every violation of a run, compared with the baseline. */
+export function violationsOf(baseline: Run, actualRun: Run): readonly string[] {
+  if ("failed" in baseline.ended) return [`the baseline run without a kill failed: ${baseline.ended.failed}`];
+  if ("failed" in actualRun.ended) return [actualRun.ended.failed];
   return [
-    ...(came.cameBack ? brokenLate(baseline.log, came.log) : []),
-    ...(came.cameBack ? [] : [...came.log.violations, ...brokenCounts(baseline.log, came.log)]),
-    ...brokenEnd(baseline.ended, came.ended, answersOf(baseline.log, baseline.ended, came.log)),
-    ...brokenTokens(baseline, came),
-    ...(came.late === null ? [] : [`the one that came back changed something: ${came.late}`]),
+    ...(actualRun.resumed ? lateRunViolations(baseline.log, actualRun.log) : []),
+    ...(actualRun.resumed ? [] : [...actualRun.log.violations, ...countViolations(baseline.log, actualRun.log)]),
+    ...endViolations(baseline.ended, actualRun.ended, answersOf(baseline.log, baseline.ended, actualRun.log)),
+    ...tokenViolations(baseline, actualRun),
+    ...(actualRun.late === null ? [] : [`the resumed process changed stored data: ${actualRun.late}`]),
   ];
 }
 
-/** Each effect is performed as often as without a kill, and once more for each kill in the middle of it, if its policy says so. */
-function brokenCounts(baseline: EffectLog, came: EffectLog): readonly string[] {
-  const names = new Set([...baseline.effects.keys(), ...came.effects.keys()]);
+/** Each effect is performed as often as in the baseline, plus once for each kill during the effect, if its policy is to run again. */
+function countViolations(baseline: EffectLog, actualRun: EffectLog): readonly string[] {
+  const names = new Set([...baseline.effects.keys(), ...actualRun.effects.keys()]);
   return [...names].flatMap((name) => {
-    const [before, after] = [baseline.effects.get(name), came.effects.get(name)];
+    const [before, after] = [baseline.effects.get(name), actualRun.effects.get(name)];
     const runs = after?.runs ?? 0;
-    const wanted = expectedRuns(name, baseline, came);
+    const expected = expectedRuns(name, baseline, actualRun);
     const keys = [...(after?.keys ?? [])];
     return [
-      ...(runs === wanted
+      ...(runs === expected
         ? []
-        : [`${name} was performed ${runs} times, not ${wanted} (${before?.runs ?? 0} without a kill)`]),
+        : [`${name} was performed ${runs} times, not ${expected} (${before?.runs ?? 0} without a kill)`]),
       ...(keys.length <= 1 ? [] : [`${name} had several idempotency keys: ${keys.join(", ")}`]),
     ];
   });
 }
 
-/** Whoever drives, what must not be run again is not. */
-function brokenLate(baseline: EffectLog, came: EffectLog): readonly string[] {
-  return [...came.effects.values()].flatMap(({ info, runs, lateRuns }) => {
-    const wanted = baseline.effects.get(info.name)?.runs ?? 0;
-    const all = runs + lateRuns;
-    return info.policy === "again" || all <= wanted ? [] : [`${info.name} was performed ${all} times, not ${wanted}`];
+/** With a resumed process: an effect that must not run again runs at most as often as in the baseline, whichever process performs it. */
+function lateRunViolations(baseline: EffectLog, actualRun: EffectLog): readonly string[] {
+  return [...actualRun.effects.values()].flatMap(({ info, runs, lateRuns }) => {
+    const expected = baseline.effects.get(info.name)?.runs ?? 0;
+    const total = runs + lateRuns;
+    return info.policy === "again" || total <= expected
+      ? []
+      : [`${info.name} was performed ${total} times, not ${expected}`];
   });
 }
 
-function expectedRuns(name: string, baseline: EffectLog, came: EffectLog): number {
-  const [before, after] = [baseline.effects.get(name), came.effects.get(name)];
+function expectedRuns(name: string, baseline: EffectLog, actualRun: EffectLog): number {
+  const [before, after] = [baseline.effects.get(name), actualRun.effects.get(name)];
   const info = after?.info ?? before?.info;
-  if (info !== undefined && came.isCutOff(info)) return after?.cutOff?.runs ?? 0;
+  if (info !== undefined && actualRun.isCutOff(info)) return after?.cutOff?.runs ?? 0;
   if (after?.answered !== undefined && after.answered !== null) return after.answered.runs;
   return (before?.runs ?? 0) + (after?.again ?? 0);
 }
 
-/** Calls that recovery had to answer, or a person. */
+/** The ids of calls that recovery answered (`unknown`) or a person answered (`asked`) instead of the tool. */
 type Answers = {
   readonly unknown: ReadonlySet<string>;
   readonly asked: ReadonlySet<string>;
-  /** One of them had run turns of its own, so that what it cost is another sum. */
+  /** One of the calls ran nested turns, so the usage of the run differs from the baseline. */
   readonly ranTurns: boolean;
 };
 
-function answersOf(baseline: EffectLog, ended: Ended, came: EffectLog): Answers {
+function answersOf(baseline: EffectLog, ended: Ended, actualRun: EffectLog): Answers {
   const turns = turnsOf(ended);
-  const answered = [...came.effects.values()].filter(({ answered: by }) => by !== null);
-  // Calls in turns that tools run are in no thread that is looked at.
+  const answered = [...actualRun.effects.values()].filter(({ answered: by }) => by !== null);
+  // Calls of nested turns are left out: their threads are not compared.
   const ids = (by: "unknown" | "asked") =>
-    answered.flatMap(({ info, answered: one }) => {
-      const known = baseline.effects.get(info.name)?.info ?? info;
-      return one?.by === by && known.inside === null && known.callId !== null ? [byOrder(known.callId, turns)] : [];
+    answered.flatMap(({ info, answered: answer }) => {
+      const call = baseline.effects.get(info.name)?.info ?? info;
+      return answer?.by === by && call.inside === null && call.callId !== null ? [byOrder(call.callId, turns)] : [];
     });
   const names = new Set(answered.map(({ info }) => info.name));
   const ranTurns = [...baseline.effects.values()].some(({ info }) => info.inside !== null && names.has(info.inside));
   return { unknown: new Set(ids("unknown")), asked: new Set(ids("asked")), ranTurns };
 }
 
-function brokenEnd(baseline: Ended, came: Ended, answers: Answers): readonly string[] {
-  const [wanted, found] = [shown(baseline, answers), shown(came, answers)];
-  const sequences = came.events.flatMap(({ sequence }) => (sequence === null ? [] : [sequence]));
-  const said = answersIn(came);
-  const sure = [...answers.unknown].filter((id) => !/is not known/.test(said.get(id) ?? ""));
-  const left = Object.entries(came.left).filter(([, rows]) => rows > 0);
+function endViolations(baseline: Ended, actualRun: Ended, answers: Answers): readonly string[] {
+  const [expected, actual] = [comparable(baseline, answers), comparable(actualRun, answers)];
+  const sequences = actualRun.events.flatMap(({ sequence }) => (sequence === null ? [] : [sequence]));
+  const results = completedCalls(actualRun);
+  const notUnknown = [...answers.unknown].filter((id) => !/is not known/.test(results.get(id) ?? ""));
+  const remaining = Object.entries(actualRun.remainingRows).filter(([, rows]) => rows > 0);
   return [
-    ...difference("the session", wanted.session, found.session),
-    ...difference("the events", wanted.events, found.events),
+    ...difference("the session", expected.session, actual.session),
+    ...difference("the events", expected.events, actual.events),
     ...(sequences.every((sequence, index) => sequence === index + 1)
       ? []
-      : [`the events are numbered ${sequences.join(", ")}`]),
-    ...sure.map((id) => `the call ${id} is answered ${said.get(id) ?? "by nobody"}, not that its outcome is not known`),
-    ...left.map(([table, rows]) => `${rows} rows are left in ${table}`),
+      : [`the events have the sequence numbers ${sequences.join(", ")}`]),
+    ...notUnknown.map((id) => `the call ${id} has the result ${results.get(id) ?? "none"}, not an unknown outcome`),
+    ...remaining.map(([table, rows]) => `${rows} rows remain in ${table}`),
   ];
 }
 
-/** What was paid for is booked once. What a tool that was not gone on with had yet to buy is not. */
-function brokenTokens({ log: baseline, ended: whole }: Run, { log: came, ended }: Run): readonly string[] {
-  if ("failed" in whole || "failed" in ended) return [];
-  let wanted = whole.tokens;
+/** The ledger has the tokens of the baseline exactly once, minus model calls of nested turns that recovery did not continue. */
+function tokenViolations(
+  { log: baseline, ended: baselineEnd }: Run,
+  { log: actualRun, ended }: Run,
+): readonly string[] {
+  if ("failed" in baselineEnd || "failed" in ended) return [];
+  let expected = baselineEnd.tokens;
   for (const [name, { info, tokens }] of baseline.effects) {
-    if (came.isCutOff(info)) wanted -= tokens - (came.effects.get(name)?.tokens ?? 0);
+    if (actualRun.isCutOff(info)) expected -= tokens - (actualRun.effects.get(name)?.tokens ?? 0);
   }
-  return ended.tokens === wanted ? [] : [`${ended.tokens} tokens are booked, not ${wanted}`];
+  return ended.tokens === expected ? [] : [`${ended.tokens} tokens are on the ledger, not ${expected}`];
 }
 
-/** What was told of calls that ended, by their ids. */
-function answersIn(ended: Ended): ReadonlyMap<string, string> {
+/** The completion events of tool calls as text, by call id. */
+function completedCalls(ended: Ended): ReadonlyMap<string, string> {
   const turns = turnsOf(ended);
   return new Map(
     ended.events.flatMap(({ event }) =>
@@ -136,36 +149,36 @@ function answersIn(ended: Ended): ReadonlyMap<string, string> {
   );
 }
 
-/** Turns in the order they began in. */
+/** The turn ids in the order in which the turns began. */
 function turnsOf({ events }: Ended): readonly string[] {
   return events.flatMap(({ event, turnId }) => (event.type === "turn_started" ? [turnId] : []));
 }
 
-/** The text with turns known by their order. */
+/** Replaces turn ids by their order, because they differ in every run. */
 function byOrder(text: string, turns: readonly string[]): string {
   return turns.reduce((before, turn, index) => before.replaceAll(turn, `turn ${index + 1}`), text);
 }
 
-/** What can be compared: without what is another each time, and without what somebody else had to answer. */
-function shown(ended: Ended, answers: Answers): { readonly session: Json; readonly events: Json } {
+/** The comparable part of a final state: without ids that differ in every run, and without results that recovery or a person gave. */
+function comparable(ended: Ended, answers: Answers): { readonly session: Json; readonly events: Json } {
   const { session, events } = ended;
   const turns = turnsOf(ended);
   const entries = events.map(({ turnId, event }) => ({ turnId, event }));
-  const { lastRun, ...rest } = session;
+  const { lastRun, ...otherFields } = session;
   const asked = answers.asked.size > 0;
-  // With a person's answer in between there are more turns, and the last one is a shorter one.
-  const kept = asked ? entries.filter(({ event }) => event.type === "message_completed") : inCallOrder(entries);
+  // An answer of a person splits a turn into two, so turns and most events differ from the baseline. Messages do not.
+  const compared = asked ? entries.filter(({ event }) => event.type === "message_completed") : inCallOrder(entries);
   return {
-    session: plain(asked ? rest : { ...rest, lastRun }, turns, answers),
+    session: plain(asked ? otherFields : { ...otherFields, lastRun }, turns, answers),
     events: plain(
-      kept.map((entry) => (asked ? { event: entry.event } : entry)),
+      compared.map((entry) => (asked ? { event: entry.event } : entry)),
       turns,
       answers,
     ),
   };
 }
 
-/** Tools that run side by side end in any order. */
+/** Sorts adjacent events of tool calls by call id, because concurrent tools end in any order. */
 function inCallOrder<Entry extends { readonly event: RuntimeEvent["event"] }>(
   entries: readonly Entry[],
 ): readonly Entry[] {
@@ -186,7 +199,7 @@ function inCallOrder<Entry extends { readonly event: RuntimeEvent["event"] }>(
   return sorted;
 }
 
-/** The call that an event is about. */
+/** The call id of an event about a tool call; otherwise `null`. */
 function callOf(event: RuntimeEvent["event"]): string | null {
   switch (event.type) {
     case "tool_execution_completed":
@@ -205,20 +218,20 @@ function compare(left: string, right: string): number {
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
-/** JSON in which turns are known by their order, and what was answered by somebody else only by its call. */
+/** JSON with turn ids replaced by their order, and with `answeredElsewhere` in place of results that recovery or a person gave. */
 function plain(value: unknown, turns: readonly string[], { unknown, asked, ranTurns }: Answers): Json {
   const named: Json = JSON.parse(byOrder(JSON.stringify(value), turns));
-  const kept = JSON.stringify(named, (key, item: unknown) => {
+  const text = JSON.stringify(named, (key, item: unknown) => {
     if (key === "requestId" || (ranTurns && key === "usage")) return undefined;
     if (asked.size > 0 && typeof item === "string" && /^turn \d/.test(item)) return undefined;
     const id = answeredCall(item);
     return id !== null && (unknown.has(id) || asked.has(id)) ? { answeredElsewhere: id } : item;
   });
-  const parsed: Json = JSON.parse(kept);
+  const parsed: Json = JSON.parse(text);
   return parsed;
 }
 
-/** The call an object is the result of. */
+/** The id of the call that an object is the result of; otherwise `null`. */
 function answeredCall(item: unknown): string | null {
   if (typeof item !== "object" || item === null) return null;
   if ("toolCallId" in item && typeof item.toolCallId === "string") return item.toolCallId;
@@ -231,18 +244,18 @@ function objectOf(value: unknown): object {
   return typeof value === "object" && value !== null ? value : {};
 }
 
-/** Where two values differ first. */
-function difference(what: string, wanted: Json, found: Json): readonly string[] {
-  const at = firstDifference(wanted, found, what);
+/** The first difference of two values as a list, for the list of violations. */
+function difference(what: string, expected: Json, actual: Json): readonly string[] {
+  const at = firstDifference(expected, actual, what);
   return at === null ? [] : [at];
 }
 
-/** Where two values differ first; `null` when they do not. */
-export function firstDifference(wanted: Json | undefined, found: Json | undefined, path: string): string | null {
-  if (wanted === found) return null;
-  const [left, right] = [fieldsOf(wanted), fieldsOf(found)];
-  if (left === null || right === null || Array.isArray(wanted) !== Array.isArray(found)) {
-    return `${path} is ${short(found)}, not ${short(wanted)}`;
+/** Returns the path and the values of the first difference; `null` if the values are equal. */
+export function firstDifference(expected: Json | undefined, actual: Json | undefined, path: string): string | null {
+  if (expected === actual) return null;
+  const [left, right] = [fieldsOf(expected), fieldsOf(actual)];
+  if (left === null || right === null || Array.isArray(expected) !== Array.isArray(actual)) {
+    return `${path} is ${short(actual)}, not ${short(expected)}`;
   }
   for (const key of new Set([...left.keys(), ...right.keys()])) {
     const at = firstDifference(left.get(key), right.get(key), `${path}.${key}`);
@@ -251,7 +264,7 @@ export function firstDifference(wanted: Json | undefined, found: Json | undefine
   return null;
 }
 
-/** The parts of a list or an object, by their names; `null` when it has none. */
+/** The items of an array or the fields of an object, by key; `null` for any other value. */
 function fieldsOf(value: Json | undefined): ReadonlyMap<string, Json> | null {
   return typeof value === "object" && value !== null ? new Map(Object.entries(value)) : null;
 }

@@ -1,83 +1,96 @@
-// The crash matrix (H7): a scripted conversation is run once to its end, and then again and again, each time killed at another point: before and
-// after every write, before, in and behind every effect. Whoever comes after the dead process recovers, the user says everything once more, and
-// in the end nobody can tell: the same session, the same events, each effect performed as often as its policy says and no more.
+// The crash matrix (H7): fault injection at every crash point of a scripted conversation.
+//
+// Theory of operation
+//   A scenario is run once without a kill (the baseline). Then it is run once for every crash point: the process is killed there, the next
+//   process recovers the open turn, and the script runs again from its beginning with the same idempotency keys. At the end the session, the
+//   events, the number of runs of each effect and the ledger must equal the baseline, apart from what the replay policies allow
+//   (crash-expectations.ts).
+//
+//   Options add runs with two kills (`again`) and runs in which the first process is paused instead of killed, and resumes after a takeover
+//   (`away`). A paused process tests fencing: after it resumes, none of its writes may succeed (H3).
+//
+//   crashable-process.ts defines the crash points. effect-log.ts records which effects really ran.
 
 import type { Engine } from "../engine/internal.ts";
 import type { Json } from "../model/internal.ts";
 import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle, HostStorage, TableName } from "../runtime/internal.ts";
 import type { Ended, Run } from "./crash-expectations.ts";
-import type { CrashPoint } from "./mortal-life.ts";
+import type { CrashPoint } from "./crashable-process.ts";
 
 import { totalTokens } from "../model/internal.ts";
 import { runtime } from "../runtime/internal.ts";
 import { patienceMs, within } from "./conformance.ts";
-import { brokenBy, firstDifference } from "./crash-expectations.ts";
+import { violationsOf, firstDifference } from "./crash-expectations.ts";
+import { CrashableProcess } from "./crashable-process.ts";
 import { EffectLog } from "./effect-log.ts";
 import { settled } from "./hand-clock.ts";
-import { MortalLife } from "./mortal-life.ts";
 
-/** A conversation for the crash matrix. It is cut at every crash point and started again in a new process life. */
+/** A conversation for the crash matrix. It is killed at every crash point and continued by a new process. */
 export type CrashScenario = {
   readonly name: string;
-  /** The session it is about. */
+  /** The id of the session that the script uses. */
   readonly session: string;
   /**
-   * What turns work with, made anew in every life. Models have to answer by what they are asked and not by how often; calls of one tool are
-   * told apart by their arguments.
+   * Builds the engines; called for every process. A model must answer by the content of the request and not by the number of calls, and two
+   * calls of one tool must differ in their arguments: the matrix identifies effects by both.
    */
-  readonly engines: (life: MortalLife) => { readonly [name: string]: Engine };
+  readonly engines: (process: CrashableProcess) => { readonly [name: string]: Engine };
   /**
-   * What the user does. It is done once more from its beginning in every life, so each verb has a key, and what was said already is not said
-   * again.
+   * The actions of the user. Every process runs the script from its beginning, so each verb needs an idempotency key: an input that was
+   * accepted before is not accepted again.
    */
   readonly script: (user: CrashUser) => Promise<void>;
-  /** What a person says of a call whose outcome nobody knows (`replay: "ask"`): its result. */
+  /** The result that a person gives for a call whose outcome is unknown (`replay: "ask"`). The default is `null`. */
   readonly unknownResult?: Json;
 };
 
-/** The user's side of a scenario, in one life. */
+/** The user's side of a scenario, in one process. */
 type CrashUser = {
   readonly runtime: Runtime;
-  readonly life: MortalLife;
-  /** Waits until the session rests. Calls whose outcome nobody knows are answered as the scenario says. */
-  readonly rest: (turn: Promise<TurnHandle>) => Promise<TurnEnd>;
+  readonly process: CrashableProcess;
+  /** Waits for the turn, and then until the session has no open turn. Answers calls with an unknown outcome by `unknownResult`. */
+  readonly untilIdle: (turn: Promise<TurnHandle>) => Promise<TurnEnd>;
 };
 
 /** An empty storage on which the crash matrix runs a scenario. */
 export type CrashHost = {
   readonly host: HostStorage;
-  /** Opens what was written once more, for the next life; `null`: the same is used again. */
+  /** Opens the written data again for the next process; `null` if all processes use `host`. */
   readonly reopen: (() => Promise<HostStorage>) | null;
   readonly close: () => Promise<void>;
 };
 
+/** The storage and the density of a crash matrix. The cost grows with points / `every`, and quadratically with `again`. */
 export type CrashOptions = {
+  /** Opens an empty storage; called for every run. */
   readonly open: () => Promise<CrashHost>;
-  /** Every how many points a life is killed; 1: at each of them. */
+  /** Kills at every n-th crash point. The default is 1: at each of them. */
   readonly every?: number;
-  /** Every how many points the life after it is killed too; `null`: it is not. */
+  /** For every first kill, also kills the second process at every n-th point. The default is `null`: one kill a run. */
   readonly again?: number | null;
-  /** Every how many points a life is not killed but away for so long that another one takes over, and comes back then; `null`: it never is. */
+  /** At every n-th point, also pauses the first process until another has taken over. The default is `null`: never. */
   readonly away?: number | null;
 };
 
-/** The result of a crash matrix: how many points were killed, and every difference from the run without a crash. */
+/** The result of a crash matrix: the number of runs, and every difference from the run without a kill. */
 export type CrashReport = {
   readonly scenario: string;
-  /** Points of a run that nobody kills. */
+  /** The number of crash points of the run without a kill. */
   readonly points: number;
-  /** Runs with one kill, with two, and with a life that came back. */
+  /** The number of runs with one kill. */
   readonly kills: number;
+  /** The number of runs with two kills. */
   readonly doubles: number;
+  /** The number of runs with a process that was paused and resumed. */
   readonly returns: number;
-  /** What did not come out as it has to. */
+  /** Every violation, with the points at which the run was killed. */
   readonly broken: readonly BrokenPoint[];
 };
 
 type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: string };
 
 /**
- * Runs a scenario once without a crash and then once per crash point, killing the process life there, and reports
+ * Runs a scenario once without a kill and then once per crash point, kills the process there, and reports
  * every difference from the first run.
  *
  * @example
@@ -95,8 +108,8 @@ type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: st
  *     name: "booking a seat",
  *     session: "s1",
  *     engines: () => ({ default: engine({ adapter: model, model: "fake:m", tools: [book] }) }),
- *     script: async ({ runtime, rest }) => {
- *       await rest(runtime.start("A seat, please.", { id: "s1", key: "start" }));
+ *     script: async ({ runtime, untilIdle }) => {
+ *       await untilIdle(runtime.start("A seat, please.", { id: "s1", key: "start" }));
  *     },
  *   },
  *   { open: async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined }) },
@@ -109,8 +122,8 @@ export async function crashMatrix(scenario: CrashScenario, options: CrashOptions
   const { every = 1, again = null, away = null } = options;
   const baseline = await run(scenario, options, []);
   const broken: BrokenPoint[] = [];
-  const check = (came: Run) => {
-    for (const what of brokenBy(baseline, came)) broken.push({ killedAt: came.killedAt, what });
+  const check = (actual: Run) => {
+    for (const what of violationsOf(baseline, actual)) broken.push({ killedAt: actual.killedAt, what });
   };
   check(baseline);
   let [kills, doubles, returns] = [0, 0, 0];
@@ -125,12 +138,12 @@ export async function crashMatrix(scenario: CrashScenario, options: CrashOptions
   if ("failed" in baseline.ended) return report();
   for (let number = 1; ; number += every) {
     const once = await run(scenario, options, [number]);
-    // It ended before it had come there.
+    // The run ended before it reached the point: all points have been killed.
     if (once.killedAt.length === 0) break;
     kills += 1;
     check(once);
     if (again === null) continue;
-    // Each first kill begins at another place of the second life, so that all of them have their turn.
+    // The offset depends on the first kill, so that over all first kills every point of the second process is killed.
     for (let second = 1 + ((number * 7) % again); ; second += again) {
       const twice = await run(scenario, options, [number, second]);
       if (twice.killedAt.length < 2) break;
@@ -148,91 +161,100 @@ export async function crashMatrix(scenario: CrashScenario, options: CrashOptions
   return report();
 }
 
-/** The longest a lease lasts, and more: who comes after a dead process need not wait for it. */
-const mourningMs = 3_600_000;
+/** How far the time advances between two processes, in milliseconds: longer than any lease. */
+const betweenProcessesMs = 3_600_000;
 
 async function run(
   scenario: CrashScenario,
   { open }: CrashOptions,
   kills: readonly number[],
-  comesBackAt: number | null = null,
+  resumesAt: number | null = null,
 ): Promise<Run> {
   const opened = await open();
   const world = { log: new EffectLog(), now: 1_000_000 };
   const killedAt: CrashPoint[] = [];
-  const gone: MortalLife[] = [];
-  const cameBack = comesBackAt !== null;
+  const stopped: CrashableProcess[] = [];
+  const resumed = resumesAt !== null;
   let { host } = opened;
   try {
     for (let index = 0; ; index += 1) {
-      const life = new MortalLife(world, kills[index] ?? null, cameBack);
-      if (comesBackAt !== null) life.meanwhile(comesBackAt, () => gone.forEach((one) => one.comeBack()));
-      const living = live(scenario, life, host, index).then(
+      const process = new CrashableProcess(world, kills[index] ?? null, resumed);
+      if (resumesAt !== null) process.atPoint(resumesAt, () => stopped.forEach((paused) => paused.resume()));
+      const finished = runProcess(scenario, process, host, index).then(
         () => null,
         (error: unknown) => ({
           failed: `the script failed: ${error instanceof Error ? error.message : String(error)}`,
         }),
       );
-      const rule = "a turn comes to its end, whoever dies on the way";
-      const over = await within(patienceMs, Promise.race([living, life.death]), rule, "the script to end").catch(
-        (error: unknown) => ({ failed: String(error) }),
-      );
-      if (over === null || "failed" in over) life.end();
-      await life.written();
-      const { points } = life;
-      if (over === null) {
-        const ended = await look(scenario, host);
-        const late = cameBack ? await lateChange(scenario, gone, host, ended) : null;
-        return { killedAt, points, log: world.log, cameBack, ended, late };
+      const rule = "every turn ends, wherever a process is killed";
+      const result = await within(
+        patienceMs,
+        Promise.race([finished, process.stopped]),
+        rule,
+        "the script to end",
+      ).catch((error: unknown) => ({ failed: String(error) }));
+      if (result === null || "failed" in result) process.kill();
+      await process.writesSettled();
+      const { points } = process;
+      if (result === null) {
+        const ended = await finalState(scenario, host);
+        const late = resumed ? await lateChange(scenario, stopped, host, ended) : null;
+        return { killedAt, points, log: world.log, resumed, ended, late };
       }
-      if ("failed" in over) return { killedAt, points, log: world.log, cameBack, ended: over, late: null };
-      gone.push(life);
-      killedAt.push(over);
+      if ("failed" in result) return { killedAt, points, log: world.log, resumed, ended: result, late: null };
+      stopped.push(process);
+      killedAt.push(result);
       world.log.killed();
-      world.now += mourningMs;
+      world.now += betweenProcessesMs;
       if (opened.reopen !== null) host = await opened.reopen();
     }
   } finally {
-    for (const life of gone) life.end();
+    for (const process of stopped) process.kill();
     await opened.close();
   }
 }
 
-/** Lives that were away come back. Whatever they still want to do, nothing may change (H3): what did, or `null`. */
+/** Resumes the paused processes after the end and returns what they changed in the storage. Fencing must prevent any change (H3). */
 async function lateChange(
   scenario: CrashScenario,
-  gone: readonly MortalLife[],
+  stopped: readonly CrashableProcess[],
   host: HostStorage,
   ended: Run["ended"],
 ): Promise<string | null> {
-  for (const life of gone) life.comeBack();
+  for (const process of stopped) process.resume();
   await settled();
-  const after = await look(scenario, host);
-  return firstDifference(plainJson(ended), plainJson(after), "what is there");
+  const after = await finalState(scenario, host);
+  return firstDifference(plainJson(ended), plainJson(after), "the stored state");
 }
 
-/** One life: what was left open is picked up, and the user says it all. */
-async function live(scenario: CrashScenario, life: MortalLife, host: HostStorage, index: number): Promise<void> {
+/** Runs one process: recovers the open turns of its predecessor and runs the script. */
+async function runProcess(
+  scenario: CrashScenario,
+  process: CrashableProcess,
+  host: HostStorage,
+  index: number,
+): Promise<void> {
   const sessions = runtime({
-    host: life.host(host),
-    engines: life.engines(scenario.engines(life)),
-    clock: life.clock,
-    owner: life.owner,
-    // What is heard is written by its length and never by the time, so that it is always at the same points; by whoever recovers, not at all.
-    live: index % 2 === 0 ? { bytes: 100, everyMs: mourningMs } : false,
+    host: process.host(host),
+    engines: process.engines(scenario.engines(process)),
+    clock: process.clock,
+    owner: process.owner,
+    // Live pieces are flushed by size and never by time, so that the number of crash points is deterministic. Every second process has them off.
+    live: index % 2 === 0 ? { bytes: 100, everyMs: betweenProcessesMs } : false,
   });
   if (index > 0) await sessions.recover();
-  await scenario.script({ runtime: sessions, life, rest: (turn) => rest(scenario, sessions, turn) });
-  await atRest(scenario, sessions);
+  await scenario.script({ runtime: sessions, process, untilIdle: (turn) => untilIdle(scenario, sessions, turn) });
+  await sessionIdle(scenario, sessions);
 }
 
-async function rest(scenario: CrashScenario, sessions: Runtime, turn: Promise<TurnHandle>): Promise<TurnEnd> {
+async function untilIdle(scenario: CrashScenario, sessions: Runtime, turn: Promise<TurnHandle>): Promise<TurnEnd> {
   const end = await (await turn).result;
-  await atRest(scenario, sessions);
+  await sessionIdle(scenario, sessions);
   return end;
 }
 
-async function atRest({ session: id, unknownResult = null }: CrashScenario, sessions: Runtime): Promise<void> {
+/** Waits until the session has no open turn, and answers calls with an unknown outcome as a person would. */
+async function sessionIdle({ session: id, unknownResult = null }: CrashScenario, sessions: Runtime): Promise<void> {
   for (;;) {
     const view = await sessions.get(id, { messages: 0 });
     if (view === null) return;
@@ -253,25 +275,25 @@ async function atRest({ session: id, unknownResult = null }: CrashScenario, sess
   }
 }
 
-/** What is there when all is over, read by somebody who was not there. */
-async function look(scenario: CrashScenario, host: HostStorage): Promise<Ended | { readonly failed: string }> {
-  const life = new MortalLife({ log: new EffectLog(), now: 0 }, null);
-  const sessions = runtime({ host, engines: life.engines(scenario.engines(life)), drive: false, live: false });
+/** Reads the final state from the storage with a runtime that does not drive turns. */
+async function finalState(scenario: CrashScenario, host: HostStorage): Promise<Ended | { readonly failed: string }> {
+  const process = new CrashableProcess({ log: new EffectLog(), now: 0 }, null);
+  const sessions = runtime({ host, engines: process.engines(scenario.engines(process)), drive: false, live: false });
   const view = await sessions.get(scenario.session);
-  if (view === null) return { failed: "the session is not there" };
+  if (view === null) return { failed: `there is no session "${scenario.session}"` };
   const events: RuntimeEvent[] = [];
   for await (const event of sessions.events(scenario.session, { follow: false })) events.push(event);
   const { total } = await sessions.usage(scenario.session);
-  const left = await rowsLeft(host, ["open", "inbox", "cancels", "pieces"]);
-  return { session: view.session, events, tokens: totalTokens(total) ?? 0, left };
+  const remainingRows = await countRows(host, ["open", "inbox", "cancels", "pieces"]);
+  return { session: view.session, events, tokens: totalTokens(total) ?? 0, remainingRows };
 }
 
-async function rowsLeft(
+async function countRows(
   storage: HostStorage,
   names: readonly TableName[],
 ): Promise<{ readonly [table: string]: number }> {
-  const found = await storage.read(names.map((table) => ({ table, prefix: [] })));
-  return Object.fromEntries(names.map((table, index) => [table, found[index]?.length ?? 0]));
+  const rows = await storage.read(names.map((table) => ({ table, prefix: [] })));
+  return Object.fromEntries(names.map((table, index) => [table, rows[index]?.length ?? 0]));
 }
 
 function plainJson(value: unknown): Json {

@@ -1,28 +1,29 @@
-// Conversations of every kind, for the crash matrix: every host is run through all of them (H7). They are also what to look at before writing one
-// for tools of one's own.
+// The scenarios of the crash matrix (H7). Every storage host must pass all of them: replies, tools with each replay policy, hooks, retries,
+// questions, approvals, manual calls, fallback models, structured output, cancellation, steering, code cells and nested turns. They are also
+// examples for scenarios of your own.
 
 import type { FakeScript } from "../adapters/internal.ts";
 import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../engine/internal.ts";
 import type { JsonObject, ModelRequest, ReplayPolicy } from "../model/internal.ts";
 import type { CrashScenario } from "./crash-matrix.ts";
-import type { MortalLife } from "./mortal-life.ts";
+import type { CrashableProcess } from "./crashable-process.ts";
 
 import { fake } from "../adapters/internal.ts";
 import { askUser, engine, fail, halt, tool } from "../engine/internal.ts";
 import { user } from "../model/internal.ts";
 
-/** What a model is asked. */
+/** The request that a scripted model answers. */
 type Asked = {
   readonly request: ModelRequest;
-  /** How many replies came before. */
+  /** The number of replies in the request: 0 for the first step of a conversation. */
   readonly step: number;
-  /** Which try it is, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
 };
 
 /**
- * An adapter that answers by the content of the request and not by the number of calls, so that it answers the
- * same in every process life.
+ * An adapter that answers by the content of the request and not by the number of calls, so that it gives the same
+ * answer in every process.
  */
 export function steadyModel(answer: (asked: Asked) => FakeScript, provider = "fake"): Adapter {
   return {
@@ -40,7 +41,7 @@ const say = (text: string): FakeScript => [
   { type: "text", text: text.slice(4) },
 ];
 
-/** Calls of tools, by their names, each with arguments of its own. */
+/** Calls of these tools, each with distinct arguments. */
 const calls = (step: number, ...names: readonly string[]): FakeScript =>
   names.map((name, index) => ({
     type: "tool_call",
@@ -49,19 +50,19 @@ const calls = (step: number, ...names: readonly string[]): FakeScript =>
     arguments: { step, call: index },
   }));
 
-/** A model that says one thing after the other. */
+/** A model that gives these replies in order. */
 const inOrder = (...scripts: readonly FakeScript[]): Adapter =>
   steadyModel(({ step }) => scripts[step] ?? say("There is nothing more to say."));
 
 type Handler = NonNullable<Parameters<typeof tool>[0]["handler"]>;
 
-const made = (
+const simpleTool = (
   name: string,
   replay: ReplayPolicy,
   handler: Handler = (input) => `${name} ${JSON.stringify(input)}`,
 ): Tool => tool({ name, description: `A tool that is ${replay}.`, schema: { type: "object" }, replay, handler });
 
-const gated = (name: string, replay: ReplayPolicy): Tool =>
+const approvedTool = (name: string, replay: ReplayPolicy): Tool =>
   tool({
     name,
     description: "Asks first.",
@@ -71,27 +72,31 @@ const gated = (name: string, replay: ReplayPolicy): Tool =>
     handler: (input) => `${name} ${JSON.stringify(input)}`,
   });
 
-/** A tool that runs until the script of the scenario has said what it says to the turn. */
-const waitsUntilSaid = (life: MortalLife): Tool =>
-  made("wait", "safe", async () => {
-    life.reach("waiting");
-    await life.released("said");
+/** A tool that runs until the script has sent its input to the running turn. */
+const waitingTool = (process: CrashableProcess): Tool =>
+  simpleTool("wait", "safe", async () => {
+    process.reach("waiting");
+    await process.released("steered");
     return "waited";
   });
 
 const of = (adapter: Adapter, fields: Omit<EngineFields, "context" | "adapter" | "model"> = {}): Engine =>
   engine({ adapter, model: "fake:m", ...fields });
 
-const all: readonly Tool[] = [made("look", "safe"), made("pay", "never"), made("send", "ask")];
+const all: readonly Tool[] = [simpleTool("look", "safe"), simpleTool("pay", "never"), simpleTool("send", "ask")];
 
 type Fields = Omit<CrashScenario, "name" | "session" | "engines">;
 
-const scenario = (name: string, make: (life: MortalLife) => Engine, fields: Partial<Fields> = {}): CrashScenario => ({
+const scenario = (
+  name: string,
+  make: (process: CrashableProcess) => Engine,
+  fields: Partial<Fields> = {},
+): CrashScenario => ({
   name,
   session: "s",
-  engines: (life) => ({ default: make(life) }),
-  script: async ({ runtime, rest }) => {
-    await rest(runtime.start("Begin.", { id: "s", key: "start" }));
+  engines: (process) => ({ default: make(process) }),
+  script: async ({ runtime, untilIdle }) => {
+    await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
   },
   unknownResult: "a person looked: it was done",
   ...fields,
@@ -99,7 +104,7 @@ const scenario = (name: string, make: (life: MortalLife) => Engine, fields: Part
 
 const codeLanguage = "plan";
 
-/** Runs cells that say, as JSON, which calls to make side by side, round after round. */
+/** Runs cells whose code is JSON: a list of rounds, each a list of concurrent calls. */
 const planExecutor: CodeExecutor = {
   name: "plan",
   version: "1",
@@ -123,24 +128,24 @@ const cell = (...rounds: readonly (readonly string[])[]): FakeScript => {
 const child = (provider: string): Engine =>
   of(
     steadyModel(({ step }) => (step === 0 ? calls(100, "look") : say("The child is done.")), provider),
-    { tools: [made("look", "safe")] },
+    { tools: [simpleTool("look", "safe")] },
   );
 
-const asksChild = (replay: ReplayPolicy): Tool =>
-  made("delegate", replay, async (_, { runChild }) => {
+const delegateTool = (replay: ReplayPolicy): Tool =>
+  simpleTool("delegate", replay, async (_, { runChild }) => {
     const { finalResponse } = await runChild(child("child"), "Do it.");
     return finalResponse?.outputText ?? "nothing";
   });
 
-/** The scenarios of the crash matrix that every host must pass. */
+/** The scenarios of the crash matrix that every storage must pass. */
 export const crashScenarios: readonly CrashScenario[] = [
-  scenario("a reply and no more", () => of(inOrder(say("Hello there.")))),
+  scenario("a single reply", () => of(inOrder(say("Hello there.")))),
 
-  scenario("tools of every policy, side by side", () =>
+  scenario("concurrent tools with every replay policy", () =>
     of(inOrder(calls(0, "look", "pay", "send"), calls(1, "pay"), say("All done.")), { tools: all }),
   ),
 
-  scenario("tools that take turns", () =>
+  scenario("tools that run one at a time", () =>
     of(inOrder(calls(0, "pay", "look", "send"), say("All done.")), { tools: all, options: { maxConcurrency: 1 } }),
   ),
 
@@ -156,7 +161,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
-  scenario("tools that try again, and one that yields", () => {
+  scenario("a tool that retries, and one that reports progress", () => {
     const busy = new Map<string, number>();
     const flaky = tool({
       name: "flaky",
@@ -170,7 +175,7 @@ export const crashScenarios: readonly CrashScenario[] = [
         return fail("busy for good", { retry: { type: "safe", afterMs: null } });
       },
     });
-    const slow = made("slow", "never", async function* () {
+    const slow = simpleTool("slow", "never", async function* () {
       yield "half";
       return "whole";
     });
@@ -178,53 +183,53 @@ export const crashScenarios: readonly CrashScenario[] = [
   }),
 
   scenario(
-    "a question that is answered",
+    "a question that is answered by a user message",
     () =>
       of(inOrder(calls(0, "ask", "look"), say("Oslo it is."), say("Bye.")), {
-        tools: [...all, made("ask", "safe", () => askUser("Which city?"))],
+        tools: [...all, simpleTool("ask", "safe", () => askUser("Which city?"))],
       }),
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Book a flight.", { id: "s", key: "start" }));
-        await rest(runtime.reply("s", "Oslo.", { key: "answer" }));
-        await rest(runtime.reply("s", "Thanks.", { key: "thanks" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Book a flight.", { id: "s", key: "start" }));
+        await untilIdle(runtime.reply("s", "Oslo.", { key: "answer" }));
+        await untilIdle(runtime.reply("s", "Thanks.", { key: "thanks" }));
       },
     },
   ),
 
   scenario(
-    "a question that is answered as a result",
+    "a question whose answer becomes the tool result",
     () =>
       of(inOrder(calls(0, "ask"), say("Oslo it is.")), {
-        tools: [made("ask", "safe", () => askUser("Which city?", { answerAs: "tool_result" }))],
+        tools: [simpleTool("ask", "safe", () => askUser("Which city?", { answerAs: "tool_result" }))],
       }),
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Book a flight.", { id: "s", key: "start" }));
-        await rest(runtime.reply("s", "Oslo.", { key: "answer" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Book a flight.", { id: "s", key: "start" }));
+        await untilIdle(runtime.reply("s", "Oslo.", { key: "answer" }));
       },
     },
   ),
 
   scenario(
-    "calls that somebody has to approve",
+    "calls that need approval",
     () => {
       return of(inOrder(calls(0, "charge", "wipe", "read"), say("Charged, not wiped.")), {
-        tools: [gated("charge", "never"), gated("wipe", "never"), gated("read", "safe")],
+        tools: [approvedTool("charge", "never"), approvedTool("wipe", "never"), approvedTool("read", "safe")],
       });
     },
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Charge it, wipe it.", { id: "s", key: "start" }));
-        await rest(runtime.decide("s", "c0-0", { type: "approve", by: "ada" }, { key: "charge" }));
-        await rest(runtime.decide("s", "c0-1", { type: "deny", reason: "no" }, { key: "wipe" }));
-        await rest(runtime.decide("s", "c0-2", { type: "approve", arguments: { edited: true } }, { key: "read" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Charge it, wipe it.", { id: "s", key: "start" }));
+        await untilIdle(runtime.decide("s", "c0-0", { type: "approve", by: "ada" }, { key: "charge" }));
+        await untilIdle(runtime.decide("s", "c0-1", { type: "deny", reason: "no" }, { key: "wipe" }));
+        await untilIdle(runtime.decide("s", "c0-2", { type: "approve", arguments: { edited: true } }, { key: "read" }));
       },
     },
   ),
 
   scenario(
-    "calls that others make",
+    "manual calls",
     () => {
       const manual = tool({
         name: "manual",
@@ -235,15 +240,15 @@ export const crashScenarios: readonly CrashScenario[] = [
       return of(inOrder(calls(0, "manual", "look", "manual"), say("Both are there.")), { tools: [...all, manual] });
     },
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Begin.", { id: "s", key: "start" }));
-        await rest(runtime.submitToolResults("s", [["c0-0", "first"]], { key: "first" }));
-        await rest(runtime.submitToolResults("s", [["c0-2", { second: true }]], { key: "second" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+        await untilIdle(runtime.submitToolResults("s", [["c0-0", "first"]], { key: "first" }));
+        await untilIdle(runtime.submitToolResults("s", [["c0-2", { second: true }]], { key: "second" }));
       },
     },
   ),
 
-  scenario("a model that has to be asked again", () =>
+  scenario("a model call that is retried", () =>
     of(
       steadyModel(({ step, attempt }) => {
         if (attempt < 3) return [{ type: "error", reason: "provider_unavailable", status: 529, retryable: true }];
@@ -253,7 +258,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
-  scenario("a model that stands in for another", () =>
+  scenario("a fallback model", () =>
     of(
       steadyModel(() => [
         { type: "text", text: "I am " },
@@ -273,7 +278,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
-  scenario("an answer in a schema, with a call of its own", () =>
+  scenario("structured output with a separate model call", () =>
     of(
       steadyModel(({ request, step }) => {
         if (request.responseFormat !== null) return [{ type: "text", text: '{"city":"Oslo"}' }];
@@ -291,84 +296,86 @@ export const crashScenarios: readonly CrashScenario[] = [
 
   scenario(
     "a turn that is cancelled",
-    (life) =>
+    (process) =>
       of(inOrder(calls(0, "look"), calls(1, "wait"), say("Never said."), say("Another time.")), {
         tools: [
           ...all,
-          made("wait", "safe", async (_, { signal }) => {
-            life.reach("waiting");
+          simpleTool("wait", "safe", async (_, { signal }) => {
+            process.reach("waiting");
             await aborted(signal);
             return "stopped";
           }),
         ],
       }),
     {
-      script: async ({ runtime, life, rest }) => {
+      script: async ({ runtime, process, untilIdle }) => {
         const turn = await runtime.start("Begin.", { id: "s", key: "start" });
-        await Promise.race([life.reached("waiting"), turn.result]);
+        await Promise.race([process.reached("waiting"), turn.result]);
         await runtime.cancel("s", { reason: "enough", ...(turn.turnId === null ? {} : { turnId: turn.turnId }) });
-        await rest(runtime.reply("s", "Go on.", { key: "go on" }));
+        await untilIdle(runtime.reply("s", "Go on.", { key: "go on" }));
       },
     },
   ),
 
   scenario(
-    "something said while a turn runs",
-    (life) =>
+    "input that is steered into a running turn",
+    (process) =>
       of(inOrder(calls(0, "wait"), calls(1, "pay"), say("Noted.")), {
-        tools: [...all, waitsUntilSaid(life)],
+        tools: [...all, waitingTool(process)],
       }),
     {
-      script: async ({ runtime, life, rest }) => {
+      script: async ({ runtime, process, untilIdle }) => {
         const turn = await runtime.start("Begin.", { id: "s", key: "start" });
-        await Promise.race([life.reached("waiting"), turn.result]);
+        await Promise.race([process.reached("waiting"), turn.result]);
         await runtime.steer("s", "And hurry.", { id: "hurry" });
         await runtime.steer("s", { type: "transient", message: user("It is noon.") }, { id: "note" });
         await runtime.steer("s", { type: "cause", cause: alarm }, { id: "alarm" });
-        life.release("said");
-        await rest(Promise.resolve(turn));
+        process.release("steered");
+        await untilIdle(Promise.resolve(turn));
       },
     },
   ),
 
   scenario(
-    "something said too late becomes the next turn",
-    (life) =>
+    "steered input that arrives too late and becomes the next turn",
+    (process) =>
       of(inOrder(say("First."), calls(1, "wait"), say("Second.")), {
-        tools: [...all, waitsUntilSaid(life)],
+        tools: [...all, waitingTool(process)],
       }),
     {
-      script: async ({ runtime, life, rest }) => {
-        // Only its end is waited for: in a later life the next turn is open already, and waits for what is said below.
+      script: async ({ runtime, process, untilIdle }) => {
+        // Only the end of this turn is awaited: in a later process the next turn is already open and waits for the input below.
         await (
           await runtime.start("Begin.", { id: "s", key: "start" })
         ).result;
         const turn = await runtime.step("s", { key: "step" });
-        await Promise.race([life.reached("waiting"), turn.result]);
+        await Promise.race([process.reached("waiting"), turn.result]);
         await runtime.steer("s", "One more thing.", { id: "more" });
-        life.release("said");
-        await rest(Promise.resolve(turn));
+        process.release("steered");
+        await untilIdle(Promise.resolve(turn));
       },
     },
   ),
 
   scenario(
-    "a provider that fails, and a session that goes on",
+    "a provider failure, and a session that is recovered",
     () =>
       of(
         steadyModel(({ request, step }) => {
-          const said = request.messages.filter(({ role }) => role === "user").length;
+          const userMessages = request.messages.filter(({ role }) => role === "user").length;
           if (step === 0) return calls(0, "pay");
-          return said > 1 ? say("Now it works.") : [{ type: "error", reason: "authentication_failed", status: 401 }];
+          return userMessages > 1
+            ? say("Now it works.")
+            : [{ type: "error", reason: "authentication_failed", status: 401 }];
         }),
         { tools: all, retry: false },
       ),
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Begin.", { id: "s", key: "start" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
         const view = await runtime.get("s", { messages: 0 });
         if (view?.session.status === "error") await runtime.recover("s");
-        await rest(runtime.reply("s", "Again.", { key: "again" }));
+        await untilIdle(runtime.reply("s", "Again.", { key: "again" }));
       },
     },
   ),
@@ -380,17 +387,17 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
-  scenario("a turn inside a tool that may run again", () =>
-    of(inOrder(calls(0, "delegate", "look"), say("Both are done.")), { tools: [...all, asksChild("safe")] }),
+  scenario("a nested turn in a tool with the replay policy safe", () =>
+    of(inOrder(calls(0, "delegate", "look"), say("Both are done.")), { tools: [...all, delegateTool("safe")] }),
   ),
 
-  scenario("a turn inside a tool that must not", () =>
-    of(inOrder(calls(0, "delegate", "look"), say("Both are done.")), { tools: [...all, asksChild("never")] }),
+  scenario("a nested turn in a tool with the replay policy never", () =>
+    of(inOrder(calls(0, "delegate", "look"), say("Both are done.")), { tools: [...all, delegateTool("never")] }),
   ),
 
-  scenario("turns inside tools, side by side, with tools of their own", () => {
+  scenario("concurrent nested turns with tools of their own", () => {
     const agent = (provider: string, step: number): Tool =>
-      made(provider, "safe", async (_, { runChild }) => {
+      simpleTool(provider, "safe", async (_, { runChild }) => {
         const inner = of(
           steadyModel((asked) => (asked.step === 0 ? calls(step, "look", "pay") : say("The child is done.")), provider),
           { tools: all },
@@ -412,14 +419,14 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario("single steps", () => of(inOrder(say("Hello."), calls(1, "pay", "look"), say("Done.")), { tools: all }), {
-    script: async ({ runtime, rest }) => {
-      await rest(runtime.start("Begin.", { id: "s", key: "start" }));
-      await rest(runtime.step("s", { key: "first step" }));
-      await rest(runtime.step("s", { key: "second step" }));
+    script: async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+      await untilIdle(runtime.step("s", { key: "first step" }));
+      await untilIdle(runtime.step("s", { key: "second step" }));
     },
   }),
 
-  scenario("a budget that runs out", () =>
+  scenario("a budget that is used up", () =>
     of(inOrder(calls(0, "look"), calls(1, "pay"), calls(2, "look"), say("Never said.")), {
       tools: all,
       options: { budgets: { tokens: 40 } },
@@ -427,42 +434,42 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario(
-    "a cell of code that waits for somebody",
+    "a code cell that waits for an approval and an answer",
     () => {
       return of(inOrder(cell(["look", "charge"], ["look", "ask"]), say("All done.")), {
-        tools: [...all, gated("charge", "never"), made("ask", "safe", () => askUser("Which one?"))],
+        tools: [...all, approvedTool("charge", "never"), simpleTool("ask", "safe", () => askUser("Which one?"))],
         protocol: { type: "code", executor: planExecutor },
       });
     },
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Begin.", { id: "s", key: "start" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
         const view = await runtime.get("s", { messages: 0 });
         const call = view?.session.pendingToolCalls.find(({ name }) => name === "charge");
-        if (call !== undefined) await rest(runtime.decide("s", call.id, { type: "approve" }, { key: "charge" }));
-        await rest(runtime.reply("s", "The first.", { key: "answer" }));
+        if (call !== undefined) await untilIdle(runtime.decide("s", call.id, { type: "approve" }, { key: "charge" }));
+        await untilIdle(runtime.reply("s", "The first.", { key: "answer" }));
       },
     },
   ),
 
   scenario(
-    "a call that is completed from outside",
+    "a call that is completed with a token",
     () => {
       const manual = tool({ name: "manual", description: "Done elsewhere.", schema: { type: "object" }, manual: true });
       return of(inOrder(calls(0, "manual", "pay"), say("It is there.")), { tools: [...all, manual] });
     },
     {
-      script: async ({ runtime, rest }) => {
-        await rest(runtime.start("Begin.", { id: "s", key: "start" }));
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
         const view = await runtime.get("s", { messages: 0 });
         if (view?.session.pendingToolCalls.length !== 1) return;
         const completion = await runtime.complete(await runtime.token("s", "c0-0"), { type: "result", value: "done" });
-        if (completion.type === "completed") await rest(Promise.resolve(completion.turn));
+        if (completion.type === "completed") await untilIdle(Promise.resolve(completion.turn));
       },
     },
   ),
 
-  scenario("steps that are prepared", () =>
+  scenario("steps with prepareStep and step hooks", () =>
     of(inOrder(calls(0, "look"), calls(1, "pay"), say("All done.")), {
       tools: all,
       options: {
@@ -472,7 +479,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
-  scenario("an answer that has to be repaired", () =>
+  scenario("structured output that is repaired", () =>
     of(
       steadyModel(({ request }) => [
         { type: "text", text: request.messages.length > 1 ? '{"city":"Oslo"}' : '{"city":7}' },
@@ -486,18 +493,18 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
-  scenario("a tool that nobody knows, and one that ends the turn", () =>
+  scenario("an unknown tool, and one that halts the turn", () =>
     of(inOrder(calls(0, "look", "nobody", "pay"), calls(1, "pay", "stop"), say("Never said.")), {
-      tools: [...all, made("stop", "safe", () => halt("out_of_stock", { left: 0 }))],
+      tools: [...all, simpleTool("stop", "safe", () => halt("out_of_stock", { left: 0 }))],
       options: { onUnknownTool: "answer" },
     }),
   ),
 
-  scenario("a tool that fails, where that is the end", () =>
+  scenario("a failing tool with onToolError halt", () =>
     of(inOrder(calls(0, "look", "broken", "pay"), say("Never said.")), {
       tools: [
         ...all,
-        made("broken", "safe", () => {
+        simpleTool("broken", "safe", () => {
           throw new Error("it broke");
         }),
       ],

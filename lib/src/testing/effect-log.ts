@@ -1,5 +1,10 @@
-// What happened outside the process, over all its lives: which effects were performed, how often, and how far each had got when a life ended. It
-// is not told by the runtime: that an effect begins is seen where it begins, and that it is on record is seen in what was written.
+// The effect log of the crash matrix: which effects were performed, how often, and in which stage each was when a process was killed, over all
+// processes of a run.
+//
+// The log does not ask the runtime. It learns that an effect begins from the wrapper that performs it, and that an effect is recorded from
+// the batches that reach the storage. So an error of the runtime cannot hide itself.
+//
+// The table `fates` is the specification (H1, H4): it states what recovery must do with an effect by its stage and its replay policy.
 
 import type { Effect } from "../kernel/internal.ts";
 import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/internal.ts";
@@ -9,103 +14,108 @@ import { canonicalJson } from "../kernel/internal.ts";
 import { totalTokens } from "../model/internal.ts";
 import { readValue } from "../runtime/internal.ts";
 
-/** What can be performed: a model call, a tool, a cell of code, and what is asked before a tool runs. */
+/** The kind of an effect: a model call, a tool, a code cell, or the hook before a tool. */
 export type EffectKind = "model" | "tool" | "code" | "hook";
 
-/** What recovery does with an effect that was begun and is not on record: it is performed again, or what its tool says. */
+/** What recovery does with an effect that has begun and is not recorded: it runs again (`again`), or the replay policy of its tool. */
 export type EffectPolicy = "again" | Exclude<ReplayPolicy, "safe">;
 
 /**
- * How far an effect had got when its life ended. `marked`: that it begins is written, and it has not begun. `recorded`: what came of it is
- * written, or the turn has ended without it.
+ * The stage of an effect when its process is killed. `open`: not begun. `marked`: its start mark is written, and it has not begun. `begun`: it
+ * runs or has returned, without a record. `recorded`: its result is written, or the turn has ended without it.
  */
 type EffectStage = "open" | "marked" | "begun" | "recorded";
 
-/** What becomes of an effect by how far it had got: is it performed again, and whose word is its answer. */
+/**
+ * What recovery must do with an effect: whether it runs again, and where its answer comes from: the effect itself, the failure
+ * `outcome_unknown`, or a person.
+ */
 type Fate = { readonly runsAgain: boolean; readonly answer: "its_own" | "unknown" | "asked" };
 
-const goesOn: Fate = { runsAgain: false, answer: "its_own" };
+const unchanged: Fate = { runsAgain: false, answer: "its_own" };
 const runsAgain: Fate = { runsAgain: true, answer: "its_own" };
 const unknown: Fate = { runsAgain: false, answer: "unknown" };
 const asked: Fate = { runsAgain: false, answer: "asked" };
 
-/** The law the matrix checks (H1, H4): only a kill between the start of an effect and its record makes a difference, and by its policy. */
+/** The law that the matrix checks (H1, H4): a kill changes the result only between the start mark of an effect and its record, by its policy. */
 const fates: { readonly [S in EffectStage]: { readonly [P in EffectPolicy]: Fate } } = {
-  open: { again: goesOn, never: goesOn, ask: goesOn },
-  marked: { again: goesOn, never: unknown, ask: asked },
+  open: { again: unchanged, never: unchanged, ask: unchanged },
+  marked: { again: unchanged, never: unknown, ask: asked },
   begun: { again: runsAgain, never: unknown, ask: asked },
-  recorded: { again: goesOn, never: goesOn, ask: goesOn },
+  recorded: { again: unchanged, never: unchanged, ask: unchanged },
 };
 
-/** One effect, in all lives. Calls of a tool are told apart by their arguments, model calls by what was said before them. */
+/** One effect, over all processes. `name` identifies it: a tool call by its arguments, a model call by the number of messages before it. */
 export type EffectInfo = {
   readonly kind: EffectKind;
   readonly name: string;
   readonly policy: EffectPolicy;
-  /** The tool whose turn it is part of. */
+  /** The tool whose nested turn the effect belongs to. */
   readonly inside: string | null;
-  /** For a tool, the call. */
+  /** For a tool: the id of the call. */
   readonly callId: string | null;
   readonly idempotencyKey: string | null;
-  /** For a model, who is asked. */
+  /** For a model call: the provider. */
   readonly provider: string | null;
 };
 
+/** The state of one effect in the log. */
 export type EffectRecord = {
   readonly info: EffectInfo;
-  /** How often it was performed. */
+  /** How often the effect was performed. */
   runs: number;
-  /** How often lives that were away have, after they came back. */
+  /** How often resumed processes performed it, after another process had taken over. */
   lateRuns: number;
   readonly keys: Set<string>;
   stage: EffectStage;
-  /** How often a life ended in the middle of it, and it is to be performed again. */
+  /** How often a process was killed during the effect so that it must run again. */
   again: number;
-  /** Recovery has to answer it: so often had it been performed when that was decided. */
+  /** Set if recovery must answer the call. `runs`: how often the effect had been performed at that moment. */
   answered: { readonly by: "unknown" | "asked"; readonly runs: number } | null;
-  /** It is part of a tool that recovery has answered: so often had it been performed by then. */
+  /** Set if the effect belongs to a tool that recovery has answered. `runs`: how often it had been performed at that moment. */
   cutOff: { readonly runs: number } | null;
-  /** What the model that was asked has cost, once that is on record. */
+  /** The tokens of a model call, once it is recorded. */
   tokens: number;
 };
 
+/** Collects effects and writes over all processes of one run. */
 export class EffectLog {
   readonly effects = new Map<string, EffectRecord>();
-  /** What must not have happened. */
+  /** Violations that are visible at once, such as an effect that begins without a start mark. */
   readonly violations: string[] = [];
-  /** Marks without a run: by the name of the effect. */
+  /** Written start marks whose effects are not recorded: effect name to policy. */
   readonly #marks = new Map<string, EffectPolicy>();
-  /** What each call of a reply is, by the effect that makes it. */
+  /** The names of the calls of a reply: effect id to call name. */
   readonly #calls = new Map<string, string>();
   #cancelled = false;
 
-  /** An effect begins. */
+  /** Logs that an effect begins. */
   began(info: EffectInfo): void {
     const record = this.#of(info);
     const { name, policy } = info;
-    if (policy !== "again" && !this.#marks.has(name)) this.violations.push(`${name} began, and no mark was written`);
-    if (record.stage === "recorded") this.violations.push(`${name} is on record and began again`);
-    if (record.stage === "begun") this.violations.push(`${name} began twice in one life`);
+    if (policy !== "again" && !this.#marks.has(name)) this.violations.push(`${name} began without a start mark`);
+    if (record.stage === "recorded") this.violations.push(`${name} began again although it is recorded`);
+    if (record.stage === "begun") this.violations.push(`${name} began twice in one process`);
     record.runs += 1;
     record.stage = "begun";
     if (info.idempotencyKey !== null) record.keys.add(info.idempotencyKey);
   }
 
-  /** An effect begins in a life that was away and came back, after somebody else has taken over. */
+  /** Logs that an effect begins in a resumed process, after another process has taken over. */
   beganLate(info: EffectInfo): void {
     this.#of(info).lateRuns += 1;
   }
 
-  /** Something was written, whether or not anybody heard of it. */
+  /** Logs a batch that has reached the storage, even if its writer was killed before it learnt of it. */
   written({ puts }: Batch): void {
     for (const put of puts) {
-      if (put.table === "journal") this.#settled(readValue("journal", rowOf(put)));
-      if (put.table === "records") this.#noted(put, readValue("records", rowOf(put)));
+      if (put.table === "journal") this.#journalWritten(readValue("journal", rowOf(put)));
+      if (put.table === "records") this.#recordWritten(put, readValue("records", rowOf(put)));
       if (put.table === "cancels") this.#cancelled = true;
     }
   }
 
-  /** A life ends: what becomes of everything that was under way. */
+  /** Logs that the process is killed, and derives from `fates` what recovery must do with each effect that was under way. */
   killed(): void {
     for (const [name, policy] of this.#marks) {
       const record = this.effects.get(name);
@@ -119,7 +129,7 @@ export class EffectLog {
     }
   }
 
-  /** Is it part of a tool that recovery has answered? Nobody goes on with it then. */
+  /** Returns whether the effect belongs to a nested turn of a tool that recovery has answered. Such a turn is not continued. */
   isCutOff({ inside }: EffectInfo): boolean {
     const outer = inside === null ? undefined : this.effects.get(inside);
     return outer !== undefined && (outer.answered !== null || this.isCutOff(outer.info));
@@ -132,7 +142,7 @@ export class EffectLog {
 
   #end(record: EffectRecord, stage: "marked" | "begun"): void {
     record.stage = "open";
-    // What a cancelled turn had under way is nobody's any more.
+    // Effects of a cancelled turn are neither run again nor answered.
     if (this.#cancelled) return;
     const fate = fates[stage][record.info.policy];
     if (fate.runsAgain) record.again += 1;
@@ -140,8 +150,8 @@ export class EffectLog {
   }
 
   #of(info: EffectInfo): EffectRecord {
-    const known = this.effects.get(info.name);
-    if (known !== undefined) return known;
+    const existing = this.effects.get(info.name);
+    if (existing !== undefined) return existing;
     const record: EffectRecord = {
       info,
       runs: 0,
@@ -157,7 +167,7 @@ export class EffectLog {
     return record;
   }
 
-  #settled({ item, effect: text }: JournalRow): void {
+  #journalWritten({ item, effect: text }: JournalRow): void {
     if (item.type === "step_restarted") return;
     if (item.type !== "response") return this.#closeAll();
     const effect: Effect | null = text === null ? null : JSON.parse(text);
@@ -167,11 +177,11 @@ export class EffectLog {
       for (const [slot, { name, arguments: args }] of toolCalls.entries()) {
         this.#calls.set(response.id.replace(/\/[a-z]+$/, `/tool/${slot}`), callName(name, args ?? {}));
       }
-      this.#modelSettled(route?.provider ?? null, usage);
+      this.#modelRecorded(route?.provider ?? null, usage);
     }
     if (response.type === "model_failed") {
       const { failure, partial } = response.error;
-      this.#modelSettled(providerOf(failure), partial?.usage ?? null);
+      this.#modelRecorded(providerOf(failure), partial?.usage ?? null);
     }
     if (effect?.type === "run_code") this.#close(codeName(effect.cellId, effect.answers));
     if (effect?.type !== "call_tool") return;
@@ -181,35 +191,35 @@ export class EffectLog {
     else this.#marks.delete(callName(call.name, args));
   }
 
-  #noted({ key }: Put, value: Json): void {
+  #recordWritten({ key }: Put, value: Json): void {
     const what = String(key[4]);
-    const said = objectOf(value);
+    const fields = objectOf(value);
     if (what === "started") {
       this.#marks.set(
-        callName(String(said["name"]), objectOf(said["arguments"] ?? null)),
-        said["policy"] === "ask" ? "ask" : "never",
+        callName(String(fields["name"]), objectOf(fields["arguments"] ?? null)),
+        fields["policy"] === "ask" ? "ask" : "never",
       );
     }
     if (what === "prepared") this.#close(hookName(this.#calls.get(String(key[3])) ?? ""));
     if (!what.startsWith("attempt/")) return;
-    // A try of a model, or of a tool: the next one is to follow.
-    if ("heard" in said) this.#modelSettled(String(objectOf(said["failure"] ?? null)["provider"] ?? ""), null);
+    // A failed attempt of a model (its record has the field `heard`) or of a tool: the next attempt follows.
+    if ("heard" in fields) this.#modelRecorded(String(objectOf(fields["failure"] ?? null)["provider"] ?? ""), null);
     else {
-      const failure = objectOf(said["failure"] ?? null);
+      const failure = objectOf(fields["failure"] ?? null);
       for (const record of this.effects.values()) {
         if (record.info.kind === "tool" && record.info.callId === failure["toolCallId"]) reopen(record);
       }
     }
   }
 
-  #modelSettled(provider: string | null, usage: Usage | null): void {
-    const record = this.#firstOf("model", provider);
+  #modelRecorded(provider: string | null, usage: Usage | null): void {
+    const record = this.#recordFirst("model", provider);
     if (record !== null && usage !== null) record.tokens = totalTokens(usage) ?? 0;
   }
 
-  #firstOf(kind: EffectKind, provider: string | null): EffectRecord | null {
-    const under = [...this.effects.values()].filter(({ info, stage }) => info.kind === kind && stage === "begun");
-    const record = under.find(({ info }) => provider === null || info.provider === provider) ?? under[0] ?? null;
+  #recordFirst(kind: EffectKind, provider: string | null): EffectRecord | null {
+    const begun = [...this.effects.values()].filter(({ info, stage }) => info.kind === kind && stage === "begun");
+    const record = begun.find(({ info }) => provider === null || info.provider === provider) ?? begun[0] ?? null;
     if (record !== null) record.stage = "recorded";
     return record;
   }
@@ -231,17 +241,17 @@ function reopen(record: EffectRecord): void {
   if (record.stage === "begun") record.stage = "open";
 }
 
-/** A call by what it is asked to do. */
+/** The name of a tool call: the tool and its arguments. */
 export function callName(tool: string, args: JsonObject): string {
   return `${tool}(${canonicalJson(args)})`;
 }
 
-/** What is asked before a call. */
+/** The name of the hook before a call. */
 export function hookName(call: string): string {
   return `before ${call}`;
 }
 
-/** A cell by its place in its turn, and how many answers it has. */
+/** The name of one run of a code cell: its position in the turn and the number of answers it has. */
 export function codeName(cellId: string, answers: number): string {
   return `cell ${cellId.replace(/turn-[0-9a-f]+/, "turn")} with ${answers} answers`;
 }

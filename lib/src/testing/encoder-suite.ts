@@ -1,4 +1,4 @@
-// What an encoder of tool results has to keep, if the model is to read JSON.
+// The conformance suite of tool result encoders that encode as JSON.
 
 import type { ToolResultEncoder } from "../engine/internal.ts";
 import type { Json, ToolFailure } from "../model/internal.ts";
@@ -8,11 +8,11 @@ import { toolFailure } from "../model/internal.ts";
 import { broken, holds, same } from "./conformance.ts";
 
 const rules = {
-  text: "text is shown as it is",
-  json: "everything that is not text is shown as JSON",
-  bare: "a value is shown without the box it came in",
-  failure: "of a failure the model reads the message, and nothing that is meant for the program",
-  pure: "the same result is shown in the same way every time",
+  text: "text is encoded unchanged",
+  json: "a value that is not text is encoded as JSON",
+  bare: "a value is encoded without its wrapper object",
+  failure: "of a failure only the message is encoded, not the details for the program",
+  pure: "encoding is deterministic",
 };
 
 const failure: ToolFailure = toolFailure("handler_failed", {
@@ -25,67 +25,68 @@ const failure: ToolFailure = toolFailure("handler_failed", {
 /** The conformance cases of a tool result encoder. */
 export function encoderSuite(encode: ToolResultEncoder): readonly ConformanceCase[] {
   const reads = (...values: readonly Json[]): void => {
-    for (const value of values) same(parsed(shown(encode, value)), value, rules.json, "what it shows, read as JSON,");
+    for (const value of values)
+      same(parsed(encodedText(encode, value)), value, rules.json, "the encoded text, parsed as JSON,");
   };
   return [
     {
-      name: "text is shown as it is",
+      name: "text is encoded unchanged",
       run: async () => {
         for (const text of ["sunny", 'a "quoted" word', "two\nlines", '{"looks":"like JSON"}', "æ–🙂"]) {
-          same(shown(encode, text), text, rules.text, "what it shows");
+          same(encodedText(encode, text), text, rules.text, "the encoded text");
         }
       },
     },
-    { name: "an object is shown as JSON", run: async () => reads({ celsius: 21, where: { city: "Oslo" } }, {}) },
-    { name: "a list is shown as JSON", run: async () => reads([1, "two", [3], { four: 4 }, null], []) },
+    { name: "an object is encoded as JSON", run: async () => reads({ celsius: 21, where: { city: "Oslo" } }, {}) },
+    { name: "an array is encoded as JSON", run: async () => reads([1, "two", [3], { four: 4 }, null], []) },
     {
-      name: "whole numbers, truth and nothing are shown as JSON",
+      name: "integers, booleans and null are encoded as JSON",
       run: async () => reads(0, -7, 42, true, false, null),
     },
-    { name: "fractions are shown as JSON and lose nothing", run: async () => reads(0.1, -2.5, 1e-7, 1e21, 0.1 + 0.2) },
+    { name: "fractions are encoded as JSON without loss", run: async () => reads(0.1, -2.5, 1e-7, 1e21, 0.1 + 0.2) },
     {
-      name: "a value is shown without the box it came in",
+      name: "a value is encoded without its wrapper object",
       run: async () => {
-        same(shown(encode, 42), "42", rules.bare, "what it shows of a number");
-        same(shown(encode, "done"), "done", rules.bare, "what it shows of a text");
-        const own = { type: "ok", value: 1 };
-        same(parsed(shown(encode, own)), own, rules.bare, "an object that looks like a box");
+        same(encodedText(encode, 42), "42", rules.bare, "the encoded number");
+        same(encodedText(encode, "done"), "done", rules.bare, "the encoded string");
+        const wrapperLike = { type: "ok", value: 1 };
+        same(parsed(encodedText(encode, wrapperLike)), wrapperLike, rules.bare, "an object that looks like a wrapper");
       },
     },
     {
-      name: "of a failure the model reads the message",
+      name: "the message of a failure is encoded",
       run: async () => {
         const text = textOf(encode({ type: "error", failure }));
         const quoted = JSON.stringify(failure.message).slice(1, -1);
-        const says = text.includes(failure.message) || text.includes(quoted);
-        holds(says, rules.failure, `the message ${failure.message}`, text);
+        const hasMessage = text.includes(failure.message) || text.includes(quoted);
+        holds(hasMessage, rules.failure, `the message ${failure.message}`, text);
       },
     },
     {
-      name: "what of a failure is meant for the program is not shown",
+      name: "the details of a failure for the program are not encoded",
       run: async () => {
         const text = textOf(encode({ type: "error", failure }));
         holds(!text.includes("4f9a"), rules.failure, "no raw, no cause, no metadata", text);
       },
     },
     {
-      name: "the same result is shown in the same way every time",
+      name: "encoding is deterministic",
       run: async () => {
         const value = { b: [1, { d: null, c: "x" }], a: 0.5 };
         const [first, second] = [encode({ type: "ok", value }), encode({ type: "ok", value: structuredClone(value) })];
-        same(second, first, rules.pure, "the second time");
+        same(second, first, rules.pure, "the second encoding");
         const failed = encode({ type: "error", failure });
-        same(encode({ type: "error", failure }), failed, rules.pure, "the second time, for a failure,");
+        same(encode({ type: "error", failure }), failed, rules.pure, "the second encoding of a failure");
       },
     },
   ];
 }
 
-function shown(encode: ToolResultEncoder, value: Json): string {
+function encodedText(encode: ToolResultEncoder, value: Json): string {
   return textOf(encode({ type: "ok", value }));
 }
 
-/** Content as the text it is for a value without attachments. */
+/** Joins the text parts of encoded content. Any other part is a violation: the values of the suite have no attachments. */
 function textOf(content: ReturnType<ToolResultEncoder>): string {
   if (typeof content === "string") return content;
   return content

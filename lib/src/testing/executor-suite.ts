@@ -1,4 +1,4 @@
-// What everything that runs tools, or cells of code, has to keep.
+// The conformance suites of tool executors and of code executors.
 
 import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } from "../engine/internal.ts";
 import type { CellCall, Json, JsonObject, ToolOutcome } from "../model/internal.ts";
@@ -10,11 +10,11 @@ import { toolCall, toolFailure, toolSpec } from "../model/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within } from "./conformance.ts";
 
 const rules = {
-  passes: "what a handler returns comes out as it is",
-  thrown: "what a handler throws comes out as it is",
-  progress: "a generator comes out as a generator, not as a promise of one, so that what it yields is shown",
-  verbatim: "a handler gets its arguments and its context as they were given",
-  once: "a call runs once",
+  passes: "the executor returns the value of the handler unchanged",
+  thrown: "an error that a handler throws is passed on unchanged",
+  progress: "the executor returns a generator itself, not a promise of one, so that its progress is reported",
+  verbatim: "the handler gets its arguments and its context unchanged",
+  once: "the handler runs exactly once",
 };
 
 /**
@@ -24,59 +24,64 @@ const rules = {
 export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[] {
   const passes = (name: string, returned: unknown): ConformanceCase => ({
     name,
-    run: async () => unchanged(await cameOut(execute, () => returned), returned),
+    run: async () => unchanged(await resultOf(execute, () => returned), returned),
   });
   const raises = (name: string, handler: (error: Error) => unknown): ConformanceCase => ({
     name,
     run: async () => {
       const error = new Error("broken");
-      const thrown = await thrownBy(() => cameOut(execute, () => handler(error)));
-      holds(thrown?.error === error, rules.thrown, "the very error of the handler", thrown?.error ?? "nothing thrown");
+      const thrown = await thrownBy(() => resultOf(execute, () => handler(error)));
+      holds(
+        thrown?.error === error,
+        rules.thrown,
+        "the error object of the handler",
+        thrown?.error ?? "nothing thrown",
+      );
     },
   });
   return [
-    passes("a value comes out as it is", { celsius: 21, list: [1, null, "x"] }),
+    passes("a returned value is passed on unchanged", { celsius: 21, list: [1, null, "x"] }),
     {
-      name: "what a promise comes to comes out as it is",
+      name: "the value of a returned promise is passed on unchanged",
       run: async () => {
         const value = { celsius: 21 };
-        unchanged(await cameOut(execute, () => Promise.resolve(value)), value);
+        unchanged(await resultOf(execute, () => Promise.resolve(value)), value);
       },
     },
-    passes("askUser comes out as it is", askUser("Which one?", { answerAs: "tool_result", hint: "a or b" })),
-    passes("halt comes out as it is", halt("out_of_stock", { left: 0 })),
-    passes("fail comes out as it is", fail("no such flight")),
-    raises("what a handler throws comes out as it is", (error) => {
+    passes("askUser is passed on unchanged", askUser("Which one?", { answerAs: "tool_result", hint: "a or b" })),
+    passes("halt is passed on unchanged", halt("out_of_stock", { left: 0 })),
+    passes("fail is passed on unchanged", fail("no such flight")),
+    raises("an error that a handler throws is passed on unchanged", (error) => {
       throw error;
     }),
-    raises("what a handler rejects with comes out as it is", async (error) => {
+    raises("an error that a handler rejects with is passed on unchanged", async (error) => {
       throw error;
     }),
     {
-      name: "a generator shows its progress and comes to its value",
+      name: "a generator reports its progress and returns its value",
       run: async () => drains(execute, generator),
     },
     {
-      name: "an async generator shows its progress and comes to its value",
+      name: "an async generator reports its progress and returns its value",
       run: async () => drains(execute, asyncGenerator),
     },
     {
-      name: "arguments and context reach the handler as they were given",
+      name: "arguments and context reach the handler unchanged",
       run: async () => {
         const seen: unknown[] = [];
         const args = { city: "Oslo", days: [1, 2] };
-        await cameOut(execute, (...given) => void seen.push(...given), args);
+        await resultOf(execute, (...handlerArguments) => void seen.push(...handlerArguments), args);
         same(seen[0], { city: "Oslo", days: [1, 2] }, rules.verbatim, "the arguments");
-        holds(seen[1] === context, rules.verbatim, "the very context", seen[1]);
-        same(context.context, { user: "u1" }, rules.verbatim, "the caller's own context");
+        holds(seen[1] === context, rules.verbatim, "the context object of the call", seen[1]);
+        same(context.context, { user: "u1" }, rules.verbatim, "the context of the caller");
       },
     },
     {
-      name: "a call runs once, and before it has come out",
+      name: "the handler runs exactly once, before the executor returns its value",
       run: async () => {
         let runs = 0;
-        await cameOut(execute, () => (runs += 1));
-        same(runs, 1, rules.once, "how often the handler ran");
+        await resultOf(execute, () => (runs += 1));
+        same(runs, 1, rules.once, "the number of handler runs");
       },
     },
   ];
@@ -108,31 +113,40 @@ async function* asyncGenerator(): AsyncGenerator<string, string> {
 
 type Handler = (input: JsonObject, context: ToolContext) => unknown;
 
-/** What an executor gives for a handler, before anybody has awaited it: in a box, because it may be a promise. */
-async function given(execute: ToolExecutor, handler: Handler, args: JsonObject): Promise<{ readonly out: unknown }> {
+/** Returns what the executor returns for a handler, without awaiting it: in an object, because it may be a promise. */
+async function execution(
+  execute: ToolExecutor,
+  handler: Handler,
+  args: JsonObject,
+): Promise<{ readonly out: unknown }> {
   const probe = tool({ name: "probe", description: "A tool of the suite.", schema: { type: "object" }, handler });
   const prepared = await probe.prepare(args);
-  if (!prepared.ok) throw new Error("the suite's own tool refused its arguments");
+  if (!prepared.ok) throw new Error("the tool of the suite rejected its arguments");
   return { out: execute(probe, args, context, () => prepared.run(context)) };
 }
 
-async function cameOut(execute: ToolExecutor, handler: Handler, args: JsonObject = {}): Promise<unknown> {
-  const { out } = await given(execute, handler, args);
+async function resultOf(execute: ToolExecutor, handler: Handler, args: JsonObject = {}): Promise<unknown> {
+  const { out } = await execution(execute, handler, args);
   return within(patienceMs, Promise.resolve(out), rules.passes, "the call to end");
 }
 
-function unchanged(came: unknown, returned: unknown): void {
-  holds(came === returned, rules.passes, "the very value of the handler", came);
+function unchanged(actual: unknown, returned: unknown): void {
+  holds(actual === returned, rules.passes, "the value object of the handler", actual);
 }
 
-/** Reads a generator as a run does. */
+/** Reads a generator to its end, as a run does. */
 async function drains(execute: ToolExecutor, handler: () => unknown): Promise<void> {
-  const { out } = await given(execute, handler, {});
+  const { out } = await execution(execute, handler, {});
   holds(isGenerator(out), rules.progress, "a generator", out instanceof Promise ? "a promise" : out);
-  const shown: unknown[] = [];
+  const progress: unknown[] = [];
   let next = await out.next();
-  for (; next.done !== true; next = await out.next()) shown.push(next.value);
-  same({ shown, value: next.value }, { shown: ["half", "nearly"], value: "done" }, rules.progress, "what came of it");
+  for (; next.done !== true; next = await out.next()) progress.push(next.value);
+  same(
+    { progress, value: next.value },
+    { progress: ["half", "nearly"], value: "done" },
+    rules.progress,
+    "the progress and the value",
+  );
 }
 
 type Generated = AsyncGenerator<unknown, unknown> | Generator<unknown, unknown>;
@@ -142,7 +156,7 @@ function isGenerator(value: unknown): value is Generated {
   return (Symbol.asyncIterator in value || Symbol.iterator in value) && "next" in value && "return" in value;
 }
 
-/** The cells the suite runs, in the language of the executor. They can call two tools, `first` and `second`, with a number `n`. */
+/** The cells that the suite runs, in the language of the executor. They can call two tools, `first` and `second`, with a number `n`. */
 export type CodeCells = {
   /** Prints `one`, then `two`. */
   readonly prints: string;
@@ -150,25 +164,25 @@ export type CodeCells = {
   readonly finishes: string;
   /** Gives up with `"no way"`. */
   readonly givesUp: string;
-  /** Throws an error that says `broken`, and catches nothing. */
+  /** Throws an error with the message `broken` and does not catch it. */
   readonly throws: string;
-  /** Calls `first` with 1, then `second` with the answer, and finishes with the answer to that. */
+  /** Calls `first` with 1, then `second` with the answer, and finishes with the answer of `second`. */
   readonly asksInTurn: string;
-  /** Calls `first` with 1 and `second` with 2 without waiting in between, and finishes with the list of both answers. */
+  /** Calls `first` with 1 and `second` with 2 concurrently, and finishes with the list of both answers. */
   readonly asksTogether: string;
-  /** Calls `first` with 1, catches what that throws, and prints its message. */
+  /** Calls `first` with 1, catches the error, and prints its message. */
   readonly catches: string;
-  /** Never ends, and does nothing. */
+  /** An endless loop. */
   readonly spins: string;
-  /** Calls `first` with 0, 1, 2 and so on, one after the other, without end. */
+  /** Calls `first` with 0, 1, 2 and so on, one after the other, endlessly. */
   readonly asksForever: string;
-  /** Prints without end. */
+  /** Prints endlessly. */
   readonly printsForever: string;
-  /** Finishes with all it can find out about the time and from dice. */
+  /** Finishes with the time and random numbers it can get, `null` for each that is not available. */
   readonly looksAround: string;
 };
 
-/** The cells in JavaScript, where tools are functions, and there are `console.log`, `finish` and `giveUp`. */
+/** The cells in JavaScript, where tools are functions and `console.log`, `finish` and `giveUp` are globals. */
 const javascriptCells: CodeCells = {
   prints: 'console.log("one");\nconsole.log("two");',
   finishes: "finish({ answer: 42 });",
@@ -191,14 +205,15 @@ finish(looks.map((look) => {
 };
 
 const cellRules = {
-  prints: "what a cell prints is what it is seen to do, in order",
-  ends: "a cell that is done is finished, with what it ended with or what it threw",
-  calls: "a cell stops at its calls and goes on with their answers, run from its beginning",
-  together: "calls that may run side by side come together",
-  again: "the same code with the same answers makes the same calls: there is no clock in a cell, and no dice",
+  prints: "the observations of a cell are what it prints, in order",
+  ends: "a cell that ends is reported as finished, with its value or its error",
+  calls: "a cell stops at its calls, and continues with their answers when it is run again from its beginning",
+  together: "concurrent calls are returned together",
+  again:
+    "execution is deterministic: the same code with the same answers makes the same calls, without a clock and without random numbers",
   diverged:
-    "calls are compared with the recorded ones, by name and arguments, in order; one that differs ends the cell as diverged",
-  limits: "limits count instructions, memory, calls and output, never time",
+    "calls are compared with the recorded ones by name, arguments and order; a difference ends the cell as diverged",
+  limits: "limits count instructions, memory, calls and output, not time",
 };
 
 /**
@@ -218,30 +233,30 @@ type RunCell = (code: string, calls?: readonly CellCall[], limits?: Partial<Cell
 function endings(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
   return [
     {
-      name: "what a cell prints is seen, in order",
+      name: "the observations have what a cell prints, in order",
       run: async () => {
         const { observations, error } = finished(await run(cells.prints), cellRules.prints);
         const lines = observations.join("\n").trim().split(/\s+/);
-        same({ lines, error }, { lines: ["one", "two"], error: null }, cellRules.prints, "what was printed");
+        same({ lines, error }, { lines: ["one", "two"], error: null }, cellRules.prints, "the printed lines");
       },
     },
     {
-      name: "a cell ends with the value it finishes with",
+      name: "a cell returns the value it finishes with",
       run: async () => {
         const { finish } = finished(await run(cells.finishes), cellRules.ends);
         same(finish, { type: "value", value: { answer: 42 } }, cellRules.ends, "finish");
       },
     },
     {
-      name: "a cell ends with what it gives up with",
+      name: "a cell returns the value it gives up with",
       run: async () => {
         const { finish } = finished(await run(cells.givesUp), cellRules.ends);
         same(finish, { type: "error", value: "no way" }, cellRules.ends, "finish");
       },
     },
     {
-      name: "what a cell throws and nobody catches is its error",
-      run: async () => endedWith(await run(cells.throws), "broken"),
+      name: "an uncaught error is the error of the cell",
+      run: async () => checkError(await run(cells.throws), "broken"),
     },
   ];
 }
@@ -249,55 +264,65 @@ function endings(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
 function cellCalls(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
   return [
     {
-      name: "a cell stops at a call and goes on with the answer",
+      name: "a cell stops at a call and continues with the answer",
       run: async () => {
-        same(asked(await run(cells.asksInTurn)), [one], cellRules.calls, "the first calls");
+        same(requestedCalls(await run(cells.asksInTurn)), [firstCall], cellRules.calls, "the first calls");
         const second = { name: "second", arguments: { n: 5 } };
-        same(asked(await run(cells.asksInTurn, [answered(one, 5)])), [second], cellRules.calls, "the next calls");
+        same(
+          requestedCalls(await run(cells.asksInTurn, [answered(firstCall, 5)])),
+          [second],
+          cellRules.calls,
+          "the next calls",
+        );
         const { finish } = finished(
-          await run(cells.asksInTurn, [answered(one, 5), answered(second, { sum: 6 })]),
+          await run(cells.asksInTurn, [answered(firstCall, 5), answered(second, { sum: 6 })]),
           cellRules.calls,
         );
-        same(finish?.value, { sum: 6 }, cellRules.calls, "the value it finished with");
+        same(finish?.value, { sum: 6 }, cellRules.calls, "the value of the cell");
       },
     },
     {
-      name: "calls made side by side come together, in their order",
+      name: "concurrent calls are returned together, in call order",
       run: async () => {
-        same(asked(await run(cells.asksTogether)), [one, two], cellRules.together, "the calls");
-        const answers = [answered(one, "a"), answered(two, "b")];
+        same(requestedCalls(await run(cells.asksTogether)), [firstCall, secondCall], cellRules.together, "the calls");
+        const answers = [answered(firstCall, "a"), answered(secondCall, "b")];
         const { finish } = finished(await run(cells.asksTogether, answers), cellRules.together);
         same(finish?.value, ["a", "b"], cellRules.together, "the answers");
       },
     },
     {
-      name: "a call that failed throws where it was made, and can be caught",
+      name: "a failed call throws at the call and can be caught",
       run: async () => {
-        const { observations, error } = finished(await run(cells.catches, [failed(one)]), cellRules.calls);
+        const { observations, error } = finished(await run(cells.catches, [failed(firstCall)]), cellRules.calls);
         const caught = error === null && observations.join("\n").includes("no such flight");
         holds(caught, cellRules.calls, 'the message "no such flight" printed, and no error', { observations, error });
       },
     },
     {
-      name: "a call that failed and is not caught is the error of the cell",
-      run: async () => endedWith(await run(cells.asksInTurn, [failed(one)]), "no such flight"),
+      name: "a failed call that is not caught is the error of the cell",
+      run: async () => checkError(await run(cells.asksInTurn, [failed(firstCall)]), "no such flight"),
     },
     {
       name: "the same code with the same answers makes the same calls",
       run: async () => {
-        for (const answers of [[], [answered(one, 5)]]) {
-          const before = asked(await run(cells.asksInTurn, answers));
-          same(asked(await run(cells.asksInTurn, answers)), before, cellRules.again, "the calls of the second run");
+        for (const answers of [[], [answered(firstCall, 5)]]) {
+          const before = requestedCalls(await run(cells.asksInTurn, answers));
+          same(
+            requestedCalls(await run(cells.asksInTurn, answers)),
+            before,
+            cellRules.again,
+            "the calls of the second run",
+          );
         }
       },
     },
     {
-      name: "a cell finds neither a clock nor dice",
+      name: "a cell has no clock and no random numbers",
       run: async () => {
         const before = finished(await run(cells.looksAround), cellRules.again);
         await systemClock.sleep(20);
         const after = finished(await run(cells.looksAround), cellRules.again);
-        same(after, before, cellRules.again, "what a later run finds");
+        same(after, before, cellRules.again, "the result of a later run");
       },
     },
   ];
@@ -305,7 +330,7 @@ function cellCalls(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
 
 function divergences(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
   const diverges = async (code: string, ...calls: readonly CellCall[]): Promise<void> => {
-    stopped(await run(code, calls), "diverged", cellRules.diverged);
+    checkFailed(await run(code, calls), "diverged", cellRules.diverged);
   };
   return [
     {
@@ -317,8 +342,8 @@ function divergences(run: RunCell, cells: CodeCells): readonly ConformanceCase[]
       run: async () => diverges(cells.asksInTurn, answered({ name: "first", arguments: { n: 7 } }, 5)),
     },
     {
-      name: "a recorded call that is not made again ends the cell as diverged",
-      run: async () => diverges(cells.prints, answered(one, 5)),
+      name: "a recorded call that the cell does not make ends it as diverged",
+      run: async () => diverges(cells.prints, answered(firstCall, 5)),
     },
   ];
 }
@@ -326,32 +351,37 @@ function divergences(run: RunCell, cells: CodeCells): readonly ConformanceCase[]
 function limitCases(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
   return [
     {
-      name: "a cell that never ends runs out of instructions",
-      run: async () => exceeded(await run(cells.spins, [], { instructions: 100_000 })),
+      name: "an endless loop exceeds the instruction limit",
+      run: async () => checkLimitExceeded(await run(cells.spins, [], { instructions: 100_000 })),
     },
     {
-      name: "a cell that calls without end runs out of calls, those recorded among them",
+      name: "endless calls exceed the call limit, which includes recorded calls",
       run: async () => {
         const calls: CellCall[] = [];
         for (let n = 0; n < 3; n += 1) {
           const call = { name: "first", arguments: { n } };
-          same(asked(await run(cells.asksForever, calls, { calls: 3 })), [call], cellRules.calls, `call ${n + 1} of 3`);
+          same(
+            requestedCalls(await run(cells.asksForever, calls, { calls: 3 })),
+            [call],
+            cellRules.calls,
+            `call ${n + 1} of 3`,
+          );
           calls.push(answered(call, null));
         }
-        exceeded(await run(cells.asksForever, calls, { calls: 3 }));
+        checkLimitExceeded(await run(cells.asksForever, calls, { calls: 3 }));
       },
     },
     {
-      name: "a cell that prints without end runs out of output",
-      run: async () => exceeded(await run(cells.printsForever, [], { output: 100 })),
+      name: "endless output exceeds the output limit",
+      run: async () => checkLimitExceeded(await run(cells.printsForever, [], { output: 100 })),
     },
   ];
 }
 
 type MadeCall = { readonly name: string; readonly arguments: JsonObject };
 
-const one: MadeCall = { name: "first", arguments: { n: 1 } };
-const two: MadeCall = { name: "second", arguments: { n: 2 } };
+const firstCall: MadeCall = { name: "first", arguments: { n: 1 } };
+const secondCall: MadeCall = { name: "second", arguments: { n: 2 } };
 const tools = ["first", "second"].map((name) =>
   toolSpec({
     name,
@@ -383,26 +413,26 @@ function recorded({ name, arguments: args }: MadeCall, answer: ToolOutcome): Cel
   return { call: toolCall({ id: `cell/${name}`, name, arguments: args }), answer };
 }
 
-function asked(result: CellResult): readonly MadeCall[] {
+function requestedCalls(result: CellResult): readonly MadeCall[] {
   if (result.type !== "calls") throw broken(cellRules.calls, "the cell to stop at its calls", result);
   return result.calls;
 }
 
 function finished(result: CellResult, rule: string): Extract<CellResult, { readonly type: "finished" }> {
-  if (result.type !== "finished") throw broken(rule, "the cell to have finished", result);
+  if (result.type !== "finished") throw broken(rule, "the cell to be finished", result);
   return result;
 }
 
-function endedWith(result: CellResult, message: string): void {
+function checkError(result: CellResult, message: string): void {
   const { error, finish } = finished(result, cellRules.ends);
-  const said = error !== null && error.includes(message) && finish === null;
-  holds(said, cellRules.ends, `an error that says "${message}", and nothing it finished with`, { error, finish });
+  const hasError = error !== null && error.includes(message) && finish === null;
+  holds(hasError, cellRules.ends, `an error with the message "${message}", and no value`, { error, finish });
 }
 
-function exceeded(result: CellResult): void {
-  stopped(result, "limit_exceeded", cellRules.limits);
+function checkLimitExceeded(result: CellResult): void {
+  checkFailed(result, "limit_exceeded", cellRules.limits);
 }
 
-function stopped(result: CellResult, reason: "diverged" | "limit_exceeded", rule: string): void {
+function checkFailed(result: CellResult, reason: "diverged" | "limit_exceeded", rule: string): void {
   holds(result.type === "failed" && result.reason === reason, rule, `the cell to end as failed: ${reason}`, result);
 }

@@ -1,4 +1,4 @@
-// A clock that a test turns by hand.
+// A manual clock for tests: time advances only when a test calls `advance`.
 
 import type { Clock } from "../clock/clock.ts";
 
@@ -6,15 +6,15 @@ import { nextTask } from "../clock/clock.ts";
 
 /** A {@link handClock}: time advances only when a test advances it. */
 export type HandClock = Clock & {
-  /** Lets time pass: whoever sleeps wakes in the order of their times, each when it is theirs. */
+  /** Advances the time by `ms` milliseconds. Sleeps that are due resolve in the order of their times, each at its own time. */
   readonly advance: (ms: number) => Promise<void>;
-  /** How many sleep. */
+  /** The number of pending sleeps. */
   readonly sleepers: number;
 };
 
 type Sleeper = { readonly at: number; readonly wake: () => void };
 
-/** A clock for tests. It starts at 0 and stands still until `advance` is called. `random` returns 0 by default. */
+/** A clock for tests. It starts at 0 and does not advance until `advance` is called. `random` returns 0 by default. */
 export function handClock(random: () => number = () => 0): HandClock {
   let now = 0;
   let sleepers: Sleeper[] = [];
@@ -35,7 +35,7 @@ export function handClock(random: () => number = () => 0): HandClock {
           },
         };
         const stop = () => {
-          sleepers = sleepers.filter((one) => one !== sleeper);
+          sleepers = sleepers.filter((other) => other !== sleeper);
           reject(signal?.reason);
         };
         sleepers.push(sleeper);
@@ -48,7 +48,7 @@ export function handClock(random: () => number = () => 0): HandClock {
         const next = sleepers.toSorted((left, right) => left.at - right.at).find(({ at }) => at <= until);
         if (next === undefined) break;
         now = Math.max(now, next.at);
-        sleepers = sleepers.filter((one) => one !== next);
+        sleepers = sleepers.filter((sleeper) => sleeper !== next);
         next.wake();
       }
       now = until;
@@ -57,7 +57,7 @@ export function handClock(random: () => number = () => 0): HandClock {
   };
 }
 
-/** Yields to the event loop so often that what needs no time to pass has happened. */
+/** Yields to the event loop 20 times, so that work that needs no time has finished. */
 export async function settled(): Promise<void> {
   for (let task = 0; task < 20; task += 1) await nextTask();
 }

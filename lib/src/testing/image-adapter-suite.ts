@@ -1,4 +1,4 @@
-// What every adapter for images has to keep. Operations it does not list are refused by the library, before anything is asked of it.
+// The conformance suite of image adapters. The library itself rejects operations that an adapter does not list.
 
 import type { ImageAdapter } from "../engine/internal.ts";
 import type { ImageAdapterErrorReason, ImageOperation, ImageRequest, ImageResponse } from "../model/internal.ts";
@@ -12,9 +12,9 @@ import { broken, holds, patienceMs, same, thrownBy, within, written } from "./co
 
 /** What the provider of the image adapter under test does with its one request. */
 export type ImageAdapterScenario =
-  /** Makes as many. */
+  /** Returns this number of images. */
   | { readonly type: "images"; readonly count: number }
-  /** Answers that it will not. */
+  /** Answers with an error. */
   | {
       readonly type: "failure";
       readonly reason: ImageAdapterErrorReason;
@@ -25,21 +25,21 @@ export type ImageAdapterScenario =
 
 /** An image adapter and, optionally, the requests its provider received. */
 export type ImageAdapterUnderTest = ImageAdapter & {
-  /** The requests that were made. */
+  /** The requests that the provider received. */
   readonly calls?: readonly unknown[];
 };
 
 type Make = (scenario: ImageAdapterScenario) => ImageAdapterUnderTest;
 
 const rules = {
-  operations: "an adapter says what it can do, in the words of the library, each once",
-  refused: "an operation that is not listed is refused before anything is asked of the provider",
-  failed: "what a provider answers is thrown as an image_adapter_error with what it said",
-  data: "a response is data, and a request is not changed",
-  images: "an operation that is listed gives images",
-  usage: "what a call cost counts its images",
-  count: "whoever asks for n images gets at least one and no more than n",
-  secret: "a key is never shown",
+  operations: "operations lists operations of the library, each once",
+  rejected: "an operation that is not listed is rejected before a request is sent",
+  failed: "an error response of the provider is thrown as an image_adapter_error with its details",
+  data: "a response is JSON, and the request is not changed",
+  images: "an operation that is listed returns images",
+  usage: "the usage of a call counts its images",
+  count: "a request for n images returns 1 to n images",
+  secret: "the API key appears in no event, response or error",
 };
 
 const apiKey = "sk-conformance-4f9a2c7e1b";
@@ -61,13 +61,13 @@ const requests: { readonly [Operation in ImageOperation]: ImageRequest } = {
 export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
   return [
     {
-      name: "what it can do is said in the words of the library, each once",
+      name: "operations lists operations of the library, each once",
       run: async () => {
         const { operations } = make({ type: "images", count: 1 });
-        const legal = operations.every((one) => imageOperations.includes(one));
-        const once = new Set(operations).size === operations.length;
+        const valid = operations.every((operation) => imageOperations.includes(operation));
+        const distinct = new Set(operations).size === operations.length;
         holds(
-          legal && once && operations.length > 0,
+          valid && distinct && operations.length > 0,
           rules.operations,
           `some of ${written(imageOperations)}`,
           operations,
@@ -75,26 +75,31 @@ export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
       },
     },
     {
-      name: "what it cannot do is refused before anything is asked",
+      name: "an operation that is not listed is rejected before a request is sent",
       run: async () => {
-        for (const operation of imageOperations) await refused(make, operation);
+        for (const operation of imageOperations) await checkRejected(make, operation);
       },
     },
     {
-      name: "a failure says its reason, its status, how long to wait and the provider's id of the request",
+      name: "a failure has its reason, status, retry delay and request id",
       run: async () => {
-        const said = { reason: "rate_limited", status: 429, retryAfterMs: 2000, requestId: "req_conformance" } as const;
-        const thrown = await thrownBy(() => ask(make({ type: "failure", ...said }), firstRequest(make)));
+        const details = {
+          reason: "rate_limited",
+          status: 429,
+          retryAfterMs: 2000,
+          requestId: "req_conformance",
+        } as const;
+        const thrown = await thrownBy(() => ask(make({ type: "failure", ...details }), firstRequest(make)));
         const error = thrown?.error;
         if (!isEverturnError(error)) throw broken(rules.failed, "an Everturn error", error);
         const { failure } = error;
         holds(failure.type === "image_adapter_error", rules.failed, "an image_adapter_error", failure);
         const { reason, status, retryAfterMs, requestId } = failure;
-        same({ reason, status, retryAfterMs, requestId }, said, rules.failed, "the failure");
+        same({ reason, status, retryAfterMs, requestId }, details, rules.failed, "the failure");
       },
     },
     {
-      name: "a response is data and survives JSON, and the request is left as it was",
+      name: "a response survives a JSON round trip, and the request is unchanged",
       run: async () => {
         const request = firstRequest(make);
         const before = written(request);
@@ -114,7 +119,7 @@ export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
       },
     },
     {
-      name: "four images asked for are one to four images",
+      name: "a request for four images returns one to four",
       run: async () => {
         const request = { ...firstRequest(make), n: 4 };
         const { images } = await ask(make({ type: "images", count: 4 }), request);
@@ -122,14 +127,14 @@ export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
       },
     },
     {
-      name: "the key of a call is shown in no response and no error",
+      name: "the API key of a call is in no response and no error",
       run: async () => {
         const response = await ask(make({ type: "images", count: 1 }), firstRequest(make));
-        const refusal = { reason: "authentication_failed", status: 401, retryAfterMs: null, requestId: null } as const;
-        const thrown = await thrownBy(() => ask(make({ type: "failure", ...refusal }), firstRequest(make)));
+        const details = { reason: "authentication_failed", status: 401, retryAfterMs: null, requestId: null } as const;
+        const thrown = await thrownBy(() => ask(make({ type: "failure", ...details }), firstRequest(make)));
         const failure = isEverturnError(thrown?.error) ? thrown.error.failure : thrown?.error;
-        const found = [response, failure].find((one) => written(one).includes(apiKey));
-        holds(found === undefined, rules.secret, "no key in it", found);
+        const leak = [response, failure].find((output) => written(output).includes(apiKey));
+        holds(leak === undefined, rules.secret, "no API key", leak);
       },
     },
   ];
@@ -137,7 +142,7 @@ export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
 
 function operationCase(make: Make, operation: ImageOperation): ConformanceCase {
   return {
-    name: `${operation} gives images, or is not listed`,
+    name: `${operation} returns images, or is not listed`,
     run: async () => {
       const adapter = make({ type: "images", count: 1 });
       if (!adapter.operations.includes(operation)) return;
@@ -147,20 +152,20 @@ function operationCase(make: Make, operation: ImageOperation): ConformanceCase {
   };
 }
 
-async function refused(make: Make, operation: ImageOperation): Promise<void> {
+async function checkRejected(make: Make, operation: ImageOperation): Promise<void> {
   const adapter = make({ type: "images", count: 1 });
   if (adapter.operations.includes(operation)) return;
   const thrown = await thrownBy(() => generateImage(engine({ imageAdapter: adapter }), requests[operation]));
   const error = thrown?.error;
-  if (!isEverturnError(error)) throw broken(rules.refused, `${operation} to be refused`, error);
+  if (!isEverturnError(error)) throw broken(rules.rejected, `${operation} to be rejected`, error);
   const { reason, metadata } = error.failure;
-  const wanted = { reason: "unsupported_operation", operation };
-  same({ reason, operation: metadata["operation"] }, wanted, rules.refused, "the failure");
-  const made = adapter.calls?.length ?? 0;
-  holds(made === 0, rules.refused, "no request", `${made} requests`);
+  const expected = { reason: "unsupported_operation", operation };
+  same({ reason, operation: metadata["operation"] }, expected, rules.rejected, "the failure");
+  const requestCount = adapter.calls?.length ?? 0;
+  holds(requestCount === 0, rules.rejected, "no request", `${requestCount} requests`);
 }
 
-/** A request for the first thing the adapter can do. */
+/** A request for the first operation that the adapter lists. */
 function firstRequest(make: Make): ImageRequest {
   const [operation = "generate"] = make({ type: "images", count: 1 }).operations;
   return requests[operation];
@@ -177,5 +182,5 @@ async function ask(adapter: ImageAdapter, request: ImageRequest): Promise<ImageR
     attempt: 1,
     clock: systemClock,
   };
-  return within(patienceMs, adapter.generate(request, call), rules.images, "an answer");
+  return within(patienceMs, adapter.generate(request, call), rules.images, "a response");
 }

@@ -1,4 +1,7 @@
-// What every storage has to keep. Rows of the suite stand in the tables of the runtime, whose keys have all the kinds of parts there are.
+// The conformance suite of storages: key order, ranges and pagination, round trips, conditional batches (compare-and-swap on tags), expiry by
+// the clock of the storage, snapshot reads, watchers and concurrency.
+//
+// The suite writes into the tables of the runtime, whose keys have every kind of part: strings, and integers before and after strings.
 
 import type { Batch, Check, Key, Put, Query, Row, HostStorage, Written } from "../runtime/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
@@ -8,51 +11,50 @@ import { broken, holds, patienceMs, same, within } from "./conformance.ts";
 /** An empty storage for {@link storageSuite}, and how to open it again. */
 export type StorageUnderTest = {
   readonly storage: HostStorage;
-  /** Opens what was written once more, as after a restart; `null` when it is gone with the process. */
+  /** Opens the written data again, as after a restart; `null` if the data does not survive the process. */
   readonly reopen: (() => Promise<HostStorage>) | null;
-  /** Ends everything that was opened, and removes what was written. */
+  /** Closes every opened storage and deletes the written data. */
   readonly close: () => Promise<void>;
 };
 
 const rules = {
-  order: "rows come in the order of their keys: whole numbers as numbers, texts by their code points",
-  range:
-    "a query is answered with the rows whose key begins like its prefix, between its bounds, which do not belong to it",
-  verbatim: "a row comes out as it was written: key, tag, value",
+  order: "rows are in key order: integers by value, strings by code point",
+  range: "a query returns the rows whose keys start with its prefix and are strictly between its bounds",
+  verbatim: "a row is read as it was written: key, tag, value",
   check:
-    "a batch is written if all its checks hold; otherwise nothing of it is, and the check that does not hold is named by its place",
-  alive: "a row is alive until its time has passed by the clock of the storage; one without an expiry is always alive",
-  batch: "removals come before puts, puts replace what is there, and all of it is seen at once",
-  moment: "all queries of a read are answered from one moment",
-  watch: "whoever watches is called after a write, and no more after it has ended that",
-  race: "of several that write at once and rely on the same row, one is first, and the others are told so",
-  lasts: "what was written is there when it is opened again",
+    "a batch is atomic and conditional: if a check fails, nothing is written, and the result has the index of the check",
+  alive: "a row is alive until it expires by the clock of the storage; a row without an expiry is always alive",
+  batch: "removals precede puts, a put replaces the row, and readers see the whole batch or nothing of it",
+  moment: "all queries of a read see one snapshot",
+  watch: "a watcher is called after a write, and not after it has unsubscribed",
+  race: "of concurrent writes with a check on the same row exactly one succeeds (compare-and-swap), and the others fail with that check",
+  lasts: "written data is present after the storage is opened again",
 };
 
 /** The conformance cases of a storage. `make` is called once per case and must return an empty storage. */
 export function storageSuite(make: () => Promise<StorageUnderTest>): readonly ConformanceCase[] {
-  const testing = (name: string, work: (storage: HostStorage, made: StorageUnderTest) => Promise<void>) => ({
+  const testCase = (name: string, work: (storage: HostStorage, underTest: StorageUnderTest) => Promise<void>) => ({
     name,
     run: async () => {
-      const made = await make();
+      const underTest = await make();
       try {
-        await within(4 * patienceMs, work(made.storage, made), name, "the case to end");
+        await within(4 * patienceMs, work(underTest.storage, underTest), name, "the case to end");
       } finally {
-        await made.close();
+        await underTest.close();
       }
     },
   });
   return [
-    ...ordering.map(([name, work]) => testing(name, work)),
-    ...ranges.map(([name, work]) => testing(name, work)),
-    ...keeping.map(([name, work]) => testing(name, work)),
-    ...checking.map(([name, work]) => testing(name, work)),
-    ...batches.map(([name, work]) => testing(name, work)),
-    ...company.map(([name, work]) => testing(name, work)),
+    ...ordering.map(([name, work]) => testCase(name, work)),
+    ...ranges.map(([name, work]) => testCase(name, work)),
+    ...roundTrips.map(([name, work]) => testCase(name, work)),
+    ...checks.map(([name, work]) => testCase(name, work)),
+    ...batches.map(([name, work]) => testCase(name, work)),
+    ...concurrency.map(([name, work]) => testCase(name, work)),
   ];
 }
 
-type Work = (storage: HostStorage, made: StorageUnderTest) => Promise<void>;
+type Work = (storage: HostStorage, underTest: StorageUnderTest) => Promise<void>;
 type Cases = readonly (readonly [name: string, work: Work])[];
 
 const ordering: Cases = [
@@ -66,7 +68,7 @@ const ordering: Cases = [
     },
   ],
   [
-    "numbers in keys come before the texts behind them",
+    "an integer in a key sorts before the string that follows it",
     async (storage) => {
       const keys: readonly Key[] = [
         ["t", 9, "b"],
@@ -80,7 +82,7 @@ const ordering: Cases = [
     },
   ],
   [
-    "texts in keys sort by their code points",
+    "strings in keys sort by code point",
     async (storage) => {
       const texts = ["", " ", "10", "2", "A", "Z", "a", "aa", "b", "z", "é", "ω", "あ", "\ue000", "\uffff", "😀", "😁"];
       await put(storage, ...texts.toReversed().map((text) => session(text)));
@@ -90,7 +92,7 @@ const ordering: Cases = [
     },
   ],
   [
-    "texts that look alike are not the same",
+    "strings that look alike are distinct keys",
     async (storage) => {
       const texts = ["É", "E\u0301", "e", "E", "É ", "ß", "ss"];
       await put(storage, ...texts.map((text) => session(text, { value: text })));
@@ -104,7 +106,7 @@ const ordering: Cases = [
 
 const ranges: Cases = [
   [
-    "a prefix finds the rows below it, and no others",
+    "a prefix selects the rows below it, and no others",
     async (storage) => {
       await put(
         storage,
@@ -117,20 +119,20 @@ const ranges: Cases = [
       same(await lastParts(storage, entries("s")), [1, 2], rules.range, "the positions");
       const all = await lastParts(storage, { table: "entries", prefix: [] });
       same(all, [5, 3, 1, 2, 4], rules.range, "the positions of all");
-      same(await lastParts(storage, entries("none")), [], rules.range, "the positions where there are none");
+      same(await lastParts(storage, entries("none")), [], rules.range, "the positions of an unknown session");
       same(await lastParts(storage, { table: "events", prefix: [] }), [], rules.range, "the rows of another table");
     },
   ],
   [
-    "a whole key finds its row, or none",
+    "a complete key selects its row, or none",
     async (storage) => {
       await put(storage, entry("s", 1), entry("s", 2));
-      same(await lastParts(storage, { table: "entries", prefix: ["t", "s", 2] }), [2], rules.range, "what is found");
-      same(await lastParts(storage, { table: "entries", prefix: ["t", "s", 3] }), [], rules.range, "what is missing");
+      same(await lastParts(storage, { table: "entries", prefix: ["t", "s", 2] }), [2], rules.range, "the existing row");
+      same(await lastParts(storage, { table: "entries", prefix: ["t", "s", 3] }), [], rules.range, "the missing row");
     },
   ],
   [
-    "bounds leave out the rows on them",
+    "bounds are exclusive",
     async (storage) => {
       await put(storage, ...[1, 2, 3, 4, 5].map((position) => entry("s", position)), entry("r", 3), entry("t", 3));
       const cases: readonly (readonly [Partial<Query>, readonly number[]])[] = [
@@ -144,14 +146,14 @@ const ranges: Cases = [
         [{ before: 1 }, []],
         [{ before: 1, reverse: true }, []],
       ];
-      for (const [bounds, wanted] of cases) {
-        const came = await lastParts(storage, { ...entries("s"), ...bounds });
-        same(came, wanted, rules.range, `the positions with ${JSON.stringify(bounds)}`);
+      for (const [bounds, expected] of cases) {
+        const actual = await lastParts(storage, { ...entries("s"), ...bounds });
+        same(actual, expected, rules.range, `the positions with ${JSON.stringify(bounds)}`);
       }
     },
   ],
   [
-    "bounds hold for the part behind the prefix, whatever follows it",
+    "bounds apply to the key part after the prefix, whatever follows it",
     async (storage) => {
       await put(storage, ...["a", "b", "c"].flatMap((name) => [1, 2].map((position) => entry(name, position))));
       const query = { table: "entries", prefix: ["t"], after: "a", before: "c" } as const;
@@ -170,7 +172,7 @@ const ranges: Cases = [
     },
   ],
   [
-    "a limit takes the first ones, and the last ones in reverse",
+    "a limit returns the first rows, or the last ones in reverse",
     async (storage) => {
       await put(storage, ...[1, 2, 3, 4, 5].map((position) => entry("s", position)), entry("r", 9), entry("t", 0));
       const cases: readonly (readonly [Partial<Query>, readonly number[]])[] = [
@@ -183,24 +185,24 @@ const ranges: Cases = [
         [{ reverse: true, after: 2 }, [5, 4, 3]],
         [{ limit: 2, after: 2 }, [3, 4]],
       ];
-      for (const [bounds, wanted] of cases) {
-        const came = await lastParts(storage, { ...entries("s"), ...bounds });
-        same(came, wanted, rules.range, `the positions with ${JSON.stringify(bounds)}`);
+      for (const [bounds, expected] of cases) {
+        const actual = await lastParts(storage, { ...entries("s"), ...bounds });
+        same(actual, expected, rules.range, `the positions with ${JSON.stringify(bounds)}`);
       }
     },
   ],
   [
-    "ten thousand rows are read in order, whole and page by page",
+    "ten thousand rows are read in order, at once and page by page",
     async (storage) => {
       const count = 10_000;
-      // In an order that is not theirs; 7919 has no factor in common with the count.
+      // A permutation of the positions: 7919 and the count have no common factor.
       const positions = Array.from({ length: count }, (_, index) => (index * 7919) % count);
       for (let start = 0; start < count; start += 1000) {
         await put(storage, ...positions.slice(start, start + 1000).map((position) => entry("s", position)));
       }
-      const whole = await lastParts(storage, entries("s"));
-      const inOrder = whole.length === count && whole.every((position, index) => position === index);
-      holds(inOrder, rules.order, `${count} positions in order`, `${whole.length} positions`);
+      const allPositions = await lastParts(storage, entries("s"));
+      const inOrder = allPositions.length === count && allPositions.every((position, index) => position === index);
+      holds(inOrder, rules.order, `${count} positions in order`, `${allPositions.length} positions`);
       let read = 0;
       for (;;) {
         const page = await lastParts(storage, { ...entries("s"), after: read - 1, limit: 999 });
@@ -208,7 +210,7 @@ const ranges: Cases = [
         same(page[0], read, rules.range, "the first position of the next page");
         read += page.length;
       }
-      same(read, count, rules.range, "how many were read page by page");
+      same(read, count, rules.range, "the number of rows read page by page");
       same(
         await lastParts(storage, { ...entries("s"), reverse: true, limit: 2 }),
         [9999, 9998],
@@ -216,12 +218,12 @@ const ranges: Cases = [
         "the last",
       );
       await storage.write({ checks: [], removals: [{ table: "entries", prefix: ["t", "s"] }], puts: [] });
-      same(await lastParts(storage, entries("s")), [], rules.batch, "what is left of them");
+      same(await lastParts(storage, entries("s")), [], rules.batch, "the rows after the removal");
     },
   ],
 ];
 
-const odd = [
+const specialTexts = [
   "",
   "'",
   '"',
@@ -239,9 +241,9 @@ const odd = [
   "x".repeat(1000),
 ];
 
-const keeping: Cases = [
+const roundTrips: Cases = [
   [
-    "a row comes out as it was written",
+    "a row is read as it was written",
     async (storage) => {
       const rows: readonly Put[] = [
         { table: "sessions", key: ["t", "a"], tag: 7, value: '{"a":1}' },
@@ -250,58 +252,63 @@ const keeping: Cases = [
         { table: "sessions", key: ["t", "d"], tag: Number.MAX_SAFE_INTEGER, value: " " },
       ];
       await put(storage, ...rows);
-      const wanted = rows.map(({ key, tag, value }) => lasting({ key, tag, value }));
-      same(await storage.read([{ table: "sessions", prefix: ["t"] }]), [wanted], rules.verbatim, "the rows");
+      const expected = rows.map(({ key, tag, value }) => lasting({ key, tag, value }));
+      same(await storage.read([{ table: "sessions", prefix: ["t"] }]), [expected], rules.verbatim, "the rows");
     },
   ],
   [
-    "odd characters in keys and values come out as they went in",
+    "keys and values with special characters are read as they were written",
     async (storage) => {
-      await put(storage, ...odd.map((text) => session(text, { value: text })));
-      for (const text of odd) {
+      await put(storage, ...specialTexts.map((text) => session(text, { value: text })));
+      for (const text of specialTexts) {
         const [rows = []] = await storage.read([{ table: "sessions", prefix: ["t", text] }]);
-        const wanted = [lasting({ key: ["t", text], tag: 0, value: text })];
-        same(rows, wanted, rules.verbatim, `the rows of ${JSON.stringify(text)}`);
+        const expected = [lasting({ key: ["t", text], tag: 0, value: text })];
+        same(rows, expected, rules.verbatim, `the rows of ${JSON.stringify(text)}`);
       }
-      const sorted = odd.toSorted((left, right) => comparePoints(codePoints(left), codePoints(right)));
+      const sorted = specialTexts.toSorted((left, right) => comparePoints(codePoints(left), codePoints(right)));
       same(await lastParts(storage, { table: "sessions", prefix: ["t"] }), sorted, rules.order, "the keys");
     },
   ],
   [
-    "a value of a megabyte comes out as it went in",
+    "a value of one megabyte is read as it was written",
     async (storage) => {
       const value = "0123456789abcdef".repeat(65_536);
       const wide = "é😀".repeat(100_000);
       await put(storage, entry("s", 1, { value }), entry("s", 2, { value: wide }));
       const [rows = []] = await storage.read([entries("s")]);
-      const whole = rows[0]?.value === value && rows[1]?.value === wide;
-      holds(whole, rules.verbatim, "both values", `values of ${rows.map((row) => row.value.length).join(" and ")}`);
+      const unchanged = rows[0]?.value === value && rows[1]?.value === wide;
+      holds(unchanged, rules.verbatim, "both values", `values of ${rows.map((row) => row.value.length).join(" and ")}`);
     },
   ],
   [
-    "what was read does not change with what is written later",
+    "a later write does not change rows that were read before",
     async (storage) => {
       const key = ["t", "s"];
       await put(storage, { table: "sessions", key, tag: 1, value: "first" });
       const [before = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
       key[1] = "changed";
       await put(storage, session("s", { tag: 2, value: "second" }));
-      same(before, [lasting({ key: ["t", "s"], tag: 1, value: "first" })], rules.verbatim, "what was read");
+      same(before, [lasting({ key: ["t", "s"], tag: 1, value: "first" })], rules.verbatim, "the rows that were read");
       const [after = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
-      same(after, [lasting({ key: ["t", "s"], tag: 2, value: "second" })], rules.verbatim, "what is read now");
+      same(
+        after,
+        [lasting({ key: ["t", "s"], tag: 2, value: "second" })],
+        rules.verbatim,
+        "the rows that are read now",
+      );
     },
   ],
   [
-    "what need not last can be read at once",
+    "a write that need not be durable is visible at once",
     async (storage) => {
       const batch = { checks: [], removals: [], puts: [entry("s", 1)] };
-      same(await storage.write({ ...batch, lasting: false }), { ok: true }, rules.batch, "what came of the write");
-      same(await lastParts(storage, entries("s")), [1], rules.batch, "what is there");
-      same(await storage.write({ ...batch, lasting: true }), { ok: true }, rules.batch, "what came of the next one");
+      same(await storage.write({ ...batch, lasting: false }), { ok: true }, rules.batch, "the result of the write");
+      same(await lastParts(storage, entries("s")), [1], rules.batch, "the stored rows");
+      same(await storage.write({ ...batch, lasting: true }), { ok: true }, rules.batch, "the result of the next write");
     },
   ],
   [
-    "what was written is there when it is opened again",
+    "written data is present after the storage is opened again",
     async (storage, { reopen }) => {
       const rows = Array.from({ length: 50 }, (_, position) => entry("s", position, { value: `value ${position}` }));
       await put(storage, ...rows, session("gone"));
@@ -313,14 +320,14 @@ const keeping: Cases = [
       });
       if (reopen === null) return;
       const opened = await reopen();
-      const [kept = [], sessions = []] = await opened.read([entries("s"), { table: "sessions", prefix: ["t"] }]);
-      same(valuesOf(kept), valuesOf(rows), rules.lasts, "the entries");
-      const wanted = [
+      const [entryRows = [], sessions = []] = await opened.read([entries("s"), { table: "sessions", prefix: ["t"] }]);
+      same(valuesOf(entryRows), valuesOf(rows), rules.lasts, "the entries");
+      const expected = [
         lasting({ key: ["t", "fleeting"], tag: 0, value: "" }),
         lasting({ key: ["t", "s"], tag: 3, value: "" }),
       ];
       const others = sessions.filter(({ key }) => key[1] !== "lease");
-      same(others, wanted, rules.lasts, "the sessions");
+      same(others, expected, rules.lasts, "the sessions");
       await alive(opened, { ...check("lease", 1), alive: true }, true);
       const first = { table: "sessions", key: ["t", "s"], tag: 3 } as const;
       await written(opened, [first], [session("s", { tag: 4 })]);
@@ -328,9 +335,9 @@ const keeping: Cases = [
   ],
 ];
 
-const checking: Cases = [
+const checks: Cases = [
   [
-    "a check on a tag holds for that tag, and for no other or missing row",
+    "a check on a tag fails for another tag and for a missing row",
     async (storage) => {
       await put(storage, session("s", { tag: 5 }));
       await written(storage, [check("s", 5)], [session("s", { tag: 6 })]);
@@ -341,7 +348,7 @@ const checking: Cases = [
     },
   ],
   [
-    "a check for absence holds where no row is",
+    "a check for absence fails if the row exists",
     async (storage) => {
       await written(storage, [check("s", null)], [session("s", { tag: 0 })]);
       await refused(storage, [check("s", null)], 0);
@@ -350,7 +357,7 @@ const checking: Cases = [
     },
   ],
   [
-    "a check of what is alive looks at the expiry",
+    "a check with alive compares the expiry with the clock of the storage",
     async (storage) => {
       await put(storage, session("s", { tag: 1, ttlMs: longMs }), session("always", { tag: 1, ttlMs: null }));
       await put(storage, session("over", { tag: 1, ttlMs: 0 }));
@@ -365,34 +372,34 @@ const checking: Cases = [
     },
   ],
   [
-    "the time a row has left is read with it, and a check may compare its expiry",
+    "a row is read with its remaining time, and a check can compare the expiry",
     async (storage) => {
       await put(storage, session("s", { tag: 1, ttlMs: longMs }), session("over", { tag: 1, ttlMs: 0 }));
-      const [[over, left] = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
-      const remaining = left?.remainingMs ?? 0;
+      const [[expired, live] = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
+      const remaining = live?.remainingMs ?? 0;
       holds(remaining > longMs / 2 && remaining <= longMs, rules.alive, `about ${longMs} ms left`, `${remaining} ms`);
-      holds((over?.remainingMs ?? 1) <= 0, rules.alive, "nothing left", `${over?.remainingMs} ms`);
-      await alive(storage, { ...check("s", 1), expires: left?.expires ?? null }, true);
-      await alive(storage, { ...check("s", 1), expires: (left?.expires ?? 0) + 1 }, false);
+      holds((expired?.remainingMs ?? 1) <= 0, rules.alive, "no remaining time", `${expired?.remainingMs} ms`);
+      await alive(storage, { ...check("s", 1), expires: live?.expires ?? null }, true);
+      await alive(storage, { ...check("s", 1), expires: (live?.expires ?? 0) + 1 }, false);
       await alive(storage, { ...check("s", 1), expires: null }, false);
     },
   ],
   [
-    "a row that has run out is still there",
+    "an expired row still exists",
     async (storage) => {
       await put(storage, session("s", { tag: 1, ttlMs: 0 }));
-      same(await lastParts(storage, { table: "sessions", prefix: ["t"] }), ["s"], rules.alive, "what is there");
+      same(await lastParts(storage, { table: "sessions", prefix: ["t"] }), ["s"], rules.alive, "the stored rows");
       await refused(storage, [check("s", null)], 0);
     },
   ],
   [
-    "a batch whose check does not hold writes nothing, and names the check",
+    "a batch with a failed check writes nothing and returns the index of the check",
     async (storage) => {
       await put(storage, session("a", { tag: 1 }), session("b", { tag: 1 }), entry("s", 1));
-      const before = await everything(storage);
-      for (const [place, bad] of [check("a", 9), check("b", null), check("none", 1)].entries()) {
-        const checks = [check("a", 1), check("b", 1), check("c", null)].with(place, bad);
-        const came = await storage.write({
+      const before = await allRows(storage);
+      for (const [index, failing] of [check("a", 9), check("b", null), check("none", 1)].entries()) {
+        const checks = [check("a", 1), check("b", 1), check("c", null)].with(index, failing);
+        const actual = await storage.write({
           checks,
           removals: [
             { table: "entries", prefix: [] },
@@ -400,52 +407,62 @@ const checking: Cases = [
           ],
           puts: [session("a", { tag: 2 }), session("c"), entry("s", 2)],
         });
-        same(came, { ok: false, check: place }, rules.check, "what came of it");
-        same(await everything(storage), before, rules.check, "what is there");
+        same(actual, { ok: false, check: index }, rules.check, "the result of the write");
+        same(await allRows(storage), before, rules.check, "the stored rows");
       }
     },
   ],
   [
-    "checks look at what was there before the batch",
+    "checks see the rows before the batch",
     async (storage) => {
       await put(storage, session("a", { tag: 1 }));
-      const came = await storage.write({
+      const actual = await storage.write({
         checks: [check("a", 1), check("b", null)],
         removals: [{ table: "sessions", prefix: ["t", "a"] }],
         puts: [session("b", { tag: 1 })],
       });
-      same(came, { ok: true }, rules.check, "what came of it");
-      same(await lastParts(storage, { table: "sessions", prefix: ["t"] }), ["b"], rules.batch, "what is there");
+      same(actual, { ok: true }, rules.check, "the result of the write");
+      same(await lastParts(storage, { table: "sessions", prefix: ["t"] }), ["b"], rules.batch, "the stored rows");
     },
   ],
 ];
 
 const batches: Cases = [
   [
-    "a put replaces all of a row",
+    "a put replaces the whole row",
     async (storage) => {
       await put(storage, session("s", { tag: 1, ttlMs: 5, value: "first" }));
       await put(storage, session("s", { tag: 2, value: "second" }));
-      const wanted = [lasting({ key: ["t", "s"], tag: 2, value: "second" })];
-      same(await storage.read([{ table: "sessions", prefix: [] }]), [wanted], rules.batch, "the rows");
+      const expected = [lasting({ key: ["t", "s"], tag: 2, value: "second" })];
+      same(await storage.read([{ table: "sessions", prefix: [] }]), [expected], rules.batch, "the rows");
     },
   ],
   [
-    "a removal takes what is below its prefix, and nothing else",
+    "a removal deletes the rows below its prefix, and no others",
     async (storage) => {
       await put(storage, entry("s", 1), entry("s", 2), entry("ss", 3), entry("", 4), session("s"));
       await storage.write({ checks: [], removals: [{ table: "entries", prefix: ["t", "s"] }], puts: [] });
-      same(await lastParts(storage, { table: "entries", prefix: [] }), [4, 3], rules.batch, "what is left");
+      same(await lastParts(storage, { table: "entries", prefix: [] }), [4, 3], rules.batch, "the remaining rows");
       same(await lastParts(storage, { table: "sessions", prefix: [] }), ["s"], rules.batch, "the other table");
       await storage.write({ checks: [], removals: [{ table: "entries", prefix: ["t", "ss", 3] }], puts: [] });
-      same(await lastParts(storage, { table: "entries", prefix: [] }), [4], rules.batch, "what is left of that");
+      same(
+        await lastParts(storage, { table: "entries", prefix: [] }),
+        [4],
+        rules.batch,
+        "the remaining rows after the second removal",
+      );
       await storage.write({ checks: [], removals: [{ table: "entries", prefix: [] }], puts: [] });
-      same(await lastParts(storage, { table: "entries", prefix: [] }), [], rules.batch, "what is left in the end");
+      same(
+        await lastParts(storage, { table: "entries", prefix: [] }),
+        [],
+        rules.batch,
+        "the remaining rows after the last removal",
+      );
       await storage.write({ checks: [], removals: [{ table: "entries", prefix: ["t", "none"] }], puts: [] });
     },
   ],
   [
-    "removals come before puts",
+    "removals precede puts",
     async (storage) => {
       await put(storage, entry("s", 1, { value: "old" }), entry("s", 2));
       await storage.write({
@@ -454,23 +471,28 @@ const batches: Cases = [
         puts: [entry("s", 1, { value: "new" }), entry("s", 3)],
       });
       const [rows = []] = await storage.read([entries("s")]);
-      const came = rows.map((row) => [row.key[2], row.value]);
-      const wanted = [
+      const actual = rows.map((row) => [row.key[2], row.value]);
+      const expected = [
         [1, "new"],
         [3, ""],
       ];
-      same(came, wanted, rules.batch, "what is there");
+      same(actual, expected, rules.batch, "the stored rows");
     },
   ],
   [
-    "a batch of nothing is written",
+    "an empty batch succeeds",
     async (storage) => {
-      same(await storage.write({ checks: [], removals: [], puts: [] }), { ok: true }, rules.batch, "what came of it");
-      same(await storage.read([]), [], rules.batch, "what a read of nothing answers");
+      same(
+        await storage.write({ checks: [], removals: [], puts: [] }),
+        { ok: true },
+        rules.batch,
+        "the result of the write",
+      );
+      same(await storage.read([]), [], rules.batch, "the result of a read without queries");
     },
   ],
   [
-    "a batch over several tables is seen as a whole",
+    "readers see a batch over several tables as a whole",
     async (storage) => {
       const write = async () => {
         for (let round = 1; round <= 100; round += 1) {
@@ -479,7 +501,7 @@ const batches: Cases = [
       };
       const read = async () => {
         for (let round = 1; round <= 100; round += 1) {
-          const [sessions = [], there = []] = await everything(storage);
+          const [sessions = [], there = []] = await allRows(storage);
           same(tagsOf(there), tagsOf(sessions), rules.moment, "the tags in the second table");
         }
       };
@@ -487,7 +509,7 @@ const batches: Cases = [
     },
   ],
   [
-    "several queries are answered in their order",
+    "several queries are answered in query order",
     async (storage) => {
       await put(storage, entry("s", 1), entry("s", 2), session("a"));
       const answers = await storage.read([
@@ -502,38 +524,38 @@ const batches: Cases = [
   ],
 ];
 
-const company: Cases = [
+const concurrency: Cases = [
   [
-    "whoever watches hears of a write, and again of the next",
+    "a watcher is called after every write",
     async (storage) => {
-      const ear = listening(storage);
+      const watcher = startWatcher(storage);
       try {
         for (let round = 0; round < 3; round += 1) {
-          const heard = ear.next();
+          const called = watcher.next();
           await put(storage, session("s", { tag: round }));
-          await within(patienceMs, heard, rules.watch, "to hear of the write");
+          await within(patienceMs, called, rules.watch, "the call of the watcher");
         }
       } finally {
-        ear.end();
+        watcher.end();
       }
     },
   ],
   [
-    "whoever has ended watching hears no more, and the others still do",
+    "an unsubscribed watcher is not called, and the others still are",
     async (storage) => {
-      const ended = listening(storage);
-      const other = listening(storage);
+      const ended = startWatcher(storage);
+      const other = startWatcher(storage);
       try {
         const both = [ended.next(), other.next()];
         await put(storage, session("s"));
-        await within(patienceMs, Promise.all(both), rules.watch, "both to hear of the write");
+        await within(patienceMs, Promise.all(both), rules.watch, "the calls of both watchers");
         ended.end();
         ended.end();
         const calls = ended.calls();
-        const heard = other.next();
+        const called = other.next();
         await put(storage, session("s"));
-        await within(patienceMs, heard, rules.watch, "the other one to hear of the write");
-        same(ended.calls(), calls, rules.watch, "how often the one that ended was called");
+        await within(patienceMs, called, rules.watch, "the call of the other watcher");
+        same(ended.calls(), calls, rules.watch, "the number of calls of the unsubscribed watcher");
       } finally {
         ended.end();
         other.end();
@@ -541,7 +563,7 @@ const company: Cases = [
     },
   ],
   [
-    "of writers that rely on the same row, one is first",
+    "of concurrent writers with a check on the same row exactly one succeeds",
     async (storage) => {
       for (let round = 0; round < 10; round += 1) {
         const checks = [check("s", round === 0 ? null : round)];
@@ -550,21 +572,21 @@ const company: Cases = [
         );
         const results = await Promise.all(attempts);
         const winners = results.flatMap((result, writer) => (result.ok ? [`writer ${writer}`] : []));
-        same(winners.length, 1, rules.race, "how many were first");
+        same(winners.length, 1, rules.race, "the number of successful writes");
         const [rows = []] = await storage.read([{ table: "sessions", prefix: ["t", "s"] }]);
-        same(valuesOf(rows), winners, rules.race, "what is there");
-        const told = results.filter((result) => !result.ok);
+        same(valuesOf(rows), winners, rules.race, "the stored rows");
+        const failures = results.filter((result) => !result.ok);
         same(
-          told,
+          failures,
           Array.from({ length: 19 }, () => ({ ok: false, check: 0 })),
           rules.race,
-          "what the others were told",
+          "the results of the other writes",
         );
       }
     },
   ],
   [
-    "writers that add to a row lose nothing",
+    "concurrent compare-and-swap loops lose no update",
     async (storage) => {
       await put(storage, session("sum", { tag: 0, value: "0" }));
       await Promise.all(Array.from({ length: 10 }, () => addOne(storage)));
@@ -573,11 +595,11 @@ const company: Cases = [
     },
   ],
   [
-    "it says what it is",
+    "the storage has a name and a durability",
     async (storage, { reopen }) => {
       holds(storage.name !== "", "a storage has a name for errors", "a name", storage.name);
       const lasts = reopen === null || storage.durability === "durable";
-      holds(lasts, rules.lasts, "a storage that can be opened again to call itself durable", storage.durability);
+      holds(lasts, rules.lasts, 'the durability "durable" of a storage that can be opened again', storage.durability);
     },
   ],
 ];
@@ -585,7 +607,7 @@ const company: Cases = [
 /** Long enough not to pass during a test. */
 const longMs = 86_400_000;
 
-/** A row that never expires, as it is read. */
+/** The read form of a row that never expires. */
 function lasting(row: Pick<Row, "key" | "tag" | "value">): Row {
   return { ...row, expires: null, remainingMs: null };
 }
@@ -609,30 +631,32 @@ function check(session: string, tag: number | null): Check {
 }
 
 async function put(storage: HostStorage, ...puts: readonly Put[]): Promise<void> {
-  same(await storage.write({ checks: [], removals: [], puts }), { ok: true }, rules.batch, "what came of the write");
+  same(await storage.write({ checks: [], removals: [], puts }), { ok: true }, rules.batch, "the result of the write");
 }
 
 async function written(storage: HostStorage, checks: Batch["checks"], puts: Batch["puts"]): Promise<void> {
-  same(await storage.write({ checks, removals: [], puts }), { ok: true }, rules.check, "what came of the write");
+  same(await storage.write({ checks, removals: [], puts }), { ok: true }, rules.check, "the result of the write");
 }
 
-async function refused(storage: HostStorage, checks: Batch["checks"], place: number): Promise<void> {
-  const came: Written = await storage.write({ checks, removals: [], puts: [session("refused")] });
-  same(came, { ok: false, check: place }, rules.check, "what came of the write");
+/** Checks that the batch fails with the check at `index` and writes nothing. */
+async function refused(storage: HostStorage, checks: Batch["checks"], index: number): Promise<void> {
+  const actual: Written = await storage.write({ checks, removals: [], puts: [session("refused")] });
+  same(actual, { ok: false, check: index }, rules.check, "the result of the write");
   const [rows = []] = await storage.read([{ table: "sessions", prefix: ["t", "refused"] }]);
   same(rows, [], rules.check, "what was written");
 }
 
-async function alive(storage: HostStorage, one: Check, wanted: boolean): Promise<void> {
-  const came = await storage.write({ checks: [one], removals: [], puts: [] });
-  const result: Written = wanted ? { ok: true } : { ok: false, check: 0 };
-  same(came, result, rules.alive, `what came of the check ${JSON.stringify(one)}`);
+/** Checks whether a batch with this check succeeds. */
+async function alive(storage: HostStorage, tested: Check, expected: boolean): Promise<void> {
+  const actual = await storage.write({ checks: [tested], removals: [], puts: [] });
+  const result: Written = expected ? { ok: true } : { ok: false, check: 0 };
+  same(actual, result, rules.alive, `the result of the check ${JSON.stringify(tested)}`);
 }
 
-/** The last part of the key of each row that is found. */
+/** The last key part of each row of a query. */
 async function lastParts(storage: HostStorage, query: Query): Promise<readonly unknown[]> {
   const [rows] = await storage.read([query]);
-  if (rows === undefined) throw broken(rules.moment, "an answer to every query", "none");
+  if (rows === undefined) throw broken(rules.moment, "a result for every query", "none");
   return rows.map((row) => row.key.at(-1));
 }
 
@@ -648,26 +672,26 @@ function valuesOf(rows: readonly Pick<Row, "value">[]): readonly string[] {
   return rows.map((row) => row.value);
 }
 
-function everything(storage: HostStorage): Promise<readonly (readonly Row[])[]> {
+function allRows(storage: HostStorage): Promise<readonly (readonly Row[])[]> {
   return storage.read([
     { table: "sessions", prefix: [] },
     { table: "entries", prefix: [] },
   ]);
 }
 
-/** Adds one to what a row says, again and again until nobody else was first. */
+/** Increments the value of a row in a compare-and-swap loop. */
 async function addOne(storage: HostStorage): Promise<void> {
   for (;;) {
     const [[row] = []] = await storage.read([{ table: "sessions", prefix: ["t", "sum"] }]);
-    if (row === undefined) throw broken(rules.race, "the row that was put", "none");
+    if (row === undefined) throw broken(rules.race, "the row of the sum", "none");
     const next = session("sum", { tag: row.tag + 1, value: String(Number(row.value) + 1) });
     const result = await storage.write({ checks: [check("sum", row.tag)], removals: [], puts: [next] });
     if (result.ok) return;
   }
 }
 
-/** Somebody who watches and can be waited for. */
-function listening(storage: HostStorage): {
+/** A watcher whose next call can be awaited. */
+function startWatcher(storage: HostStorage): {
   readonly next: () => Promise<void>;
   readonly calls: () => number;
   readonly end: () => void;

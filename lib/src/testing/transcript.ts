@@ -1,8 +1,8 @@
-// A run as lines a person can read.
+// Renders the events of a run as lines of text, for tests that compare a whole run at a glance.
 
 import type { TurnEvent } from "../model/internal.ts";
 
-/** One line for an event: its type, and what tells it from others of its type. Deltas of text are quoted. */
+/** Renders an event as one line: its type and its distinguishing fields. Text deltas are quoted. */
 export function line(event: TurnEvent): string {
   switch (event.type) {
     case "text_delta":

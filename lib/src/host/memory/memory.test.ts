@@ -141,7 +141,7 @@ describe("the suite notices a storage that", () => {
   const broken: readonly (readonly [string, string, Break])[] = [
     [
       "sorts texts by their units",
-      "texts in keys sort by their code points",
+      "strings in keys sort by code point",
       reading((rows, { table, reverse }) =>
         table === "sessions" && reverse !== true
           ? rows.toSorted((left, right) => (String(left.key[1]) < String(right.key[1]) ? -1 : 1))
@@ -155,7 +155,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "takes bounds to belong to the range",
-      "bounds leave out the rows on them",
+      "bounds are exclusive",
       reading(async (rows, query, whole) => {
         const { after, prefix, table } = query;
         if (after === undefined || table !== "entries" || query.limit !== undefined) return rows;
@@ -165,32 +165,32 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "knows no limit",
-      "a limit takes the first ones, and the last ones in reverse",
+      "a limit returns the first rows, or the last ones in reverse",
       (whole) => ({ read: (queries) => whole.read(queries.map((query) => ({ ...query, limit: Infinity }))) }),
     ],
     [
       "cuts texts at U+0000",
-      "odd characters in keys and values come out as they went in",
+      "keys and values with special characters are read as they were written",
       reading((rows) => rows.map((row) => ({ ...row, value: row.value.replace(/\0.*/s, "") }))),
     ],
     [
       "loses expiries",
-      "the time a row has left is read with it, and a check may compare its expiry",
+      "a row is read with its remaining time, and a check can compare the expiry",
       reading((rows) => rows.map((row) => ({ ...row, expires: null, remainingMs: null }))),
     ],
     [
       "checks nothing",
-      "a check on a tag holds for that tag, and for no other or missing row",
+      "a check on a tag fails for another tag and for a missing row",
       writing((given) => ({ ...given, checks: [] })),
     ],
     [
       "does not look at the time",
-      "a check of what is alive looks at the expiry",
+      "a check with alive compares the expiry with the clock of the storage",
       writing((given) => ({ ...given, checks: given.checks.map((check) => ({ ...check, alive: false })) })),
     ],
     [
       "does not compare expiries",
-      "the time a row has left is read with it, and a check may compare its expiry",
+      "a row is read with its remaining time, and a check can compare the expiry",
       writing((given) => ({
         ...given,
         checks: given.checks.map(({ table, key, tag, alive = false }) => ({ table, key, tag, alive })),
@@ -198,7 +198,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "writes before it checks",
-      "a batch whose check does not hold writes nothing, and names the check",
+      "a batch with a failed check writes nothing and returns the index of the check",
       (whole) => ({
         write: async ({ checks, ...rest }) => {
           const result = await whole.write({ checks, removals: [], puts: [] });
@@ -209,7 +209,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "names another check",
-      "a batch whose check does not hold writes nothing, and names the check",
+      "a batch with a failed check writes nothing and returns the index of the check",
       (whole) => ({
         write: async (given) => {
           const result = await whole.write(given);
@@ -219,7 +219,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "checks in one step and writes in the next",
-      "of writers that rely on the same row, one is first",
+      "of concurrent writers with a check on the same row exactly one succeeds",
       (whole) => ({
         write: async (given) => {
           const result = await whole.write({ ...given, removals: [], puts: [] });
@@ -229,7 +229,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "removes after it has put",
-      "removals come before puts",
+      "removals precede puts",
       (whole) => ({
         write: async (given) => {
           const result = await whole.write({ ...given, removals: [] });
@@ -239,12 +239,12 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "removes only whole keys",
-      "a removal takes what is below its prefix, and nothing else",
+      "a removal deletes the rows below its prefix, and no others",
       writing((given) => ({ ...given, removals: given.removals.filter(({ prefix }) => prefix.length === 3) })),
     ],
     [
       "writes a batch row by row",
-      "a batch over several tables is seen as a whole",
+      "readers see a batch over several tables as a whole",
       (whole) => ({
         write: async ({ puts, ...given }) => {
           const result = await whole.write({ ...given, puts: [] });
@@ -255,7 +255,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "answers queries one after the other",
-      "a batch over several tables is seen as a whole",
+      "readers see a batch over several tables as a whole",
       (whole) => ({
         read: async (queries) => {
           const answers: (readonly Row[])[] = [];
@@ -264,14 +264,10 @@ describe("the suite notices a storage that", () => {
         },
       }),
     ],
-    [
-      "tells nobody",
-      "whoever watches hears of a write, and again of the next",
-      () => ({ watch: () => () => undefined }),
-    ],
+    ["tells nobody", "a watcher is called after every write", () => ({ watch: () => () => undefined })],
     [
       "goes on telling those who left",
-      "whoever has ended watching hears no more, and the others still do",
+      "an unsubscribed watcher is not called, and the others still are",
       (whole) => ({
         watch: (changed) => {
           whole.watch(changed);
@@ -281,7 +277,7 @@ describe("the suite notices a storage that", () => {
     ],
     [
       "keeps the keys it was given",
-      "what was read does not change with what is written later",
+      "a later write does not change rows that were read before",
       (whole) => {
         const given = new Map<string, Put["key"]>();
         return {

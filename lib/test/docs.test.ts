@@ -8,9 +8,10 @@
 import type { Dirent } from "node:fs";
 
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join, relative } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -97,13 +98,28 @@ describe("every program of a guide prints what the guide says", () => {
     const number = programs
       .filter((program) => program.title.startsWith(`${document}:`))
       .findIndex((program) => program.title === title);
-    const name = basename(document, ".md");
+    const name = document.replace(/^docs\/guide\//, "").replace(/\.md$/, "");
     const script = replies[name]?.[number];
     if (script === undefined) throw new Error(`guides/replies.ts has no replies for program ${number} of ${name}`);
-    const { stdout, stderr } = await runProgram(module, provider.address(`${name}-${number}`, script));
+    const program = `${name.replaceAll("/", "-")}-${number}`;
+    const { stdout, stderr } = await runProgram(module, provider.address(program, script));
     expect(stdout.trim(), stderr).toBe(output);
-    expect(provider.unused(`${name}-${number}`), "replies that the program did not ask for").toEqual([]);
+    expect(provider.unused(program), "replies that the program did not request").toEqual([]);
   });
+});
+
+test("every relative link leads to a file and, with an anchor, to a heading of it", async () => {
+  const pages = [...documents, ...(await filesBelow(join(root, "docs/reference"), (name) => name.endsWith(".md")))];
+  const texts = new Map(await Promise.all(pages.map(async (path) => [path, await readFile(path, "utf8")] as const)));
+  const anchors = new Map([...texts].map(([path, text]) => [path, anchorsOf(text)]));
+  const links = [...texts].flatMap(([path, text]) => linksIn(text).map((link) => ({ path, link })));
+  const broken = links.filter(({ path, link }) => {
+    const [file = "", anchor] = link.split("#");
+    const target = file === "" ? path : resolve(dirname(path), file);
+    return !existsSync(target) || (anchor !== undefined && anchors.get(target)?.has(anchor) === false);
+  });
+  expect(links.length).toBeGreaterThan(1000);
+  expect(broken.map(({ path, link }) => `${relative(root, path)}: ${link}`)).toEqual([]);
 });
 
 test("every rule that is cited by its number is in ARCHITECTURE.md", async () => {
@@ -116,6 +132,37 @@ test("every rule that is cited by its number is in ARCHITECTURE.md", async () =>
   expect(cited.size).toBeGreaterThan(5);
   expect([...cited].filter((rule) => !known.has(rule))).toEqual([]);
 });
+
+/** The targets of relative Markdown links. Code blocks and code spans are left out. */
+function linksIn(text: string): readonly string[] {
+  return [
+    ...withoutCodeBlocks(text)
+      .replaceAll(/`[^`\n]*`/g, "")
+      .matchAll(/\]\(([^)\s]+)\)/g),
+  ]
+    .map((match) => match[1] ?? "")
+    .filter((target) => !/^[a-z]+:/.test(target));
+}
+
+/** The anchors that GitHub gives to headings: lower case, without punctuation, numbered from the second of the same text on. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const anchors = new Set<string>();
+  for (const [, heading = ""] of withoutCodeBlocks(text).matchAll(/^#{1,6} (.+)$/gm)) {
+    const plain = heading
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+      .trim()
+      .toLowerCase();
+    const slug = plain.replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-");
+    let anchor = slug;
+    for (let count = 1; anchors.has(anchor); count += 1) anchor = `${slug}-${count}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}
+
+function withoutCodeBlocks(text: string): string {
+  return text.replaceAll(/^(`{3,})[^`]*?\n[^]*?^\1$/gm, "");
+}
 
 async function runProgram(
   module: string,

@@ -82,4 +82,10 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   testing: [[{ calls: [["convert", { euros: 20 }]] }, { text: "20 euros are 25 dollars." }]],
   security: [[{ calls: [["invoices", {}]] }, { text: "You have one invoice: 1-1." }]],
   data: [[{ text: "Good morning." }, { text: "Good evening." }]],
+  "lib/README": [
+    [
+      { calls: [["weather", { city: "Rome" }]], usage: { input: 40, output: 8 } },
+      { text: "It is clear in Rome, at 21 degrees.", usage: { input: 51, output: 9 } },
+    ],
+  ],
 };

@@ -30,11 +30,11 @@ const told = () => new Promise<void>((resolve) => queueMicrotask(resolve));
 
 test("they are told which sessions were written to, together, and only since the last time", async () => {
   const { watchers, heard } = watched();
-  watchers.tell(writes(entry("a"), entry("b")));
-  watchers.tell(writes(entry("c")));
+  watchers.notify(writes(entry("a"), entry("b")));
+  watchers.notify(writes(entry("c")));
   expect(heard).toEqual([]);
   await told();
-  watchers.tell(writes(entry("d")));
+  watchers.notify(writes(entry("d")));
   await told();
   expect(heard).toEqual([[name("a"), name("b"), name("c")], [name("d")]]);
 });
@@ -42,7 +42,7 @@ test("they are told which sessions were written to, together, and only since the
 test("what is removed is written to as well; where that may be of any session, nobody knows which", async () => {
   const { watchers, heard } = watched();
   for (const batch of [removes("t", "a"), removes("t"), removes(), writes(entry("b"))]) {
-    watchers.tell(batch);
+    watchers.notify(batch);
     await told();
   }
   expect(heard).toEqual([[name("a")], "anything", "anything", [name("b")]]);
@@ -50,18 +50,18 @@ test("what is removed is written to as well; where that may be of any session, n
 
 test("of what somebody else wrote nobody knows which, whatever was written here meanwhile", async () => {
   const { watchers, heard } = watched();
-  watchers.tell(writes(entry("a")));
-  watchers.tell(null);
-  watchers.tell(writes(entry("b")));
+  watchers.notify(writes(entry("a")));
+  watchers.notify(null);
+  watchers.notify(writes(entry("b")));
   await told();
-  watchers.tell(writes(entry("c")));
+  watchers.notify(writes(entry("c")));
   await told();
   expect(heard).toEqual(["anything", [name("c")]]);
 });
 
 test("rows that belong to no session are of none", async () => {
   const { watchers, heard } = watched();
-  watchers.tell(writes({ table: "tokens", key: ["a token"], tag: 0, value: "" }));
+  watchers.notify(writes({ table: "tokens", key: ["a token"], tag: 0, value: "" }));
   await told();
   expect(heard).toEqual([[]]);
 });
@@ -75,7 +75,7 @@ test("whoever leaves while it is told is not called any more, and whoever comes 
     watchers.add(() => heard.push("late"));
   });
   const leave = watchers.add(() => heard.push("second"));
-  watchers.tell(writes(entry("a")));
+  watchers.notify(writes(entry("a")));
   await told();
   expect(heard).toEqual(["first"]);
 });
@@ -86,11 +86,11 @@ test("the same function is called for each time it was added, and ending one lea
   const count = () => void (calls += 1);
   const leave = watchers.add(count);
   watchers.add(count);
-  watchers.tell(writes(entry("a")));
+  watchers.notify(writes(entry("a")));
   await told();
   expect(calls).toBe(2);
   leave();
-  watchers.tell(writes(entry("a")));
+  watchers.notify(writes(entry("a")));
   await told();
   expect(calls).toBe(3);
 });
@@ -120,7 +120,7 @@ test("one that throws takes no other with it, and is not silent", async () => {
   });
   watchers.add(() => heard.push("second"));
   const uncaught = await uncaughtBy(async () => {
-    watchers.tell(writes(entry("a")));
+    watchers.notify(writes(entry("a")));
     await told();
   });
   expect(heard).toEqual(["second"]);

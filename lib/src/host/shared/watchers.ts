@@ -1,69 +1,72 @@
-// Who wants to hear of writes. They are called after the write, never from inside it, and one that throws takes no other with it. A thousand of them
-// are told in one go: a write is not to cost a task for each. With it they are told which sessions were written to, so that those who wait for others
-// need not look.
+// The watchers of a storage. They are called in a microtask after a write, never from inside it. Writes before that microtask are reported
+// together, so a write costs no task for each watcher. The report names the sessions and tables that were written, so that a watcher of
+// another session does not read. A watcher that throws does not affect the others; its error becomes an uncaught exception.
 
 import type { Batch, TableName } from "../../runtime/host-contract.ts";
 
 import { sessionName, tables } from "../../runtime/host-contract.ts";
 
+/** The watchers of one storage, or of all storages on one handle. */
 export class Watchers {
   readonly #all = new Set<Watcher>();
-  /** They are about to be called; what is written until then is told with it. */
-  #told = false;
-  /** The sessions that were written to since they were called last; `undefined`: nobody knows which. */
+  /** A call of the watchers is scheduled; later writes are reported with it. */
+  #isScheduled = false;
+  /** The sessions that were written to since the last call; `undefined`: not known. */
   #sessions: Set<string> | undefined = new Set();
-  /** The tables that were written to since then; `undefined`: not known. */
+  /** The tables that were written to since the last call; `undefined`: not known. */
   #tables: Set<TableName> | undefined = new Set();
 
-  /** Calls back soon after each `tell`. Returns what ends it. */
+  /** Calls back soon after each `notify`. Returns the function that ends it. */
   add(changed: Watcher["changed"]): () => void {
     const watcher: Watcher = { changed };
     this.#all.add(watcher);
     return () => void this.#all.delete(watcher);
   }
 
-  /** Something was written: that, or, by somebody else, nobody knows what. */
-  tell(batch: Batch | null): void {
+  /** Reports a written batch; `null`: another connection has written something. */
+  notify(batch: Batch | null): void {
     if (this.#all.size === 0) return;
     this.#note(batch);
-    if (this.#told) return;
-    this.#told = true;
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
     queueMicrotask(() => {
       const [sessions, written] = [this.#sessions, this.#tables];
-      this.#told = false;
+      this.#isScheduled = false;
       this.#sessions = new Set();
       this.#tables = new Set();
-      // Those who leave while it is told are not called any more, and those who come are not called yet.
-      const now = Array.from(this.#all);
-      for (const watcher of now) if (this.#all.has(watcher)) call(watcher, sessions, written);
+      // A watcher that is removed during the calls is not called any more; one that is added is not called yet.
+      const watchers = Array.from(this.#all);
+      for (const watcher of watchers) if (this.#all.has(watcher)) call(watcher, sessions, written);
     });
   }
 
+  /** Adds the sessions and tables of a batch to the report. */
   #note(batch: Batch | null): void {
-    const places =
+    const written =
       batch === null ? null : [...batch.puts, ...batch.removals.map(({ table, prefix }) => ({ table, key: prefix }))];
-    for (const { table, key } of places ?? []) {
+    for (const { table, key } of written ?? []) {
       this.#tables?.add(table);
       if (!isOfSession(table)) continue;
       const [tenant, session] = key;
-      // What is removed by less than its session may be of any.
+      // A removal by a prefix that is shorter than a session may concern any session.
       if (typeof tenant !== "string" || typeof session !== "string") this.#sessions = undefined;
       else this.#sessions?.add(sessionName(tenant, session));
     }
-    if (places !== null) return;
+    if (written !== null) return;
     this.#sessions = undefined;
     this.#tables = undefined;
   }
 }
 
-/** Is a row of that table found by its session? */
+/** Returns whether the key of the table begins with tenant and session. */
 function isOfSession(table: TableName): boolean {
   return tables[table][0].name === "tenant" && tables[table][1]?.name === "session";
 }
 
-/** Each is one of its own, also where two have the same function. */
+/** An object for each registration: the same function may be added twice, and each registration ends on its own. */
 type Watcher = { readonly changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void };
 
+/** Calls a watcher. Its error is rethrown in a microtask, so that it is reported and does not stop the others. */
 function call({ changed }: Watcher, ...written: Parameters<Watcher["changed"]>): void {
   try {
     changed(...written);

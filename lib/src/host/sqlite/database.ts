@@ -1,11 +1,11 @@
-// What is asked of a handle on SQLite: what `DatabaseSync` of `node:sqlite`, `libsql` and `better-sqlite3` have in common. The caller opens it and
-// closes it.
+// The common interface of SQLite drivers: what `DatabaseSync` of `node:sqlite`, `libsql` and `better-sqlite3` share.
 //
-// Where they differ, and what follows from it here:
-//   - Pragmas that set something are run by `exec`: some of them act when they are prepared, and not when they are run.
-//   - Parameters are texts, whole numbers and `null`, and never a single `null`: libsql takes that for names, and a boolean ends its process.
-//   - Rows are objects that may have more fields than columns (libsql adds one to what `get` returns). Integers are numbers or bigints.
-//   - Statements of libsql keep a handle open that was closed, and go on working.
+// Differences between the drivers, and the rules that follow from them:
+//   - Pragmas that set something are run with `exec`: with some drivers a pragma acts when it is prepared, not when it is run.
+//   - Parameters are strings, integers and `null`, and never a single `null`: libsql takes a lone object for named parameters. A boolean
+//     crashes the process of libsql.
+//   - Rows are objects that may have more fields than columns (libsql adds one to the result of `get`). Integers are numbers or bigints.
+//   - Statements of libsql keep a closed handle open and still work, so they have to be dropped before the handle is closed.
 
 /**
  * A SQLite handle: what `DatabaseSync` of `node:sqlite`, `libsql` and `better-sqlite3` have in common. The caller
@@ -23,14 +23,15 @@ export type SqliteStatement = {
   all(...parameters: SqliteValue[]): readonly unknown[];
 };
 
+/** A parameter of a statement. */
 export type SqliteValue = string | number | null;
 
-/** A column of a row as a driver returned it; `undefined` when there is no such row or column. */
+/** A column of a row as a driver returned it; `undefined`: there is no such row or column. */
 export function field(row: unknown, name: string): unknown {
   return isRecord(row) ? row[name] : undefined;
 }
 
-/** An integer as drivers return it; `null` when it is none, or none that JavaScript can hold. */
+/** An integer as drivers return it; `null`: it is no integer, or exceeds the safe integers of JavaScript. */
 export function integer(value: unknown): number | null {
   const number = typeof value === "bigint" ? Number(value) : value;
   return typeof number === "number" && Number.isSafeInteger(number) ? number : null;

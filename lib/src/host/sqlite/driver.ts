@@ -1,5 +1,5 @@
-// Loads a SQLite driver for the path form of the storage. libsql comes before node:sqlite: it is the same engine on every Node, and node:sqlite prints
-// a warning that it is experimental (docs/decisions/0018).
+// Loads a SQLite driver for the path form of the storage. libsql is preferred to node:sqlite: it is the same engine on every Node version, and
+// node:sqlite prints a warning that it is experimental (docs/decisions/0018).
 
 import type { SqliteDatabase } from "./database.ts";
 
@@ -7,16 +7,18 @@ import { createRequire } from "node:module";
 
 import { RuntimeError } from "../../model/internal.ts";
 
-/** A handle that the storage opened, and therefore closes. */
+/** A handle that the storage opened and has to close. */
 export type OwnHandle = SqliteDatabase & { close(): unknown };
 
+/** A loaded driver: opens database files. */
 export type LoadedDriver = { readonly name: string; readonly open: (path: string) => OwnHandle };
 
 type HandleClass = new (path: string) => OwnHandle;
 
 const load = createRequire(import.meta.url);
 
-const known: { readonly [name: string]: () => LoadedDriver } = {
+/** Drivers by name, in order of preference. */
+const drivers: { readonly [name: string]: () => LoadedDriver } = {
   libsql: () => {
     const Database: HandleClass = load("libsql");
     return { name: "libsql", open: (path) => new Database(path) };
@@ -27,13 +29,16 @@ const known: { readonly [name: string]: () => LoadedDriver } = {
   },
 };
 
-/** `driver`: a known name, the URL of a module that exports `open`, or `null` for the first known driver that can be loaded. */
+/**
+ * Loads a driver: one of `drivers`, a module that exports `open` by its URL, or with `null` the first of `drivers` that can be loaded. Rejects
+ * with `storage_failed` if none can.
+ */
 export async function loadDriver(driver: string | null): Promise<LoadedDriver> {
-  const names = driver === null ? Object.keys(known) : [driver];
+  const names = driver === null ? Object.keys(drivers) : [driver];
   const causes: unknown[] = [];
   for (const name of names) {
     try {
-      return known[name]?.() ?? (await fromModule(name));
+      return drivers[name]?.() ?? (await fromModule(name));
     } catch (cause) {
       causes.push(cause);
     }

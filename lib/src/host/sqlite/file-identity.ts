@@ -1,16 +1,18 @@
-// Detects that the file of an open database was deleted, renamed or replaced. SQLite would go on writing to the file it has open, which no other process
-// can find: the writes would succeed and be lost with the process. One `stat` takes microseconds, so it is done before every COMMIT.
+// Detects that the file of an open database was deleted, renamed or replaced. SQLite would continue to write to the file it has open, which no
+// other process can find: the writes would succeed and be lost with the process. One `stat` takes microseconds, so it runs before every
+// COMMIT.
 
 import { statSync } from "node:fs";
 
 import { RuntimeError } from "../../model/internal.ts";
 
+/** The device and inode of a file when it was opened. */
 export class FileIdentity {
   readonly #path: string;
   readonly #storage: string;
   readonly #opened: string | null;
 
-  /** Has to be made right after the file was opened. */
+  /** Create it right after the file was opened. */
   constructor(path: string, storage: string) {
     this.#path = path;
     this.#storage = storage;
@@ -23,14 +25,14 @@ export class FileIdentity {
     if (current === this.#opened) return;
     const what = current === null ? "was deleted or moved" : "was replaced by another file";
     throw new RuntimeError("storage_failed", {
-      message: `the file of the storage "${this.#storage}" ${what} while it was open (${this.#path}). Nothing was written. Put the file back, or make a new storage to use the file that is there now.`,
+      message: `the file of the storage "${this.#storage}" ${what} while it was open (${this.#path}). Nothing was written. Restore the file, or create a new storage to use the file that is there now.`,
       metadata: { storage: this.#storage },
     });
   }
 }
 
-/** Device and inode; `null` when there is no file. */
+/** Device and inode of a path; `null`: there is no file. */
 function identityOf(path: string): string | null {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found === undefined ? null : `${found.dev}:${found.ino}`;
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }

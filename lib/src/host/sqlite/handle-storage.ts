@@ -1,5 +1,5 @@
-// The storage on a handle that the caller opened. Every operation is one transaction in one synchronous block, so the caller never finds a transaction
-// of the storage open on the handle. The event loop is blocked in that time.
+// The storage on a database handle that the caller opened. Every operation is one transaction in one synchronous block, so the caller never
+// finds a transaction of the storage open on its handle. The event loop is blocked for that time; `path-storage.ts` does not block it.
 
 import type { HostStorage } from "../../runtime/host-contract.ts";
 import type { SqliteDatabase } from "./database.ts";
@@ -12,13 +12,16 @@ import { storageError } from "./failure.ts";
 import { checkedOptions } from "./options.ts";
 import { OtherWriters } from "./other-writers.ts";
 
+/** The default of `busyMs`. Shorter than for a path, because waiting blocks the event loop. */
 const defaultBusyMs = 15_000;
 
-/** Storages on one handle share their watchers: SQLite reports to a connection only the writes of other connections. */
+/** Storages on one handle share their watchers: `PRAGMA data_version` reports to a connection only the writes of other connections. */
 const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
 
+/** Creates the storage. Creates or migrates its tables; throws `RuntimeError` if that fails. */
 export function handleStorage(database: SqliteDatabase, options: SqliteOptions): HostStorage {
   const { tablePrefix, pollMs, clock, busyMs, synchronous } = checkedOptions(options, defaultBusyMs);
+  /** Runs work on the handle and converts errors of the driver. */
   const attempt = <T>(storage: string, work: () => T): T => {
     try {
       return work();
@@ -41,7 +44,7 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
       return null;
     }
   };
-  const others = new OtherWriters({ pollMs, clock }, version, () => watchers.tell(null));
+  const others = new OtherWriters({ pollMs, clock }, version, () => watchers.notify(null));
 
   return {
     name,
@@ -53,7 +56,7 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
     write: async (batch) => {
       checkBatch(batch);
       const [written = { ok: true }] = attempt(name, () => connection.write([batch]));
-      if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell(batch);
+      if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.notify(batch);
       return written;
     },
     watch: (changed) => {

@@ -9,9 +9,9 @@ import { MisuseError } from "../../model/internal.ts";
 export type SqliteOptions = {
   /** The prefix of table names: letters, digits and underscores. Default: `everturn_`. */
   readonly tablePrefix?: string;
-  /** How often to poll for writes of other connections while a reader watches, in milliseconds. Default: 25. */
+  /** How often to poll for writes of other connections while the storage is watched, in milliseconds. Default: 25; at least 1. */
   readonly pollMs?: number;
-  /** Rows expire by it, and `pollMs` is measured on it. Default: the system clock. SQLite itself measures `busyMs`. */
+  /** The clock that decides expiry and measures `pollMs`. Default: the system clock. `busyMs` is measured by real time. */
   readonly clock?: Clock;
   /** The name in error messages. Default: the path of the file. */
   readonly name?: string;
@@ -21,28 +21,29 @@ export type SqliteOptions = {
    */
   readonly busyMs?: number;
   /**
-   * `full`: a write is answered after an fsync, so it survives a power failure. `normal` may lose the latest writes when
-   * the machine crashes. Default: `full`.
+   * `full`: a write resolves after an fsync, so it survives a power loss. `normal`: the latest writes may be lost with the
+   * machine, never with the process. Default: `full`.
    */
   readonly synchronous?: "full" | "normal";
 };
 
+/** Options with defaults filled in. */
 export type CheckedOptions = Required<Omit<SqliteOptions, "name">>;
 
-/** Fills in defaults. Throws `MisuseError` for values that cannot be used. */
+/** Fills in defaults. Throws `MisuseError` for invalid values. */
 export function checkedOptions(options: SqliteOptions, defaultBusyMs: number): CheckedOptions {
   const { tablePrefix = "everturn_", pollMs = 25, clock = systemClock } = options;
   const { busyMs = defaultBusyMs, synchronous = "full" } = options;
-  const refuse = (option: keyof SqliteOptions, has: string) => {
-    throw new MisuseError("invalid_argument", `${option} ${has}`, { path: [option] });
+  const refuse = (option: keyof SqliteOptions, rule: string) => {
+    throw new MisuseError("invalid_argument", `${option} ${rule}`, { path: [option] });
   };
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(tablePrefix)) {
-    refuse("tablePrefix", "has to be letters, digits and underscores, and must not begin with a digit");
+    refuse("tablePrefix", "must consist of letters, digits and underscores, and must not begin with a digit");
   }
   if (!Number.isSafeInteger(pollMs) || pollMs < 1)
-    refuse("pollMs", "has to be a whole number of milliseconds, 1 or more");
+    refuse("pollMs", "must be a whole number of milliseconds of 1 or more");
   if (!Number.isSafeInteger(busyMs) || busyMs < 0)
-    refuse("busyMs", "has to be a whole number of milliseconds, 0 or more");
-  if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'has to be "full" or "normal"');
+    refuse("busyMs", "must be a whole number of milliseconds of 0 or more");
+  if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'must be "full" or "normal"');
   return { tablePrefix, pollMs, clock, busyMs, synchronous };
 }

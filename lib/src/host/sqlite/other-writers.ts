@@ -1,33 +1,35 @@
-// Detects writes of other connections, in this process or another. SQLite has no notification for them, only a number (`PRAGMA data_version`) that
-// changes; it is polled while the storage is watched.
+// Detects writes of other connections, in this process or another. SQLite has no notification for them, only a number that changes
+// (`PRAGMA data_version`). It is polled while the storage is watched. What was written is not known, so every watcher reads.
 
 import type { Clock } from "../../clock/clock.ts";
 
 import { startInterval } from "../../clock/timer.ts";
 
-/** How often the number is read, in milliseconds of the clock. */
+/** The polling interval, in milliseconds of the clock. */
 type Polling = { readonly pollMs: number; readonly clock: Clock };
 
+/** Polls for writes while at least one watch is active. */
 export class OtherWriters {
   readonly #polling: Polling;
   readonly #version: () => number | null;
-  readonly #wrote: () => void;
+  readonly #onWrite: () => void;
+  /** The number of active watches. */
   #watching = 0;
   #stopTimer: (() => void) | null = null;
-  #seen: number | null = null;
+  #lastVersion: number | null = null;
 
-  /** `version` reads the number; `null` when it cannot be read: the next read of rows then reports why. */
-  constructor(polling: Polling, version: () => number | null, wrote: () => void) {
+  /** `version` reads the number, or returns `null` if it cannot be read: the next read of rows then reports the error. */
+  constructor(polling: Polling, version: () => number | null, onWrite: () => void) {
     this.#polling = polling;
     this.#version = version;
-    this.#wrote = wrote;
+    this.#onWrite = onWrite;
   }
 
-  /** Polls from now on. Returns the function that ends it. */
+  /** Starts polling. Returns the function that ends it. */
   watch(): () => void {
     this.#watching += 1;
     if (this.#stopTimer === null) {
-      this.#seen = this.#version();
+      this.#lastVersion = this.#version();
       const { clock, pollMs } = this.#polling;
       this.#stopTimer = startInterval(clock, pollMs, () => this.#poll());
     }
@@ -41,8 +43,8 @@ export class OtherWriters {
 
   #poll(): void {
     const version = this.#version();
-    if (version === null || version === this.#seen) return;
-    this.#seen = version;
-    this.#wrote();
+    if (version === null || version === this.#lastVersion) return;
+    this.#lastVersion = version;
+    this.#onWrite();
   }
 }

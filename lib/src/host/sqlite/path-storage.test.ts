@@ -398,11 +398,11 @@ describe("errors keep their types", () => {
   });
 
   test("misuse is reported before anything is sent", async () => {
-    expect(() => sqliteStorage({ path: "" })).toThrow(/^path has to/);
-    expect(() => sqliteStorage({ path: "x", busyMs: -1 })).toThrow(/^busyMs has to be/);
+    expect(() => sqliteStorage({ path: "" })).toThrow(/^path must name/);
+    expect(() => sqliteStorage({ path: "x", busyMs: -1 })).toThrow(/^busyMs must be/);
     const storage = open({ path: ":memory:" });
-    await expect(storage.write(batch({ ...entry(1), key: ["t"] }))).rejects.toThrow(/a whole key has 3 parts/);
-    await expect(storage.read([{ table: "entries", prefix: [1] }])).rejects.toThrow(/has to be a text/);
+    await expect(storage.write(batch({ ...entry(1), key: ["t"] }))).rejects.toThrow(/a complete key has 3 parts/);
+    await expect(storage.read([{ table: "entries", prefix: [1] }])).rejects.toThrow(/must be a text/);
     expect(storage.statistics().pending).toBe(0);
   });
 });

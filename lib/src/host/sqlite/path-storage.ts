@@ -1,15 +1,16 @@
-// The storage on a path: the database is opened, read and written in a worker thread, so that neither the disk nor a lock of another process blocks the
-// event loop.
+// The storage on a path: a worker thread opens, reads and writes the database, so that neither the disk nor a lock of another process blocks
+// the event loop.
 //
 // Theory of operation
-//   Every operation is a message to the thread, and its outcome is a message back (worker-messages.ts; request-queue.ts has the order and the group
-//   commit). The thread starts with the first operation.
+//   Every operation is a message to the thread, and its outcome is a message back (`worker-messages.ts`). `request-queue.ts` decides the order
+//   and does the group commit. The thread starts with the first operation.
 //   The thread keeps the process alive while an operation is pending or the storage is watched, and not otherwise.
-//   The thread is given at most `maxSentSize` characters of values at a time. Further batches wait here, where they are not copied.
+//   Backpressure: the thread is sent at most `maxSentSize` characters of values at a time. Further batches wait in this thread, where they are
+//   not copied.
 //
 // Failures
-//   the thread stops      all pending operations reject with `storage_failed`. A pending batch may have been committed: whoever tries again reads
-//                         first (Q1). The next operation starts another thread; a database in memory is lost, and every later operation rejects
+//   the thread stops      all pending operations reject with `storage_failed`. A pending batch may have been committed, so a retry reads first
+//                         (Q1). The next operation starts another thread. A database in memory is lost, and every later operation rejects
 //   after close()         operations reject with `storage_failed`
 
 import type { Batch, HostStorage, Query, Row, Written } from "../../runtime/host-contract.ts";
@@ -27,29 +28,30 @@ import { receivedError, sizeOf } from "./worker-messages.ts";
 
 /** Options of {@link sqliteStorage} on a path. The thread uses the system clock. */
 export type SqlitePathOptions = Omit<SqliteOptions, "clock"> & {
-  /** The path of the file, which is created if it does not exist; its folder has to exist. `:memory:` for a database that ends with `close`. */
+  /** The path of the file, which is created if it does not exist; its folder must exist. `:memory:`: a database that is lost on `close`. */
   readonly path: string;
   /**
-   * The SQLite driver. Default: `libsql` if that package is installed, otherwise `node:sqlite` (Node 22.13 and later). The URL of a module is for other
-   * drivers: it exports a function `open` from a path to a {@link SqliteDatabase} that also has `close()`.
+   * The SQLite driver. Default: `libsql` if that package is installed, otherwise `node:sqlite` (Node 22.13 and later). For another driver,
+   * the URL of a module that exports a function `open` from a path to a {@link SqliteDatabase} that also has `close()`.
    */
   readonly driver?: "libsql" | "node:sqlite" | URL;
 };
 
 /** The storage that {@link sqliteStorage} returns for a path. */
 export type SqlitePathStorage = HostStorage & {
-  /** Opens the database now instead of with the first operation, and rejects if it cannot be opened. May be called again. */
+  /** Opens the database now instead of with the first operation. Rejects if it cannot be opened. May be called several times. */
   readonly open: () => Promise<SqliteInfo>;
   /** Finishes pending operations, closes the database and ends the thread. Later operations reject. */
   readonly close: () => Promise<void>;
-  /** Counts since the storage was made. */
+  /** Counters since the storage was created. */
   readonly statistics: () => SqliteStatistics;
 };
 
 /** What {@link SqlitePathStorage} has opened. */
 export type SqliteInfo = {
-  /** `libsql`, `node:sqlite`, or the URL that was given. */
+  /** `libsql`, `node:sqlite`, or the URL of the option `driver`. */
   readonly driver: string;
+  /** The version of the tables. */
   readonly schemaVersion: number;
 };
 
@@ -57,20 +59,24 @@ export type SqliteInfo = {
 export type SqliteStatistics = {
   /** Batches that were answered, including those whose check failed. */
   readonly writes: number;
-  /** Transactions that were committed for them. Fewer than `writes` when batches were committed in groups. */
+  /** Transactions that were committed for them: fewer than `writes` if batches were committed in groups. */
   readonly transactions: number;
+  /** Reads that were answered. */
   readonly reads: number;
   /** Operations that are not answered yet. */
   readonly pending: number;
 };
 
+/** The default of `busyMs`. Waiting does not block the event loop, so it is longer than for a handle. */
 const defaultBusyMs = 60_000;
+/** How many characters of values the thread is sent at a time. A single larger batch is sent alone. */
 const maxSentSize = 16_000_000;
 
+/** Creates the storage. The file is opened by the first operation or by `open`. */
 export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
   const { path, driver = null } = options;
   if (typeof path !== "string" || path === "") {
-    throw new MisuseError("invalid_argument", "path has to name a file", { path: ["path"] });
+    throw new MisuseError("invalid_argument", "path must name a file, or be :memory:", { path: ["path"] });
   }
   const inMemory = path === ":memory:";
   const file = inMemory ? path : absolute(path);
@@ -79,7 +85,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
   const driverName = driver instanceof URL ? driver.href : driver;
   const watchers = new Watchers();
   const thread = new DatabaseThread({ ...checked, path: file, storage: name, driver: driverName }, () =>
-    watchers.tell(null),
+    watchers.notify(null),
   );
   return {
     name,
@@ -92,7 +98,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
     write: async (batch) => {
       checkBatch(batch);
       const written = await thread.write(batch);
-      if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.tell(batch);
+      if (written.ok && batch.removals.length + batch.puts.length > 0) watchers.notify(batch);
       return written;
     },
     watch: (changed) => {
@@ -106,25 +112,29 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
   };
 }
 
+/** A request without an outcome. */
 type Pending = {
   readonly settle: (outcome: Outcome) => void;
   readonly reject: (error: unknown) => void;
-  /** Of a batch that was sent. */
+  /** The size of a batch; 0 for other requests. */
   readonly size: number;
 };
 
+/** The worker thread as seen from this thread: sends requests, settles them, and starts the thread again after a crash. */
 class DatabaseThread {
   readonly #options: ThreadOptions;
   readonly #changed: () => void;
   #worker: Worker | null = null;
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
-  /** Batches that wait until the thread has answered others, and the size of those it has been given. */
+  /** Batches that wait until the thread has answered others. */
   #unsent: { readonly request: WriteRequest; readonly size: number }[] = [];
+  /** The size of the batches that were sent and are not answered. */
   #sentSize = 0;
+  /** The number of active watches. */
   #watching = 0;
   #counts = { writes: 0, transactions: 0, reads: 0 };
-  /** The error of every further operation. */
+  /** The error of every further operation; `null`: the storage is usable. */
   #ended: RuntimeError | null = null;
   #closing: Promise<void> | null = null;
   #idle: () => void = () => undefined;
@@ -184,7 +194,7 @@ class DatabaseThread {
   }
 
   async #close(): Promise<void> {
-    this.#ended ??= this.#failure("is closed", "Make a new storage to use the file again.");
+    this.#ended ??= this.#failure("is closed", "Create a new storage to use the file again.");
     if (this.#pending.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
     const worker = this.#worker;
     if (worker === null) return;
@@ -202,6 +212,7 @@ class DatabaseThread {
     if (error !== null) throw error;
   }
 
+  /** Registers a request, sends it, and returns its outcome. */
   #request<T>(send: (id: number) => void, take: (outcome: Outcome) => T | null, size = 0): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== null) return reject(this.#ended);
@@ -228,6 +239,7 @@ class DatabaseThread {
     post(this.#worker, request);
   }
 
+  /** Sends waiting batches as long as the limit allows, and at least one if none is in flight. */
   #sendWrites(): void {
     let next = this.#unsent[0];
     while (next !== undefined && (this.#sentSize === 0 || this.#sentSize + next.size <= maxSentSize)) {
@@ -265,7 +277,7 @@ class DatabaseThread {
     this.#hold();
   }
 
-  /** The thread has crashed, or could not be started. */
+  /** Handles a thread that has crashed or could not be started: rejects everything that is pending. */
   #stopped(worker: Worker, cause: unknown): void {
     if (this.#worker !== worker) return;
     this.#worker = null;
@@ -281,7 +293,7 @@ class DatabaseThread {
     this.#hold();
   }
 
-  /** Keeps the process alive while there is something to wait for. */
+  /** Keeps the process alive while an operation is pending or the storage is watched. */
   #hold(): void {
     if (this.#pending.size === 0) this.#idle();
     if (this.#pending.size + this.#watching > 0) this.#worker?.ref();
@@ -300,8 +312,9 @@ function post(worker: Worker, request: ThreadRequest): void {
 }
 
 function startWorker(workerData: ThreadOptions): Worker {
-  // The sources may be run without a build. The name is not a literal inside `new URL`, because bundlers for browsers would take it for a web worker.
+  // The sources can be run without a build. The name is not a literal inside `new URL`, because bundlers for browsers would take it for a web
+  // worker.
   const file = import.meta.url.endsWith(".ts") ? "./sqlite-worker-source.mjs" : "./sqlite-worker.js";
-  // The options of the process are not inherited: a module that it preloads is not meant for this thread.
+  // `execArgv: []`: modules that the process preloads are not meant for this thread.
   return new Worker(new URL(file, import.meta.url), { workerData, name: "everturn-sqlite", execArgv: [] });
 }

@@ -1,19 +1,20 @@
-// The requests that the worker thread has received and not yet answered.
+// The requests that the worker thread has received and not yet answered: their order, group commit, and locks of other connections.
 //
 // Theory of operation
 //   The thread runs rounds: it receives every message that has arrived, answers the reads, and commits one group of writes.
-//     - Writes are committed in groups: all batches that arrived while the previous transaction ran become one transaction, with one fsync (group
-//       commit). They are applied in the order of arrival, and answered after COMMIT.
-//     - Reads come before writes that wait, and are answered while the write lock is held elsewhere. A read sees every write that was answered before
-//       the read was sent. Whether it sees a write that was not yet answered is not defined.
-//   A lock of another connection never blocks the thread for long: SQLite waits a few milliseconds, then the requests of that kind are tried again after a
-//   pause in which the others are handled. A request that was locked out for `busyMs` fails with `storage_busy`.
+//     - Group commit: all batches that arrived while the previous transaction ran become one transaction, with one fsync. They are applied in
+//       the order of arrival, each with its own checks, and answered after COMMIT.
+//     - Reads precede waiting writes, and are answered while another connection holds the write lock. A read sees every write that was
+//       answered before the read was sent. Whether it sees a write that was not yet answered is not defined.
+//   A lock of another connection never blocks the thread for long: SQLite waits a few milliseconds, then the requests of that kind are retried
+//   after a pause in which the others are handled. Without that, a locked write would delay reads (head-of-line blocking). A request that was
+//   locked out for `busyMs` fails with `storage_busy`.
 //
 // Failures
-//   a check of a batch fails      the batch writes nothing; the other batches of the group are committed
-//   a batch of a group throws     the transaction is rolled back, and the batches of the group are committed one by one, so that the error is reported
-//                                 for the batch that causes it alone
-//   the database cannot be opened the request fails; the next request tries to open it again
+//   a check of a batch fails       the batch writes nothing; the other batches of the group are committed
+//   a batch of a group throws      the transaction is rolled back, and the batches of the group are committed one by one, so that only the
+//                                  batch that causes the error fails
+//   the database cannot be opened  the request fails; the next request tries to open it again
 
 import type { Clock } from "../../clock/clock.ts";
 import type { Written } from "../../runtime/host-contract.ts";
@@ -26,6 +27,7 @@ import { startTimer } from "../../clock/timer.ts";
 import { isBusy } from "./failure.ts";
 import { sentError, sizeOf } from "./worker-messages.ts";
 
+/** The database that the thread has opened. */
 export type OpenDatabase = {
   readonly connection: SqliteConnection;
   /** `null` for a database in memory. */
@@ -38,8 +40,9 @@ type QueueOptions = Pick<ThreadOptions, "storage" | "busyMs"> & {
   readonly clock: Clock;
   /** Returns the open database, and opens it if it is not. */
   readonly database: () => OpenDatabase;
-  /** Adds the requests that have arrived since. */
+  /** Adds the requests that have arrived to the queue. */
   readonly receive: () => void;
+  /** Sends outcomes, and the number of transactions that were committed for them. */
   readonly reply: (outcomes: readonly Outcome[], transactions: number) => void;
 };
 
@@ -49,22 +52,25 @@ type Queued<T> = {
   lockedSince: number | null;
 };
 
-/** How long SQLite may block the thread for a lock, in milliseconds, and the pause until the next try. */
+/** How long SQLite may block the thread for a lock, in milliseconds. */
 export const lockSliceMs = 10;
+/** The pause before the next try, in milliseconds. */
 const lockPauseMs = 10;
-/** Limits of one group, so that a transaction does not delay others for long. */
+/** The largest group, in batches: a transaction must not delay other requests for long. */
 const maxGroupBatches = 500;
+/** The largest group, in characters of values. A larger batch is committed alone. */
 const maxGroupSize = 4_000_000;
-/** After so many rounds the thread lets its timers run. */
+/** After this many rounds the thread returns to its event loop, so that timers run. */
 const maxRounds = 100;
 
+/** The queue of the worker thread. */
 export class RequestQueue {
   readonly #options: QueueOptions;
   #reads: Queued<OpenRequest | ReadRequest>[] = [];
   #writes: Queued<WriteRequest>[] = [];
-  /** So many batches are committed one by one, because their group failed. */
-  #alone = 0;
-  /** Locked out: nothing is tried until the pause is over. */
+  /** The number of batches that are committed one by one, because their group failed. */
+  #singles = 0;
+  /** Reads, or writes, were locked out: they are not tried until the pause is over. */
   #readsPaused = false;
   #writesPaused = false;
 
@@ -72,12 +78,13 @@ export class RequestQueue {
     this.#options = options;
   }
 
+  /** Adds a request. `run` handles it. */
   add(request: OpenRequest | ReadRequest | WriteRequest): void {
     if (request.type === "write") this.#writes.push({ request, lockedSince: null });
     else this.#reads.push({ request, lockedSince: null });
   }
 
-  /** Handles the requests that were added, and those that arrive meanwhile. */
+  /** Handles the requests in the queue, and those that arrive meanwhile. */
   run(): void {
     for (let round = 0; round < maxRounds; round += 1) {
       this.#options.receive();
@@ -134,13 +141,14 @@ export class RequestQueue {
     this.#options.reply(outcomes, 1);
   }
 
+  /** Handles an error of a group: a lock, a batch of several that throws, or a single batch that throws. */
   #groupFailed(group: readonly WriteRequest[], error: unknown): void {
     if (isBusy(error)) {
       this.#writes = this.#lockedOut(this.#writes, error);
       this.#writesPaused = true;
       this.#afterPause(() => (this.#writesPaused = false));
     } else if (group.length > 1) {
-      this.#alone = group.length;
+      this.#singles = group.length;
     } else {
       this.#remove(group.length);
       this.#options.reply(
@@ -150,21 +158,22 @@ export class RequestQueue {
     }
   }
 
+  /** The batches of the next transaction. */
   #nextGroup(): readonly WriteRequest[] {
     let size = 0;
     const end = this.#writes.findIndex(({ request }, index) => {
       size += sizeOf(request.batch);
-      return index >= (this.#alone > 0 ? 1 : maxGroupBatches) || (index > 0 && size > maxGroupSize);
+      return index >= (this.#singles > 0 ? 1 : maxGroupBatches) || (index > 0 && size > maxGroupSize);
     });
     return this.#writes.slice(0, end === -1 ? undefined : end).map(({ request }) => request);
   }
 
   #remove(count: number): void {
     this.#writes.splice(0, count);
-    this.#alone = Math.max(0, this.#alone - count);
+    this.#singles = Math.max(0, this.#singles - count);
   }
 
-  /** Fails the requests that have been locked out for too long, and returns the others. */
+  /** Fails the requests that have been locked out for `busyMs`, and returns the others. */
   #lockedOut<T extends { readonly id: number }>(queue: readonly Queued<T>[], error: unknown): Queued<T>[] {
     const now = this.#options.clock.now();
     for (const queued of queue) queued.lockedSince ??= now;

@@ -1,4 +1,5 @@
-// The worker thread of the path form: opens the database and answers requests. It ends after a `close` request.
+// The worker thread of the path form: opens the database and answers requests (`worker-messages.ts`). It ends after a `close` request.
+// `RequestQueue` decides the order; this file has the port, the handle and the polling for other writers.
 
 import type { LoadedDriver, OwnHandle } from "./driver.ts";
 import type { OpenDatabase } from "./request-queue.ts";
@@ -21,12 +22,14 @@ const options: ThreadOptions = workerData;
 const { path, storage, busyMs } = options;
 const clock = systemClock;
 
-// Loaded before the first message is received, so that a request is handled in one synchronous block. A failure is reported to every request.
+// Loaded before the first message is received, so that a request is handled in one synchronous block. A failure to load is reported to every
+// request.
 const driver: LoadedDriver | { readonly failed: unknown } = await loadDriver(options.driver).catch(
   (failed: unknown) => ({ failed }),
 );
 let open: (OpenDatabase & { readonly handle: OwnHandle }) | null = null;
 
+/** The open database. Opens it on the first call, and again after a failure. */
 function database(): OpenDatabase {
   if (open !== null) return open;
   if ("failed" in driver) throw driver.failed;
@@ -44,7 +47,7 @@ function database(): OpenDatabase {
   }
 }
 
-/** `null` while the database is not open: the request that opens it reports errors. */
+/** `PRAGMA data_version`; `null`: the database is not open, and the request that opens it reports errors. */
 function version(): number | null {
   try {
     return open?.connection.dataVersion() ?? null;
@@ -72,7 +75,7 @@ function watch(): () => void {
   try {
     database();
   } catch {
-    // The next request opens it, or reports why it cannot be opened.
+    // The next request opens the database, or reports the error.
   }
   return others.watch();
 }
@@ -97,7 +100,7 @@ function handle(request: ThreadRequest): void {
   } else queue.add(request);
 }
 
-/** Takes in all messages that have arrived, without going back to the event loop. */
+/** Receives all messages that have arrived, without returning to the event loop. That is what makes a group of a group commit. */
 function receive(): void {
   for (;;) {
     const received: { readonly message: ThreadRequest } | undefined = receiveMessageOnPort(port);

@@ -22,7 +22,7 @@ import Libsql from "libsql";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { tables } from "../../runtime/rows/tables.ts";
-import { fromKept, toKept } from "./text.ts";
+import { unescapeText, escapeText } from "./text-escaping.ts";
 
 type Handle = SqliteDatabase & { close(): unknown };
 
@@ -246,10 +246,10 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
     test("refuses what cannot be the start of a name, and times that are none", () => {
       const database = opened(driver.open(":memory:"));
       for (const tablePrefix of ["", "1st", "a-b", 'a"b', "ä", "a b", "a;"]) {
-        expect(() => sqliteStorage(database, { tablePrefix })).toThrow(/^tablePrefix has to be/);
+        expect(() => sqliteStorage(database, { tablePrefix })).toThrow(/^tablePrefix must consist/);
       }
-      expect(() => sqliteStorage(database, { pollMs: 0 })).toThrow(/^pollMs has to be/);
-      expect(() => sqliteStorage(database, { busyMs: 1.5 })).toThrow(/^busyMs has to be/);
+      expect(() => sqliteStorage(database, { pollMs: 0 })).toThrow(/^pollMs must be/);
+      expect(() => sqliteStorage(database, { busyMs: 1.5 })).toThrow(/^busyMs must be/);
       expect(database.prepare("SELECT * FROM sqlite_master").all()).toEqual([]);
     });
 
@@ -446,7 +446,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         await storage.write(batch(entry(1, "kept")));
         database.exec("PRAGMA max_page_count = 1");
         const big = "x".repeat(1_000_000);
-        const full = { reason: "storage_full", message: expect.stringMatching(/no room left/) };
+        const full = { reason: "storage_full", message: expect.stringMatching(/no space left/) };
         for (const lasting of [true, false]) {
           const refused = storage.write({ ...batch(entry(2), entry(1, big)), lasting });
           await expect(refused).rejects.toMatchObject(full);
@@ -653,10 +653,10 @@ const anyText = fc.string({
 test("every text is kept as it is, in the same order", () => {
   fc.assert(
     fc.property(anyText, anyText, (left, right) => {
-      expect(fromKept(toKept(left))).toBe(left);
-      expect(toKept(left)).not.toMatch(/\0|\p{Surrogate}/u);
+      expect(unescapeText(escapeText(left))).toBe(left);
+      expect(escapeText(left)).not.toMatch(/\0|\p{Surrogate}/u);
       const points = (text: string) => Array.from(text, (one) => String(one.codePointAt(0)).padStart(7, "0")).join();
-      const bytes = Buffer.compare(Buffer.from(toKept(left)), Buffer.from(toKept(right)));
+      const bytes = Buffer.compare(Buffer.from(escapeText(left)), Buffer.from(escapeText(right)));
       expect(Math.sign(bytes)).toBe(points(left) === points(right) ? 0 : points(left) < points(right) ? -1 : 1);
     }),
     { numRuns: 2000 },

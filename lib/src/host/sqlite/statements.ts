@@ -1,4 +1,5 @@
-// The statements behind queries and batches. There are few shapes of them, so each is prepared once.
+// Builds, prepares and runs the SQL of queries and batches. A statement depends only on the shape of a query (table, number of key parts,
+// bounds), so there are few, and each is prepared once. Values are always parameters, never part of the SQL text.
 
 import type { Check, Key, KeyPart, Put, Query, Removal, Row, Column, TableName } from "../../runtime/host-contract.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts";
@@ -7,8 +8,9 @@ import { RuntimeError } from "../../model/internal.ts";
 import { tables } from "../../runtime/host-contract.ts";
 import { expiryOf, remainingMs } from "../shared/access.ts";
 import { field, integer } from "./database.ts";
-import { fromKept, toKept } from "./text.ts";
+import { unescapeText, escapeText } from "./text-escaping.ts";
 
+/** The prepared statements of one connection. */
 export class Statements {
   readonly #database: SqliteDatabase;
   readonly #prefix: string;
@@ -21,53 +23,56 @@ export class Statements {
     this.#storage = storage;
   }
 
-  /** Gives all of them up. */
+  /** Drops all prepared statements. Call it before the handle is closed. */
   clear(): void {
     this.#prepared.clear();
   }
 
-  /** What a check looks at. */
+  /** The tag and expiry of the row of a check; `null`: there is no row. */
   find({ table, key }: Check): Pick<Row, "tag" | "expires"> | null {
     const statement = this.#prepare(
       `find ${table}`,
-      () => `SELECT "tag", "expires" FROM ${this.#name(table)} WHERE ${same(tables[table])}`,
+      () => `SELECT "tag", "expires" FROM ${this.#name(table)} WHERE ${equals(tables[table])}`,
     );
     const row = statement.get(...values(key));
     return field(row, "tag") === undefined ? null : { tag: this.#tag(table, row), expires: this.#expires(table, row) };
   }
 
+  /** Deletes all rows with the prefix. */
   remove({ table, prefix }: Removal): void {
     const statement = this.#prepare(`remove ${table} ${prefix.length}`, () => {
-      const where = prefix.length === 0 ? "" : ` WHERE ${same(tables[table].slice(0, prefix.length))}`;
+      const where = prefix.length === 0 ? "" : ` WHERE ${equals(tables[table].slice(0, prefix.length))}`;
       return `DELETE FROM ${this.#name(table)}${where}`;
     });
     statement.run(...values(prefix));
   }
 
+  /** Inserts or replaces a row. */
   put(put: Put, now: number): void {
     const { table, key, tag, value } = put;
     const statement = this.#prepare(`put ${table}`, () => {
       const columns = names(tables[table]);
-      const places = tables[table].map(() => "?, ").join("");
+      const placeholders = tables[table].map(() => "?, ").join("");
       const update = `"tag" = excluded."tag", "expires" = excluded."expires", "value" = excluded."value"`;
-      return `INSERT INTO ${this.#name(table)} (${columns}, "tag", "expires", "value") VALUES (${places}?, ?, ?) ON CONFLICT (${columns}) DO UPDATE SET ${update}`;
+      return `INSERT INTO ${this.#name(table)} (${columns}, "tag", "expires", "value") VALUES (${placeholders}?, ?, ?) ON CONFLICT (${columns}) DO UPDATE SET ${update}`;
     });
-    statement.run(...values(key), tag, expiryOf(put, now), toKept(value));
+    statement.run(...values(key), tag, expiryOf(put, now), escapeText(value));
   }
 
+  /** The rows of a query. */
   read(query: Query, now: number): readonly Row[] {
     const { table, prefix, after, before, limit, reverse } = query;
-    const given = [after === undefined ? "" : "after", before === undefined ? "" : "before"];
-    const shape = `read ${table} ${prefix.length} ${given.join(" ")} ${limit === undefined} ${reverse === true}`;
-    const rest = tables[table].slice(prefix.length);
-    const statement = this.#prepare(shape, () => this.#select(query, rest));
+    const boundNames = [after === undefined ? "" : "after", before === undefined ? "" : "before"];
+    const shape = `read ${table} ${prefix.length} ${boundNames.join(" ")} ${limit === undefined} ${reverse === true}`;
+    const selected = tables[table].slice(prefix.length);
+    const statement = this.#prepare(shape, () => this.#select(query, selected));
     const bounds = [after, before].filter((bound) => bound !== undefined);
-    const most = limit === undefined ? [] : [Math.max(limit, 0)];
-    const found = statement.all(...values([...prefix, ...bounds]), ...most);
-    return found.map((row) => {
+    const limits = limit === undefined ? [] : [Math.max(limit, 0)];
+    const rows = statement.all(...values([...prefix, ...bounds]), ...limits);
+    return rows.map((row) => {
       const expires = this.#expires(table, row);
       return {
-        key: [...prefix, ...rest.map((column) => this.#part(table, column, row))],
+        key: [...prefix, ...selected.map((column) => this.#part(table, column, row))],
         tag: this.#tag(table, row),
         expires,
         remainingMs: remainingMs({ expires }, now),
@@ -76,26 +81,27 @@ export class Statements {
     });
   }
 
-  /** The parts of the key that the query names are not read again. */
-  #select({ table, prefix, after, before, limit, reverse }: Query, rest: readonly Column[]): string {
-    const next = rest.slice(0, 1);
+  /** The SQL of a query. Key columns of the prefix are known and not selected. */
+  #select({ table, prefix, after, before, limit, reverse }: Query, selected: readonly Column[]): string {
+    const next = selected.slice(0, 1);
     const conditions = [
       ...tables[table].slice(0, prefix.length).map(({ name }) => `"${name}" = ?`),
       ...(after === undefined ? [] : next.map(({ name }) => `"${name}" > ?`)),
       ...(before === undefined ? [] : next.map(({ name }) => `"${name}" < ?`)),
     ];
-    const order = rest.map(({ name }) => `"${name}"${reverse === true ? " DESC" : ""}`);
+    const order = selected.map(({ name }) => `"${name}"${reverse === true ? " DESC" : ""}`);
     return [
-      `SELECT ${rest.map(({ name }) => `"${name}", `).join("")}"tag", "expires", "value" FROM ${this.#name(table)}`,
+      `SELECT ${selected.map(({ name }) => `"${name}", `).join("")}"tag", "expires", "value" FROM ${this.#name(table)}`,
       ...(conditions.length === 0 ? [] : [`WHERE ${conditions.join(" AND ")}`]),
       ...(order.length === 0 ? [] : [`ORDER BY ${order.join(", ")}`]),
       ...(limit === undefined ? [] : ["LIMIT ?"]),
     ].join(" ");
   }
 
+  /** The prepared statement of a shape. */
   #prepare(shape: string, sql: () => string): SqliteStatement {
-    const known = this.#prepared.get(shape);
-    if (known !== undefined) return known;
+    const prepared = this.#prepared.get(shape);
+    if (prepared !== undefined) return prepared;
     const statement = this.#database.prepare(sql());
     this.#prepared.set(shape, statement);
     return statement;
@@ -123,12 +129,12 @@ export class Statements {
 
   #text(table: TableName, column: string, row: unknown): string {
     const text = field(row, column);
-    return typeof text === "string" ? fromKept(text) : this.#corrupt(table, column);
+    return typeof text === "string" ? unescapeText(text) : this.#corrupt(table, column);
   }
 
   #corrupt(table: TableName, column: string): never {
     throw new RuntimeError("corrupt_row", {
-      message: `a row of "${this.#prefix}${table}" in the storage "${this.#storage}" was not written by this library: its "${column}" is of another kind. Restore a backup, or remove the row.`,
+      message: `a row of "${this.#prefix}${table}" in the storage "${this.#storage}" was not written by this library: its column "${column}" has the wrong type. Restore a backup, or remove the row.`,
       metadata: { storage: this.#storage, table, column },
     });
   }
@@ -138,10 +144,10 @@ function names(columns: readonly Column[]): string {
   return columns.map(({ name }) => `"${name}"`).join(", ");
 }
 
-function same(columns: readonly Column[]): string {
+function equals(columns: readonly Column[]): string {
   return columns.map(({ name }) => `"${name}" = ?`).join(" AND ");
 }
 
 function values(key: Key): SqliteValue[] {
-  return key.map((part) => (typeof part === "string" ? toKept(part) : part));
+  return key.map((part) => (typeof part === "string" ? escapeText(part) : part));
 }

@@ -1,4 +1,5 @@
-// Messages between the path form of the storage and its worker thread. Requests have an id, which their outcome repeats.
+// Messages between the path form of the storage and its worker thread. A request has an id, which its outcome repeats; outcomes may arrive in
+// another order than the requests.
 
 import type { Batch, Query, Row, Written } from "../../runtime/host-contract.ts";
 import type { CheckedOptions } from "./options.ts";
@@ -7,10 +8,11 @@ import { RuntimeError } from "../../model/internal.ts";
 import { field } from "./database.ts";
 import { storageError } from "./failure.ts";
 
-/** What the thread is started with. */
+/** The options with which the thread is started. */
 export type ThreadOptions = Omit<CheckedOptions, "clock"> & {
   /** An absolute path, or `:memory:`. */
   readonly path: string;
+  /** The name of the storage in error messages. */
   readonly storage: string;
   /** See `loadDriver`. */
   readonly driver: string | null;
@@ -19,6 +21,7 @@ export type ThreadOptions = Omit<CheckedOptions, "clock"> & {
 export type OpenRequest = { readonly type: "open"; readonly id: number };
 export type ReadRequest = { readonly type: "read"; readonly id: number; readonly queries: readonly Query[] };
 export type WriteRequest = { readonly type: "write"; readonly id: number; readonly batch: Batch };
+/** A message to the thread. */
 export type ThreadRequest =
   | OpenRequest
   | ReadRequest
@@ -26,14 +29,16 @@ export type ThreadRequest =
   | { readonly type: "watch"; readonly on: boolean }
   | { readonly type: "close" };
 
+/** The outcome of a request. */
 export type Outcome =
   | { readonly type: "opened"; readonly id: number; readonly driver: string; readonly schemaVersion: number }
   | { readonly type: "read"; readonly id: number; readonly rows: readonly (readonly Row[])[] }
   | { readonly type: "written"; readonly id: number; readonly written: Written }
   | { readonly type: "failed"; readonly id: number; readonly error: SentError };
 
+/** A message from the thread. */
 export type ThreadReply =
-  /** `transactions`: how many transactions were committed for these outcomes. */
+  /** `transactions`: the number of transactions that were committed for these outcomes. */
   | { readonly type: "outcomes"; readonly outcomes: readonly Outcome[]; readonly transactions: number }
   /** Another connection has written. */
   | { readonly type: "changed" }
@@ -43,14 +48,16 @@ export type ThreadReply =
 export type SentError = { readonly failure: RuntimeError["failure"]; readonly cause: SentCause | null };
 type SentCause = { readonly name: string; readonly message: string; readonly stack: string; readonly code: unknown };
 
+/** Converts an error to a message. */
 export function sentError(thrown: unknown, { storage, busyMs }: Pick<ThreadOptions, "storage" | "busyMs">): SentError {
   const error = storageError(thrown, storage, busyMs);
   if (error instanceof RuntimeError) return { failure: error.failure, cause: sentCause(error.cause) };
   // Not expected: requests are validated before they are sent.
-  const failed = new RuntimeError("storage_failed", { message: `the storage "${storage}" failed`, cause: error });
-  return { failure: failed.failure, cause: sentCause(error) };
+  const unexpected = new RuntimeError("storage_failed", { message: `the storage "${storage}" failed`, cause: error });
+  return { failure: unexpected.failure, cause: sentCause(error) };
 }
 
+/** Restores an error from a message. */
 export function receivedError({ failure, cause }: SentError): RuntimeError {
   if (cause === null) return new RuntimeError(failure);
   const { name, message, stack, code } = cause;
@@ -66,7 +73,7 @@ function sentCause(cause: unknown): SentCause | null {
     : { name: "Error", message: String(cause), stack: "", code: sendable };
 }
 
-/** The size of a batch in characters of its values, which are most of it. */
+/** The size of a batch: the number of characters in its values. Keys are small and not counted. */
 export function sizeOf(batch: Batch): number {
   return batch.puts.reduce((sum, { value }) => sum + value.length, 0);
 }

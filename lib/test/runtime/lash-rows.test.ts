@@ -12,7 +12,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { canonicalJson } from "../../src/kernel/internal.ts";
-import { countingRows, DurableJournal } from "../../src/runtime/drive/journal.ts";
+import { effectiveRows, DurableJournal } from "../../src/runtime/drive/journal.ts";
 import { divergentPaths } from "../../src/runtime/internal.ts";
 import { sha256 } from "../../src/runtime/rows/digest.ts";
 import { claimable } from "../../src/runtime/rows/inbox.ts";
@@ -215,7 +215,7 @@ describe("[lash 78] strict replay", () => {
     const turn = await world.process(world.engine(worker())).start("hi", { id: "s1" });
     await turn.result;
     const rows = (await world.journal(turn.turnId)).map(({ row }) => row);
-    const journal = new DurableJournal(countingRows(rows), { strict: true });
+    const journal = new DurableJournal(effectiveRows(rows), { strict: true });
     const [first] = rows;
     const effect = { type: "call_model", ...JSON.parse(first?.effect ?? "") };
     journal.order(effect, perform);

@@ -1,5 +1,5 @@
-// Cancels may come from any process: the storage says when there may be one. It is asked once for all turns that are driven here, however many they
-// are, and not too often.
+// Finds cancels that other processes have stored for the turns driven here (H6). One watch serves all turns: after a write to `cancels` the
+// table is read once, at most every `pollMs`, so the cost does not grow with the number of turns. The table holds only unsettled cancels.
 
 import type { Clock } from "../../engine/internal.ts";
 import type { HostStorage, Key, Row } from "../rows/storage.ts";
@@ -7,13 +7,14 @@ import type { HostStorage, Key, Row } from "../rows/storage.ts";
 import { ChangeSignal } from "../change-signal.ts";
 import { readOne } from "../context.ts";
 
-/** How often, at most, the storage is asked whether somebody wants a turn to stop. */
-const lookMs = 100;
+/** The shortest time between two reads of the table `cancels`, in milliseconds. */
+const pollMs = 100;
 
+/** Delivers each stored cancel of a watched turn once. */
 export class CancelWatch {
   readonly #storage: HostStorage;
   readonly #clock: Clock;
-  /** What to do about a turn, by its key. */
+  /** Callbacks of the watched turns, by the JSON of the turn's key. */
   readonly #turns = new Map<string, (row: Row) => void>();
   #watching: AbortController | null = null;
 
@@ -22,34 +23,35 @@ export class CancelWatch {
     this.#clock = clock;
   }
 
-  /** Calls back, once, when somebody wants that turn to stop. Returns what ends it. */
-  watch(turn: Key, take: (row: Row) => void): () => void {
+  /** Calls back once with the cancel row of the turn, when there is one. Returns the function that ends the watch. */
+  watch(turn: Key, onCancel: (row: Row) => void): () => void {
     const name = JSON.stringify(turn);
-    this.#turns.set(name, take);
+    this.#turns.set(name, onCancel);
     if (this.#watching === null) {
       this.#watching = new AbortController();
       this.#watch(this.#watching.signal).catch(() => undefined);
     }
-    // One may have come between the reading of the turn and now.
+    // A cancel may have been stored between the load of the turn and the start of the watch.
     readOne(this.#storage, { table: "cancels", prefix: turn }).then(
-      (row) => row !== null && this.#take(name, row),
+      (row) => row !== null && this.#deliver(name, row),
       () => undefined,
     );
     return () => {
-      if (this.#turns.get(name) === take) this.#turns.delete(name);
+      // Compares the callback: a later drive of the same turn may have replaced it.
+      if (this.#turns.get(name) === onCancel) this.#turns.delete(name);
       if (this.#turns.size > 0) return;
       this.#watching?.abort();
       this.#watching = null;
     };
   }
 
-  #take(name: string, row: Row): void {
-    const take = this.#turns.get(name);
+  #deliver(name: string, row: Row): void {
+    const onCancel = this.#turns.get(name);
     this.#turns.delete(name);
     try {
-      take?.(row);
+      onCancel?.(row);
     } catch {
-      // A row that cannot be read cancels nothing, and does not keep other cancels from being taken.
+      // A row that cannot be read cancels nothing, and must not prevent the delivery of other cancels.
     }
   }
 
@@ -63,12 +65,12 @@ export class CancelWatch {
         if (signal.aborted) return;
         try {
           const [rows = []] = await this.#storage.read([{ table: "cancels", prefix: [] }]);
-          for (const row of rows) this.#take(JSON.stringify(row.key), row);
+          for (const row of rows) this.#deliver(JSON.stringify(row.key), row);
         } catch {
-          // The storage will not report the same cancel again: it is read once more after the rest.
+          // The storage does not report the same write again, so the read is repeated after the pause.
           changes.notify();
         }
-        await this.#clock.sleep(lookMs, signal).catch(() => undefined);
+        await this.#clock.sleep(pollMs, signal).catch(() => undefined);
       }
     } finally {
       changes.stop();

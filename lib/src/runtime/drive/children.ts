@@ -1,5 +1,20 @@
-// Turns inside tools, each with a journal of its own under the call that runs it (Q10). When the tool is run again after a crash, its turns are
-// replayed: what they had paid for is not paid for again.
+// Child turns: turns that a tool runs inside its call (Q10). Each has a journal and records of its own, under a name that is derived from the
+// idempotency key of the call. When the tool runs again after a crash, its child turns are replayed, so model calls that were paid for are
+// not made again.
+//
+// Names
+//   base            `<idempotency key of the call>/child/<attempt>/<n>`: one conversation inside the call
+//   child turn      `<base>/<index>`: its journal rows and records. A conversation has one turn, and one more for each time it waited
+//   `begun/<i>`     record under the base: the effect under which turn i was begun, which pays for it
+//   `pinned/<i>`    record under the base: the pinned configuration of turn i
+//   `answer/<i>`    record under the base: the answer to wait i of the conversation
+//   `<base>#<i>`    the name of wait i, which an answer has to quote
+//
+// Invariants
+//   1. Writes go through the lease of the parent turn: a process that lost the session cannot extend a child's journal.
+//   2. A child turn that has to wait makes the call of the parent pending. The later turn that continues the call replays the child and
+//      continues it with the answer.
+//   3. A cancel is not recorded in the child's journal: the call around it records what happened, and a later run continues the child.
 
 import type { ChatOptions, Engine } from "../../engine/internal.ts";
 import type { CallTool } from "../../kernel/internal.ts";
@@ -38,9 +53,9 @@ import { journalPut, recordName, recordPut } from "../rows/journal-rows.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { countingRows, DurableJournal } from "./journal.ts";
+import { effectiveRows, DurableJournal } from "./journal.ts";
 
-/** What child turns need of the turn they are in. */
+/** What child turns need from the turn they run in. */
 export type Parent<Context extends CallerContext> = {
   readonly context: RuntimeContext;
   readonly key: SessionKey;
@@ -49,6 +64,7 @@ export type Parent<Context extends CallerContext> = {
   readonly holder: LeaseHolder;
 };
 
+/** Builds the function that runs child turns for the calls of a turn. */
 export function childrenOf<Context extends CallerContext>(parent: Parent<Context>): PlanChild {
   const { plan, scope } = parent;
   return (effect, attempt, signal, booked, waits) => {
@@ -57,32 +73,36 @@ export function childrenOf<Context extends CallerContext>(parent: Parent<Context
       const name = `child/${attempt}/${count}`;
       count += 1;
       if (scope.find(effect.id, name) === null) await scope.record(effect.id, name, true);
-      const said = {
+      const childOptions = {
         sessionId: plan.sessionId ?? plan.requestId,
         ...options,
         signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
       };
-      // By the key of the call, which it keeps when a later turn goes on with it.
-      const child = new ChildTurns(parent, `${effect.idempotencyKey}/${name}`, engine, said);
+      // The idempotency key of a call stays the same when a later turn continues the call.
+      const child = new ChildTurns(parent, `${effect.idempotencyKey}/${name}`, engine, childOptions);
       return child.run(input, effect, booked, waits);
     };
   };
 }
 
-/** The turns of one conversation inside a call: one, and one more for each time it had to wait for somebody. */
+/** The turns of one conversation inside a call: one, and one more after each wait for an answer. */
 class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
   readonly #parent: Parent<Context>;
   readonly #base: string;
   readonly #engine: Engine<Inner>;
-  readonly #said: ChatOptions<Inner>;
+  readonly #options: ChatOptions<Inner>;
 
-  constructor(parent: Parent<Context>, base: string, engine: Engine<Inner>, said: ChatOptions<Inner>) {
+  constructor(parent: Parent<Context>, base: string, engine: Engine<Inner>, options: ChatOptions<Inner>) {
     this.#parent = parent;
     this.#base = base;
     this.#engine = engine;
-    this.#said = said;
+    this.#options = options;
   }
 
+  /**
+   * Runs the conversation to its end. `booked` gets the usage of turns that this effect pays for. If the conversation has to wait, `waits`
+   * gets the wait, and an `AbortError` ends the handler of the tool.
+   */
   async run(
     input: RunInput,
     effect: CallTool,
@@ -90,56 +110,56 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     waits: (waits: InnerWait) => void,
   ): Promise<ChatResult> {
     const { key } = this.#parent;
-    const own = await loadScope(this.#parent, [...keyOf(key), this.#base], true);
-    const said = effect.decision?.type === "forward" ? effect.decision : null;
+    const scope = await loadScope(this.#parent, [...keyOf(key), this.#base], true);
+    const forwarded = effect.decision?.type === "forward" ? effect.decision : null;
     let session: Session<Inner> | null = null;
     let answers = 0;
     for (let turn = 0; ; turn += 1) {
-      const chat = await this.#turn(own, turn, session ?? input, effect.id);
-      // What was begun under an earlier effect was paid for there, when that waited.
-      if (begunBy(own, this.#base, turn) === effect.id) booked(chat.usage);
+      const chat = await this.#turn(scope, turn, session ?? input, effect.id);
+      // A turn that was begun under an earlier effect was booked there, when that effect became pending.
+      if (begunBy(scope, this.#base, turn) === effect.id) booked(chat.usage);
       session = applyChatResult(session ?? newSession({ thread: chat.thread, context: this.#context }), chat);
       for (;;) {
         const open = openWait(session);
         if (open === null) break;
         const name = `answer/${answers}`;
         const wait = `${this.#base}#${answers}`;
-        const known = readAnswer(own.find(this.#base, name));
-        // What was said is for one wait, of one turn: any other asks for itself.
-        const heard = known ?? (said?.wait === wait ? said.answer : null);
-        if (heard === null) {
+        const recordedAnswer = readAnswer(scope.find(this.#base, name));
+        // A forwarded answer is for one wait only; every other wait needs an answer of its own.
+        const answer = recordedAnswer ?? (forwarded?.wait === wait ? forwarded.answer : null);
+        if (answer === null) {
           waits(named(open, wait));
-          throw new DOMException("a turn inside this call waits for somebody", "AbortError");
+          throw new DOMException("a turn inside this call waits for an answer", "AbortError");
         }
-        if (known === null) await own.record(this.#base, name, heard);
+        if (recordedAnswer === null) await scope.record(this.#base, name, answer);
         answers += 1;
-        session = await this.#answered(session, open, heard);
+        session = await this.#answered(session, open, answer);
       }
-      if (!goesOn(chat)) return chat;
+      if (!continues(chat)) return chat;
     }
   }
 
-  /** One turn: from its record as far as that goes. */
-  async #turn(own: Scope, index: number, from: RunInput | Session, effectId: string): Promise<ChatResult> {
+  /** Runs one turn: replays its journal, then performs the rest. */
+  async #turn(scope: Scope, index: number, from: RunInput | Session, effectId: string): Promise<ChatResult> {
     const turnId = `${this.#base}/${index}`;
-    const known = own.find(this.#base, `pinned/${index}`);
-    const pinned = known === null ? null : readPinned(known);
-    const rest = isSession(from)
+    const recordedPin = scope.find(this.#base, `pinned/${index}`);
+    const pinned = recordedPin === null ? null : readPinned(recordedPin);
+    const continued = isSession(from)
       ? { answers: decisionsOf(from), cell: from.suspendedCell, spentBefore: from.usage }
       : {};
     const details = {
       verb: "chat",
       turnId,
-      // A child turn has no row of its own that pins a revision: it is part of the turn it runs in.
+      // A child turn has no start row that pins a kernel revision: it uses that of its parent.
       revision: this.#parent.plan.input.revision,
-      ...rest,
+      ...continued,
       ...(pinned?.ok === true ? { pinned: pinned.value } : {}),
     } as const;
-    const options = { requestId: turnId, ...this.#said };
+    const options = { requestId: turnId, ...this.#options };
     const plan = planRun(this.#engine, isSession(from) ? from.thread : from, options, details);
-    if (known === null) {
-      await own.record(this.#base, `begun/${index}`, effectId);
-      await own.record(this.#base, `pinned/${index}`, plan.pinned);
+    if (recordedPin === null) {
+      await scope.record(this.#base, `begun/${index}`, effectId);
+      await scope.record(this.#base, `pinned/${index}`, plan.pinned);
     }
     const ports = await childPorts(this.#parent, turnId, callerInbox(plan));
     const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope });
@@ -147,9 +167,10 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
   }
 
   get #context(): Inner {
-    return this.#said.context ?? this.#engine.context;
+    return this.#options.context ?? this.#engine.context;
   }
 
+  /** The session after an answer to its first open wait. */
   async #answered(session: Session<Inner>, { path }: InnerWait, answer: ForwardedAnswer): Promise<Session<Inner>> {
     const [id = ""] = path;
     switch (answer.type) {
@@ -164,23 +185,23 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
   }
 }
 
-/** What a conversation inside a call waits for first; `null`: nothing. */
+/** The first wait of a conversation inside a call; `null`: it does not wait. */
 function openWait({ status, pendingToolCalls, pendingQuestion, pendingToolCallId }: Session): InnerWait | null {
-  const asked = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
+  const askingCall = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
   if (status === "awaiting_user") {
-    const path = [pendingToolCallId ?? "", ...(asked?.path ?? [])];
-    return { reason: "question", question: pendingQuestion, opts: asked?.opts ?? {}, path };
+    const path = [pendingToolCallId ?? "", ...(askingCall?.path ?? [])];
+    return { reason: "question", question: pendingQuestion, opts: askingCall?.opts ?? {}, path };
   }
   const open = pendingToolCalls.find(isOpen);
   if (open === undefined) return null;
   const { reason, question, opts, id, path, name, arguments: args } = open;
-  // Whoever is to consent has to see what to: the call inside, not the one of the tool around it.
+  // The approver has to see the inner call that needs approval, not only the call of the tool around it.
   const inner = path.length > 0 ? opts : { ...opts, inner: { name, arguments: args } };
   return { reason, question, opts: inner, path: [id, ...path] };
 }
 
-/** Did this turn end because somebody had to say something? Then another one follows it. */
-function goesOn({ outcome, pendingToolCalls }: ChatResult): boolean {
+/** Returns whether the turn ended to wait for an answer: another turn follows it. */
+function continues({ outcome, pendingToolCalls }: ChatResult): boolean {
   return outcome.type === "ask_user" || pendingToolCalls.some(isOpen);
 }
 
@@ -188,31 +209,32 @@ function isSession(from: RunInput | Session): from is Session {
   return typeof from === "object" && "status" in from;
 }
 
+/** Parses a recorded answer; `null`: there is none. */
 function readAnswer(stored: Json): ForwardedAnswer | null {
-  const found = stored === null ? null : read(forwardedShape, stored);
-  return found !== null && "value" in found ? found.value : null;
+  const parsed = stored === null ? null : read(forwardedShape, stored);
+  return parsed !== null && "value" in parsed ? parsed.value : null;
 }
 
-/** The effect under which a turn inside a call was begun. */
-function begunBy(own: Scope, base: string, turn: number): Json {
-  return own.find(base, `begun/${turn}`);
+/** The effect under which a child turn was begun. */
+function begunBy(scope: Scope, base: string, turn: number): Json {
+  return scope.find(base, `begun/${turn}`);
 }
 
-/** The wait with a name of its own, in the hints of the call that waits for it. */
+/** The wait with its name in the hints of the pending call, where a forwarded answer finds it. */
 function named(wait: InnerWait, name: string): InnerWait {
   return { ...wait, opts: { ...wait.opts, inner: { ...innerHints(wait.opts), wait: name, ran: null } } };
 }
 
-/** What was written down under a turn, and how more is. `remembers`: what this process writes is found too. */
+/** The records under a key. `findsOwn`: `find` also returns records that this process has written. */
 async function loadScope<Context extends CallerContext>(
   parent: Parent<Context>,
   at: Key,
-  remembers = false,
+  findsOwn = false,
 ): Promise<Scope> {
   const { storage } = parent.context;
-  const [found = []] = await storage.read([{ table: "records", prefix: at }]);
+  const [recordRows = []] = await storage.read([{ table: "records", prefix: at }]);
   const records = new Map<string, Json>(
-    found.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),
+    recordRows.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),
   );
   return {
     epoch: parent.scope.epoch,
@@ -220,11 +242,12 @@ async function loadScope<Context extends CallerContext>(
     find: (effectId, name) => records.get(recordName(effectId, name)) ?? null,
     record: async (effectId, name, value) => {
       await parent.holder.write(putting(recordPut(at, effectId, name, value)));
-      if (remembers) records.set(recordName(effectId, name), value);
+      if (findsOwn) records.set(recordName(effectId, name), value);
     },
   };
 }
 
+/** The ports of a child turn: a durable journal and records under the parent's lease. It has no events, and its input comes from the program. */
 async function childPorts<Context extends CallerContext>(
   parent: Parent<Context>,
   turn: string,
@@ -235,13 +258,13 @@ async function childPorts<Context extends CallerContext>(
   const at: Key = [...keyOf(key), turn];
   const [rows = []] = await storage.read([{ table: "journal", prefix: at }]);
   const stored = rows.map((row) => readValue("journal", row));
-  const journal = new DurableJournal(countingRows(stored));
+  const journal = new DurableJournal(effectiveRows(stored));
   let ordinal = stored.length;
   const put = async (row: JournalRow): Promise<void> => {
     ordinal += 1;
-    const one = journalPut(at, ordinal, row);
-    const absent: Check = { table: "journal", key: one.key, tag: null };
-    const written = await parent.holder.write({ checks: [absent], removals: [], puts: [one] });
+    const journalRow = journalPut(at, ordinal, row);
+    const absent: Check = { table: "journal", key: journalRow.key, tag: null };
+    const written = await parent.holder.write({ checks: [absent], removals: [], puts: [journalRow] });
     if (!written.ok) throw parent.holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {
@@ -259,7 +282,7 @@ async function childPorts<Context extends CallerContext>(
       live: () => undefined,
       commit: async (_, __, item): Promise<Committed> => {
         if (item === null || journal.replayed !== null) return "replayed";
-        // That it was stopped is for the call around it to say: when that is run again, this goes on from what it had.
+        // Not recorded (invariant 3): when the call runs again, the child continues from its last row.
         if (item.type === "cancel") return "fresh";
         await put(await rowOf(item));
         return "fresh";
@@ -269,8 +292,8 @@ async function childPorts<Context extends CallerContext>(
 }
 
 /**
- * What turns inside a call had cost when the process died, by the names they are written down under: paid for, whatever becomes of the call. Those that
- * were begun under another effect were counted there.
+ * The recorded usage of the child turns of a call, by the names of their conversations. It was billed, whatever the answer to the call is.
+ * Turns that were begun under another effect are not counted: they were booked there.
  */
 export async function childUsage(
   context: RuntimeContext,
@@ -287,7 +310,7 @@ export async function childUsage(
       if (index === undefined || readValue("records", row) !== id) continue;
       const at = [...keyOf(key), `${base}/${index}`];
       const [rows = []] = await context.storage.read([{ table: "journal", prefix: at }]);
-      const stored = rows.map((one) => readValue("journal", one));
+      const stored = rows.map((journalRow) => readValue("journal", journalRow));
       sum = usageOfRows(stored, sum);
     }
   }

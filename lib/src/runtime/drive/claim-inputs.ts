@@ -1,4 +1,5 @@
-// Claims the input that waits in the inbox for a checkpoint of a turn (Q11).
+// Claims inbox input for a checkpoint of a turn (Q11). The claim and the delivery are two writes: the claim marks the rows with the lease
+// epoch, and the commit of the checkpoint removes them (`settleInputs`).
 
 import type { CheckpointDelivery } from "../../kernel/internal.ts";
 import type { Check, HostStorage } from "../rows/storage.ts";
@@ -9,7 +10,10 @@ import { claimable, maxClaimedInputs, deliveryOf, inboxPut } from "../rows/inbox
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
-/** Claims up to `maxClaimedInputs` inputs, in order. A claim is void when the lease changes hands, so no input is lost with the process. */
+/**
+ * Claims up to `maxClaimedInputs` inputs, in order, and returns them as a delivery. A claim is void under another lease epoch, so no input is
+ * lost if the process crashes before the delivery is committed.
+ */
 export async function claimInputs(
   storage: HostStorage,
   holder: LeaseHolder,
@@ -20,22 +24,22 @@ export async function claimInputs(
     const { epoch } = holder;
     const query = { table: "inbox", prefix: keyOf(key), limit: maxClaimedInputs } as const;
     const [rows = []] = await holder.whenFree(() => storage.read([query]));
-    const free = rows
+    const claims = rows
       .map((row) => ({ row, entry: readValue("inbox", row) }))
       .filter(({ entry }) => claimable(entry, epoch))
       .map(({ row, entry }) => ({ row, claimed: { ...entry, state: "claimed", turn, epoch } satisfies InboxEntry }));
-    if (free.length === 0) return deliveryOf(turn, []);
+    if (claims.length === 0) return deliveryOf(turn, []);
     const written = await holder.write({
-      checks: free.map(({ row }): Check => ({ table: "inbox", key: row.key, tag: row.tag })),
+      checks: claims.map(({ row }): Check => ({ table: "inbox", key: row.key, tag: row.tag })),
       removals: [],
-      puts: free.map(({ row, claimed }) => inboxPut(row.key, row.tag + 1, claimed)),
+      puts: claims.map(({ row, claimed }) => inboxPut(row.key, row.tag + 1, claimed)),
     });
     if (written.ok && holder.epoch === epoch)
       return deliveryOf(
         turn,
-        free.map(({ claimed }) => claimed),
+        claims.map(({ claimed }) => claimed),
       );
-    // An input was withdrawn in between; or the lease was claimed again for the write (Q18), and the claims name the epoch before it, which is void. Both are
-    // read and claimed again.
+    // Read and claim again: an input was withdrawn between the read and the write, or the lease was claimed again for the write (Q18) and the
+    // claims name the epoch before, which makes them void.
   }
 }

@@ -1,16 +1,17 @@
-// Where a replay went another way than its record. Paths only: the values may be anybody's.
+// Describes how a replay diverged from its journal: the paths at which the ordered effect differs from the recorded one. Paths only: the
+// values may be private.
 
 import type { Json } from "../../model/internal.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 
-/** How many paths an error lists. */
-const shown = 8;
+/** How many paths an error lists at most. */
+const maxListedPaths = 8;
 
 /** The paths at which two values differ, in key order, for example `["call.list[1]", "call.name"]`. */
-export function divergentPaths(recorded: Json, asked: Json): readonly string[] {
+export function divergentPaths(recorded: Json, ordered: Json): readonly string[] {
   const paths: string[] = [];
-  walk(recorded, asked, "", paths);
+  walk(recorded, ordered, "", paths);
   return paths;
 }
 
@@ -38,12 +39,12 @@ function isMap(value: Json | undefined): value is { readonly [key: string]: Json
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The error of a replay that asked for something else than was recorded. */
+/** The error of a replay that ordered another effect than the recorded one. The turn is parked with it. */
 export function diverged(ordinal: number, effectId: string, paths: readonly string[]): RuntimeError {
-  const listed = paths.slice(0, shown).join(", ");
+  const listed = paths.slice(0, maxListedPaths).join(", ");
   return new RuntimeError("diverged", {
-    message: `row ${ordinal} of the journal was recorded for another effect than ${effectId}: ${paths.length} places differ (${listed}); deploy the code it began under, or recover(id, { from: "step" })`,
-    paths: paths.slice(0, shown),
+    message: `row ${ordinal} of the journal was recorded for another effect than ${effectId}: ${paths.length} places differ (${listed}); deploy the code that the turn started with, or call recover(id, { from: "step" })`,
+    paths: paths.slice(0, maxListedPaths),
     metadata: { ordinal, effectId, count: paths.length },
   });
 }

@@ -1,5 +1,6 @@
-// An open turn as a process begins to drive it. Two ways lead here, and the same path goes on from both: the process accepted the turn itself and knows
-// everything it wrote (`acceptedTurn`), or it takes over a turn and reads what is stored of it (`loadTurn`).
+// An open turn as a process begins to drive it. There are two sources, and `TurnDriver` treats both alike:
+//   acceptedTurn   this process has just accepted the turn. It knows everything that it wrote and reads nothing back.
+//   loadTurn       this process takes over a turn and reads what is stored of it, in one read.
 
 import type { Engine } from "../../engine/internal.ts";
 import type { CancelEvidence, Json } from "../../model/internal.ts";
@@ -21,22 +22,23 @@ import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { planTurn } from "./new-turn.ts";
 
+/** An open turn with everything that driving it needs. */
 export type DrivenTurn = {
   readonly id: string;
-  /** The session and this turn, as stored. */
+  /** The session row and the turn row. */
   readonly stored: StoredSession;
   readonly start: TurnStart;
-  /** The journal so far. */
+  /** The journal rows so far, in order. Empty for a turn that was just accepted. */
   readonly rows: readonly JournalRow[];
   /** Records inside effects, by `recordName`. */
   readonly records: ReadonlyMap<string, Json>;
-  /** A cancel that is stored and not settled. */
+  /** A cancel that is stored and not settled yet. */
   readonly cancel: CancelEvidence | null;
-  /** The plan, if this process built it to accept the turn. */
+  /** The plan, if this process built it to accept the turn; `null`: `storedPlan` builds it. */
   readonly plan: Plan | null;
-  /** Events written with the acceptance, for readers in this process. */
+  /** The events written with the acceptance, for readers in this process. */
   readonly events: readonly NumberedEvent[];
-  /** Another process may have left pieces of a reply in the storage. */
+  /** An earlier holder may have left pieces of a reply in the storage. */
   readonly mayHavePieces: boolean;
 };
 
@@ -57,8 +59,8 @@ export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan 
 }
 
 /**
- * Reads an open turn: one read. `null`: it is not open any more. A parked one is read only if `parked` is set. Rejects with `newer_schema` when the turn is
- * of a newer kernel revision.
+ * Loads an open turn with one read. `null`: the turn is not open any more. A parked turn is loaded only if `parked` is set. Rejects with
+ * `newer_schema` if the turn was started under a newer kernel revision, and with `corrupt_row` if a row cannot be read.
  */
 export async function loadTurn(
   storage: HostStorage,
@@ -84,7 +86,7 @@ export async function loadTurn(
   if (head.turn !== id || progress.status === "ended") return null;
   if (progress.status === "parked" && !parked) return null;
   const start = readValue("starts", startRow);
-  // Before the journal is read: a newer release may record responses that this one cannot read.
+  // Before the journal is parsed: a newer release may have recorded responses that this one would report as corrupt.
   checkRevision(id, start);
   const due = opened[0] === undefined ? 0 : readValue("open", opened[0]).due;
   return {
@@ -107,16 +109,19 @@ export async function loadTurn(
   };
 }
 
-/** Throws `newer_schema` when a turn was started under a kernel revision that this release does not know (Q6). */
+/** Throws `newer_schema` if the turn was started under a kernel revision that this release does not have (Q6). */
 export function checkRevision(turn: string, { revision }: Pick<TurnStart, "revision">): void {
   if (revision <= kernelRevision) return;
   throw new RuntimeError("newer_schema", {
-    message: `the turn ${turn} was started under kernel revision ${revision}, and this release knows revisions up to revision ${kernelRevision}: deploy the release that started it, or a newer one, to continue it; the turn is unchanged`,
+    message: `the turn ${turn} was started under kernel revision ${revision}, and this release has revisions up to ${kernelRevision}: deploy the release that started the turn, or a newer one, to continue it; the turn is unchanged`,
     metadata: { revision, known: kernelRevision },
   });
 }
 
-/** The plan of a turn that another process accepted, from what is stored. Rejects with `corrupt_row` when the pinned configuration is missing. */
+/**
+ * Builds the plan of a turn from its start row, its pinned configuration and the history. It equals the plan of the process that accepted the
+ * turn. `engine` replaces the named engine. Rejects with `corrupt_row` if the pinned configuration is missing.
+ */
 export async function storedPlan(
   context: RuntimeContext,
   { id, stored, start }: DrivenTurn,

@@ -1,6 +1,19 @@
-// A journal that outlives the process. It is given what was recorded, and hands that out first, in its order; only when the record is used up is
-// anything performed. What settles after that is handed out as it comes, and is written by whoever commits it: in the same write as what
-// follows from it, where the storage can.
+// The durable journal of a turn: replays recorded rows, then performs effects and hands out their responses.
+//
+// Theory of operation
+//   The loop calls `order` for every effect and awaits `next` for every item. The journal has two phases.
+//   replay   `next` returns the recorded items in order. Effects that are ordered meanwhile are deferred. A recorded response removes its
+//            effect from the deferred ones, so the effect is not performed (H1). The canonical JSON of the ordered effect must equal the
+//            recorded one; otherwise the code has changed and the turn has diverged.
+//   live     when the recorded rows are used up, the deferred effects and all later ones are performed. `next` returns responses in the
+//            order in which they settle.
+//   The journal writes nothing. `TurnCommitter` writes each item in the batch of its consequences (Q1).
+//
+// Invariants
+//   1. An effect whose response is recorded is never performed (H1).
+//   2. `before` resolves before an effect is performed: the process still holds the lease.
+//   3. After `cancel`, `next` returns the recorded rows that are left and then the cancel, never another response (Q9). After `stop`, `next`
+//      rejects, and nothing is recorded.
 
 import type { Cancellation, Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { Json } from "../../model/internal.ts";
@@ -12,70 +25,76 @@ import { RuntimeError, runtimeFailure, toCause } from "../../model/internal.ts";
 import { sha256 } from "../rows/digest.ts";
 import { diverged, divergentPaths } from "./divergence.ts";
 
-/** A recorded row that still counts, at its place in the record. */
-export type Recorded = {
+/** A journal row that is in effect, with its ordinal. */
+export type RecordedRow = {
   readonly ordinal: number;
   readonly row: JournalRow & { readonly item: JournalItem };
-  /** It comes before a step that was started again: it holds as it is, whatever the code asks for now (Q14). */
+  /** The row precedes a restarted step: it is replayed even if the code orders another effect now (Q14). */
   readonly binding: boolean;
 };
 
-/** The rows that count: without those of steps that were started again, and how many ordinals have been used. */
-export function countingRows(rows: readonly JournalRow[]): readonly Recorded[] {
-  let kept: Recorded[] = [];
+/** The journal rows that are in effect: without the rows of restarted steps and without the rows that restart them (Q14). */
+export function effectiveRows(rows: readonly JournalRow[]): readonly RecordedRow[] {
+  let effective: RecordedRow[] = [];
   for (const [index, row] of rows.entries()) {
     const { item } = row;
     if (item.type === "step_restarted") {
-      kept = kept.filter(({ ordinal }) => ordinal < item.from).map((one) => ({ ...one, binding: true }));
+      effective = effective
+        .filter(({ ordinal }) => ordinal < item.from)
+        .map((recorded) => ({ ...recorded, binding: true }));
     } else {
-      kept.push({ ordinal: index + 1, row: { ...row, item }, binding: false });
+      effective.push({ ordinal: index + 1, row: { ...row, item }, binding: false });
     }
   }
-  return kept;
+  return effective;
 }
 
 /** How a turn is ended without its engine (Q16). */
 export type JournalEnding = {
-  /** Effects that are still performed after the record: calls that had started, which are answered by their replay policy. */
+  /** Selects the effects that are performed after the replay: calls that had started, which are answered by their replay policy. */
   readonly performs: (effect: Effect) => boolean;
-  /** The last item. */
+  /** The item that ends the turn, handed out after the responses of these effects. */
   readonly item: JournalItem;
 };
 
+/** Options of {@link DurableJournal}. */
 export type JournalOptions = {
-  /** The record holds whatever the code asks for now; after it the turn is ended. */
+  /** Ends the turn after the replay. Recorded rows are replayed without comparing effects. Default: `null`. */
   readonly ending?: JournalEnding | null;
-  /** Nothing may be performed: what is not on record is an error. */
+  /** `true`: an effect without a recorded response stops the loop with `replay_missing`. For offline replays. Default: `false`. */
   readonly strict?: boolean;
-  /** Called before an effect is performed; rejects when this process must not perform it. */
+  /** Called before an effect is performed; a rejection stops the loop. */
   readonly before?: (() => void | Promise<void>) | null;
-  /** What is added to an answer before it counts. */
+  /** Completes a response before it is handed out. */
   readonly finish?: ((effect: Effect, response: EffectResponse) => Promise<EffectResponse>) | null;
 };
 
+/** The journal port of one turn. */
 export class DurableJournal implements CancellableJournal {
-  readonly #recorded: readonly Recorded[];
+  readonly #recorded: readonly RecordedRow[];
   readonly #strict: boolean;
   readonly #ending: JournalEnding | null;
-  /** Effects under way while the turn is being ended. */
-  #underWay = 0;
+  /** The number of effects that are being performed. */
+  #inFlight = 0;
   readonly #before: JournalOptions["before"];
   readonly #finish: JournalOptions["finish"];
+  /** The index of the next recorded row to replay. */
   #next = 0;
-  /** What was ordered, as canonical text, until it is answered. */
+  /** Ordered effects as canonical JSON, by id. */
   readonly #ordered = new Map<string, string>();
-  /** Effects by id that were ordered during the replay and have no recorded response yet: performed when the record is used up. */
+  /** Effects that were ordered during the replay and have no recorded response so far, by id. Performed after the replay. */
   readonly #deferred = new Map<string, () => void>();
+  /** Items that have settled before `next` was called. */
   readonly #settled: JournalItem[] = [];
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
-  #broken: { readonly reason: unknown } | null = null;
+  #stopped: { readonly reason: unknown } | null = null;
   #cancelled = false;
   #failed = false;
-  /** Effects that were performed, not replayed. */
+  /** The number of effects that were performed, not replayed. */
   performed = 0;
 
   constructor(
-    recorded: readonly Recorded[],
+    recorded: readonly RecordedRow[],
     { strict = false, before = null, finish = null, ending = null }: JournalOptions = {},
   ) {
     this.#recorded = recorded;
@@ -85,19 +104,21 @@ export class DurableJournal implements CancellableJournal {
     this.#ending = ending;
   }
 
-  /** The row that was handed out last, if it came from the record. */
-  get replayed(): Recorded | null {
-    return this.#next > 0 && this.#next <= this.#recorded.length && this.#live === 0
+  /** The item that was handed out last, if it was a recorded row; `null`: it is new and must be committed. */
+  get replayed(): RecordedRow | null {
+    return this.#next > 0 && this.#next <= this.#recorded.length && this.#freshItems === 0
       ? (this.#recorded[this.#next - 1] ?? null)
       : null;
   }
-  #live = 0;
+  /** The number of items that were handed out after the replay. */
+  #freshItems = 0;
 
-  /** An effect that was ordered, as it is written down. */
+  /** The canonical JSON of an ordered effect, for its journal row; `null`: no effect of that id was ordered. */
   effectText(id: string): string | null {
     return this.#ordered.get(id) ?? null;
   }
 
+  /** Performs an effect, or defers it during the replay. Returns at once. */
   readonly order = (effect: Effect, perform: () => Promise<EffectResponse>): void => {
     this.#ordered.set(effect.id, canonicalJson(effect));
     if (this.#ending !== null && !this.#ending.performs(effect)) return;
@@ -108,29 +129,31 @@ export class DurableJournal implements CancellableJournal {
     this.#perform(effect, perform);
   };
 
+  /** The next item. Only one call may be pending. */
   readonly next = (): Promise<JournalItem> => {
-    if (this.#broken !== null) return Promise.reject(this.#broken.reason);
+    if (this.#stopped !== null) return Promise.reject(this.#stopped.reason);
     const recorded = this.#recorded[this.#next];
     if (recorded !== undefined) {
       this.#next += 1;
       return this.#replay(recorded);
     }
     this.#performDeferred();
-    if (this.#ending !== null && this.#underWay === 0 && this.#settled.length === 0) {
+    if (this.#ending !== null && this.#inFlight === 0 && this.#settled.length === 0) {
       this.#settled.push(this.#ending.item);
     }
     const item = this.#settled.shift();
     if (item !== undefined) {
-      this.#live += 1;
+      this.#freshItems += 1;
       return Promise.resolve(item);
     }
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
-      // What was ordered just now may have been refused.
-      this.#refuse();
+      // Performing the deferred effects may have stopped the loop.
+      this.#rejectWaiter();
     });
   };
 
+  /** Ends the turn with a cancel: responses that were not handed out yet are dropped. */
   readonly cancel = (cancellation: Cancellation): void => {
     if (this.#cancelled) return;
     this.#cancelled = true;
@@ -138,47 +161,51 @@ export class DurableJournal implements CancellableJournal {
     this.#settle({ type: "cancel", cancellation });
   };
 
+  /** Ends the turn with a failure: a function of the program threw. */
   readonly fail = (what: string, reason: unknown): void => {
     this.#failed = true;
     const cause = toCause(reason);
-    const message = `a function of the program threw while ${what}: ${cause?.message ?? "no reason was given"}`;
+    const message = `a function of the program threw while ${what}: ${cause?.message ?? "the thrown value has no message"}`;
     this.#settle({ type: "failure", failure: runtimeFailure("callback_failed", { message, cause }) });
   };
 
-  /** Stops the loop: somebody else has the session, or the storage failed. Nothing is recorded. */
-  break(reason: unknown): void {
-    this.#broken ??= { reason };
-    this.#refuse();
+  /** Stops the loop: another process holds the session, the storage failed, or this process shuts down. Nothing is recorded. */
+  stop(reason: unknown): void {
+    this.#stopped ??= { reason };
+    this.#rejectWaiter();
   }
 
-  #refuse(): void {
-    if (this.#broken === null) return;
-    this.#waiting?.reject(this.#broken.reason);
+  /** Rejects the pending `next` if the loop was stopped. */
+  #rejectWaiter(): void {
+    if (this.#stopped === null) return;
+    this.#waiting?.reject(this.#stopped.reason);
     this.#waiting = null;
   }
 
-  async #replay({ ordinal, row, binding }: Recorded): Promise<JournalItem> {
+  /** Returns the item of a recorded row after comparing its effect with the one that the loop ordered. */
+  async #replay({ ordinal, row, binding }: RecordedRow): Promise<JournalItem> {
     if (row.item.type !== "response") return row.item;
     const { id } = row.item.response;
-    const asked = this.#ordered.get(id);
-    // A response that the turn does not wait for is stale, and changes nothing (K4).
+    const ordered = this.#ordered.get(id);
+    // A turn that is being ended is not compared. A response that the turn does not await is stale and changes nothing (K4).
     if (this.#ending !== null) {
       this.#deferred.delete(id);
       return row.item;
     }
-    if (asked === undefined) throw diverged(ordinal, id, [`nothing of that name was asked for`]);
+    if (ordered === undefined) throw diverged(ordinal, id, [`no effect of this id was ordered`]);
     this.#deferred.delete(id);
-    if (asked === row.effect || binding) return row.item;
+    if (ordered === row.effect || binding) return row.item;
     if (row.effect === null || (await sha256(row.effect)) !== row.hash) {
       throw new RuntimeError("corrupt_row", {
-        message: `row ${ordinal} of the journal does not fit its own hash; restore it from a backup, or recover(id, { from: "step" })`,
+        message: `row ${ordinal} of the journal does not match its hash; restore it from a backup, or call recover(id, { from: "step" })`,
       });
     }
-    const recorded: Json = JSON.parse(row.effect);
-    const wanted: Json = JSON.parse(asked);
-    throw diverged(ordinal, id, divergentPaths(recorded, wanted));
+    const recordedEffect: Json = JSON.parse(row.effect);
+    const orderedEffect: Json = JSON.parse(ordered);
+    throw diverged(ordinal, id, divergentPaths(recordedEffect, orderedEffect));
   }
 
+  /** Starts the effects that were ordered during the replay and have no recorded response. */
   #performDeferred(): void {
     if (this.#deferred.size === 0) return;
     const performs = [...this.#deferred.values()];
@@ -187,42 +214,43 @@ export class DurableJournal implements CancellableJournal {
   }
 
   #perform(effect: Effect, perform: () => Promise<EffectResponse>): void {
-    // Nothing is begun that nobody here will hear the answer to.
-    if (this.#cancelled || this.#failed || this.#broken !== null) return;
+    // The response would be dropped: the turn has been cancelled, has failed or was stopped.
+    if (this.#cancelled || this.#failed || this.#stopped !== null) return;
     if (this.#strict) {
-      const message = `the record has no answer to ${effect.id}, and nothing may be performed here`;
-      return this.break(new RuntimeError("replay_missing", { message, paths: [effect.id] }));
+      const message = `the journal has no response to ${effect.id}, and a replay must not perform effects`;
+      return this.stop(new RuntimeError("replay_missing", { message, paths: [effect.id] }));
     }
     this.performed += 1;
-    this.#underWay += 1;
-    this.#performed(effect, perform)
+    this.#inFlight += 1;
+    this.#performAndFinish(effect, perform)
       .finally(() => {
-        this.#underWay -= 1;
+        this.#inFlight -= 1;
       })
       .then(
         (response) => this.#settle({ type: "response", response }),
-        // A function of the program's own threw. That ends the turn: trying again would throw again.
+        // A performer rejects only if a function of the program threw. That ends the turn: a retry would throw again.
         (reason: unknown) => this.fail(`${effect.type} was performed`, reason),
       );
   }
 
-  async #performed(effect: Effect, perform: () => Promise<EffectResponse>): Promise<EffectResponse> {
+  async #performAndFinish(effect: Effect, perform: () => Promise<EffectResponse>): Promise<EffectResponse> {
     const allowed = this.#before?.();
-    if (allowed instanceof Promise) await this.#allowed(allowed);
+    if (allowed instanceof Promise) await this.#whenAllowed(allowed);
     const response = await perform();
     return this.#finish === null || this.#finish === undefined ? response : this.#finish(effect, response);
   }
 
-  /** An effect that this process must not perform stops the loop; its promise never settles. */
-  async #allowed(allowed: Promise<void>): Promise<void> {
+  /** Waits for permission to perform. A rejection stops the loop, and the returned promise never settles: the effect has no response. */
+  async #whenAllowed(allowed: Promise<void>): Promise<void> {
     try {
       await allowed;
     } catch (error) {
-      this.break(error);
+      this.stop(error);
       return new Promise(() => undefined);
     }
   }
 
+  /** Hands an item to the waiting loop, or queues it. After a cancel, other items are dropped. */
   #settle(item: JournalItem): void {
     if (this.#cancelled && item.type !== "cancel") return;
     const waiting = this.#waiting;
@@ -231,7 +259,7 @@ export class DurableJournal implements CancellableJournal {
       return;
     }
     this.#waiting = null;
-    this.#live += 1;
+    this.#freshItems += 1;
     waiting.resolve(item);
   }
 }

@@ -1,14 +1,19 @@
-// Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which fences it by the epoch and extends the lease by one
-// lease time, so a turn that commits does not depend on renewals.
+// Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which adds the fencing check on the
+// epoch and extends the lease by one lease time. A turn that commits often therefore needs no renewals.
 //
 // What a refused or failed write means
-//   the row has another epoch     another process has claimed the session: `lease_lost`, and nothing of this process may be written any more
-//   the lease has expired, and the row has our epoch   nobody has claimed it: the holder claims the next epoch and writes again (Q18), so the result of
-//                                 an effect that outlasted the lease is not lost
-//   the row says released         this process released it, at the end of the turn or to hand it over: `lease_lost`. A late renewal, or an effect that
-//                                 is still under way, must not claim the session again
-//   `storage_busy`                nothing was written; the write is repeated with backoff until the storage is free. Reads that a commit needs are too
-//   any other error               thrown to the caller
+//   the row has another epoch      another process has claimed the session: `lease_lost`. This process must not write any more
+//   expired, the epoch is ours     no other process has claimed the session: the holder claims the next epoch and writes again (Q18). The
+//                                  result of an effect that outlasted the lease is not lost
+//   the row is released            this process released it, at the end of the turn or for a hand-over: `lease_lost`. A late renewal, or an
+//                                  effect that is still in flight, must not claim the session again
+//   `storage_busy`                 nothing was written: retry with exponential backoff. Reads that a commit needs are retried likewise
+//   any other error                thrown to the caller
+//
+// Invariants
+//   1. Every batch checks the epoch and that the lease has not expired, by the storage's clock (fencing, H3).
+//   2. The local deadline counts from before the write was sent, so it passes before the storage's expiry does.
+//   3. Concurrent writes of one holder share one claim. Two claims would compete, and the loser would take the winner for another process.
 
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -23,18 +28,19 @@ import { claim, fence, instantOf, isWithinDeadline, leasePut, releasePut } from 
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
-/** Delays between two tries at a busy storage, in milliseconds, and how long it is tried. */
+/** Exponential backoff against a busy storage: the first delay and the longest one, in milliseconds, and when to give up. */
 const firstDelayMs = 25;
 const longestDelayMs = 1000;
 const busyLimitMs = 600_000;
-/** How long a busy storage is tried once the turn is handed over in the middle of a step. */
+/** When to give up once the turn is handed over during an effect: the process is about to stop. */
 const handOverBusyLimitMs = 3000;
 
-/** Written; or the check that refused the batch. */
+/** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
 
 type HolderContext = Pick<RuntimeContext, "storage" | "clock" | "lease">;
 
+/** The lease of one session, from the claim to its release or loss. */
 export class LeaseHolder {
   readonly key: SessionKey;
   readonly #context: HolderContext;
@@ -50,6 +56,7 @@ export class LeaseHolder {
     this.#lease = lease;
   }
 
+  /** The current fencing token. It grows if the lease had to be claimed again. */
   get epoch(): number {
     return this.#lease.epoch;
   }
@@ -58,33 +65,33 @@ export class LeaseHolder {
     return this.#lease;
   }
 
-  /** May an effect be performed: has the lease not expired by either local clock? */
+  /** Returns whether an effect may be performed: the lease is not released, and has expired by neither local clock. */
   get isSafe(): boolean {
     return !this.#isReleased && isWithinDeadline(this.#lease, instantOf(this.#context.clock), this.#context.lease);
   }
 
   /**
-   * Called before every performer starts, and before a request leaves for a provider. Resolves at once while the local deadline has not passed; otherwise
-   * renews first. Rejects with `lease_lost` when another process has claimed the session.
+   * Call it before a performer starts and before a request is sent to a provider. Returns synchronously while the local deadline has not
+   * passed; otherwise renews first. Rejects with `lease_lost` if another process has claimed the session.
    */
   readonly ensure = (): void | Promise<void> => {
     if (!this.isSafe) return this.#renewUntilSafe();
   };
 
-  /** The answer to a renewal may arrive after the lease it extended has expired, so the deadline is checked again. */
+  /** Renews until the deadline is ahead: the answer to a renewal may arrive after the extended lease has expired in turn. */
   async #renewUntilSafe(): Promise<void> {
     while (!this.isSafe) await this.renew();
   }
 
-  /** Writes a batch under the lease, and extends the lease. `lasting: false`: the write may be lost with the machine. */
+  /** Writes a batch under the lease and extends the lease. A refused fencing check claims the lease again if that is possible (Q18). */
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
     const { storage, clock, lease: timings } = this.#context;
     for (;;) {
       if (this.#isReleased) throw this.lost();
       const sentAt = instantOf(clock);
       const { epoch } = this;
-      const own = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
-      const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [own] }, changes);
+      const leaseRow = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
+      const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] }, changes);
       const written = await this.whenFree(() => storage.write({ ...batch, lasting }));
       if (written.ok) {
         this.#lease = { ...this.#lease, sentAt };
@@ -97,7 +104,7 @@ export class LeaseHolder {
     }
   }
 
-  /** Extends the lease. Not flushed to disk: a renewal that is lost with the machine is lost with the holder. */
+  /** Extends the lease. Concurrent calls share one write. It is not flushed to disk: a power loss that loses the renewal also ends the holder. */
   async renew(): Promise<void> {
     this.#renewing ??= this.write(putting(), { lasting: false })
       .then(() => undefined)
@@ -108,30 +115,29 @@ export class LeaseHolder {
   }
 
   /**
-   * Releases the lease, so that the next holder does not wait for it to expire. A claim of the next epoch that is being written is waited for and released
-   * too: it would hold the session for one lease time without a process that drives it.
+   * Releases the lease, so that the next holder does not wait for it to expire. Errors are ignored: the lease then expires. A claim of the
+   * next epoch that is being written is awaited and released too: it would hold the session for one lease time without a process that
+   * drives it.
    */
   async release(also: Changes = noChanges): Promise<void> {
     this.#isReleased = true;
     await this.#claiming?.catch(() => undefined);
     const key = keyOf(this.key);
-    // Only while the lease is held: a turn that has ended must not become due again.
+    // `alive`: only while the lease is held. Otherwise `also` would make a turn due again that has ended.
     const check = { table: "leases", key, tag: this.epoch, alive: true } as const;
     const changes = merge({ checks: [check], removals: [], puts: [releasePut(key, this.#lease)] }, also);
     await this.#context.storage.write(changes).catch(() => undefined);
   }
 
+  /** The error of a holder whose session another process has claimed. */
   lost(): RuntimeError {
     const message = `session ${this.key.session} is no longer held by this process; the process that holds it now continues the turn`;
     return new RuntimeError("lease_lost", { message, metadata: { epoch: this.epoch } });
   }
 
-  /**
-   * A write under the epoch `refused` was refused. Concurrent writes of this process share one claim: two claims would compete, and the one that loses would
-   * take the other for another process.
-   */
+  /** Handles a refused fencing check of a write under the epoch `refused` (invariant 3). */
   async #claimAgain(refused: number): Promise<void> {
-    // A concurrent write has claimed the next epoch since.
+    // A concurrent write of this process has claimed the next epoch since.
     if (refused !== this.epoch) return;
     if (this.#isReleased) throw this.lost();
     this.#claiming ??= this.#claimNext().finally(() => {
@@ -140,7 +146,7 @@ export class LeaseHolder {
     return this.#claiming;
   }
 
-  /** The lease has expired. If no other process has claimed it, this one claims the next epoch (Q18); otherwise it is lost. */
+  /** Claims the next epoch of an expired lease (Q18). Throws `lease_lost` if another process has claimed it or it was released. */
   async #claimNext(): Promise<void> {
     const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
@@ -152,14 +158,14 @@ export class LeaseHolder {
         ]),
       );
       const row = leases[0] ?? null;
-      // Released while the rows were read; nothing may be claimed after that.
+      // Released during the read: nothing may be claimed after a release.
       if (this.#isReleased) throw this.lost();
       if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
       const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
-      // Renewed by a concurrent write of this process.
+      // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
-      // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch with the lease, so that they cannot
-      // be withdrawn while their delivery is being written.
+      // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so
+      // that they cannot be withdrawn while their delivery is being written.
       const moved = movedClaims(inputs, this.epoch, claimed.lease.epoch);
       const batch = merge({ checks: [claimed.check], removals: [], puts: [claimed.put] }, moved);
       const written = await this.whenFree(() => storage.write(batch));
@@ -171,12 +177,16 @@ export class LeaseHolder {
     }
   }
 
-  /** Limits the wait for a busy storage to a few seconds from now on: the turn is handed over, and the process is about to stop. */
+  /** Limits the retries against a busy storage to `handOverBusyLimitMs` from now: the turn is handed over, and the process shuts down. */
   limitBusyWait(): void {
     this.#busyUntil = Math.min(this.#busyUntil, this.#context.clock.now() + handOverBusyLimitMs);
   }
 
-  /** Repeats reads, or a write, while the storage is busy: nothing was written then. */
+  /**
+   * Repeats reads or a write with exponential backoff while the storage reports `storage_busy`, for up to ten minutes; less after `limitBusyWait`
+   * and never after a release. Safe because nothing
+   * was written then. The lease may expire meanwhile; the next write finds out.
+   */
   async whenFree<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#context;
     const until = clock.now() + busyLimitMs;
@@ -193,7 +203,11 @@ export class LeaseHolder {
 }
 
 type WriteOptions = {
+  /** `false`: the write need not be flushed to disk. */
   readonly lasting?: boolean;
-  /** The lease row to write in place of the extended one: a release, or the lease of the turn that follows. The lease may have been claimed again for the write. */
+  /**
+   * Builds the lease row to write in place of the extended one: a release, or the lease of the next turn. It gets the current lease, which
+   * may have been claimed again since the call.
+   */
   readonly put?: ((lease: Lease) => Put) | null;
 };

@@ -1,5 +1,8 @@
-// Builds a turn that a verb or the end of another turn accepts: its name, its plan, and what it is pinned to. A process that goes on to drive the turn
-// uses this plan; any other process builds the same one from the stored start and the pinned configuration (`planTurn`).
+// Builds a turn that a verb, or the end of another turn, is about to accept: its id, its start row, its plan and its pinned configuration.
+// Nothing is written here; `verbs/accept.ts` and `TurnCommitter` write the rows.
+//
+// The process that drives the turn at once uses the plan that was built here. Any other process builds an equal plan from the start row and
+// the pinned configuration (`planTurn`), so what a turn does depends neither on the process nor on a deploy in between.
 
 import type { Engine } from "../../engine/internal.ts";
 import type { TurnHistory } from "../../kernel/internal.ts";
@@ -26,15 +29,16 @@ import { runOptions } from "../verbs/durable-options.ts";
 
 const dayMs = 86_400_000;
 
-/** What a caller decides about a turn. The rest of `TurnStart` follows from the session. */
+/** The fields of `TurnStart` that the caller decides. The others follow from the session. */
 export type TurnRequest = Pick<
   TurnStart,
   "verb" | "engine" | "options" | "answers" | "cell" | "messages" | "turnCauses" | "inputs"
 >;
 
-/** A request that says nothing but the defaults. */
+/** The defaults of a request: no answers and no input. */
 export const plainRequest = { answers: [], cell: null, messages: [], turnCauses: [], inputs: [] } as const;
 
+/** A random id for a turn. */
 export function newTurnId(): string {
   return `turn-${randomText(10)}`;
 }
@@ -43,8 +47,8 @@ export function newTurnId(): string {
 export type PlannedTurn = NewTurn & { readonly plan: Plan };
 
 /**
- * Builds a turn after `history`. Throws what `planRun` throws: misuse, an engine without an adapter, a model whose price is needed and unknown. Nothing
- * has been written by then.
+ * Builds a turn that follows `history`. Rejects with what `planRun` throws: misuse, an engine without an adapter, or a model whose price is
+ * unknown although a cost budget needs it.
  */
 export async function newTurn(
   context: RuntimeContext,
@@ -69,14 +73,15 @@ export async function newTurn(
     acceptedAt: now,
   };
   const { retentionMs } = context;
+  // Outlasts the journals that need the configuration for `export`. `verbs/collect.ts` removes expired ones that no open turn uses.
   const pinnedTtlMs = retentionMs === null ? null : 2 * Math.ceil(retentionMs) + dayMs;
   return { id, start, pinned, pinnedTtlMs, plan };
 }
 
-/** A request, and what of its start a plan depends on. */
+/** The fields of `TurnStart` that a plan depends on. */
 type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;
 
-/** The plan of a turn; with `pinned`, of one that was accepted before. */
+/** Builds the plan of a turn. `pinned`: the configuration of a turn that was accepted before; `null`: the turn is new and gets the engine's. */
 export function planTurn(
   context: RuntimeContext,
   key: SessionKey,
@@ -90,13 +95,13 @@ export function planTurn(
   return planRun(
     engine,
     historyThread(history, session.thread.metadata),
-    // The request id is the turn's: what is stored does not depend on the process that drives it.
+    // The request id is the id of the turn, so stored values do not depend on the process that drives it.
     { ...runOptions(start.options), context: frozen(session.context), requestId: id },
     { ...planDetails(id, key.session, start), history, ...(pinned === null ? {} : { pinned }) },
   );
 }
 
-/** The part of a plan that the start of a turn determines. */
+/** The details of a plan that follow from the start row. */
 export function planDetails(
   turnId: string,
   sessionId: string,
@@ -105,15 +110,18 @@ export function planDetails(
   return { verb, revision, answers, cell, messages, turnCauses, turnId, spentBefore, session: { sessionId } };
 }
 
-/** What becomes of the inbox when a turn ends. */
+/** What happens to the inbox when a turn ends. */
 export type FollowingTurn = {
-  /** The turn made of the input that waits; `null`: nothing waits, or it cannot begin yet. */
+  /** The turn built from waiting input; `null`: no input waits, or the session cannot start a turn now. */
   readonly turn: PlannedTurn | null;
-  /** Checks that no input arrived or left since the inbox was read, and the rows of the input that was taken. */
+  /** Checks that the inbox has not changed since it was read, and the changes that settle the input. */
   readonly changes: Changes;
 };
 
-/** Makes the next turn of the input that arrived too late for the last one (Q11), with the options of that one. */
+/**
+ * Builds the next turn from input that arrived too late for the last one (Q11), with the engine and options of the last one. Only if the
+ * session is idle or completed and no call is pending; otherwise the input stays in the inbox.
+ */
 export async function followingTurn(
   context: RuntimeContext,
   key: SessionKey,
@@ -131,18 +139,19 @@ export async function followingTurn(
     ...noChanges,
     checks: [{ table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null }],
   };
-  const rests = (session.status === "idle" || session.status === "completed") && !session.pendingToolCalls.some(isOpen);
-  if (!rests || rows.length === 0) return { turn: null, changes: unchanged };
+  const canStart =
+    (session.status === "idle" || session.status === "completed") && !session.pendingToolCalls.some(isOpen);
+  if (!canStart || rows.length === 0) return { turn: null, changes: unchanged };
   const entries = rows.map((row) => readValue("inbox", row));
   const turn = await turnOfInput(context, key, last, session, history, entries, now);
   if (turn === null) return { turn: null, changes: unchanged };
-  // Input that is withdrawn at the same time is not taken.
+  // Concurrently withdrawn input fails a check, and the commit builds the turn again without it.
   const checks = rows.map(({ key: at, tag }): Check => ({ table: "inbox", key: at, tag }));
-  const taken = await settleInputs(storage, key, turn.start.inputs, turn.id);
-  return { turn, changes: merge(unchanged, { ...noChanges, checks }, taken) };
+  const settled = await settleInputs(storage, key, turn.start.inputs, turn.id);
+  return { turn, changes: merge(unchanged, { ...noChanges, checks }, settled) };
 }
 
-/** Input from the inbox as a turn begins with it. */
+/** Inbox input as the fields of a request. Transient messages follow the others. */
 export function inputOf(
   turn: string,
   entries: readonly InboxEntry[],
@@ -151,7 +160,7 @@ export function inputOf(
   return { messages: [...messages, ...transientMessages], turnCauses, inputs };
 }
 
-/** `null`: the engine cannot begin a turn as it is now; the input stays in the inbox. */
+/** Builds a turn from input; `null`: the engine cannot plan a turn now, and the input stays in the inbox. */
 async function turnOfInput(
   context: RuntimeContext,
   key: SessionKey,

@@ -101,7 +101,7 @@ import { childUsage } from "./children.ts";
 import { claimInputs } from "./claim-inputs.ts";
 import { acceptedTurn } from "./driven-turn.ts";
 import { EffectRecords } from "./effect-records.ts";
-import { countingRows, DurableJournal } from "./journal.ts";
+import { effectiveRows, DurableJournal } from "./journal.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 import { followingTurn } from "./new-turn.ts";
 
@@ -152,7 +152,7 @@ export class TurnCommitter {
     this.#mayHavePieces = mayHavePieces;
     this.channel = new Channel(id, this.#progress.sequence, events);
     this.#isEnding = ending !== null;
-    this.journal = new DurableJournal(countingRows(rows), {
+    this.journal = new DurableJournal(effectiveRows(rows), {
       before: () => this.#ensure(),
       finish: (effect, response) => this.#orStop(this.#withChildUsage(effect, response)),
       ending:
@@ -415,7 +415,7 @@ export class TurnCommitter {
 
   /** Stops the loop without recording anything. The turn stays at its last commit. */
   stop<E extends Error>(reason: E): E {
-    this.journal.break(reason);
+    this.journal.stop(reason);
     return reason;
   }
 
@@ -429,7 +429,7 @@ export class TurnCommitter {
     try {
       return await work;
     } catch (error) {
-      this.journal.break(error);
+      this.journal.stop(error);
       throw error;
     }
   }

@@ -1,5 +1,13 @@
-// Drives one turn of one session: puts the durable ports under the one loop (`run/driver.ts`), renews the lease while the loop runs, and stops when the
-// turn has ended, another process holds the session, or this process is about to stop.
+// Drives one turn of one session in this process: runs the one loop (`run/driver.ts`) on the durable ports of a `TurnCommitter`, renews the
+// lease meanwhile, and delivers stored cancels to the loop.
+//
+// How a drive ends
+//   the turn ends            the ending commit has released the lease or kept it for the next turn (`next`)
+//   the turn is parked       every process would fail at it: divergence, a corrupt row, a missing record. A commit sets its status
+//   hand-over                this process shuts down: `HandedOver`, after the next commit or at once
+//   the lease is lost        another process drives the turn; nothing more is written here
+//   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may try again
+// In the last three cases `drive` rejects, and the turn stays at its last commit.
 
 import type { JournalItem, Plan, Ports, RunPlan, Started } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
@@ -16,6 +24,7 @@ import { storedPlan } from "./driven-turn.ts";
 import { offlineEngine } from "./offline-engine.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 
+/** Used once for each drive of a turn. */
 export class TurnDriver {
   readonly #context: RuntimeContext;
   readonly #turn: DrivenTurn;
@@ -24,7 +33,7 @@ export class TurnDriver {
   readonly #over = new AbortController();
   #run: Started | null = null;
 
-  /** `ending`: the turn is replayed without its engine and ended with this item (Q16). */
+  /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
   constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
     this.#context = context;
     this.#turn = turn;
@@ -32,19 +41,19 @@ export class TurnDriver {
     this.#committer = new TurnCommitter(context, turn, lease, ending);
   }
 
-  /** The turn that follows in this process once this one has ended. */
+  /** The turn that this process drives next, once this one has ended; `null`: none. */
   get next(): NextTurn | null {
     return this.#committer.next;
   }
 
-  /** The lease, which may have been claimed again since the driver began (Q18). */
+  /** The current lease. Its epoch may be higher than at the start, because an expired lease is claimed again (Q18). */
   get lease(): Lease {
     return this.#committer.holder.lease;
   }
 
   /**
-   * Drives the turn to its end. Rejects with what stopped it; the turn is then as it was last committed, and the lease is released, unless the turn was to
-   * be ended: whoever ends it holds the lease until it is done.
+   * Drives the turn to its end. Rejects with the error that stopped it; the turn is then at its last commit, and the lease is released.
+   * With `ending` the lease is not released on an error: the caller holds it until it is done.
    */
   async drive(): Promise<void> {
     const { hub, pieces } = this.#context;
@@ -54,7 +63,7 @@ export class TurnDriver {
     try {
       await this.#runTurn(await this.#plan());
     } catch (error) {
-      // The result of a tool is written although the turn stops before its checkpoint. Under a lost lease that is refused.
+      // Writes a held tool result although the turn stops before its checkpoint. The storage refuses it if the lease is lost.
       await this.#committer.flush().catch(() => undefined);
       if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
@@ -68,7 +77,7 @@ export class TurnDriver {
     }
   }
 
-  /** Hands the turn over to another process: at its next commit, or now. */
+  /** Hands the turn over to another process: at once if `now`, otherwise after its next commit. */
   handOver(now: boolean): void {
     this.#committer.draining = true;
     if (!now) return;
@@ -76,6 +85,7 @@ export class TurnDriver {
     this.#committer.stop(new HandedOver());
   }
 
+  /** Cancels the run at once. The caller has stored the cancel before. */
   cancel(origin: string, reason: string): void {
     this.#run?.cancel({ origin, reason });
   }
@@ -92,7 +102,7 @@ export class TurnDriver {
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     records.maxConcurrency = plan.maxConcurrency;
     this.#run = startRun(plan, () => withCallerInput(plan, this.#committer.ports), children);
-    // Before anything is performed: the journal is replayed, and then the turn is cancelled.
+    // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
     const renewing = this.#renew();
     const unwatch = this.#context.cancels.watch(at, (row) => {
@@ -108,7 +118,7 @@ export class TurnDriver {
     }
   }
 
-  /** Renews the lease every `renewMs` until the turn is over. */
+  /** Renews the lease every `renewMs` until the drive ends. */
   async #renew(): Promise<void> {
     const { clock, lease: timings } = this.#context;
     const { signal } = this.#over;
@@ -118,12 +128,12 @@ export class TurnDriver {
         () => false,
       );
       if (!slept || signal.aborted) return;
-      // Every commit extends the lease: only a turn that waits for an effect renews.
+      // Commits extend the lease too, so renewals matter only while a long effect runs.
       try {
         await this.#committer.holder.renew();
       } catch (error) {
         if (signal.aborted) return;
-        // Other errors of the storage may pass before the lease expires.
+        // Other storage errors may be transient: the next renewal, two of which fit into the lease time, tries again.
         if (isEverturnError(error) && error.reason === "lease_lost") {
           this.#committer.stop(error);
           return;
@@ -133,31 +143,31 @@ export class TurnDriver {
   }
 }
 
-/** Does a checkpoint, or the end of a step, call a function of the program? */
+/** Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results. */
 function callsProgram({ haltWhen, onCheckpoint, stepHooks }: RunPlan): boolean {
   const functions = [haltWhen, onCheckpoint, stepHooks.beforeStep, stepHooks.afterStep];
-  return functions.some((given) => given !== null && given !== undefined);
+  return functions.some((callback) => callback !== null && callback !== undefined);
 }
 
-/** Would every process fail at this turn? Then it is parked until a person decides. */
+/** Returns whether every process would fail at this turn in the same way. It is then parked until `recover`. */
 function mustBeParked(error: unknown): error is RuntimeError {
   return error instanceof RuntimeError && ["diverged", "replay_missing", "corrupt_row"].includes(error.reason);
 }
 
-/** Input from the engine's `onCheckpoint` follows the input from the inbox. */
+/** Appends the input of the engine's `onCheckpoint` to the input from the inbox. */
 function withCallerInput(plan: RunPlan, ports: Ports): Ports {
   if (plan.onCheckpoint === null || plan.onCheckpoint === undefined) return ports;
   const caller = callerInbox(plan);
   return {
     ...ports,
     inbox: {
-      claim: async (asked, turn) => {
-        const stored = await ports.inbox.claim(asked, turn);
-        const more = await caller.claim(asked, turn);
+      claim: async (checkpoint, turn) => {
+        const stored = await ports.inbox.claim(checkpoint, turn);
+        const added = await caller.claim(checkpoint, turn);
         return {
           ...stored,
-          messages: [...stored.messages, ...more.messages],
-          transientMessages: [...stored.transientMessages, ...more.transientMessages],
+          messages: [...stored.messages, ...added.messages],
+          transientMessages: [...stored.transientMessages, ...added.transientMessages],
         };
       },
     },

@@ -1,21 +1,24 @@
-// What this process knows about the sessions it drives, for readers in the same process: they need not ask the storage for what they can be told.
+// Channels from the turns that this process drives to readers in this process. A channel has the newest stored events and the live events of
+// the open attempt, so a local reader needs no read of the storage while it keeps up. Readers pull; a channel never waits for a reader, and a
+// slow reader costs no memory of its own (it falls back to the storage).
 
 import type { NumberedEvent } from "../rows/session-write.ts";
 
 import { LiveTail } from "./live.ts";
 
-/** How many entries are kept at hand. */
-const kept = 1024;
+/** How many stored events a channel keeps in memory; older ones are read from the storage. */
+const maxRecentEvents = 1024;
 
-/** One session that is being driven here. */
+/** The events of one turn that is driven here. */
 export class Channel {
+  /** Live events since the last commit. */
   readonly tail: LiveTail;
   readonly turn: string;
   #sequence: number;
   #recent: NumberedEvent[];
   readonly #listeners = new Set<() => void>();
 
-  /** `recent`: the newest events of the log, up to `sequence`, as far as this process knows them. */
+  /** `recent`: the newest stored events, up to `sequence`, as far as this process has them. */
   constructor(turn: string, sequence: number, recent: readonly NumberedEvent[] = []) {
     this.turn = turn;
     this.#recent = [...recent];
@@ -23,57 +26,66 @@ export class Channel {
     this.tail = new LiveTail(sequence);
   }
 
+  /** The sequence number of the newest stored event. */
   get sequence(): number {
     return this.#sequence;
   }
 
-  /** Entries behind that one; `null` when they are not at hand. */
-  behind(sequence: number): readonly NumberedEvent[] | null {
+  /** The stored events after a sequence number; `null`: some are not in memory, and the reader has to use the storage. */
+  eventsAfter(sequence: number): readonly NumberedEvent[] | null {
     if (sequence >= this.#sequence) return [];
     const first = this.#recent[0]?.sequence ?? this.#sequence + 1;
     return sequence + 1 < first ? null : this.#recent.slice(sequence + 1 - first);
   }
 
+  /** Publishes events after their commit (H2), and clears the live events that they replace. */
   publish(events: readonly NumberedEvent[]): void {
-    for (const one of events) {
-      this.#recent.push(one);
-      this.#sequence = one.sequence;
+    for (const event of events) {
+      this.#recent.push(event);
+      this.#sequence = event.sequence;
     }
-    if (this.#recent.length > 2 * kept) this.#recent = this.#recent.slice(-kept);
+    // Trimmed at twice the limit, so that the cost is amortised constant for each event.
+    if (this.#recent.length > 2 * maxRecentEvents) this.#recent = this.#recent.slice(-maxRecentEvents);
     this.tail.clear(this.#sequence);
     this.wake();
   }
 
+  /** Calls back when there may be something new. Returns the function that ends it. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
+  /** Wakes the readers. */
   wake(): void {
     for (const listener of this.#listeners) listener();
   }
 }
 
-/** All sessions that are being driven here, by their keys. */
+/** The channels of this process, by session name (`nameOf`). */
 export class Hub {
   readonly #channels = new Map<string, Channel>();
+  /** Callbacks of readers that wait for a session to be driven here. */
   readonly #waiting = new Map<string, Set<() => void>>();
 
+  /** Adds the channel of a turn that begins to be driven. */
   open(session: string, channel: Channel): void {
     this.#channels.set(session, channel);
     for (const listener of this.#waiting.get(session) ?? []) listener();
   }
 
+  /** Removes a channel, unless a later one has replaced it, and wakes its readers: they continue from the storage. */
   close(session: string, channel: Channel): void {
     if (this.#channels.get(session) === channel) this.#channels.delete(session);
     channel.wake();
   }
 
+  /** The channel of a session; `null`: this process does not drive it. */
   get(session: string): Channel | null {
     return this.#channels.get(session) ?? null;
   }
 
-  /** Calls back when that session begins to be driven here. */
+  /** Calls back when a turn of the session begins to be driven here. Returns the function that ends it. */
   onOpen(session: string, listener: () => void): () => void {
     const listeners = this.#waiting.get(session) ?? new Set();
     this.#waiting.set(session, listeners.add(listener));

@@ -8,7 +8,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart } from "../../model/internal.ts";
-import { LiveTail, missingTexts, runTogether, textOf } from "./live.ts";
+import { LiveTail, missingTexts, mergeDeltas, textOf } from "./live.ts";
 
 const of = { effectId: "t/0/model", attempt: { epoch: 1, n: 1 } };
 const text = (delta: string, id: string | null = null): TurnEvent => ({ type: "text_delta", id, delta });
@@ -103,8 +103,8 @@ test("running text together changes no text", () => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 30 }), (events) => {
       const items = new LiveTail(0).add(events, of);
-      expect(parts(runTogether(items))).toEqual(parts(items));
-      expect(runTogether(items).filter(({ part }) => part === null)).toHaveLength(
+      expect(parts(mergeDeltas(items))).toEqual(parts(items));
+      expect(mergeDeltas(items).filter(({ part }) => part === null)).toHaveLength(
         events.filter(({ type }) => type === "raw_chunk").length,
       );
     }),

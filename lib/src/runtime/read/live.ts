@@ -1,23 +1,28 @@
-// What is only worth seeing now: the deltas of a reply that is not settled, tools that started, retries. Kept for as long as the step it belongs
-// to is open, so that somebody who comes late, or lost the connection, gets the rest and nothing twice. Nobody is waited for: readers take
-// what they want when they want it.
+// Live events of a turn: deltas of a reply that is not settled, tools that started, progress, retries. They are not stored in the event log.
+// The tail holds them until the next commit, so that a reader that connects late or reconnects gets the missing ones and none twice.
+//
+// Every delta gets a part and an offset: the part of the reply it belongs to, and the number of characters of that part before it. A reader
+// compares offsets instead of counting events, so merged deltas, repeated deltas and deltas read from pieces are all handled alike.
+//
+// Bounds: text is kept completely, as merged deltas; of the other events the newest `maxItems / 2` are kept. Readers pull, so there is no
+// backpressure on the turn.
 
 import type { AssistantMessage, TurnEvent } from "../../model/internal.ts";
 import type { LiveOrigin } from "../../run/internal.ts";
 import type { PieceItem } from "../rows/values.ts";
 
-/** One thing that was heard: of which try at which effect, and, if it is text, of which part of the reply and from where on. */
+/** A live event with its attempt and, if it is text, with its part of the reply and its offset there. */
 export type LiveItem = PieceItem & { readonly effectId: string; readonly epoch: number; readonly n: number };
 
-/** Most things that are not text which are kept for late readers. */
-const mostItems = 4096;
+/** The tail is compacted when it has twice this many items. */
+const maxItems = 4096;
 
-/** What has been heard since the last commit. */
+/** The live events since the last commit. A place is the index of an item in the sequence of all items of the tail; places only grow. */
 export class LiveTail {
-  /** The event it comes behind. */
+  /** The sequence number of the stored event that the items follow. */
   after: number;
   #items: LiveItem[] = [];
-  /** The place of the first item that is still there. */
+  /** The place of the first item. */
   #first = 0;
   #parts = new Parts();
   #origin: LiveOrigin | null = null;
@@ -26,80 +31,86 @@ export class LiveTail {
     this.after = after;
   }
 
-  /** The newest try that was heard of for that effect; 1 when none was. */
+  /** The number of the newest attempt at an effect that produced a live event; 1: none did. */
   attemptOf(effectId: string): number {
     return this.#origin?.effectId === effectId ? this.#origin.attempt.n : 1;
   }
 
-  /** The try that was heard of last; `null`: none was. */
+  /** The attempt that produced the last live event; `null`: there was none. */
   get lastAttempt(): { readonly effectId: string; readonly epoch: number; readonly n: number } | null {
     return this.#origin === null ? null : { effectId: this.#origin.effectId, ...this.#origin.attempt };
   }
 
-  /** Takes events in, and gives them back as they are kept. */
+  /** Appends events of an attempt, and returns them with their parts and offsets. */
   add(events: readonly TurnEvent[], of: LiveOrigin): readonly LiveItem[] {
-    if (this.#origin === null || !isSameTry(this.#origin, of)) this.#parts = new Parts();
+    if (this.#origin === null || !isSameAttempt(this.#origin, of)) this.#parts = new Parts();
     this.#origin = of;
     const { effectId, attempt } = of;
-    const items = events.map((event): LiveItem => ({ effectId, ...attempt, ...this.#parts.place(event), event }));
+    const items = events.map((event): LiveItem => ({ effectId, ...attempt, ...this.#parts.locate(event), event }));
     for (const item of items) this.#items.push(item);
-    if (this.#items.length > 2 * mostItems) this.#shrink();
+    if (this.#items.length > 2 * maxItems) this.#shrink();
     return items;
   }
 
-  /** What is there from a place on, and the place behind it. */
+  /** The items from a place on, and the place after the last one. */
   from(place: number): { readonly items: readonly LiveItem[]; readonly next: number } {
     const next = this.#first + this.#items.length;
     if (place >= next) return { items: [], next };
     return { items: this.#items.slice(Math.max(0, place - this.#first)), next };
   }
 
-  /** What was heard has been settled: it is told by entries now. */
+  /** Drops all items: a commit has stored events that replace them. */
   clear(after: number): void {
     this.#first += this.#items.length;
     this.#items = [];
     this.after = after;
   }
 
-  /** Text is run together, and kept; of the rest the oldest is let go. */
+  /**
+   * Compacts the tail: merges adjacent deltas, then drops the oldest events without text, then groups deltas by part. Called when the tail
+   * has doubled, so the cost is amortised constant for each event.
+   */
   #shrink(): void {
-    let kept = runTogether(this.#items);
-    if (kept.length > mostItems) {
-      const others = kept.filter(({ part }) => part === null);
-      const recent = new Set(others.slice(-mostItems / 2));
-      kept = runTogether(kept.filter((item) => item.part !== null || recent.has(item)));
+    let compacted = mergeDeltas(this.#items);
+    if (compacted.length > maxItems) {
+      const others = compacted.filter(({ part }) => part === null);
+      const recent = new Set(others.slice(-maxItems / 2));
+      compacted = mergeDeltas(compacted.filter((item) => item.part !== null || recent.has(item)));
     }
-    const isMixed = kept.length > mostItems;
-    if (isMixed) kept = partByPart(kept);
-    // Places only ever grow: those who have read everything have read what is run together too. Where the order is another one, all of it is new.
-    this.#first += this.#items.length - (isMixed ? 0 : kept.length);
-    this.#items = kept;
+    const isInterleaved = compacted.length > maxItems;
+    if (isInterleaved) compacted = groupByPart(compacted);
+    // The last place stays the same, so a reader that has read everything reads nothing again. If the items were reordered, all of them get
+    // new places; readers read them again and skip the text they have, by its offset.
+    this.#first += this.#items.length - (isInterleaved ? 0 : compacted.length);
+    this.#items = compacted;
   }
 }
 
-function isSameTry(left: LiveOrigin, right: LiveOrigin): boolean {
+function isSameAttempt(left: LiveOrigin, right: LiveOrigin): boolean {
   const [a, b] = [left.attempt, right.attempt];
   return left.effectId === right.effectId && a.epoch === b.epoch && a.n === b.n;
 }
 
 /**
- * Names the parts of a reply by what they are and their order, and knows how long each is by now. They are told apart as in the message they
- * become: by their ids, and without ids by what they follow.
+ * Assigns deltas to parts of the reply (`text/0`, `reasoning/0`, `text/1`) and counts the length of each part. Parts are separated as in the
+ * message that the reply becomes: by block id, and without ids by a change of kind.
  */
 class Parts {
+  /** The part of the newest block, by kind and id. */
   readonly #names = new Map<string, string>();
   readonly #counts = new Map<string, number>();
   readonly #lengths = new Map<string, number>();
   #block = "";
 
-  place(event: TurnEvent): Pick<PieceItem, "part" | "offset"> {
+  /** The part and offset of an event. */
+  locate(event: TurnEvent): Pick<PieceItem, "part" | "offset"> {
     const text = textOf(event);
     if (text === null) return { part: null, offset: 0 };
     const block = `${text.kind}:${text.id ?? ""}`;
-    const goesOn = text.id !== null || this.#block === block;
-    // Arguments of calls come between blocks, and end none.
+    const continuesBlock = text.id !== null || this.#block === block;
+    // Argument deltas of calls are interleaved with text and do not end a block.
     if (text.kind !== "call") this.#block = block;
-    let part = goesOn ? this.#names.get(block) : undefined;
+    let part = continuesBlock ? this.#names.get(block) : undefined;
     if (part === undefined) {
       const count = this.#counts.get(text.kind) ?? 0;
       this.#counts.set(text.kind, count + 1);
@@ -112,31 +123,31 @@ class Parts {
   }
 }
 
-/** What is missing of a reply to somebody who has read so much of each of its parts. */
+/** The text of a complete reply that a reader lacks, given how much of each part it has read. */
 export function missingTexts(
   { content }: AssistantMessage,
   read: ReadonlyMap<string, number>,
 ): readonly { readonly part: string; readonly offset: number; readonly text: string }[] {
   if (typeof content === "string") {
-    // All its text is one, whatever blocks it came in.
-    const known = [...read].filter(([part]) => part.startsWith("text/"));
-    const [part, offset] = known.at(-1) ?? ["text/0", 0];
-    const text = content.slice(known.reduce((sum, [, length]) => sum + length, 0));
+    // A plain string joins the texts of all blocks: what was read is the sum of the text parts.
+    const readTexts = [...read].filter(([part]) => part.startsWith("text/"));
+    const [part, offset] = readTexts.at(-1) ?? ["text/0", 0];
+    const text = content.slice(readTexts.reduce((sum, [, length]) => sum + length, 0));
     return text === "" ? [] : [{ part, offset, text }];
   }
   const counts = { text: 0, reasoning: 0 };
-  return content.flatMap((one) => {
-    // What was encrypted, or says nothing, was never heard.
-    if ((one.type !== "text" && one.type !== "reasoning") || one.text === "") return [];
-    const part = `${one.type}/${counts[one.type]}`;
-    counts[one.type] += 1;
+  return content.flatMap((block) => {
+    // A block without text (encrypted reasoning, for example) had no deltas, so it got no part number.
+    if ((block.type !== "text" && block.type !== "reasoning") || block.text === "") return [];
+    const part = `${block.type}/${counts[block.type]}`;
+    counts[block.type] += 1;
     const offset = read.get(part) ?? 0;
-    const text = one.text.slice(offset);
+    const text = block.text.slice(offset);
     return text === "" ? [] : [{ part, offset, text }];
   });
 }
 
-/** The text an event adds to a reply, and to which block; `null` when it adds none. */
+/** The text that an event adds to a reply, and its block; `null`: it adds none. */
 export function textOf(
   event: TurnEvent,
 ): { readonly kind: "text" | "reasoning" | "call"; readonly id: string | null; readonly delta: string } | null {
@@ -152,7 +163,7 @@ export function textOf(
   }
 }
 
-/** The event with other text. */
+/** The event with its text replaced. */
 export function withText(event: TurnEvent, delta: string): TurnEvent {
   switch (event.type) {
     case "text_delta":
@@ -165,34 +176,34 @@ export function withText(event: TurnEvent, delta: string): TurnEvent {
   }
 }
 
-/** The same with all that was said of a part at the place where it began. */
-function partByPart(items: readonly LiveItem[]): LiveItem[] {
+/** Groups the deltas of each part at the position of its first delta, and merges them. For replies whose parts alternate often. */
+function groupByPart(items: readonly LiveItem[]): LiveItem[] {
   const parts = new Map<string, LiveItem[]>();
   for (const [index, item] of items.entries()) {
     const { effectId, epoch, n, part } = item;
     const name = part === null ? `${index}` : JSON.stringify([effectId, epoch, n, part]);
-    const known = parts.get(name);
-    if (known === undefined) parts.set(name, [item]);
-    else known.push(item);
+    const group = parts.get(name);
+    if (group === undefined) parts.set(name, [item]);
+    else group.push(item);
   }
-  return runTogether([...parts.values()].flat());
+  return mergeDeltas([...parts.values()].flat());
 }
 
-/** The same with neighbouring deltas of one part made one. */
-export function runTogether(items: readonly LiveItem[]): LiveItem[] {
+/** Merges adjacent deltas of one part of one attempt. */
+export function mergeDeltas(items: readonly LiveItem[]): LiveItem[] {
   const merged: LiveItem[] = [];
   for (const item of items) {
     const last = merged.at(-1);
-    const [before, more] = [last === undefined ? null : textOf(last.event), textOf(item.event)];
-    const goesOn =
+    const [previous, added] = [last === undefined ? null : textOf(last.event), textOf(item.event)];
+    const isMergeable =
       last !== undefined &&
-      before !== null &&
-      more !== null &&
+      previous !== null &&
+      added !== null &&
       last.part === item.part &&
       last.effectId === item.effectId &&
       last.epoch === item.epoch &&
       last.n === item.n;
-    if (goesOn) merged[merged.length - 1] = { ...last, event: withText(last.event, before.delta + more.delta) };
+    if (isMergeable) merged[merged.length - 1] = { ...last, event: withText(last.event, previous.delta + added.delta) };
     else merged.push(item);
   }
   return merged;

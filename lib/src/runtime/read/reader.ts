@@ -1,12 +1,22 @@
-// Reads what happens in a session: entries from the log, each once and in order, and what is heard in between while it is heard. A reader takes at
-// its own pace; one that is slow, leaves, or comes back with its cursor costs nobody else anything (H6).
+// Reads the events of a session: stored events from the log, each once and in order, and live events in between. A reader pulls at its own
+// pace. A reader that is slow, disconnects, or returns with its cursor affects neither the turn nor other readers (H6).
 //
-// Rules:
-//   1. Live items come behind the entry they follow, so no delta of a step is seen before the entries of the step before.
-//   2. An entry that settles a try: a reader in the middle of that very try gets what is missing of its text; one in the middle of another gets a
-//      `step_reset` first; one that has seen none of it gets the entry alone (Q7).
-//   3. An attempt that is newer than the one a reader is in the middle of begins with a `step_reset`, which precedes everything else of that attempt, its
-//      `message_started` too. Live items of an older attempt are left out.
+// Theory of operation
+//   `EventReader.next` returns a buffered event, or reads more:
+//     local     the session is driven in this process: stored events and live items come from its channel (`hub.ts`), without a promise
+//     stored    otherwise, or if the channel no longer has the events: one read of the storage returns the next page of events, the pieces
+//               of the open turn, the session row and the turn row
+//   If there is nothing new, the reader waits for a wake-up (`WakeSignal`): from the channel, from the hub when the session begins to be
+//   driven here, or from a watch of the storage. The wake-up counter is read before the data, so a write in between is not missed.
+//   `ReaderState` turns what was read into events for this reader, depending on its cursor.
+//
+// Invariants
+//   1. Live items follow the stored event named by their `after`, so no delta of a step precedes the events of the step before.
+//   2. A stored event that settles an attempt: a reader that has received part of that attempt gets the missing text first; a reader that has
+//      received part of another attempt gets a `step_reset` first; a reader that has received none gets the event alone (Q7).
+//   3. An attempt that is newer than the one the reader is in begins with a `step_reset`, which precedes all other events of that attempt,
+//      also its `message_started`. Live items of an older attempt are skipped.
+//   4. A reader of one turn ends after the stored `chat_completed` of that turn.
 
 import type { AssistantMessage, RuntimeEvent, TurnEvent } from "../../model/internal.ts";
 import type { NumberedEvent } from "../rows/session-write.ts";
@@ -19,34 +29,36 @@ import { readValue } from "../rows/stored.ts";
 import { renderCursor } from "./cursor.ts";
 import { missingTexts, textOf, withText } from "./live.ts";
 
-/** How many entries are read at a time. */
-const page = 256;
+/** How many stored events are read at a time. */
+const pageSize = 256;
 
+/** Where a reader reads from. */
 export type ReaderSource = {
   readonly hub: Hub;
   readonly storage: HostStorage;
   readonly tenant: string;
   readonly session: string;
-  /** The key of the session in the hub. */
+  /** The name of the session in the hub and in `HostStorage.watch`. */
   readonly name: string;
 };
 
-/** Which events: of one turn until it has ended, or of the session from now on. */
+/** What a reader reads: the events of one turn until it has ended, or of all turns. `follow`: waits for new events. */
 export type ReaderAim = { readonly turn: string | null; readonly follow: boolean };
 
 /**
- * Reads at the pace of whoever asks. It is written out by hand, and asks nobody to wait for what is there: a server has thousands of these, and each
- * promise that a delta passes through is felt.
+ * A pull reader. It is a hand-written state machine instead of an async generator: a server has thousands of readers, and every promise that
+ * a delta passes through costs measurable time. Events that are in memory are returned without awaiting anything else.
  */
 export class EventReader {
   readonly #source: ReaderSource;
   readonly #aim: ReaderAim;
   readonly #signal: AbortSignal;
   readonly #state: ReaderState;
-  readonly #bell: Bell;
-  /** What was found and has not been asked for. */
-  #found: Iterator<RuntimeEvent> | null = null;
-  #asking: Promise<void> | null = null;
+  readonly #wakeSignal: WakeSignal;
+  /** Events that were read and not yet returned. */
+  #buffered: Iterator<RuntimeEvent> | null = null;
+  /** The read of the storage in progress, which concurrent calls of `next` share. */
+  #reading: Promise<void> | null = null;
   #over = false;
 
   constructor(source: ReaderSource, aim: ReaderAim, from: Cursor, signal: AbortSignal) {
@@ -54,17 +66,17 @@ export class EventReader {
     this.#aim = aim;
     this.#signal = signal;
     this.#state = new ReaderState(from);
-    this.#bell = new Bell(source, signal);
+    this.#wakeSignal = new WakeSignal(source, signal);
   }
 
-  /** The next event; `null`: there is none, and there will be none. */
+  /** The next event; `null`: the reader has ended. */
   async next(): Promise<RuntimeEvent | null> {
     try {
       for (;;) {
-        const event = this.#take();
+        const event = this.#takeBuffered();
         if (event !== null) return event;
         if (this.#over) break;
-        const wait = this.#look();
+        const wait = this.#readMore();
         if (wait !== null) await wait;
       }
     } catch (error) {
@@ -75,99 +87,103 @@ export class EventReader {
     return null;
   }
 
+  /** Ends the reader and its subscriptions. */
   stop(): void {
     this.#over = true;
-    this.#bell.stop();
+    this.#wakeSignal.stop();
   }
 
-  /** What is at hand. */
-  #take(): RuntimeEvent | null {
+  /** The next buffered event that the reader wants; `null`: none is buffered. */
+  #takeBuffered(): RuntimeEvent | null {
     if (this.#signal.aborted) this.#over = true;
     const { turn } = this.#aim;
-    while (!this.#over && this.#found !== null) {
-      const { done, value } = this.#found.next();
+    while (!this.#over && this.#buffered !== null) {
+      const { done, value } = this.#buffered.next();
       if (done === true) break;
       if (turn !== null && value.turnId !== turn) continue;
       if (turn !== null && isEnd(value)) this.#over = true;
       return value;
     }
-    this.#found = null;
+    this.#buffered = null;
     return null;
   }
 
-  /** Looks for more; what to wait for when there is nothing yet. */
-  #look(): Promise<void> | null {
-    const rung = this.#bell.rings;
-    const found = here(this.#source, this.#state, this.#aim.turn);
-    if (found !== null) return this.#took(found, rung);
-    // Whoever asks twice at once is answered by one look.
-    this.#asking ??= this.#ask(rung).finally(() => {
-      this.#asking = null;
+  /** Reads more events. Returns a promise to await before the next try; `null`: try again at once. */
+  #readMore(): Promise<void> | null {
+    const countBefore = this.#wakeSignal.wakeCount;
+    const result = readLocal(this.#source, this.#state, this.#aim.turn);
+    if (result !== null) return this.#accept(result, countBefore);
+    this.#reading ??= this.#readFromStorage(countBefore).finally(() => {
+      this.#reading = null;
     });
-    return this.#asking;
+    return this.#reading;
   }
 
-  async #ask(rung: number): Promise<void> {
-    await this.#took(await elsewhere(this.#source, this.#state, this.#aim.turn), rung);
+  async #readFromStorage(countBefore: number): Promise<void> {
+    await this.#accept(await readStored(this.#source, this.#state, this.#aim.turn), countBefore);
   }
 
-  #took(found: Found, rung: number): Promise<void> | null {
-    if (found.more || found.entries.length > 0 || found.items.length > 0) {
-      this.#found = eventsIn(found, this.#state);
+  /** Buffers what was read. If it is nothing, ends the reader or waits for a wake-up. */
+  #accept(result: ReadResult, countBefore: number): Promise<void> | null {
+    if (result.more || result.events.length > 0 || result.items.length > 0) {
+      this.#buffered = eventsOf(result, this.#state);
       return null;
     }
-    if (found.over || !this.#aim.follow) {
+    if (result.over || !this.#aim.follow) {
       this.#over = true;
       return null;
     }
-    return this.#bell.after(rung);
+    return this.#wakeSignal.after(countBefore);
   }
 }
 
-/** The last thing that is said of a turn. One that was parked may go on. */
+/** Returns whether an event is the last one of its turn. The `error` of a parked turn is not: the turn may continue. */
 function isEnd({ sequence, event }: RuntimeEvent): boolean {
   return sequence !== null && event.type === "chat_completed";
 }
 
-function* eventsIn(found: Found, state: ReaderState): Generator<RuntimeEvent> {
-  for (const told of found.entries) yield* state.entry(told);
-  if (!found.more) for (const item of found.items) yield* state.live(item, found.turn);
+/** The events for the reader, stored ones first. Lazy: the state of the reader changes as it takes them. */
+function* eventsOf(result: ReadResult, state: ReaderState): Generator<RuntimeEvent> {
+  for (const event of result.events) yield* state.storedEvents(event);
+  if (!result.more) for (const item of result.items) yield* state.liveEvents(item, result.turn);
 }
 
-type Found = {
-  readonly entries: readonly NumberedEvent[];
+/** What one read returned. */
+type ReadResult = {
+  readonly events: readonly NumberedEvent[];
   readonly items: readonly LiveItem[];
-  /** The turn the items are of. */
+  /** The turn of the live items. */
   readonly turn: string;
-  /** There are more entries than were read. */
+  /** There is more to read at once. */
   readonly more: boolean;
-  /** Nothing more will come of the turn that was asked for. */
+  /** No further event will be written for the turn, or the session is gone. */
   readonly over: boolean;
 };
 
-const nothing: Found = { entries: [], items: [], turn: "", more: false, over: false };
+const nothing: ReadResult = { events: [], items: [], turn: "", more: false, over: false };
 
-/** What is known in this process; `null` when the storage has to be asked. */
-function here({ hub, name }: ReaderSource, state: ReaderState, turn: string | null): Found | null {
+/** Reads from the channel of the session; `null`: the storage has to be read. */
+function readLocal({ hub, name }: ReaderSource, state: ReaderState, turn: string | null): ReadResult | null {
   const channel = hub.get(name);
-  // Of a turn that is not the one driven here, the storage knows whether there is more to come.
+  // For another turn than the one driven here, only the storage knows whether it has ended.
   if (channel === null || (turn !== null && turn !== channel.turn)) return null;
-  const entries = channel.behind(state.sequence);
-  return entries === null ? null : local(channel, entries, state);
+  const events = channel.eventsAfter(state.sequence);
+  return events === null ? null : fromChannel(channel, events, state);
 }
 
-function local(channel: Channel, entries: readonly NumberedEvent[], state: ReaderState): Found {
+function fromChannel(channel: Channel, events: readonly NumberedEvent[], state: ReaderState): ReadResult {
   const base = { ...nothing, turn: channel.turn };
-  if (entries.length > 0) return { ...base, entries };
+  if (events.length > 0) return { ...base, events };
   const { tail } = channel;
-  const { items, next } = tail.after <= state.sequence ? tail.from(state.placeIn(tail)) : { items: [], next: 0 };
+  const { items, next } = tail.after <= state.sequence ? tail.from(state.positionIn(tail)) : { items: [], next: 0 };
   if (items.length > 0) state.readTail(tail, next);
   return { ...base, items };
 }
 
-async function elsewhere(source: ReaderSource, state: ReaderState, turn: string | null): Promise<Found> {
+/** Reads from the storage: one snapshot of events, pieces, session row and turn row. */
+async function readStored(source: ReaderSource, state: ReaderState, turn: string | null): Promise<ReadResult> {
   const { tenant, session, storage } = source;
-  const entriesQuery: Query = { table: "events", prefix: [tenant, session], after: state.sequence, limit: page };
+  const eventsQuery: Query = { table: "events", prefix: [tenant, session], after: state.sequence, limit: pageSize };
   const headQuery: Query = { table: "sessions", prefix: [tenant, session] };
   const turnQuery: Query = { table: "turns", prefix: [tenant, session, turn ?? ""] };
   const piecesQuery = (open: string): Query => ({
@@ -175,45 +191,50 @@ async function elsewhere(source: ReaderSource, state: ReaderState, turn: string 
     prefix: [tenant, session, open],
     after: state.pieces(open),
   });
-  const known = state.openTurn;
-  const asked = [entriesQuery, piecesQuery(known ?? ""), headQuery, turnQuery];
-  const [rows = [], pieces = [], heads = [], turns = []] = await storage.read(asked);
-  const entries = rows.map((row): NumberedEvent => ({
+  const lastOpenTurn = state.openTurn;
+  const queries = [eventsQuery, piecesQuery(lastOpenTurn ?? ""), headQuery, turnQuery];
+  const [rows = [], pieces = [], heads = [], turns = []] = await storage.read(queries);
+  const events = rows.map((row): NumberedEvent => ({
     sequence: Number(row.key[2]),
     stored: readValue("events", row),
   }));
-  if (entries.length > 0) return { ...nothing, entries, more: entries.length === page };
+  if (events.length > 0) return { ...nothing, events, more: events.length === pageSize };
   const [headRow] = heads;
   const head = headRow === undefined ? null : readValue("sessions", headRow);
   const open = head?.turn ?? null;
-  if (open !== known) {
+  // The pieces were read for the turn that was open before: read again for the one that is open now.
+  if (open !== lastOpenTurn) {
     state.openTurn = open;
     if (open !== null) return { ...nothing, more: true };
   }
   const items = pieces.flatMap((row) => {
     state.readPiece(open ?? "", Number(row.key[3]));
-    const { effectId, epoch, n, after, items: heard } = readValue("pieces", row);
-    return after < state.sequence ? [] : heard.map((item): LiveItem => ({ ...item, effectId, epoch, n }));
+    const { effectId, epoch, n, after, items: pieceItems } = readValue("pieces", row);
+    return after < state.sequence ? [] : pieceItems.map((item): LiveItem => ({ ...item, effectId, epoch, n }));
   });
   const [turnRow] = turns;
   const progress = turnRow === undefined ? null : readValue("turns", turnRow);
-  // What a turn came to is stored before it is told where the log is a storage of its own.
-  const isTold = progress !== null && state.sequence >= progress.sequence;
+  // The turn row names the newest event of the turn: the reader ends only after it.
+  const hasAllEvents = progress !== null && state.sequence >= progress.sequence;
   const ended = progress?.status === "ended" || progress?.status === "parked";
-  const over = head === null || head.deleted || (turn !== null && ended && isTold);
+  const over = head === null || head.deleted || (turn !== null && ended && hasAllEvents);
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
 }
 
-/** Is a live event part of a reply, and not of a tool call or of the time between two attempts? */
+/** Returns whether a live event belongs to a reply, and not to a tool call or to the delay between two attempts. */
 function isOfReply({ type }: TurnEvent): boolean {
   return type !== "tool_execution_started" && type !== "tool_progress" && type !== "retry_scheduled";
 }
 
-/** What one reader has read. */
+/** The position of one reader, and the rules that turn stored events and live items into its events (Q7). */
 class ReaderState {
+  /** The sequence number of the last stored event. */
   sequence: number;
+  /** The open turn as of the last read of the storage. */
   openTurn: string | null = null;
+  /** The attempt that the reader has received part of. */
   #position: Position | null;
+  /** The number of characters received, by part of that attempt. */
   #offsets: Map<string, number>;
   #tail: { readonly of: object; readonly place: number } | null = null;
   #pieces: { readonly turn: string; readonly place: number } = { turn: "", place: 0 };
@@ -224,69 +245,75 @@ class ReaderState {
     this.#position = position === null ? null : { ...position, offsets: this.#offsets };
   }
 
-  placeIn(tail: object): number {
+  /** The place in a tail from which the reader continues; 0 in another tail than before. */
+  positionIn(tail: object): number {
     return this.#tail?.of === tail ? this.#tail.place : 0;
   }
 
+  /** Records that the tail was read up to a place. */
   readTail(tail: object, place: number): void {
     this.#tail = { of: tail, place };
   }
 
+  /** The position of the last piece read of a turn. */
   pieces(turn: string): number {
     return this.#pieces.turn === turn ? this.#pieces.place : 0;
   }
 
+  /** Records that a piece was read. */
   readPiece(turn: string, place: number): void {
     this.#pieces = { turn, place };
   }
 
-  *entry({ sequence, stored }: NumberedEvent): Generator<RuntimeEvent> {
+  /** The events for a stored event: missing text or a reset, then the event itself (invariant 2). */
+  *storedEvents({ sequence, stored }: NumberedEvent): Generator<RuntimeEvent> {
     const { settles, turn, event } = stored;
     const open = this.#position;
     if (settles !== null && open !== null && this.#offsets.size > 0) {
-      const sameTry = open.effectId === settles.effectId && open.epoch === settles.epoch && open.n === settles.n;
-      if (!sameTry)
+      const isSameAttempt = open.effectId === settles.effectId && open.epoch === settles.epoch && open.n === settles.n;
+      if (!isSameAttempt)
         yield this.#reset(turn, settles.effectId === "" ? { ...settles, effectId: open.effectId } : settles);
-      else if (event.type === "message_completed") yield* this.#missing(turn, open, event.message);
+      else if (event.type === "message_completed") yield* this.#missingText(turn, open, event.message);
     }
     this.sequence = sequence;
-    this.#forget();
+    this.#leaveAttempt();
     yield { cursor: this.#cursor(), turnId: turn, sequence, delta: null, event };
   }
 
-  *live(item: LiveItem, turn: string): Generator<RuntimeEvent> {
+  /** The events for a live item: none if the reader has it already, a reset before a newer attempt (invariant 3). */
+  *liveEvents(item: LiveItem, turn: string): Generator<RuntimeEvent> {
     const { effectId, epoch, n, part, offset, event } = item;
     const of = { effectId, epoch, n };
     const order = this.#orderOf(of);
     if (order < 0) return;
     if (part === null && event.type !== "step_reset") {
       if (order > 0 && this.#position?.effectId === effectId) yield this.#reset(turn, of);
-      else if (order > 0 && isOfReply(event)) this.#begin(of);
+      else if (order > 0 && isOfReply(event)) this.#enterAttempt(of);
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
       return;
     }
     if (part === null) {
-      // Whoever is in the try that follows a reset is behind it already.
+      // The reader is in the attempt that the reset announces, so it has passed the reset.
       if (order === 0) return;
-      this.#begin(of);
+      this.#enterAttempt(of);
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
       return;
     }
     if (order > 0 && (this.#position?.effectId === effectId || this.#offsets.size > 0)) yield this.#reset(turn, of);
-    else if (order > 0) this.#begin(of);
+    else if (order > 0) this.#enterAttempt(of);
     const text = textOf(event)?.delta ?? "";
-    const known = this.#offsets.get(part) ?? 0;
-    // Something in between could not be shown: it is told, with the rest, when the reply is settled.
-    if (offset > known) return;
-    const fresh = text.slice(Math.max(0, known - offset));
-    if (fresh === "") return;
-    this.#offsets.set(part, known + fresh.length);
-    const delta = { attempt: { epoch, n }, part, offset: known };
-    yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta, event: withText(event, fresh) };
+    const received = this.#offsets.get(part) ?? 0;
+    // A gap: a delta in between was lost. The reader gets the rest of the text when the reply is settled.
+    if (offset > received) return;
+    const newText = text.slice(Math.max(0, received - offset));
+    if (newText === "") return;
+    this.#offsets.set(part, received + newText.length);
+    const delta = { attempt: { epoch, n }, part, offset: received };
+    yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta, event: withText(event, newText) };
   }
 
-  /** The rest of a text that was being read when it was settled. */
-  *#missing(turn: string, open: Position, message: AssistantMessage): Generator<RuntimeEvent> {
+  /** Deltas with the text that the reader lacks of the attempt that was settled. */
+  *#missingText(turn: string, open: Position, message: AssistantMessage): Generator<RuntimeEvent> {
     const { epoch, n } = open;
     for (const { part, offset, text } of missingTexts(message, this.#offsets)) {
       this.#offsets.set(part, offset + text.length);
@@ -297,15 +324,16 @@ class ReaderState {
     }
   }
 
-  /** Is that another try than the one this reader is in: a newer one (1), an older one (-1), or the same (0)? */
+  /** Compares an attempt with the one that the reader is in: 1 newer or of another effect, -1 older, 0 the same. */
   #orderOf({ effectId, epoch, n }: Omit<Position, "offsets">): number {
     const open = this.#position;
     if (open === null || open.effectId !== effectId) return 1;
     return Math.sign(epoch - open.epoch) || Math.sign(n - open.n);
   }
 
+  /** A `step_reset`: the reader discards what it has received of the last attempt and enters another one. */
   #reset(turn: string, of: Omit<Position, "offsets">): RuntimeEvent {
-    this.#begin(of);
+    this.#enterAttempt(of);
     const { effectId, epoch, n } = of;
     const event: TurnEvent = {
       type: "step_reset",
@@ -317,12 +345,13 @@ class ReaderState {
     return { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
   }
 
-  #begin({ effectId, epoch, n }: Omit<Position, "offsets">): void {
+  /** Enters an attempt with nothing received. */
+  #enterAttempt({ effectId, epoch, n }: Omit<Position, "offsets">): void {
     this.#offsets = new Map();
     this.#position = { effectId, epoch, n, offsets: this.#offsets };
   }
 
-  #forget(): void {
+  #leaveAttempt(): void {
     this.#position = null;
     this.#offsets = new Map();
   }
@@ -332,59 +361,60 @@ class ReaderState {
   }
 }
 
-/** Rings when there may be something new. */
-class Bell {
-  rings = 0;
+/** Wakes a reader when there may be something new, and counts wake-ups so that none is lost between a read and a wait. */
+class WakeSignal {
+  wakeCount = 0;
   readonly #stops: (() => void)[] = [];
+  /** The channel that the reader listens to. */
   #channel: { readonly of: Channel; readonly stop: () => void } | null = null;
   #unwatch: (() => void) | null = null;
-  #waiting: (() => void)[] = [];
+  #waiters: (() => void)[] = [];
   readonly #source: ReaderSource;
 
   constructor(source: ReaderSource, signal: AbortSignal) {
     this.#source = source;
-    this.#stops.push(source.hub.onOpen(source.name, this.#ring));
-    signal.addEventListener("abort", this.#ring, { once: true });
-    this.#stops.push(() => signal.removeEventListener("abort", this.#ring));
+    this.#stops.push(source.hub.onOpen(source.name, this.#wake));
+    signal.addEventListener("abort", this.#wake, { once: true });
+    this.#stops.push(() => signal.removeEventListener("abort", this.#wake));
   }
 
-  readonly #ring = (): void => {
-    this.rings += 1;
-    const waiting = this.#waiting;
-    if (waiting.length === 0) return;
-    this.#waiting = [];
-    for (const go of waiting) go();
+  readonly #wake = (): void => {
+    this.wakeCount += 1;
+    const waiters = this.#waiters;
+    if (waiters.length === 0) return;
+    this.#waiters = [];
+    for (const go of waiters) go();
   };
 
-  /** Somebody wrote; to another session, that is nothing new. */
-  readonly #heard = (sessions?: ReadonlySet<string>): void => {
-    if (sessions === undefined || sessions.has(this.#source.name)) this.#ring();
+  /** A write to the storage; one that did not touch the session is ignored. */
+  readonly #onStorageWrite = (sessions?: ReadonlySet<string>): void => {
+    if (sessions === undefined || sessions.has(this.#source.name)) this.#wake();
   };
 
-  /** Resolves when it has rung since then; `null`: it has. */
-  after(rings: number): Promise<void> | null {
-    this.#attend();
-    if (this.rings !== rings) return null;
+  /** Resolves at the next wake-up; `null`: there was one since the count was `count`. */
+  after(count: number): Promise<void> | null {
+    this.#subscribe();
+    if (this.wakeCount !== count) return null;
     return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+      this.#waiters.push(resolve);
     });
   }
 
-  /** What is driven here tells by itself; for the rest the storage is watched. */
-  #attend(): void {
+  /** Subscribes to the channel if the session is driven here, otherwise to the storage. */
+  #subscribe(): void {
     const channel = this.#source.hub.get(this.#source.name);
     if ((this.#channel?.of ?? null) !== channel) {
       this.#channel?.stop();
-      this.#channel = channel === null ? null : { of: channel, stop: channel.listen(this.#ring) };
-      // Something may have been said before anybody listened.
-      this.rings += 1;
+      this.#channel = channel === null ? null : { of: channel, stop: channel.listen(this.#wake) };
+      // Events may have been published before the subscription: counts as a wake-up.
+      this.wakeCount += 1;
     }
     if (channel !== null) {
       this.#unwatch?.();
       this.#unwatch = null;
     } else if (this.#unwatch === null) {
-      this.#unwatch = this.#source.storage.watch(this.#heard);
-      this.rings += 1;
+      this.#unwatch = this.#source.storage.watch(this.#onStorageWrite);
+      this.wakeCount += 1;
     }
   }
 
@@ -392,6 +422,6 @@ class Bell {
     for (const stop of this.#stops) stop();
     this.#channel?.stop();
     this.#unwatch?.();
-    this.#ring();
+    this.#wake();
   }
 }

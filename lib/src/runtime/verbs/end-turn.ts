@@ -22,7 +22,7 @@ import type { JournalRow } from "../rows/values.ts";
 import { chatResult, noUsage, RuntimeError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
 import { loadTurn } from "../drive/driven-turn.ts";
-import { countingRows } from "../drive/journal.ts";
+import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
 import { merge } from "../rows/batch.ts";
@@ -108,7 +108,7 @@ async function endAtBoundary(
   }
   const progress = readValue("turns", turnRow);
   const start = startRow === undefined ? { engine: "default", options: {} } : readValue("starts", startRow);
-  const spent = countingRows(journal.flatMap(readable)).map(({ row }) => row);
+  const spent = effectiveRows(journal.flatMap(readable)).map(({ row }) => row);
   const outcome =
     ending.type === "cancelled"
       ? ending

@@ -13,7 +13,7 @@ import { planRun, readPinned, startRun, memoryScope } from "../../run/internal.t
 import { readOne } from "../context.ts";
 import { divergentPaths, diverged } from "../drive/divergence.ts";
 import { checkRevision } from "../drive/driven-turn.ts";
-import { countingRows, DurableJournal } from "../drive/journal.ts";
+import { effectiveRows, DurableJournal } from "../drive/journal.ts";
 import { planDetails } from "../drive/new-turn.ts";
 import { offlineEngine } from "../drive/offline-engine.ts";
 import { readMessages } from "../history-cache.ts";
@@ -126,7 +126,7 @@ export async function replayTurn(record: TurnRecord | string, { engine }: Replay
   }
   const plan = planRun(engine ?? offlineEngine, thread, given, { ...details, pinned });
   const events: TurnEvent[] = [];
-  const journal = new DurableJournal(countingRows(rows), { strict: true });
+  const journal = new DurableJournal(effectiveRows(rows), { strict: true });
   const ports: Ports = {
     journal,
     scope: memoryScope,

@@ -8,7 +8,7 @@ import type { Found } from "./session-rows.ts";
 import { MisuseError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
 import { loadTurn } from "../drive/driven-turn.ts";
-import { countingRows } from "../drive/journal.ts";
+import { effectiveRows } from "../drive/journal.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
 import { turnKey } from "../rows/session-key.ts";
@@ -66,7 +66,7 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
     const runs = effect !== null && /"type":"(call_model|call_tool|run_code)"/.test(effect);
     return item.type === "response" && runs ? [item.response.id] : [];
   });
-  const withdrawn = countingRows(rows).filter((one) => one.ordinal >= from);
+  const withdrawn = effectiveRows(rows).filter((one) => one.ordinal >= from);
   const ordinal = rows.length + 1;
   const restarted = { type: "step_restarted", from, step } as const;
   const row = { effect: null, hash: null, item: restarted, epoch: 0, attempt: 1 };

@@ -1,11 +1,14 @@
+// The adapter of Anthropic's models: the Messages API.
+
 import type { Adapter } from "../engine/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
 import { anthropicMessages } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
+/** Options of {@link anthropic}. */
 export type AnthropicOptions = ProviderOptions & {
-  /** Features under trial, by their names. */
+  /** Beta features, sent as the header `anthropic-beta`. Default: none. */
   readonly betas?: readonly string[];
 };
 

@@ -1,17 +1,19 @@
-// Reads a response that the provider computes without a connection (OpenAI's background mode), over as many connections as it takes.
+// Reads a response that the provider computes without a connection (OpenAI's background mode), over as many connections as needed.
 //
 // Theory of operation
-//   One reader holds one decoder for the whole response. It reads the connection that created the response, and when that is lost:
+//   One reader holds one decoder for the complete response. It reads the connection that created the response. When that connection is lost:
 //     stream    GET the events after the last one that was read, as long as the provider streams them
 //     status    GET the response every `pollMs` until it has ended, and complete the decoder with it
-//   Streaming is tried first. It is given up for the status when the provider refuses it (OpenAI streams a response only for some minutes), when a connection
-//   brought nothing new, or when events have no numbers, because a stream from the beginning would repeat text.
+//   Streaming is tried first. The reader falls back to polling the status when the provider refuses the stream (OpenAI streams a response only for some minutes),
+//   when a connection delivered nothing new, or when events have no numbers, because a stream from the beginning would repeat text.
 //
-//   `resume` begins with the status: a response that has ended is read with one request, and one that failed is known before any of its text is emitted.
+//   `resume` starts with the status: a response that has ended is read with one request, and a failed one is detected before any of its text is emitted.
+//   Failed requests are repeated with exponential backoff (`firstRetryMs`, doubled for every failure in a row, at most `maxWaitMs`), or after the wait that the
+//   provider requests.
 //
 // Invariants
 //   1. The reference is reported before the first event of the response is yielded.
-//   2. No text is lost or repeated by a reconnect: events are matched by their numbers, and a whole response adds only what was not read.
+//   2. No text is lost or repeated by a reconnect: events are matched by their numbers, and the complete response adds only what was not read.
 //   3. Requests that fail in a row are bounded (`maxFailures`), and so is the whole call by `timeouts.total`.
 
 import type { AdapterCall, HttpAnswer } from "../engine/internal.ts";
@@ -22,7 +24,7 @@ import { TransportFailure } from "../engine/internal.ts";
 import { adapterFailure, assistant, parseJson, streamFailure } from "../model/internal.ts";
 import { textAt } from "../wire/internal.ts";
 
-/** The requests of one model call, and what they are made with. */
+/** The requests of one model call, and what they need. */
 export type Exchange = {
   readonly provider: string;
   /** The server and its API. A reference to a response of another one is not followed. */
@@ -35,19 +37,19 @@ export type Exchange = {
   /** For all requests together, in milliseconds; `null`: no limit. */
   readonly totalMs: number | null;
   readonly send: (method: "GET" | "POST", path: string, body: JsonObject | null) => Promise<HttpAnswer>;
-  /** The failure behind an answer without a reply. No key is in it. */
+  /** The failure of a response without a reply. The key is removed from it. */
   readonly failureOf: (answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>) => Failure;
-  /** Takes the key out of failures. */
-  readonly clean: (events: readonly ModelEvent[]) => readonly ModelEvent[];
+  /** Removes the key from error events. */
+  readonly redact: (events: readonly ModelEvent[]) => readonly ModelEvent[];
 };
 
 /** Milliseconds between two readings of the status of a response that is still running. */
 const pollMs = 2000;
-/** Milliseconds before a request is repeated that failed; doubles with every failure in a row. */
-const repeatMs = 500;
+/** Milliseconds before a failed request is repeated; doubles with every failure in a row. */
+const firstRetryMs = 500;
 /** The longest wait before a request is repeated, in milliseconds, whatever the provider asks for. */
 const maxWaitMs = 30_000;
-/** The call fails when so many requests have failed in a row. */
+/** The call fails after this number of failed requests in a row. */
 const maxFailures = 6;
 
 /** Starts a response in the background and reads it to its end. */
@@ -68,7 +70,7 @@ export async function* resumeResponse(
   const responseId = responseIdOf(exchange, reference);
   if (responseId === null) {
     const { provider } = exchange;
-    const message = `${provider}: the reference names no response of this server`;
+    const message = `${provider}: the reference does not belong to a response of this server`;
     const error = adapterFailure("invalid_request", { provider, message });
     yield [started, { type: "error", error }];
     return;
@@ -77,161 +79,166 @@ export async function* resumeResponse(
   yield* new ResponseReader(exchange, responseId).read("status", await exchange.send("GET", path, null));
 }
 
-/** Asks the provider to stop a response. What it answers does not matter. */
+/** Requests the provider to stop a response. The result of the request is ignored. */
 export async function cancelResponse(exchange: Exchange, reference: JsonObject): Promise<void> {
   const responseId = responseIdOf(exchange, reference);
   if (responseId === null) return;
   const answer = await exchange.send("POST", exchange.background.cancelPath(responseId), null);
-  if (answer.type === "stream") await close(answer.frames);
+  if (answer.type === "stream") await closeStream(answer.frames);
 }
 
-type Asked = "stream" | "status";
+type RequestKind = "stream" | "status";
 
 /** What one connection resulted in. */
-type Outcome =
+type ConnectionOutcome =
   | { readonly type: "ended" }
   | { readonly type: "running" }
-  /** It brought no end. `status` is that of a refusal; `isNew`: it brought events that were not read before. */
+  /** The connection ended before the response did. `status`: of an HTTP error. `isNew`: the connection delivered events that were not read before. */
   | { readonly type: "lost"; readonly failure: Failure; readonly status: number | null; readonly isNew: boolean };
 
-type Next =
-  | { readonly type: "ask"; readonly asks: Asked; readonly waitMs: number }
+/** What the reader does after a connection: another request after `waitMs`, or the end of the call. */
+type NextRequest =
+  | { readonly type: "ask"; readonly nextKind: RequestKind; readonly waitMs: number }
   | { readonly type: "fail"; readonly failure: Failure };
 
+/** Reads one response to its end. */
 class ResponseReader {
   readonly #exchange: Exchange;
   readonly #decoder: ResumableDecoder;
-  readonly #began: number;
+  readonly #startedAt: number;
   #responseId: string | null;
   #isReported: boolean;
   /** Events have been yielded. */
-  #hasBegun = false;
+  #hasYielded = false;
   /** The provider may still stream the response. */
   #mayStream = true;
   #failures = 0;
-  /** Why the last connection that had brought events was lost. */
-  #cut: Failure | null = null;
+  /** The failure of the last connection that delivered new events. */
+  #lastCutFailure: Failure | null = null;
 
-  /** `responseId`: of a response that was reported before. */
+  /** `responseId`: the id of a response whose reference is stored already; `null` for a new response. */
   constructor(exchange: Exchange, responseId: string | null) {
     this.#exchange = exchange;
     this.#decoder = exchange.background.decoder(exchange.context);
-    this.#began = exchange.call.clock.now();
+    this.#startedAt = exchange.call.clock.now();
     this.#responseId = responseId;
     this.#isReported = responseId !== null;
   }
 
-  async *read(asked: Asked, first: HttpAnswer): AsyncGenerator<readonly ModelEvent[]> {
+  async *read(requestKind: RequestKind, first: HttpAnswer): AsyncGenerator<readonly ModelEvent[]> {
     const { background, call, include, send } = this.#exchange;
     let answer = first;
-    for (let asks = asked; ;) {
-      const outcome = yield* this.#take(answer, asks);
+    for (let nextKind = requestKind; ;) {
+      const outcome = yield* this.#readAnswer(answer, nextKind);
       if (outcome.type === "ended") return;
-      const next = this.#next(outcome, asks);
+      const next = this.#planNext(outcome, nextKind);
       if (next.type === "fail") {
-        yield this.#out([{ type: "error", error: next.failure }]);
+        yield this.#toYield([{ type: "error", error: next.failure }]);
         return;
       }
       if (next.waitMs > 0) await call.clock.sleep(next.waitMs, call.signal);
-      asks = next.asks;
+      nextKind = next.nextKind;
       const id = this.#responseId ?? "";
       const path =
-        asks === "stream" ? background.streamPath(id, this.#sequence, include) : background.statusPath(id, include);
+        nextKind === "stream" ? background.streamPath(id, this.#sequence, include) : background.statusPath(id, include);
       answer = await send("GET", path, null);
     }
   }
 
-  /** Reads one answer and yields its events. */
-  async *#take(answer: HttpAnswer, asked: Asked): AsyncGenerator<readonly ModelEvent[], Outcome> {
+  /** Reads one HTTP response and yields its events. */
+  async *#readAnswer(
+    answer: HttpAnswer,
+    requestKind: RequestKind,
+  ): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
     const { provider, failureOf } = this.#exchange;
     switch (answer.type) {
       case "failed":
-        return lost(failureOf(answer));
+        return connectionLost(failureOf(answer));
       case "refused":
-        return { ...lost(failureOf(answer)), status: answer.status };
+        return { ...connectionLost(failureOf(answer)), status: answer.status };
       case "body": {
         const body = parseJson(answer.text);
-        if (body !== null) return yield* this.#takeWhole(body.value);
-        const message = `${provider} answered something that is not JSON`;
-        return lost(adapterFailure("malformed_response", { provider, message }));
+        if (body !== null) return yield* this.#readBody(body.value);
+        const message = `${provider} answered with a body that is not JSON`;
+        return connectionLost(adapterFailure("malformed_response", { provider, message }));
       }
       case "stream": {
-        if (asked === "stream" || this.#canStream) return yield* this.#takeStream(answer);
-        await close(answer.frames);
-        const message = `${provider} answered with a stream`;
-        return lost(adapterFailure("malformed_response", { provider, message }));
+        if (requestKind === "stream" || this.#canStream) return yield* this.#readStream(answer);
+        await closeStream(answer.frames);
+        const message = `${provider} answered a status request with a stream`;
+        return connectionLost(adapterFailure("malformed_response", { provider, message }));
       }
     }
   }
 
-  async *#takeWhole(body: Json): AsyncGenerator<readonly ModelEvent[], Outcome> {
+  async *#readBody(body: Json): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
     const { responseId, isRunning } = this.#exchange.background.readStatus(body);
     if (responseId !== null) await this.#report(responseId);
     if (isRunning) return { type: "running" };
-    yield this.#out(this.#decoder.complete(body));
+    yield this.#toYield(this.#decoder.complete(body));
     return { type: "ended" };
   }
 
-  async *#takeStream({
+  async *#readStream({
     frames: batches,
     finish,
-  }: Extract<HttpAnswer, { readonly type: "stream" }>): AsyncGenerator<readonly ModelEvent[], Outcome> {
+  }: Extract<HttpAnswer, { readonly type: "stream" }>): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
     const { provider } = this.#exchange;
     let hasEnded = false;
     let isNew = false;
     this.#decoder.reattach();
     try {
       for await (const frames of batches) {
-        const before = this.#sequence;
+        const sequenceBefore = this.#sequence;
         const events = this.#decoder.push(frames);
         const position = this.#decoder.position();
         if (position !== null) await this.#report(position.responseId);
-        isNew ||= events.length > 0 || this.#sequence !== before;
+        isNew ||= events.length > 0 || this.#sequence !== sequenceBefore;
         if (events.length === 0) continue;
-        yield this.#out(events);
+        yield this.#toYield(events);
         if (hasEnded || !events.some(isTerminal)) continue;
         hasEnded = true;
         finish();
       }
     } catch (error) {
       if (!(error instanceof TransportFailure)) throw error;
-      return hasEnded ? { type: "ended" } : { ...lost(error.failure), isNew };
+      return hasEnded ? { type: "ended" } : { ...connectionLost(error.failure), isNew };
     }
     return hasEnded
       ? { type: "ended" }
-      : { ...lost(streamFailure("interrupted", { provider, retryable: true })), isNew };
+      : { ...connectionLost(streamFailure("interrupted", { provider, retryable: true })), isNew };
   }
 
-  /** What to ask for next, and when. */
-  #next(outcome: Exclude<Outcome, { readonly type: "ended" }>, asked: Asked): Next {
+  /** Decides on the next request and the wait before it. */
+  #planNext(outcome: Exclude<ConnectionOutcome, { readonly type: "ended" }>, requestKind: RequestKind): NextRequest {
     const { provider, totalMs, call } = this.#exchange;
-    if (totalMs !== null && call.clock.now() - this.#began >= totalMs) {
+    if (totalMs !== null && call.clock.now() - this.#startedAt >= totalMs) {
       const message = `${provider}: the response did not end within ${totalMs} ms`;
       return { type: "fail", failure: adapterFailure("timeout", { provider, message }) };
     }
     if (outcome.type === "running") {
       this.#failures = 0;
-      return this.#canStream ? ask("stream") : ask("status", pollMs);
+      return this.#canStream ? nextRequest("stream") : nextRequest("status", pollMs);
     }
     const { failure, status, isNew } = outcome;
     if (this.#responseId === null) return { type: "fail", failure };
     this.#failures = isNew ? 0 : this.#failures + 1;
-    if (isNew) this.#cut = failure;
-    else if (asked === "stream") this.#mayStream = false;
-    if (status !== null && !mayPass(status)) {
-      const isAnswered = asked === "stream" && status !== 401 && status !== 403;
-      // A response that is gone was cut off by what broke its last connection.
-      return isAnswered ? ask("status") : { type: "fail", failure: this.#cut ?? failure };
+    if (isNew) this.#lastCutFailure = failure;
+    else if (requestKind === "stream") this.#mayStream = false;
+    if (status !== null && !isTransientStatus(status)) {
+      const isStreamRefused = requestKind === "stream" && status !== 401 && status !== 403;
+      // If the provider no longer has the response, the failure that cut the last useful connection is the cause.
+      return isStreamRefused ? nextRequest("status") : { type: "fail", failure: this.#lastCutFailure ?? failure };
     }
     if (this.#failures >= maxFailures) return { type: "fail", failure };
-    const wanted = "retryAfterMs" in failure ? failure.retryAfterMs : null;
-    const waitMs = isNew ? 0 : Math.min(wanted ?? repeatMs * 2 ** (this.#failures - 1), maxWaitMs);
-    return ask(this.#canStream ? "stream" : "status", waitMs);
+    const requestedWaitMs = "retryAfterMs" in failure ? failure.retryAfterMs : null;
+    const waitMs = isNew ? 0 : Math.min(requestedWaitMs ?? firstRetryMs * 2 ** (this.#failures - 1), maxWaitMs);
+    return nextRequest(this.#canStream ? "stream" : "status", waitMs);
   }
 
   /** Can the rest be streamed without repeating what was read? */
   get #canStream(): boolean {
-    return this.#mayStream && (!this.#hasBegun || this.#sequence !== null);
+    return this.#mayStream && (!this.#hasYielded || this.#sequence !== null);
   }
 
   get #sequence(): number | null {
@@ -245,26 +252,26 @@ class ResponseReader {
     await this.#exchange.call.onReference?.({ endpoint: this.#exchange.endpoint, responseId });
   }
 
-  #out(events: readonly ModelEvent[]): readonly ModelEvent[] {
-    const cleaned = this.#exchange.clean(events);
-    const isFirst = !this.#hasBegun;
-    this.#hasBegun = true;
-    return isFirst && cleaned[0]?.type !== "message_started" ? [started, ...cleaned] : cleaned;
+  #toYield(events: readonly ModelEvent[]): readonly ModelEvent[] {
+    const redacted = this.#exchange.redact(events);
+    const isFirst = !this.#hasYielded;
+    this.#hasYielded = true;
+    return isFirst && redacted[0]?.type !== "message_started" ? [started, ...redacted] : redacted;
   }
 }
 
 const started: ModelEvent = { type: "message_started", message: assistant("") };
 
-function lost(failure: Failure): Extract<Outcome, { readonly type: "lost" }> {
+function connectionLost(failure: Failure): Extract<ConnectionOutcome, { readonly type: "lost" }> {
   return { type: "lost", failure, status: null, isNew: false };
 }
 
-function ask(asks: Asked, waitMs = 0): Next {
-  return { type: "ask", asks, waitMs };
+function nextRequest(nextKind: RequestKind, waitMs = 0): NextRequest {
+  return { type: "ask", nextKind, waitMs };
 }
 
-/** May the same request work later? */
-function mayPass(status: number): boolean {
+/** May the same request succeed later? */
+function isTransientStatus(status: number): boolean {
   return status >= 500 || status === 408 || status === 409 || status === 425 || status === 429;
 }
 
@@ -276,7 +283,7 @@ function isTerminal({ type }: ModelEvent): boolean {
   return type === "message_completed" || type === "error";
 }
 
-/** Leaves a stream that is not read: this closes its connection. */
-async function close(frames: AsyncIterable<unknown>): Promise<void> {
+/** Closes the connection of a stream that is not read, by leaving its iterator. */
+async function closeStream(frames: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of frames) return;
 }

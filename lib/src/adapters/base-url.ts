@@ -1,21 +1,24 @@
+// Validates the `baseURL` option of adapters.
+
 import { MisuseError } from "../model/internal.ts";
 
 /**
- * The base of an address, without a slash at its end. Users, passwords and tokens in it are refused: the address stands in errors, and in what
- * replies are stored with.
+ * The base URL without trailing slashes. Credentials and queries are refused: the URL is part of error messages and of the route that is stored
+ * with replies, so a secret in it would be stored. Throws `MisuseError`.
  */
-export function checkedBase(provider: string, given: string): string {
-  const url = URL.canParse(given) ? new URL(given) : null;
+export function checkBaseURL(provider: string, baseURL: string): string {
+  const url = URL.canParse(baseURL) ? new URL(baseURL) : null;
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw refused(provider, "baseURL has to be an address that begins with http:// or https://");
+    throw invalidBaseURL(provider, "baseURL must be a URL that begins with http:// or https://");
   }
   if (url.username !== "" || url.password !== "") {
-    throw refused(provider, "baseURL holds a user or a password; say them in headers");
+    throw invalidBaseURL(provider, "baseURL must not contain a user or a password; use headers");
   }
-  if (/[?#]/.test(given)) throw refused(provider, "baseURL holds a query or a fragment; paths are added to its end");
-  return given.replace(/\/+$/, "");
+  if (/[?#]/.test(baseURL))
+    throw invalidBaseURL(provider, "baseURL must not contain a query or a fragment, because paths are appended to it");
+  return baseURL.replace(/\/+$/, "");
 }
 
-function refused(provider: string, what: string): MisuseError {
+function invalidBaseURL(provider: string, what: string): MisuseError {
   return new MisuseError("invalid_argument", `${provider}: ${what}`, { path: ["baseURL"] });
 }

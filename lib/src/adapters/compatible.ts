@@ -1,4 +1,11 @@
-// Servers that speak OpenAI's Chat Completions: a base URL, a key header, and how they differ, as data.
+// Adapters of servers that implement OpenAI's Chat Completions API. A server is data: a base URL, the variables of its key, and its `Quirks`. A new server is a new
+// row of `presets`; a difference that no quirk describes is a new field of `Quirks` in `wire/codec.ts`.
+//
+// Quirks of the presets
+//   ollama, llamaCpp, lmStudio   no field `strict`; no key
+//   deepseek                     no JSON Schema, only `json_object`; `reasoning_content` required in replies with calls
+//   mistral                      call ids of exactly 9 letters or digits; no `seed`, `parallel_tool_calls` and `stream_options`
+//   groq                         `max_completion_tokens`; the others use `max_tokens`
 
 import type { Adapter } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
@@ -8,9 +15,11 @@ import { MisuseError } from "../model/internal.ts";
 import { openaiChat } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
+/** Options of {@link openaiCompatible}. */
 export type CompatibleOptions = ProviderOptions & {
-  /** What it is called in routes, failures and keys. */
+  /** The name of the provider in routes and failures, and of the key variable. Default: `compatible`. */
   readonly name?: string;
+  /** How the server deviates from the API. Defaults: usage in streams, `max_tokens`, the role `system`. */
   readonly quirks?: Quirks;
 };
 
@@ -102,6 +111,7 @@ const presets = {
   },
 } as const satisfies { readonly [name: string]: Preset };
 
+/** The names that {@link preset} accepts. */
 export type PresetName = keyof typeof presets;
 
 /** A known server that implements OpenAI's Chat Completions API, by name. Throws `MisuseError` for an unknown name. */
@@ -109,11 +119,11 @@ export function preset(name: PresetName, options: ProviderOptions = {}): Adapter
   if (!Object.hasOwn(presets, name)) {
     throw new MisuseError(
       "invalid_argument",
-      `preset: "${name}" is not known; there are ${Object.keys(presets).join(", ")}`,
+      `preset: unknown name "${name}"; valid names are ${Object.keys(presets).join(", ")}`,
     );
   }
-  const known: Preset = presets[name];
-  const { baseURL, variables, auth = "bearer", keyless = false, quirks = {} } = known;
+  const presetData: Preset = presets[name];
+  const { baseURL, variables, auth = "bearer", keyless = false, quirks = {} } = presetData;
   return httpAdapter(
     {
       provider: name,
@@ -128,7 +138,10 @@ export function preset(name: PresetName, options: ProviderOptions = {}): Adapter
   );
 }
 
-/** A deployment on Azure OpenAI: its own address, an `api-key` header and an API version. */
+/**
+ * A deployment on Azure OpenAI, by Chat Completions. `resource` is the name of the Azure resource (letters, digits and hyphens; it becomes part of the host name).
+ * The default API key is the environment variable `AZURE_OPENAI_API_KEY`. Default of `apiVersion`: `2025-04-01-preview`.
+ */
 export function azure({
   resource,
   deployment,
@@ -140,7 +153,7 @@ export function azure({
   readonly apiVersion?: string;
 }): Adapter {
   if (!/^[a-z\d-]+$/i.test(resource)) {
-    const message = `azure: resource is the name of one, of letters, digits and hyphens, and is ${JSON.stringify(resource)}`;
+    const message = `azure: resource must be a resource name of letters, digits and hyphens; it is ${JSON.stringify(resource)}`;
     throw new MisuseError("invalid_argument", message, { path: ["resource"] });
   }
   return httpAdapter(

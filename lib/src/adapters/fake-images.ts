@@ -1,4 +1,5 @@
-// Makes the images it was told to make. It is strict: a call nobody scripted is an error, and what was left over can be asked for.
+// The scripted image adapter for tests. It plays one step a call and records the calls. It is strict: a call without a step throws, and `assertUsedUp` reports
+// steps that were never used.
 
 import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
 import type {
@@ -14,20 +15,23 @@ import type {
 
 import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/internal.ts";
 
-/** What a scripted image model does at a call. */
+/** One step of a script for {@link fakeImages}: images or an error for one call, or failures before the next step. */
 export type FakeImagesStep =
   | { readonly type: "images"; readonly images: readonly ImageContent[]; readonly usage?: Partial<ImageUsage> }
   | ({ readonly type: "error"; readonly reason: ImageAdapterErrorReason } & Omit<
       FailureDetails<ImageAdapterFailure>,
       "provider"
     >)
-  /** `rate_limited` until the call that is the nth to come here, from 1; that one gets what stands behind it. */
+  /** Calls fail with `rate_limited` until the n-th call that reaches this step, counted from 1. That call plays the next step. */
   | { readonly type: "retry_until_call"; readonly n: number };
 
+/** Options of {@link fakeImages}. */
 export type FakeImagesOptions = {
+  /** The steps, in order. Default: none. */
   readonly script?: readonly FakeImagesStep[];
-  /** What it can do; everything, unless said. */
+  /** The operations of the adapter. Default: all. */
   readonly operations?: readonly ImageOperation[];
+  /** The name of the provider. Default: `fake`. */
   readonly provider?: string;
 };
 
@@ -35,11 +39,11 @@ type FakeImagesCall = { readonly request: ImageRequest; readonly call: AdapterCa
 
 /** A scripted image adapter that records its calls. */
 export type FakeImagesAdapter = ImageAdapter & {
-  /** What it was asked, in order. */
+  /** The requests of all calls, in order. */
   readonly calls: readonly FakeImagesCall[];
-  /** Steps of the script that have not been used. */
+  /** The number of steps that have not been used. */
   readonly remaining: number;
-  /** Throws when a step was not used: a test that scripted more than happened says so. */
+  /** Throws if a step was not used. */
   readonly assertUsedUp: () => void;
 };
 
@@ -95,7 +99,7 @@ export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
     },
     assertUsedUp: () => {
       if (next === script.length) return;
-      throw new Error(`the fake has ${script.length - next} of ${script.length} steps left that nothing asked for`);
+      throw new Error(`${script.length - next} of ${script.length} steps of the fake image adapter were not used`);
     },
     generate: async (request, call) => {
       calls.push({ request, call });
@@ -106,13 +110,13 @@ export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
 }
 
 function checkedScript(script: readonly FakeImagesStep[]): readonly FakeImagesStep[] {
-  const given: unknown = script;
-  if (!Array.isArray(given) || !given.every(isStep)) {
-    throw new MisuseError("invalid_argument", "fakeImages: a script is a list of steps");
+  const unchecked: unknown = script;
+  if (!Array.isArray(unchecked) || !unchecked.every(isStep)) {
+    throw new MisuseError("invalid_argument", "fakeImages: script must be a list of steps");
   }
   for (const [index, step] of script.entries()) {
     if (step.type !== "retry_until_call" || (Number.isSafeInteger(step.n) && step.n > 0)) continue;
-    throw new MisuseError("invalid_argument", `fakeImages: step ${index}: n must be a whole number above 0`, {
+    throw new MisuseError("invalid_argument", `fakeImages: step ${index}: n must be an integer above 0`, {
       path: ["script", index, "n"],
     });
   }

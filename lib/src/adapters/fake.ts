@@ -1,5 +1,7 @@
-// A model that says what it was told to say. It is strict: a call nobody scripted is an error, an error ends the stream, and what was left
-// over can be asked for.
+// The scripted adapter for tests. It plays one script a call and records the calls.
+//
+// It is strict: a call without a script throws, steps after an error are not played, and `assertUsedUp` reports scripts that were never used. Its events
+// satisfy the adapter suite of `everturn/testing`, except for the steps that break the contract on purpose (`cut`, `throw`).
 
 import type { Adapter, AdapterCall, Clock } from "../engine/internal.ts";
 import type {
@@ -32,9 +34,11 @@ import {
 
 /** One step of a script for {@link fake}: an output, a failure or a delay. */
 export type FakeStep =
+  /** One `text_delta`. Consecutive texts are one text of the message. */
   | { readonly type: "text"; readonly text: string }
+  /** One `reasoning_delta`. */
   | { readonly type: "reasoning"; readonly text: string }
-  /** A whole call; without an id it is known by its place. */
+  /** A complete call. Default of `id`: `call_<n>`. Default of `arguments`: `{}`; `null` for text that is no JSON object, with `rawArguments`. */
   | {
       readonly type: "tool_call";
       readonly name: string;
@@ -42,23 +46,24 @@ export type FakeStep =
       readonly arguments?: JsonObject | null;
       readonly rawArguments?: string;
     }
-  /** A piece of a call's arguments; the call is whole when something else follows, or its end is scripted. */
+  /** A piece of a call's arguments. The call is complete when a step of another type follows, or at the end of the script. */
   | { readonly type: "tool_call_delta"; readonly id: string; readonly name?: string; readonly argumentsDelta: string }
+  /** Usage of this call, merged over the adapter's `usage`. */
   | { readonly type: "usage"; readonly usage: Partial<Usage> }
   | { readonly type: "raw_chunk"; readonly chunk: Json }
-  /** The reply is whole; what the script says behind it is not used. Without it a script ends as `stop`, or `tool_calls`. */
+  /** Ends the reply. Later steps are not played; `trailing` is. Without this step a script ends with `tool_calls` if it has calls, otherwise with `stop`. */
   | { readonly type: "finish"; readonly reason: FinishReason; readonly trailing?: readonly FakeTrailing[] }
-  /** Fails before the first event: only as the first step. */
+  /** Throws `AdapterError` before the first event. Only valid as the first step. */
   | ({ readonly type: "preflight_error"; readonly reason: AdapterErrorReason } & FakeDetails)
-  /** The provider says no, and the stream is over. */
+  /** Ends the stream with an error of the provider. */
   | ({ readonly type: "error"; readonly reason: AdapterErrorReason } & FakeDetails)
-  /** The stream breaks. */
+  /** Ends the stream with a failure of the stream itself. */
   | ({ readonly type: "stream_error"; readonly reason: StreamErrorReason } & FakeDetails)
-  /** The stream stops without having come to its end. */
+  /** Ends the stream without a terminal event. */
   | { readonly type: "cut" }
-  /** The adapter itself breaks. */
+  /** Throws an `Error` from the adapter. */
   | { readonly type: "throw"; readonly message: string }
-  /** Waits on the clock. */
+  /** Waits on the clock, in milliseconds. */
   | { readonly type: "delay"; readonly ms: number };
 
 type FakeTrailing = Extract<FakeStep, { readonly type: "usage" | "raw_chunk" }>;
@@ -73,29 +78,31 @@ type FakeDetails = {
 /** What a {@link fake} adapter does in one call, in order. */
 export type FakeScript = readonly FakeStep[];
 
+/** Options of {@link fake}. */
 export type FakeOptions = {
-  /** One call. */
+  /** The script of the only call. Not together with `scripts`. */
   readonly script?: FakeScript;
-  /** A call each. */
+  /** One script for each call, in order. */
   readonly scripts?: readonly FakeScript[];
-  /** What every call costs, unless its script says otherwise. */
+  /** The usage of every call whose script has no `usage` step. Default: none is reported. */
   readonly usage?: Partial<Usage>;
-  /** Calls before this one, counted from 1, fail as if they had timed out. */
+  /** Calls before this one, counted from 1, fail with `timeout` and use no script. Default: 1, none fails. */
   readonly retryUntilCall?: number;
   /** `delay` steps wait on it. Default: the clock of the engine that makes the call. */
   readonly clock?: Clock;
+  /** The name of the provider. Default: `fake`. */
   readonly provider?: string;
 };
 
 /** A scripted adapter that records its calls. */
 export type FakeAdapter = Adapter & {
-  /** What it was asked, in order. */
+  /** The requests of all calls, in order. */
   readonly calls: readonly FakeCall[];
-  /** Scripts that have not been used. */
+  /** The number of scripts that have not been used. */
   readonly remaining: number;
-  /** Streams that were closed, for whatever reason. */
+  /** The number of scripted streams that have ended or were closed early. */
   readonly closed: number;
-  /** Throws when a script was not used: a test that scripted more than happened says so. */
+  /** Throws if a script was not used. */
   readonly assertUsedUp: () => void;
 };
 
@@ -118,7 +125,7 @@ export function fake(options: FakeOptions = {}): FakeAdapter {
   const { provider = "fake", retryUntilCall = 1 } = options;
   const scripts = scriptsOf(options);
   const calls: FakeCall[] = [];
-  let failed = 0;
+  let failedCalls = 0;
   let closed = 0;
   let next = 0;
   return {
@@ -134,24 +141,24 @@ export function fake(options: FakeOptions = {}): FakeAdapter {
     },
     assertUsedUp: () => {
       if (next === scripts.length) return;
-      throw new Error(`the fake has ${scripts.length - next} of ${scripts.length} scripts left that nothing asked for`);
+      throw new Error(`${scripts.length - next} of ${scripts.length} scripts of the fake adapter were not used`);
     },
     stream: (request, call) => ({
       async *[Symbol.asyncIterator]() {
         calls.push({ request, call });
-        if (failed < retryUntilCall - 1) {
-          failed += 1;
+        if (failedCalls < retryUntilCall - 1) {
+          failedCalls += 1;
           yield [started(), { type: "error", error: adapterFailure("timeout", { provider }) }];
           return;
         }
         const script = scripts[next];
         next += 1;
         if (script === undefined) {
-          const message = `no scripted response: this is call ${next}, and there are ${scripts.length} scripts`;
+          const message = `no scripted response: this is call ${next}, and the fake adapter has ${scripts.length} scripts`;
           throw new AdapterError("no_scripted_response", { provider, message, metadata: { call: next } });
         }
         try {
-          yield* new Reply(provider, request, options.usage ?? {}, options.clock ?? call.clock).play(
+          yield* new ScriptedReply(provider, request, options.usage ?? {}, options.clock ?? call.clock).play(
             script,
             call.signal,
           );
@@ -165,15 +172,18 @@ export function fake(options: FakeOptions = {}): FakeAdapter {
 
 function scriptsOf({ script, scripts }: FakeOptions): readonly FakeScript[] {
   if (script !== undefined && scripts !== undefined) {
-    throw new MisuseError("invalid_argument", "fake: give one script, or scripts, not both");
+    throw new MisuseError("invalid_argument", "fake: set either script or scripts, not both");
   }
   const all: unknown = scripts ?? (script === undefined ? [] : [script]);
-  if (!Array.isArray(all) || !all.every((one) => Array.isArray(one) && one.every(isStep))) {
-    throw new MisuseError("invalid_argument", "fake: a script is a list of steps, and scripts are a list of scripts");
+  if (!Array.isArray(all) || !all.every((item) => Array.isArray(item) && item.every(isStep))) {
+    throw new MisuseError("invalid_argument", "fake: script must be a list of steps, and scripts a list of such lists");
   }
-  const late = all.findIndex((one: FakeScript) => one.slice(1).some(({ type }) => type === "preflight_error"));
-  if (late !== -1)
-    throw new MisuseError("invalid_argument", `fake: script ${late}: a preflight_error can only be the first step`);
+  const lateIndex = all.findIndex((item: FakeScript) => item.slice(1).some(({ type }) => type === "preflight_error"));
+  if (lateIndex !== -1)
+    throw new MisuseError(
+      "invalid_argument",
+      `fake: script ${lateIndex}: a preflight_error can only be the first step`,
+    );
   return all;
 }
 
@@ -187,6 +197,7 @@ function isStep(step: unknown): step is FakeStep {
   );
 }
 
+/** All types of steps; the compiler keeps the list complete. */
 const stepTypes: { readonly [T in FakeStep["type"]]: true } = {
   text: true,
   reasoning: true,
@@ -203,8 +214,8 @@ const stepTypes: { readonly [T in FakeStep["type"]]: true } = {
   delay: true,
 };
 
-/** One reply being given. */
-class Reply {
+/** Plays one script. */
+class ScriptedReply {
   readonly #provider: string;
   readonly #request: ModelRequest;
   readonly #usage: Partial<Usage>;
@@ -212,13 +223,13 @@ class Reply {
   readonly #parts: (TextPart | ReasoningPart)[] = [];
   readonly #calls: ToolCall[] = [];
   #text = "";
-  #open: { readonly id: string; readonly name: string; raw: string } | null = null;
-  #saidUsage = false;
+  #openCall: { readonly id: string; readonly name: string; raw: string } | null = null;
+  #hasReportedUsage = false;
 
-  constructor(provider: string, request: ModelRequest, spent: Partial<Usage>, clock: Clock) {
+  constructor(provider: string, request: ModelRequest, usageEvents: Partial<Usage>, clock: Clock) {
     this.#provider = provider;
     this.#request = request;
-    this.#usage = spent;
+    this.#usage = usageEvents;
     this.#clock = clock;
   }
 
@@ -231,7 +242,7 @@ class Reply {
     yield [started()];
     for (const step of script) {
       signal.throwIfAborted();
-      if (step.type !== "tool_call_delta") yield* this.#closeCall();
+      if (step.type !== "tool_call_delta") yield* this.#closeOpenCall();
       switch (step.type) {
         case "delay":
           await this.#clock.sleep(step.ms, signal);
@@ -242,7 +253,7 @@ class Reply {
           throw new Error(step.message);
         case "finish":
           yield this.#end(step.reason);
-          for (const trailing of step.trailing ?? []) yield this.#say(trailing);
+          for (const trailing of step.trailing ?? []) yield this.#emit(trailing);
           return;
         case "error":
         case "stream_error":
@@ -256,15 +267,15 @@ class Reply {
         case "tool_call_delta":
         case "usage":
         case "raw_chunk":
-          yield this.#say(step);
+          yield this.#emit(step);
           break;
       }
     }
-    yield* this.#closeCall();
+    yield* this.#closeOpenCall();
     yield this.#end(this.#calls.length > 0 ? "tool_calls" : "stop");
   }
 
-  #say(
+  #emit(
     step: Extract<
       FakeStep,
       { readonly type: "text" | "reasoning" | "tool_call" | "tool_call_delta" | "usage" | "raw_chunk" }
@@ -279,54 +290,59 @@ class Reply {
         this.#parts.push(reasoningPart(step.text));
         return [{ type: "reasoning_delta", id: null, delta: step.text }];
       case "usage":
-        this.#saidUsage = true;
+        this.#hasReportedUsage = true;
         return [{ type: "usage", usage: usage({ ...this.#usage, ...step.usage }) }];
       case "raw_chunk":
         return [{ type: "raw_chunk", chunk: step.chunk }];
       case "tool_call": {
         const { name, id = `call_${this.#calls.length}` } = step;
         const args = step.arguments === undefined ? {} : step.arguments;
-        return [this.#start(id, name), this.#whole(id, name, args, step.rawArguments ?? JSON.stringify(args ?? {}))];
+        return [
+          this.#startCall(id, name),
+          this.#completeCall(id, name, args, step.rawArguments ?? JSON.stringify(args ?? {})),
+        ];
       }
       case "tool_call_delta": {
         const { id, name = "", argumentsDelta } = step;
-        const begins = this.#open?.id !== id;
-        if (begins) this.#open = { id, name, raw: "" };
-        if (this.#open !== null) this.#open.raw += argumentsDelta;
-        return [...(begins ? [this.#start(id, name)] : []), { type: "tool_call_delta", id, argumentsDelta }];
+        const isNewCall = this.#openCall?.id !== id;
+        if (isNewCall) this.#openCall = { id, name, raw: "" };
+        if (this.#openCall !== null) this.#openCall.raw += argumentsDelta;
+        return [...(isNewCall ? [this.#startCall(id, name)] : []), { type: "tool_call_delta", id, argumentsDelta }];
       }
     }
   }
 
-  #start(id: string, name: string): ModelEvent {
+  #startCall(id: string, name: string): ModelEvent {
     return { type: "tool_call_started", id, name, providerExecuted: false };
   }
 
-  #whole(id: string, name: string, args: JsonObject | null, rawArguments: string): ModelEvent {
+  #completeCall(id: string, name: string, args: JsonObject | null, rawArguments: string): ModelEvent {
     const call = toolCall({ id, name, arguments: args, rawArguments });
     this.#calls.push(call);
     return { type: "tool_call_completed", ...call, providerExecuted: false };
   }
 
-  /** A call that came in pieces is whole. */
-  *#closeCall(): Generator<readonly ModelEvent[]> {
-    if (this.#open === null) return;
-    const { id, name, raw } = this.#open;
-    this.#open = null;
-    yield [this.#whole(id, name, parsedObject(raw), raw)];
+  /** Completes the call whose arguments were scripted in pieces. */
+  *#closeOpenCall(): Generator<readonly ModelEvent[]> {
+    if (this.#openCall === null) return;
+    const { id, name, raw } = this.#openCall;
+    this.#openCall = null;
+    yield [this.#completeCall(id, name, parsedObject(raw), raw)];
   }
 
   #end(finishReason: FinishReason): readonly ModelEvent[] {
     const { model } = this.#request;
     const name = typeof model === "string" ? model : (model?.id ?? null);
     const route = { provider: this.#provider, endpoint: "fake", model: name ?? "" };
-    const spent: readonly ModelEvent[] =
-      this.#saidUsage || Object.keys(this.#usage).length === 0 ? [] : [{ type: "usage", usage: usage(this.#usage) }];
+    const usageEvents: readonly ModelEvent[] =
+      this.#hasReportedUsage || Object.keys(this.#usage).length === 0
+        ? []
+        : [{ type: "usage", usage: usage(this.#usage) }];
     const text: readonly ModelEvent[] =
       this.#text === "" ? [] : [{ type: "text_completed", id: null, text: this.#text, phase: null, provider: null }];
     return [
       ...text,
-      ...spent,
+      ...usageEvents,
       {
         type: "message_completed",
         message: this.#message(),
@@ -344,8 +360,8 @@ class Reply {
 
   #message(): AssistantMessage {
     const toolCalls = this.#calls;
-    const plain = this.#parts.every(({ type }) => type === "text");
-    return plain ? assistant(this.#text, { toolCalls }) : assistant(joined(this.#parts), { toolCalls });
+    const isPlainText = this.#parts.every(({ type }) => type === "text");
+    return isPlainText ? assistant(this.#text, { toolCalls }) : assistant(mergeAdjacent(this.#parts), { toolCalls });
   }
 }
 
@@ -353,12 +369,12 @@ function started(): ModelEvent {
   return { type: "message_started", message: assistant("") };
 }
 
-/** Pieces of text that follow each other are one text. */
-function joined(parts: readonly (TextPart | ReasoningPart)[]): readonly (TextPart | ReasoningPart)[] {
-  return parts.reduce<readonly (TextPart | ReasoningPart)[]>((before, part) => {
-    const last = before.at(-1);
-    if (last === undefined || last.type !== part.type) return [...before, part];
-    return [...before.slice(0, -1), { ...last, text: last.text + part.text }];
+/** Joins consecutive parts of one type. */
+function mergeAdjacent(parts: readonly (TextPart | ReasoningPart)[]): readonly (TextPart | ReasoningPart)[] {
+  return parts.reduce<readonly (TextPart | ReasoningPart)[]>((merged, part) => {
+    const last = merged.at(-1);
+    if (last === undefined || last.type !== part.type) return [...merged, part];
+    return [...merged.slice(0, -1), { ...last, text: last.text + part.text }];
   }, []);
 }
 

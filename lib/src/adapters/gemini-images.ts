@@ -1,4 +1,4 @@
-// Images of Gemini models: `generateContent`, asked to answer in images too.
+// The adapter of Gemini's image models: `generateContent` with the response modalities TEXT and IMAGE.
 
 import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
 import type {
@@ -24,8 +24,8 @@ import {
   textAt,
   geminiGenerateContent,
 } from "../wire/internal.ts";
-import { checkedBase } from "./base-url.ts";
-import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
+import { checkBaseURL } from "./base-url.ts";
+import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
 
 const provider = "gemini";
 const operations: readonly ImageOperation[] = ["generate", "edit"];
@@ -38,7 +38,7 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
 export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
   const server: ImageServer = {
     provider,
-    baseURL: checkedBase(provider, options.baseURL ?? "https://generativelanguage.googleapis.com/v1beta"),
+    baseURL: checkBaseURL(provider, options.baseURL ?? "https://generativelanguage.googleapis.com/v1beta"),
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     options,
@@ -49,42 +49,51 @@ export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
 
 async function generate(server: ImageServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
   const encoded = encode(request);
-  return decode(await askForImages(server, encoded, call), request, encoded.model);
+  return decode(await requestImages(server, encoded, call), request, encoded.model);
 }
 
 function encode(request: ImageRequest): ImageCall {
   const model = modelOf(request, provider);
   checkOperation(provider, model, request, operations);
   const { prompt, n, size, inputImages, mask, responseFormat, options } = request;
-  if (responseFormat === "url") throw refusal("unsupported_feature", provider, `${model} gives bytes, no links`);
+  if (responseFormat === "url")
+    throw requestError(
+      "unsupported_feature",
+      provider,
+      `${model} returns image data and no URLs; leave out responseFormat: "url"`,
+    );
   if (mask !== null)
-    throw refusal("unsupported_feature", provider, `${model} takes no mask: say in words what to edit`);
+    throw requestError("unsupported_feature", provider, `${model} takes no mask; describe the edit in the prompt`);
   const ratio = aspectRatio(size);
   const value = {
     contents: [{ role: "user", parts: [...inputImages.map(partOf), { text: prompt ?? "" }] }],
     generationConfig: omitNullish({
       responseModalities: ["TEXT", "IMAGE"],
       imageConfig: ratio === null ? null : { aspectRatio: ratio },
-      // A model that gives one image a call says so itself.
+      // Models that return one image a call refuse the field with an error of their own.
       candidateCount: n > 1 ? n : null,
     }),
   };
-  return { model, path: `/${modelPath(model)}:generateContent`, body: { type: "json", value: joined(value, options) } };
+  return {
+    model,
+    path: `/${modelPath(model)}:generateContent`,
+    body: { type: "json", value: mergeOptions(value, options) },
+  };
 }
 
-/** Models are named without their collection, or with one. */
+/** The path of the model: `models/<name>`, or the name itself if it contains a collection (`tunedModels/...`). */
 function modelPath(model: string): string {
   const name = model.includes("/") ? model : `models/${model}`;
   return name.split("/").map(encodeURIComponent).join("/");
 }
 
-/** Options win; objects that are on both sides are joined key by key. */
-function joined(ours: JsonObject, theirs: JsonObject): JsonObject {
-  const entries = Object.entries(theirs).map(([key, value]): [string, Json] => {
-    const [left, right] = [objectAt(ours, key), asObject(value)];
-    return [key, left === null || right === null ? value : joined(left, right)];
+/** Merges `request.options` into the body. Options win; objects on both sides are merged recursively. */
+function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
+  const entries = Object.entries(options).map(([key, value]): [string, Json] => {
+    const [bodyObject, optionObject] = [objectAt(body, key), asObject(value)];
+    return [key, bodyObject === null || optionObject === null ? value : mergeOptions(bodyObject, optionObject)];
   });
-  return { ...ours, ...Object.fromEntries(entries) };
+  return { ...body, ...Object.fromEntries(entries) };
 }
 
 function partOf(image: ImageContent): JsonObject {
@@ -93,22 +102,31 @@ function partOf(image: ImageContent): JsonObject {
     case "base64": {
       const type = mimeTypeOf(image);
       if (type !== null) return { inlineData: { mimeType: type, data: source.data } };
-      throw refusal("invalid_request", provider, "an image has no MIME type, and its data does not say one");
+      throw requestError(
+        "invalid_request",
+        provider,
+        "an image has no MIME type, and none can be detected from its data; set mimeType",
+      );
     }
     case "url": {
       const [, type, data] = /^data:([^;,]+);base64,(.*)$/s.exec(source.url) ?? [];
       if (type !== undefined && data !== undefined) return { inlineData: { mimeType: mimeType ?? type, data } };
-      // Fetched by the API.
+      // The API fetches the URL.
       return { fileData: omitNullish({ mimeType, fileUri: source.url }) };
     }
     case "provider_file":
       if (source.provider === provider) return { fileData: omitNullish({ mimeType, fileUri: source.id }) };
-      throw refusal("unsupported_feature", provider, `the image was uploaded to ${source.provider}`);
+      throw requestError(
+        "unsupported_feature",
+        provider,
+        `the image was uploaded to ${source.provider}; send its data`,
+      );
     case "file":
-      throw refusal("unsupported_feature", provider, "the image is a file on disk: read it first");
+      throw requestError("unsupported_feature", provider, "the image is a file on disk; read it and send its data");
   }
 }
 
+/** Aspect ratios that the API accepts. */
 const ratios = [
   ["1:1", 1],
   ["16:9", 16 / 9],
@@ -117,18 +135,18 @@ const ratios = [
   ["3:4", 3 / 4],
 ] as const;
 
-/** The shape of a size, where the models have one that is as good as it: within 5 %. */
+/** The accepted aspect ratio within 5 % of the size. Throws `invalid_request` if there is none. `null`: the size is not set. */
 function aspectRatio(size: ImageSize | string | null): string | null {
   if (size === null || size === "auto") return null;
-  const asked = typeof size === "string" ? ratioOf(size) : size.width / size.height;
-  const found = ratios.find(([, ratio]) => asked !== null && Math.abs(asked / ratio - 1) <= 0.05);
-  if (found !== undefined) return found[0];
-  const words = typeof size === "string" ? `"${size}"` : `${size.width}x${size.height}`;
+  const requestedRatio = typeof size === "string" ? ratioOf(size) : size.width / size.height;
+  const match = ratios.find(([, ratio]) => requestedRatio !== null && Math.abs(requestedRatio / ratio - 1) <= 0.05);
+  if (match !== undefined) return match[0];
+  const sizeText = typeof size === "string" ? `"${size}"` : `${size.width}x${size.height}`;
   const names = ratios.map(([name]) => name).join(", ");
-  throw refusal("invalid_request", provider, `the size ${words} has none of the shapes ${names}`);
+  throw requestError("invalid_request", provider, `the size ${sizeText} matches none of the aspect ratios ${names}`);
 }
 
-/** `1024x768`, or `4:3`. */
+/** Parses `1024x768` or `4:3`. */
 function ratioOf(text: string): number | null {
   const [, width, height] = /^(\d{1,6})[x:](\d{1,6})$/.exec(text) ?? [];
   const ratio = Number(width) / Number(height);
@@ -138,9 +156,9 @@ function ratioOf(text: string): number | null {
 function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, model: string): ImageResponse {
   const { prompt, n, size, quality } = request;
   const candidates = objectsAt(body, "candidates");
-  // What a model draws while it thinks is no answer.
+  // Images of thought parts are drafts and no results.
   const parts = candidates
-    .flatMap((one) => objectsAt(objectAt(one, "content"), "parts"))
+    .flatMap((candidate) => objectsAt(objectAt(candidate, "content"), "parts"))
     .filter((part) => flagAt(part, "thought") !== true);
   const images = parts.flatMap((part): readonly ImageContent[] => {
     const inline = objectAt(part, "inlineData");
@@ -152,27 +170,31 @@ function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, mo
   });
   const text = parts.map((part) => textAt(part, "text") ?? "").join("");
   const feedback = objectAt(body, "promptFeedback");
-  if (images.length === 0) throw withheld(candidates, feedback, text, raw, requestId);
-  const spent = objectAt(body, "usageMetadata");
+  if (images.length === 0) throw withheldError(candidates, feedback, text, raw, requestId);
+  const reportedUsage = objectAt(body, "usageMetadata");
   return imageResponse({
     id: textAt(body, "responseId"),
     model: textAt(body, "modelVersion") ?? model,
-    // A model may draw more than it was asked for.
+    // A model may return more images than requested. Usage counts all of them.
     images: images.slice(0, n),
     usage: imageUsage({
       images: images.length,
       size,
       quality,
-      inputTokens: sum(countAt(spent, "promptTokenCount"), countAt(spent, "toolUsePromptTokenCount")),
-      outputTokens: sum(countAt(spent, "candidatesTokenCount"), countAt(spent, "thoughtsTokenCount")),
+      inputTokens: sum(countAt(reportedUsage, "promptTokenCount"), countAt(reportedUsage, "toolUsePromptTokenCount")),
+      outputTokens: sum(countAt(reportedUsage, "candidatesTokenCount"), countAt(reportedUsage, "thoughtsTokenCount")),
     }),
     raw,
-    metadata: omitNullish({ providerRequestId: requestId, text: text === "" ? null : text, usageDetails: spent }),
+    metadata: omitNullish({
+      providerRequestId: requestId,
+      text: text === "" ? null : text,
+      usageDetails: reportedUsage,
+    }),
   });
 }
 
-/** Why there is no image, in the words of the API. */
-function withheld(
+/** The error for a response without images, with the API's reason. */
+function withheldError(
   candidates: readonly JsonObject[],
   feedback: JsonObject | null,
   text: string,
@@ -185,7 +207,7 @@ function withheld(
   const why = textAt(candidate, "finishMessage") ?? blockReason ?? finishReason ?? "the provider gave no reason";
   return new ImageAdapterError("content_filter", {
     provider,
-    message: `${provider} gave no image: ${why}`,
+    message: `${provider} returned no image: ${why}`,
     requestId,
     code: blockReason ?? finishReason,
     raw: JSON.stringify(raw),

@@ -1,3 +1,5 @@
+// The adapter of Google's Gemini models.
+
 import type { Adapter } from "../engine/internal.ts";
 import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
@@ -21,7 +23,7 @@ export function gemini(options: ProviderOptions = {}): Adapter {
   return httpAdapter(profile, options);
 }
 
-/** Older models refuse a schema beside tools: the structured answer is then a call of its own. */
+/** Gemini 1 and 2 refuse a response schema together with tools. The structured answer is then requested by a second call (finalize). */
 function needsFinalize({ model, tools, responseFormat }: ModelRequest): boolean {
   const name = typeof model === "string" ? model : (model?.id ?? "");
   return tools.length > 0 && responseFormat?.type === "json_schema" && /gemini-(?:1|2)\b/.test(name);

@@ -1,4 +1,23 @@
-// An adapter over HTTP: a codec, a server, a key. Every provider of ours is this with other data.
+// The HTTP adapter: a codec, a server and a key become an `Adapter`. Every chat provider (openai, anthropic, gemini, the presets) is this function with another
+// `ProviderProfile`.
+//
+// Theory of operation of one call
+//   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
+//   2. codec.encode  writes the request; throws for content that cannot be sent
+//   3. keyOf         resolves the key: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere
+//   4. send          awaits `beforeRequest`, which rejects if this process has lost the lease of the turn (fencing), then calls the transport
+//   5. by the type of the response:
+//        stream      decoder.push for each batch of frames, one yield a batch
+//        body        a whole reply: decodeReply
+//        refused     an HTTP error: decodeError
+//        failed      no response: the failure of the transport
+//   A request that starts a background response takes `background.ts` instead of steps 4 and 5.
+//
+// Invariants
+//   1. The first event of a call is `message_started`, also if the server fails before any event.
+//   2. Exactly one terminal event (E1). A connection that breaks after a complete reply (`decoder.end()` returns it) gives that reply, not a failure.
+//   3. No error holds the key: servers repeat keys in error messages, so every failure passes `failureWithoutKey`.
+//   4. After the terminal event the stream is read to its end for trailing usage, within the grace time of the transport that `finish()` starts.
 
 import type {
   Adapter,
@@ -26,7 +45,7 @@ import {
 import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
 import { listAt, noQuirks } from "../wire/internal.ts";
 import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
-import { checkedBase } from "./base-url.ts";
+import { checkBaseURL } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 
 /** Options of every provider adapter. */
@@ -38,7 +57,7 @@ export type ProviderOptions = {
   readonly apiKey?: KeySource;
   /** The base URL of the API. Default: that of the provider. */
   readonly baseURL?: string;
-  /** Additional headers of every request. */
+  /** Additional headers of every request. They override the adapter's own headers of the same name, in any letter case. */
   readonly headers?: { readonly [name: string]: string };
   /** The fetch implementation. Default: the global `fetch`. */
   readonly fetch?: FetchLike;
@@ -56,59 +75,64 @@ export type ProviderOptions = {
   readonly dotenv?: boolean | string;
 };
 
-/** What a provider is, as data. */
+/** A provider as data. */
 export type ProviderProfile = {
+  /** The name in routes, failures and key lookups. */
   readonly provider: string;
   readonly codec: Codec;
   readonly baseURL: string;
   readonly auth: KeyHeader;
-  /** Names of variables that may hold the key. */
+  /** Environment variables that may hold the key, in order. */
   readonly variables: readonly string[];
   readonly quirks?: Quirks;
-  /** Works without a key: a server of one's own. */
+  /** The server works without a key. Default: `false`, a missing key is an error. */
   readonly keyless?: boolean;
-  /** Behind every path. */
+  /** A query that is appended to every path, with its `?`. */
   readonly query?: string;
+  /** Does the model need a second call for structured output? */
   readonly needsFinalize?: (request: ModelRequest) => boolean;
-  /** Start responses in the background unless a request decides. */
+  /** Start responses in the background unless a request decides. Default: `false`. */
   readonly background?: boolean;
 };
 
+/** The header that carries the key. `bearer`: `Authorization: Bearer <key>`. */
 export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
 
+/** Creates the adapter of a provider. Throws `MisuseError` for an invalid `baseURL` or timeout. */
 export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
   const { provider, codec, quirks = noQuirks, needsFinalize } = profile;
-  const baseURL = checkedBase(provider, options.baseURL ?? profile.baseURL);
-  const timeouts = checkedTimeouts(provider, options.timeouts ?? {});
+  const baseURL = checkBaseURL(provider, options.baseURL ?? profile.baseURL);
+  const timeouts = resolveTimeouts(provider, options.timeouts ?? {});
   const server: Server = { profile, options, baseURL, timeouts, codec, quirks };
   const { background } = codec;
   return {
     provider,
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
-    stream: (request, call) => ({ [Symbol.asyncIterator]: () => ask(server, request, call) }),
-    ...(background === undefined ? {} : backgroundOf(server, background)),
+    stream: (request, call) => ({ [Symbol.asyncIterator]: () => streamReply(server, request, call) }),
+    ...(background === undefined ? {} : backgroundMethods(server, background)),
   };
 }
 
-/** How work in the background is found again. */
-function backgroundOf(server: Server, background: BackgroundResponses): Pick<Adapter, "resume" | "cancel"> {
+/** The methods that continue or cancel a background response by its reference. */
+function backgroundMethods(server: Server, background: BackgroundResponses): Pick<Adapter, "resume" | "cancel"> {
   return {
     resume: async function* (reference, request, call) {
       const context = contextOf(server, request, call);
       const encoded = server.codec.encode(request, context);
       const key = await keyOf(server, call);
-      yield* resumeResponse(exchangeOf(server, background, context, call, encoded, key), reference);
+      yield* resumeResponse(createExchange(server, background, context, call, encoded, key), reference);
     },
     cancel: async (reference, call) => {
       const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
       const encoded = { path: "", body: {}, headers: {}, omissions: [] };
       const key = await keyOf(server, call);
-      await cancelResponse(exchangeOf(server, background, context, call, encoded, key), reference);
+      await cancelResponse(createExchange(server, background, context, call, encoded, key), reference);
     },
   };
 }
 
-function exchangeOf(
+/** Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`. */
+function createExchange(
   server: Server,
   background: BackgroundResponses,
   context: WireContext,
@@ -118,7 +142,7 @@ function exchangeOf(
 ): Exchange {
   const { provider } = server.profile;
   const { total } = server.timeouts;
-  const ends = total === null ? null : call.clock.now() + total;
+  const deadline = total === null ? null : call.clock.now() + total;
   const include = listAt(encoded.body, "include").filter((field) => typeof field === "string");
   return {
     provider,
@@ -129,12 +153,12 @@ function exchangeOf(
     include,
     totalMs: total,
     send: (method, path, body) => {
-      const left = ends === null ? null : Math.max(1, ends - call.clock.now());
-      const timeouts = { ...server.timeouts, total: left };
+      const remainingMs = deadline === null ? null : Math.max(1, deadline - call.clock.now());
+      const timeouts = { ...server.timeouts, total: remainingMs };
       return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
     },
-    failureOf: (answer) => failureOf(server, answer, context, key, call.clock.now()),
-    clean: (events) => withoutKeys(events, key),
+    failureOf: (response) => failureOf(server, response, context, key, call.clock.now()),
+    redact: (events) => redactKeys(events, key),
   };
 }
 
@@ -147,55 +171,65 @@ type Server = {
   readonly quirks: Quirks;
 };
 
-async function* ask(server: Server, request: ModelRequest, call: AdapterCall): AsyncGenerator<readonly ModelEvent[]> {
+async function* streamReply(
+  server: Server,
+  request: ModelRequest,
+  call: AdapterCall,
+): AsyncGenerator<readonly ModelEvent[]> {
   const { codec, profile } = server;
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
   const started: ModelEvent = { type: "message_started", message: assistant("") };
-  if (key !== null && !isSendable(key)) {
-    const message = `the key for ${profile.provider} holds characters that no header can; was it copied whole?`;
+  if (key !== null && !isHeaderValue(key)) {
+    const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
     const details = { provider: profile.provider, message, retryable: false };
     yield [started, { type: "error", error: adapterFailure("authentication_failed", details) }];
     return;
   }
   if (codec.background?.isRequested(encoded.body) === true) {
     yield* createResponse(
-      exchangeOf(server, codec.background, context, call, encoded, key),
+      createExchange(server, codec.background, context, call, encoded, key),
       encoded.path,
       encoded.body,
     );
     return;
   }
-  const answer = await send(server, call, key, encoded, "POST", encoded.body);
-  if (answer.type !== "stream") {
-    yield* whole(server, answer, context, key, started, call.clock.now());
+  const response = await send(server, call, key, encoded, "POST", encoded.body);
+  if (response.type !== "stream") {
+    yield* replyWithoutStream(server, response, context, key, started, call.clock.now());
     return;
   }
   const decoder = codec.decoder(context);
-  let ended = false;
-  let begun = false;
+  let hasTerminated = false;
+  let hasStarted = false;
   try {
-    for await (const frames of answer.frames) {
-      const events = withoutKeys(decoder.push(frames), key);
+    for await (const frames of response.frames) {
+      const events = redactKeys(decoder.push(frames), key);
       if (events.length === 0) continue;
-      yield begun || events[0]?.type === "message_started" ? events : [started, ...events];
-      begun = true;
-      if (ended || !events.some(isTerminal)) continue;
-      ended = true;
-      answer.finish();
+      yield hasStarted || events[0]?.type === "message_started" ? events : [started, ...events];
+      hasStarted = true;
+      if (hasTerminated || !events.some(isTerminal)) continue;
+      hasTerminated = true;
+      response.finish();
     }
   } catch (error) {
     if (!(error instanceof TransportFailure)) throw error;
-    if (ended) return;
-    // A reply that was whole when the connection broke is a reply.
-    const known = withoutKeys(decoder.end(), key);
-    const failed: ModelEvent = { type: "error", error: failureWithoutKey(named(error.failure, answer.headers), key) };
-    yield [...(begun ? [] : [started]), ...(known.some(({ type }) => type === "message_completed") ? known : [failed])];
+    if (hasTerminated) return;
+    // Invariant 2: a reply that was complete when the connection broke is kept.
+    const decodedEnd = redactKeys(decoder.end(), key);
+    const failedEvent: ModelEvent = {
+      type: "error",
+      error: failureWithoutKey(withRequestId(error.failure, response.headers), key),
+    };
+    yield [
+      ...(hasStarted ? [] : [started]),
+      ...(decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent]),
+    ];
     return;
   }
-  const last = withoutKeys(decoder.end(), key);
-  if (last.length > 0) yield begun ? last : [started, ...last];
+  const lastEvents = redactKeys(decoder.end(), key);
+  if (lastEvents.length > 0) yield hasStarted ? lastEvents : [started, ...lastEvents];
 }
 
 async function send(
@@ -204,15 +238,15 @@ async function send(
   key: string | null,
   { path, headers }: Pick<EncodedRequest, "path" | "headers">,
   method: "GET" | "POST",
-  content: JsonObject | null,
+  bodyFields: JsonObject | null,
 ): Promise<HttpAnswer> {
   const { profile, baseURL, options } = server;
-  const body = content === null ? null : JSON.stringify(content);
-  const allowed = call.beforeRequest?.();
-  if (allowed instanceof Promise) await allowed;
+  const body = bodyFields === null ? null : JSON.stringify(bodyFields);
+  const permission = call.beforeRequest?.();
+  if (permission instanceof Promise) await permission;
   return sendRequest({
     method,
-    url: `${baseURL}${path}${queryAfter(path, profile.query ?? "")}`,
+    url: `${baseURL}${path}${appendQuery(path, profile.query ?? "")}`,
     headers: headersOf(server, headers, key),
     body,
     provider: profile.provider,
@@ -224,50 +258,50 @@ async function send(
   });
 }
 
-/** The query of the server, after a path that may have one of its own. */
-function queryAfter(path: string, query: string): string {
+/** The query of the profile, joined with `&` if the path has a query already. */
+function appendQuery(path: string, query: string): string {
   return path.includes("?") ? query.replace("?", "&") : query;
 }
 
-/** The failure behind a refusal or no answer at all. */
+/** The failure of an HTTP error, or of a request without a response. */
 function failureOf(
   { codec }: Server,
-  answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
+  response: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
   context: WireContext,
   key: string | null,
   now: number,
 ): Failure {
-  if (answer.type === "failed") return failureWithoutKey(answer.failure, key);
-  const { status, headers, text } = answer;
+  if (response.type === "failed") return failureWithoutKey(response.failure, key);
+  const { status, headers, text } = response;
   const body = parseJson(text)?.value ?? text;
-  const refusal = { status, body, requestId: requestIdOf(headers), retryAfterMs: retryAfter(headers, now) };
-  return failureWithoutKey(codec.decodeError(refusal, context), key);
+  const errorResponse = { status, body, requestId: requestIdOf(headers), retryAfterMs: retryAfter(headers, now) };
+  return failureWithoutKey(codec.decodeError(errorResponse, context), key);
 }
 
-/** What a server said that is no stream: a reply of its own, a refusal, or nothing. */
-function* whole(
+/** The events of a response that is not a stream: a whole reply, an HTTP error, or no response. */
+function* replyWithoutStream(
   server: Server,
-  answer: Exclude<HttpAnswer, { readonly type: "stream" }>,
+  response: Exclude<HttpAnswer, { readonly type: "stream" }>,
   context: WireContext,
   key: string | null,
   started: ModelEvent,
   now: number,
 ): Generator<readonly ModelEvent[]> {
-  if (answer.type !== "body") {
-    yield [started, { type: "error", error: failureOf(server, answer, context, key, now) }];
+  if (response.type !== "body") {
+    yield [started, { type: "error", error: failureOf(server, response, context, key, now) }];
     return;
   }
   const { codec, profile } = server;
-  const { text } = answer;
+  const { text } = response;
   const body = parseJson(text);
-  const requestId = requestIdOf(answer.headers);
+  const requestId = requestIdOf(response.headers);
   if (body === null) {
-    const message = `${profile.provider} answered something that is not JSON`;
+    const message = `${profile.provider} answered with a body that is not JSON`;
     const error = adapterFailure("malformed_response", { provider: profile.provider, requestId, message, raw: text });
     yield [started, { type: "error", error: failureWithoutKey(error, key) }];
     return;
   }
-  const events = withoutKeys(codec.decodeReply(body.value, context), key);
+  const events = redactKeys(codec.decodeReply(body.value, context), key);
   yield events[0]?.type === "message_started" ? events : [started, ...events];
 }
 
@@ -276,7 +310,7 @@ function contextOf(server: Server, request: ModelRequest, call: AdapterCall): Wi
   const { model } = request;
   const name = typeof model === "string" ? model : (model?.id ?? "");
   if (name === "") {
-    const message = `no model was named for ${profile.provider}; give the engine one: engine({ model: … })`;
+    const message = `no model is set for ${profile.provider}; set one: engine({ model: "…" })`;
     throw new MisuseError("invalid_argument", message, { path: ["model"] });
   }
   const { background = false } = profile;
@@ -290,9 +324,9 @@ function routeOf({ profile, baseURL, codec }: Server, model: string): ProviderRo
 async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<string | null> {
   const { provider, variables, keyless = false } = profile;
   const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
-  const wanted = { provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv };
-  if (!keyless) return findKey(wanted);
-  return findKey(wanted).catch((error: unknown) => {
+  const lookup = { provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv };
+  if (!keyless) return findKey(lookup);
+  return findKey(lookup).catch((error: unknown) => {
     if (error instanceof EngineError && error.reason === "missing_key") return null;
     throw error;
   });
@@ -303,49 +337,50 @@ function headersOf(
   headers: EncodedRequest["headers"],
   key: string | null,
 ): { readonly [name: string]: string } {
-  const ours = {
+  const standardHeaders = {
     "content-type": "application/json",
     accept: "text/event-stream",
     ...(key === null ? {} : keyHeader(profile.auth, key)),
   };
-  return { ...ours, ...lowerCase(headers), ...lowerCase(options.headers ?? {}) };
+  return { ...standardHeaders, ...lowerCaseNames(headers), ...lowerCaseNames(options.headers ?? {}) };
 }
 
-/** The same name in other letters is the same header: said twice, a server would get both. */
-export function lowerCase(headers: { readonly [name: string]: string }): { readonly [name: string]: string } {
+/** Headers with lower-case names. Names are case-insensitive (RFC 9110, section 5.1); two spellings of one name would both be sent. */
+export function lowerCaseNames(headers: { readonly [name: string]: string }): { readonly [name: string]: string } {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** What a header can hold. */
-function isSendable(key: string): boolean {
+/** Can the text be a header value (RFC 9110, section 5.5)? `fetch` refuses others with an error that may quote the key. */
+function isHeaderValue(key: string): boolean {
   return /^[\u0020-\u007e\u0080-\u00ff]*$/.test(key);
 }
 
-/** The clocks of a provider; what is not said is as it is by default. */
-export function checkedTimeouts(provider: string, given: Partial<Timeouts>, usual = defaultTimeouts): Timeouts {
-  const said = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
-  for (const [name, limit] of Object.entries(said)) {
+/** The timeouts with defaults for absent ones. Throws `MisuseError` for a value that is not above 0; only `total` may be `null`. */
+export function resolveTimeouts(provider: string, overrides: Partial<Timeouts>, defaults = defaultTimeouts): Timeouts {
+  const givenTimeouts = Object.fromEntries(Object.entries(overrides).filter(([, limit]) => limit !== undefined));
+  for (const [name, limit] of Object.entries(givenTimeouts)) {
     if ((typeof limit === "number" && limit > 0) || (name === "total" && limit === null)) continue;
-    const message = `${provider}: timeouts.${name} has to be a number of milliseconds above 0, and is ${String(limit)}`;
+    const message = `${provider}: timeouts.${name} must be a number of milliseconds above 0; it is ${String(limit)}`;
     throw new MisuseError("invalid_argument", message, { path: ["timeouts", name] });
   }
-  return { ...usual, ...said };
+  return { ...defaults, ...givenTimeouts };
 }
 
+/** The header with the key. */
 export function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
   return auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key };
 }
 
-/** A failure with the server's own name for the call. */
-function named(failure: Failure, headers: Headers): Failure {
+/** The failure with the request id of the response headers, if it has none. */
+function withRequestId(failure: Failure, headers: Headers): Failure {
   const requestId = requestIdOf(headers);
   return "requestId" in failure && failure.requestId === null && requestId !== null
     ? { ...failure, requestId }
     : failure;
 }
 
-/** Servers repeat keys in their complaints, also in the middle of a stream. */
-function withoutKeys(events: readonly ModelEvent[], key: string | null): readonly ModelEvent[] {
+/** Removes the key from error events: servers repeat it in error messages, also inside a stream. */
+function redactKeys(events: readonly ModelEvent[], key: string | null): readonly ModelEvent[] {
   if (!events.some(({ type }) => type === "error")) return events;
   return events.map((event) =>
     event.type === "error" ? { ...event, error: failureWithoutKey(event.error, key) } : event,

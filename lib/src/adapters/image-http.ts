@@ -1,4 +1,4 @@
-// What the adapters for images share: one request, its answer, and what a server said instead as an `ImageAdapterError`. A key is in none of it.
+// What the image adapters share: one HTTP request, its response, and failures as `ImageAdapterError`. The key is removed from errors and from `raw`.
 
 import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
 import type {
@@ -28,51 +28,54 @@ import {
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray, parseJson } from "../model/internal.ts";
 import { noQuirks, asObject } from "../wire/internal.ts";
 import { readDotenv } from "./dotenv.ts";
-import { checkedTimeouts, keyHeader, lowerCase } from "./http-adapter.ts";
+import { resolveTimeouts, keyHeader, lowerCaseNames } from "./http-adapter.ts";
 
-/** A server that makes images, as data. */
+/** An image server as data. */
 export type ImageServer = {
   readonly provider: string;
-  /** Without a slash at its end: `checkedBase`. */
+  /** Checked by `checkBaseURL`; without a trailing slash. */
   readonly baseURL: string;
   readonly auth: KeyHeader;
-  /** Names of variables that may hold the key. */
+  /** Environment variables that may hold the key, in order. */
   readonly variables: readonly string[];
   readonly options: ProviderOptions;
   readonly decodeError: Codec["decodeError"];
 };
 
+/** One request to an image server. */
 export type ImageCall = {
   readonly model: string;
-  /** Behind the base URL. */
+  /** Appended to the base URL. */
   readonly path: string;
   readonly body: ImageBody;
 };
 
+/** The body of an image request. A form carries the bytes of images. */
 export type ImageBody =
   | { readonly type: "json"; readonly value: JsonObject }
   | { readonly type: "form"; readonly form: FormData };
 
+/** The response of an image server. */
 export type ImageAnswer = {
   readonly body: JsonObject;
-  /** The body without the bytes of its images: they stand in `images`, once. */
+  /** The body with `"[image]"` in place of the image bytes, which are stored once, in `images`. */
   readonly raw: JsonObject;
-  /** The server's own name for the call. */
+  /** The request id that the server assigned. */
   readonly requestId: string | null;
 };
 
-/** An image is sent when it is done: until then there are not even headers, for minutes with the larger models. */
+/** Default timeouts of image calls, in milliseconds. Servers send headers only when the image is finished, which takes minutes with the larger models. */
 const imageTimeouts: Timeouts = { ...defaultTimeouts, connect: 300_000 };
 
-/** Asks once. What is not a JSON object from a server that said yes is thrown. */
-export async function askForImages(
+/** Sends one request. Throws `ImageAdapterError` for a failure, an HTTP error, a stream, or a body that is not a JSON object. */
+export async function requestImages(
   server: ImageServer,
   { model, path, body }: ImageCall,
   call: AdapterCall,
 ): Promise<ImageAnswer> {
   const { provider, baseURL, options } = server;
   const key = await keyOf(server, call);
-  const clean = (text: string) => withoutKey(text, key);
+  const redact = (text: string) => withoutKey(text, key);
   const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
   const answer = await sendRequest({
     url: `${baseURL}${path}`,
@@ -80,53 +83,53 @@ export async function askForImages(
     body: body.type === "json" ? JSON.stringify(body.value) : "",
     provider,
     signal: call.signal,
-    // The transport knows text alone; a form is put in on the way.
+    // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the boundary.
     fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
-    timeouts: checkedTimeouts(provider, options.timeouts ?? {}, imageTimeouts),
+    timeouts: resolveTimeouts(provider, options.timeouts ?? {}, imageTimeouts),
     limits: { ...defaultLimits, ...options.limits },
     clock: call.clock,
   });
   switch (answer.type) {
     case "failed":
-      throw new ImageAdapterError(imageFailureOf(answer.failure, provider, clean));
+      throw new ImageAdapterError(imageFailureOf(answer.failure, provider, redact));
     case "refused": {
-      const text = clean(answer.text);
-      const said = {
+      const text = redact(answer.text);
+      const errorResponse = {
         status: answer.status,
         body: parseJson(text)?.value ?? text,
         requestId: requestIdOf(answer.headers),
         retryAfterMs: retryAfter(answer.headers, call.clock.now()),
       };
       const route = { provider, endpoint: `${baseURL}#images`, model };
-      const failure = server.decodeError(said, { route, rawChunks: false, quirks: noQuirks });
-      throw new ImageAdapterError(imageFailureOf(failure, provider, clean));
+      const failure = server.decodeError(errorResponse, { route, rawChunks: false, quirks: noQuirks });
+      throw new ImageAdapterError(imageFailureOf(failure, provider, redact));
     }
     case "stream": {
-      // Nobody asked for one. Whoever stops reading closes it.
+      // The request asked for no stream. Leaving the iterator closes the connection.
       for await (const _ of answer.frames) break;
       const message = `${provider} answered with a stream`;
       throw new ImageAdapterError("malformed_response", { provider, message, requestId: requestIdOf(answer.headers) });
     }
     case "body": {
       const requestId = requestIdOf(answer.headers);
-      const found = asObject(parseJson(answer.text)?.value);
-      if (found === null) {
-        const message = `${provider} answered something that is not a JSON object`;
-        const raw = clean(answer.text);
+      const bodyObject = asObject(parseJson(answer.text)?.value);
+      if (bodyObject === null) {
+        const message = `${provider} answered with a body that is not a JSON object`;
+        const raw = redact(answer.text);
         throw new ImageAdapterError("malformed_response", { provider, requestId, message, raw });
       }
-      // Not the whole text: a short key may stand by chance in the bytes of an image.
+      // The key is removed from each string and not from the complete text: a short key can occur by chance in the base64 of an image.
       return {
-        body: rewritten(found, (text, isBytes) => (isBytes ? text : clean(text))),
-        raw: rewritten(found, (text, isBytes) => (isBytes ? "[image]" : clean(text))),
-        requestId: requestId === null ? null : clean(requestId),
+        body: mapStrings(bodyObject, (text, isBytes) => (isBytes ? text : redact(text))),
+        raw: mapStrings(bodyObject, (text, isBytes) => (isBytes ? "[image]" : redact(text))),
+        requestId: requestId === null ? null : redact(requestId),
       };
     }
   }
 }
 
-/** A refusal of ours, before anything is sent. */
-export function refusal(
+/** The error for a request that is refused before it is sent. */
+export function requestError(
   reason: ImageAdapterErrorReason,
   provider: string,
   message: string,
@@ -135,15 +138,15 @@ export function refusal(
   return new ImageAdapterError(reason, { provider, message: `${provider}: ${message}`, ...details });
 }
 
-/** The name of the model that was asked for. */
+/** The name of the requested model. Throws `EngineError` (`missing_model`) if there is none. */
 export function modelOf({ model }: ImageRequest, provider: string): string {
   const name = typeof model === "string" ? model : (model?.id ?? "");
   if (name !== "") return name;
-  const message = `no image model was named for ${provider}; say one: generateImage(engine, prompt, { model: … })`;
+  const message = `no image model is set for ${provider}; set one: generateImage(engine, prompt, { model: "…" })`;
   throw new EngineError("missing_model", { provider, message });
 }
 
-/** Refuses what the model cannot do, and what no operation means. */
+/** Throws for an operation that the model does not support, and for a mask without an edit. */
 export function checkOperation(
   provider: string,
   model: string,
@@ -152,32 +155,36 @@ export function checkOperation(
 ): void {
   if (!possible.includes(operation)) {
     const message = `${model} cannot do ${operation}; it can do ${possible.join(", ")}`;
-    throw refusal("unsupported_operation", provider, message, { metadata: { operation, model } });
+    throw requestError("unsupported_operation", provider, message, { metadata: { operation, model } });
   }
   if (mask !== null && operation !== "edit") {
-    throw refusal("invalid_request", provider, `a mask says what of an image to edit; ${operation} takes none`);
+    throw requestError(
+      "invalid_request",
+      provider,
+      `a mask is only valid for the operation edit; ${operation} takes none`,
+    );
   }
 }
 
-/** The MIME type of an image: what is said of it, or what its first bytes say. */
+/** The MIME type of an image: the given one, or the one detected from the first bytes. `null`: unknown. */
 export function mimeTypeOf({ source, mimeType }: Pick<ImageContent, "source" | "mimeType">): string | null {
   if (mimeType !== null || source.type !== "base64") return mimeType;
-  const found = firstBytes.find(([start]) => source.data.startsWith(start));
-  return found === undefined ? null : found[1];
+  const match = imageTypesByPrefix.find(([prefix]) => source.data.startsWith(prefix));
+  return match === undefined ? null : match[1];
 }
 
-/** How files of a type begin, in base64. */
-const firstBytes: readonly (readonly [string, string])[] = [
+/** MIME types by the first base64 characters of the data. */
+const imageTypesByPrefix: readonly (readonly [string, string])[] = [
   ["iVBORw0KGgo", "image/png"],
   ["/9j/", "image/jpeg"],
   ["UklGR", "image/webp"],
   ["R0lGOD", "image/gif"],
 ];
 
-/** A failure of the transport or of a codec, as one of an image call. */
-function imageFailureOf(failure: Failure, provider: string, clean: (text: string) => string): ImageAdapterFailure {
-  const message = clean(failure.message);
-  const cause = cleanCause(failure.cause, clean);
+/** Converts a failure of the transport or of a codec to a failure of an image call. */
+function imageFailureOf(failure: Failure, provider: string, redact: (text: string) => string): ImageAdapterFailure {
+  const message = redact(failure.message);
+  const cause = redactCause(failure.cause, redact);
   if (failure.type !== "adapter_error" && failure.type !== "stream_error") {
     return imageAdapterFailure("unknown", { provider, message, cause });
   }
@@ -188,17 +195,17 @@ function imageFailureOf(failure: Failure, provider: string, clean: (text: string
     cause,
     status,
     retryAfterMs,
-    requestId: requestId === null ? null : clean(requestId),
+    requestId: requestId === null ? null : redact(requestId),
     retryable,
     kind,
-    code: code === null ? null : clean(code),
-    raw: raw === null ? null : clean(raw),
+    code: code === null ? null : redact(code),
+    raw: raw === null ? null : redact(raw),
     metadata,
   });
 }
 
 function reasonOf(failure: Extract<Failure, { type: "adapter_error" | "stream_error" }>): ImageAdapterErrorReason {
-  // A word of the images API alone.
+  // A code that only the images API of OpenAI uses.
   if (failure.code === "moderation_blocked") return "content_filter";
   switch (failure.reason) {
     case "no_scripted_response":
@@ -214,9 +221,9 @@ function reasonOf(failure: Extract<Failure, { type: "adapter_error" | "stream_er
   }
 }
 
-function cleanCause(cause: FailureCause | null, clean: (text: string) => string): FailureCause | null {
+function redactCause(cause: FailureCause | null, redact: (text: string) => string): FailureCause | null {
   if (cause === null) return null;
-  return { name: cause.name, message: clean(cause.message), cause: cleanCause(cause.cause, clean) };
+  return { name: cause.name, message: redact(cause.message), cause: redactCause(cause.cause, redact) };
 }
 
 async function keyOf({ provider, variables, options }: ImageServer, call: AdapterCall): Promise<string> {
@@ -225,29 +232,30 @@ async function keyOf({ provider, variables, options }: ImageServer, call: Adapte
 }
 
 function headersOf({ auth, options }: ImageServer, body: ImageBody, key: string): { readonly [name: string]: string } {
-  // A form has a boundary in its type, which `fetch` writes.
-  const given = Object.entries(lowerCase(options.headers ?? {})).filter(
+  // `fetch` sets the `content-type` of a form, because it contains the boundary.
+  const userHeaders = Object.entries(lowerCaseNames(options.headers ?? {})).filter(
     ([name]) => body.type === "json" || name !== "content-type",
   );
   return {
     ...(body.type === "json" ? { "content-type": "application/json" } : {}),
     accept: "application/json",
     ...keyHeader(auth, key),
-    ...Object.fromEntries(given),
+    ...Object.fromEntries(userHeaders),
   };
 }
 
-const deepest = 64;
+/** Deepest nesting of a response body that is read. */
+const maxBodyDepth = 64;
 
-/** The same JSON with other texts. What is nested deeper than any API nests is left out. */
-function rewritten(object: JsonObject, text: (text: string, isBytes: boolean) => string): JsonObject {
-  const inside = (value: Json, name: string, depth: number): Json => {
+/** Maps every string of a JSON object. `isBytes`: the field holds image bytes (`b64_json`, `data`). Values below `maxBodyDepth` become `null`. */
+function mapStrings(object: JsonObject, text: (text: string, isBytes: boolean) => string): JsonObject {
+  const mapValue = (value: Json, name: string, depth: number): Json => {
     if (typeof value === "string") return text(value, name === "b64_json" || name === "data");
     if (typeof value !== "object" || value === null) return value;
-    if (depth > deepest) return null;
-    return isJsonArray(value) ? value.map((one) => inside(one, "", depth + 1)) : whole(value, depth + 1);
+    if (depth > maxBodyDepth) return null;
+    return isJsonArray(value) ? value.map((item) => mapValue(item, "", depth + 1)) : mapObject(value, depth + 1);
   };
-  const whole = (value: JsonObject, depth: number): JsonObject =>
-    Object.fromEntries(Object.entries(value).map(([name, one]) => [name, inside(one, name, depth)]));
-  return whole(object, 0);
+  const mapObject = (value: JsonObject, depth: number): JsonObject =>
+    Object.fromEntries(Object.entries(value).map(([name, item]) => [name, mapValue(item, name, depth)]));
+  return mapObject(object, 0);
 }

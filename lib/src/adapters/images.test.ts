@@ -571,7 +571,7 @@ describe("[allm 119] images that were held back", () => {
     const next = () => failureOf(adapter.generate(banana(), call()));
     const filtered = { reason: "content_filter", retryable: false };
     expect(await next()).toMatchObject({ ...filtered, code: "PROHIBITED_CONTENT" });
-    expect(await next()).toMatchObject({ ...filtered, message: "gemini gave no image: Unsafe." });
+    expect(await next()).toMatchObject({ ...filtered, message: "gemini returned no image: Unsafe." });
     expect(await next()).toMatchObject({ ...filtered, metadata: { finishReason: "STOP", text: "I'd rather not." } });
     expect(await next()).toMatchObject(filtered);
   });

@@ -1,4 +1,5 @@
-// The images API of OpenAI, and of servers that speak it. Variations are not offered: DALL·E 2 alone made them, and it is gone.
+// The adapter of OpenAI's images API (`/images/generations`, `/images/edits`), and of servers that implement it. The operation `variation` is not
+// supported: only DALL·E 2 had it, and the model was removed.
 
 import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
 import type {
@@ -15,11 +16,14 @@ import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-htt
 
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
 import { countAt, numberAt, objectAt, objectsAt, omitNullish, textAt, openaiResponses } from "../wire/internal.ts";
-import { checkedBase } from "./base-url.ts";
-import { askForImages, checkOperation, mimeTypeOf, modelOf, refusal } from "./image-http.ts";
+import { checkBaseURL } from "./base-url.ts";
+import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
 
+/** Options of {@link openaiImages}. */
 export type OpenAIImagesOptions = ProviderOptions & {
+  /** Sent as the header `openai-organization`. */
   readonly organization?: string;
+  /** Sent as the header `openai-project`. */
   readonly project?: string;
 };
 
@@ -38,7 +42,7 @@ export function openaiImages({ organization, project, ...options }: OpenAIImages
   };
   const server: ImageServer = {
     provider,
-    baseURL: checkedBase(provider, options.baseURL ?? "https://api.openai.com/v1"),
+    baseURL: checkBaseURL(provider, options.baseURL ?? "https://api.openai.com/v1"),
     auth: "bearer",
     variables: ["OPENAI_API_KEY"],
     options: { ...options, headers },
@@ -49,13 +53,13 @@ export function openaiImages({ organization, project, ...options }: OpenAIImages
 
 async function generate(server: ImageServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
   const encoded = encode(request);
-  return decode(await askForImages(server, encoded, call), request, encoded.model);
+  return decode(await requestImages(server, encoded, call), request, encoded.model);
 }
 
-/** What is known about a model by its name. Names nobody knows are those of other servers. */
+/** What the name of a model determines. Unknown names belong to other servers and get the common fields. */
 type Family = {
   readonly operations: readonly ImageOperation[];
-  /** Of the GPT image models: they give bytes alone, have a background, and take images by reference. */
+  /** A GPT image model: it returns only base64, takes `background`, and accepts input images by reference. */
   readonly isGpt: boolean;
 };
 
@@ -69,7 +73,11 @@ function encode(request: ImageRequest): ImageCall {
   const family = familyOf(model);
   checkOperation(provider, model, request, family.operations);
   if (family.isGpt && request.responseFormat === "url") {
-    throw refusal("unsupported_feature", provider, `${model} gives bytes, no links`);
+    throw requestError(
+      "unsupported_feature",
+      provider,
+      `${model} returns image data and no URLs; leave out responseFormat: "url"`,
+    );
   }
   const fields = fieldsOf(request, model, family);
   return request.operation === "generate"
@@ -79,15 +87,15 @@ function encode(request: ImageRequest): ImageCall {
 
 function fieldsOf(request: ImageRequest, model: string, { isGpt }: Family): JsonObject {
   const { prompt, n, size, quality, background, style, responseFormat, options } = request;
-  const own = isGpt
+  const familyFields = isGpt
     ? { quality: quality === null ? null : (gptQualities.get(quality) ?? quality), background }
     : { quality, style, response_format: responseFormat === "url" ? "url" : "b64_json" };
-  // One whole answer is read here, whatever is asked for.
-  const { stream: _, partial_images: __, ...theirs } = options;
-  return omitNullish({ model, prompt, n, size: sizeText(size), ...own, ...theirs });
+  // `stream` and `partial_images` are removed: this adapter reads one complete response.
+  const { stream: _, partial_images: __, ...optionFields } = options;
+  return omitNullish({ model, prompt, n, size: sizeText(size), ...familyFields, ...optionFields });
 }
 
-/** Words of the library that these models have others for. */
+/** Quality values of the library and their names in the GPT image models. */
 const gptQualities: ReadonlyMap<string, string> = new Map([
   ["standard", "medium"],
   ["hd", "high"],
@@ -97,36 +105,40 @@ function sizeText(size: ImageSize | string | null): string | null {
   return size === null || typeof size === "string" ? size : `${size.width}x${size.height}`;
 }
 
-/** A form with the bytes; JSON when an image is somewhere else, which the API fetches itself. */
+/** The body of an edit: a form if all images are base64; JSON with references if one is a URL or an uploaded file, which the API fetches. */
 function editBody(request: ImageRequest, model: string, fields: JsonObject, { isGpt }: Family): ImageBody {
   const { inputImages, mask } = request;
-  const all = mask === null ? inputImages : [...inputImages, mask];
-  const isElsewhere = all.some(({ source }) => source.type !== "base64");
-  if (!isElsewhere) return { type: "form", form: formOf(request, fields) };
+  const sources = mask === null ? inputImages : [...inputImages, mask];
+  const hasReference = sources.some(({ source }) => source.type !== "base64");
+  if (!hasReference) return { type: "form", form: formOf(request, fields) };
   const images = inputImages.map(referenceTo);
-  const masked = mask === null ? {} : { mask: referenceTo(mask) };
+  const maskField = mask === null ? {} : { mask: referenceTo(mask) };
   if (!isGpt) {
-    throw refusal(
+    throw requestError(
       "unsupported_feature",
       provider,
-      `${model} takes the bytes of an image, no link and no uploaded file`,
+      `${model} accepts image data only; send base64 instead of a URL or an uploaded file`,
     );
   }
-  return { type: "json", value: { ...fields, images, ...masked } };
+  return { type: "json", value: { ...fields, images, ...maskField } };
 }
 
 function referenceTo(image: ImageContent): JsonObject {
   const { source } = image;
   switch (source.type) {
     case "base64":
-      return { image_url: `data:${neededType(image)};base64,${source.data}` };
+      return { image_url: `data:${requiredMimeType(image)};base64,${source.data}` };
     case "url":
       return { image_url: source.url };
     case "provider_file":
       if (source.provider === provider) return { file_id: source.id };
-      throw refusal("unsupported_feature", provider, `the image was uploaded to ${source.provider}`);
+      throw requestError(
+        "unsupported_feature",
+        provider,
+        `the image was uploaded to ${source.provider}; send its data`,
+      );
     case "file":
-      throw refusal("unsupported_feature", provider, "the image is a file on disk: read it first");
+      throw requestError("unsupported_feature", provider, "the image is a file on disk; read it and send its data");
   }
 }
 
@@ -144,56 +156,64 @@ function fieldText(value: Json): string {
 }
 
 function addImage(form: FormData, name: string, title: string, image: ImageContent): void {
-  const type = neededType(image);
+  const type = requiredMimeType(image);
   const bytes = imageToBinary(image);
-  if (!bytes.ok) throw refusal("invalid_request", provider, `the data of ${title} is not base64`);
+  if (!bytes.ok) throw requestError("invalid_request", provider, `the data of ${title} is not valid base64`);
   form.append(name, new Blob([new Uint8Array(bytes.value)], { type }), `${title}.${type.split("/")[1] ?? "png"}`);
 }
 
-function neededType(image: ImageContent): string {
+function requiredMimeType(image: ImageContent): string {
   const type = mimeTypeOf(image);
   if (type === null)
-    throw refusal("invalid_request", provider, "an image has no MIME type, and its data does not say one");
+    throw requestError(
+      "invalid_request",
+      provider,
+      "an image has no MIME type, and none can be detected from its data; set mimeType",
+    );
   return type;
 }
 
 function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, model: string): ImageResponse {
   const { prompt, size, quality, options } = request;
-  if (!Array.isArray(body["data"])) throw malformed("a reply without images", raw, requestId);
+  if (!Array.isArray(body["data"])) throw malformed("a response without a list of images", raw, requestId);
   if (body["data"].length === 0) {
-    const message = `${provider} gave no image: it was held back`;
+    const message = `${provider} returned no image: the list is empty, as for filtered content`;
     throw new ImageAdapterError("content_filter", { provider, message, requestId, raw: JSON.stringify(raw) });
   }
-  const madeSize = textAt(body, "size") ?? sizeText(size);
+  const resultSize = textAt(body, "size") ?? sizeText(size);
   const format = textAt(body, "output_format") ?? textAt(options, "output_format");
-  const images = objectsAt(body, "data").flatMap((one): readonly ImageContent[] => {
-    const source = sourceOf(one);
+  const images = objectsAt(body, "data").flatMap((entry): readonly ImageContent[] => {
+    const source = sourceOf(entry);
     if (source === null) return [];
-    const found = mimeTypeOf({ source, mimeType: format === null ? null : `image/${format}` });
-    const mimeType = source.type === "base64" ? (found ?? "image/png") : null;
-    return [image({ source, mimeType, ...pixels(madeSize), prompt, revisedPrompt: textAt(one, "revised_prompt") })];
+    const detectedType = mimeTypeOf({ source, mimeType: format === null ? null : `image/${format}` });
+    const mimeType = source.type === "base64" ? (detectedType ?? "image/png") : null;
+    return [image({ source, mimeType, ...pixels(resultSize), prompt, revisedPrompt: textAt(entry, "revised_prompt") })];
   });
   if (images.length === 0) throw malformed("images without data", raw, requestId);
-  const spent = objectAt(body, "usage");
+  const reportedUsage = objectAt(body, "usage");
   return imageResponse({
     model,
     images,
     usage: imageUsage({
       images: images.length,
-      size: madeSize,
+      size: resultSize,
       quality: textAt(body, "quality") ?? quality,
-      inputTokens: countAt(spent, "input_tokens"),
-      outputTokens: countAt(spent, "output_tokens"),
+      inputTokens: countAt(reportedUsage, "input_tokens"),
+      outputTokens: countAt(reportedUsage, "output_tokens"),
     }),
     raw,
-    metadata: omitNullish({ providerRequestId: requestId, created: numberAt(body, "created"), usageDetails: spent }),
+    metadata: omitNullish({
+      providerRequestId: requestId,
+      created: numberAt(body, "created"),
+      usageDetails: reportedUsage,
+    }),
   });
 }
 
-function sourceOf(one: JsonObject): ImageContent["source"] | null {
-  const data = textAt(one, "b64_json");
+function sourceOf(entry: JsonObject): ImageContent["source"] | null {
+  const data = textAt(entry, "b64_json");
   if (data !== null) return { type: "base64", data };
-  const url = textAt(one, "url");
+  const url = textAt(entry, "url");
   return url === null ? null : { type: "url", url };
 }
 

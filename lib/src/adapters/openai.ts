@@ -1,3 +1,5 @@
+// The adapter of OpenAI's chat models: the Responses API, or Chat Completions.
+
 import type { Adapter } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
@@ -6,8 +8,9 @@ import { MisuseError } from "../model/internal.ts";
 import { openaiChat, openaiResponses } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 
+/** Options of {@link openai}. */
 export type OpenAIOptions = ProviderOptions & {
-  /** Which of the two APIs; `responses` unless said otherwise. */
+  /** The API: `responses`, or `chat` for Chat Completions. Default: `responses`. */
   readonly api?: "responses" | "chat";
   /**
    * Runs responses in the background (Responses API only): the provider computes a response without a connection. A connection that is cut is resumed where
@@ -15,7 +18,9 @@ export type OpenAIOptions = ProviderOptions & {
    * (`store: true`). A request decides for itself with `options: { background }`. Default: `false`.
    */
   readonly background?: boolean;
+  /** Sent as the header `openai-organization`. */
   readonly organization?: string;
+  /** Sent as the header `openai-project`. */
   readonly project?: string;
 };
 

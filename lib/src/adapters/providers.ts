@@ -1,3 +1,5 @@
+// Combines several adapters into one. A model name selects the adapter: `"openai:gpt-5"`, or a model reference with a provider.
+
 import type { Adapter, AdapterCall } from "../engine/internal.ts";
 import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
 
@@ -8,14 +10,14 @@ import { objectAt, textAt } from "../wire/internal.ts";
  * Combines several adapters: a model is named `"provider:model"` or by a reference with a provider. A name without
  * a provider goes to the only adapter, and fails if there are several.
  */
-export function providers(known: { readonly [name: string]: Adapter }): Adapter {
-  const names = Object.keys(known);
-  const find = (request: ModelRequest) => {
-    const { provider, model } = split(request.model, names);
+export function providers(adapters: { readonly [name: string]: Adapter }): Adapter {
+  const names = Object.keys(adapters);
+  const resolveTarget = (request: ModelRequest) => {
+    const { provider, model } = splitModelName(request.model, names);
     const name = provider ?? (names.length === 1 ? (names[0] ?? "") : "");
-    const adapter = ownOf(known, name);
+    const adapter = adapterNamed(adapters, name);
     if (adapter === undefined) {
-      const message = `no provider for the model ${JSON.stringify(nameOf(request.model))}; say which: ${names.map((name) => `"${name}:…"`).join(", ")}`;
+      const message = `no provider for the model ${JSON.stringify(nameOf(request.model))}; name one: ${names.map((name) => `"${name}:…"`).join(", ")}`;
       throw new EngineError("missing_model", { message });
     }
     return { adapter, name, request: { ...request, model } };
@@ -23,62 +25,66 @@ export function providers(known: { readonly [name: string]: Adapter }): Adapter 
   return {
     provider: "providers",
     needsFinalize: (request) => {
-      const found = find(request);
-      return found.adapter.needsFinalize?.(found.request) ?? false;
+      const target = resolveTarget(request);
+      return target.adapter.needsFinalize?.(target.request) ?? false;
     },
     stream: (request, call) => {
-      const found = find(request);
-      return found.adapter.stream(found.request, named(found.name, call));
+      const target = resolveTarget(request);
+      return target.adapter.stream(target.request, withProviderInReference(target.name, call));
     },
     resume: (reference, request, call) => {
-      const found = find(request);
-      const own = ownReference(found.name, reference);
-      return own === null || found.adapter.resume === undefined
-        ? unknownWork(found.name)
-        : found.adapter.resume(own, found.request, call);
+      const target = resolveTarget(request);
+      const innerReference = unwrapReference(target.name, reference);
+      return innerReference === null || target.adapter.resume === undefined
+        ? foreignReference(target.name)
+        : target.adapter.resume(innerReference, target.request, call);
     },
     cancel: async (reference, call) => {
       const name = textAt(reference, "provider");
-      const own = name === null ? null : ownReference(name, reference);
-      if (name !== null && own !== null) await ownOf(known, name)?.cancel?.(own, call);
+      const innerReference = name === null ? null : unwrapReference(name, reference);
+      if (name !== null && innerReference !== null) await adapterNamed(adapters, name)?.cancel?.(innerReference, call);
     },
   };
 }
 
-/** References name the provider that they are of: a reference alone does not say which model was asked. */
-function named(provider: string, call: AdapterCall): AdapterCall {
+/** Wraps references to background work with the provider, because `cancel` gets a reference without a model. */
+function withProviderInReference(provider: string, call: AdapterCall): AdapterCall {
   const { onReference } = call;
   if (onReference === undefined) return call;
   return { ...call, onReference: (reference) => onReference({ provider, reference }) };
 }
 
-/** The end of work that cannot be found again. */
-async function* unknownWork(provider: string): AsyncGenerator<readonly ModelEvent[]> {
-  const error = adapterFailure("invalid_request", { provider, message: `${provider}: the reference is of other work` });
+/** The events for a reference that belongs to another provider, or to an adapter without background work. */
+async function* foreignReference(provider: string): AsyncGenerator<readonly ModelEvent[]> {
+  const error = adapterFailure("invalid_request", {
+    provider,
+    message: `${provider}: the reference belongs to another provider`,
+  });
   yield [
     { type: "message_started", message: assistant("") },
     { type: "error", error },
   ];
 }
 
-function ownReference(provider: string, reference: JsonObject): JsonObject | null {
+function unwrapReference(provider: string, reference: JsonObject): JsonObject | null {
   return textAt(reference, "provider") === provider ? objectAt(reference, "reference") : null;
 }
 
-/** Not what every object has: `toString` is no provider. */
-function ownOf(known: { readonly [name: string]: Adapter }, name: string): Adapter | undefined {
-  return Object.hasOwn(known, name) ? known[name] : undefined;
+/** The adapter of a name. Own properties only: a model `toString:x` must not find `Object.prototype.toString`. */
+function adapterNamed(adapters: { readonly [name: string]: Adapter }, name: string): Adapter | undefined {
+  return Object.hasOwn(adapters, name) ? adapters[name] : undefined;
 }
 
-function split(
+/** Splits `"provider:model"` if the prefix is one of `names`. Other colons belong to the model name (`llama3:8b`). */
+function splitModelName(
   model: ModelName | null,
   names: readonly string[],
 ): { readonly provider: string | null; readonly model: ModelName | null } {
   if (model === null) return { provider: null, model };
   if (typeof model !== "string") return { provider: model.provider, model };
-  const [prefix = "", ...rest] = model.split(":");
-  return rest.length > 0 && names.includes(prefix)
-    ? { provider: prefix, model: rest.join(":") }
+  const [prefix = "", ...nameParts] = model.split(":");
+  return nameParts.length > 0 && names.includes(prefix)
+    ? { provider: prefix, model: nameParts.join(":") }
     : { provider: null, model };
 }
 

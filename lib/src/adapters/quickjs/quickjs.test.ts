@@ -127,7 +127,7 @@ describe("a cell", () => {
   });
 
   test("that waits for something that never happens fails", async () => {
-    const message = "the cell waits for something that never happens";
+    const message = "the cell waits for a promise that nothing resolves";
     expect(await run("await new Promise(() => {})")).toEqual({ type: "failed", reason: "failed", message });
   });
 });
@@ -224,7 +224,7 @@ describe("calls", () => {
     [
       "asks somebody",
       { type: "ask_user", question: "?", answerAs: "user_message", opts: {} },
-      "the call waits for somebody to answer",
+      "the call waits for an answer of the user",
     ],
     ["halted", { type: "halt", reason: "enough", value: null }, "the call stopped the run: enough"],
   ])("one that %s rejects", async (_, outcome, message) => {
@@ -352,7 +352,7 @@ describe("there is no world in a cell", () => {
   );
 
   test("no dice", async () => {
-    expect(await run("Math.random()")).toEqual(finished({ error: "Error: there are no dice in a cell" }));
+    expect(await run("Math.random()")).toEqual(finished({ error: "Error: Math.random is not available in a cell" }));
   });
 
   test("no modules", async () => {
@@ -425,7 +425,7 @@ describe("limits", () => {
   });
 
   test("on the stack stop what is nested too deep, unless the cell catches it", async () => {
-    const message = "functions nested too deep: more than 196608 bytes of stack";
+    const message = "stack overflow: function calls are nested too deep, more than 196608 bytes of stack";
     expect(await run("const f = () => f(); f()")).toEqual(exceeded(message));
     expect(await run("await (async function f() { await f() })()")).toEqual(exceeded(message));
     expect(await run("const f = () => f(); try { f() } catch (error) { print(error.message) }")).toEqual(
@@ -533,11 +533,11 @@ describe("the executor", () => {
     expect([...ends].toSorted()).toEqual([
       'diverged: call 0: the cell called "send" where "search" is recorded',
       "diverged: the cell made 0 calls where 1 are recorded",
-      "failed: the cell waits for something that never happens",
+      "failed: the cell waits for a promise that nothing resolves",
       "finished",
-      "limit_exceeded: functions nested too deep: more than 196608 bytes of stack",
       "limit_exceeded: more than 100 characters of output (limits.output)",
       "limit_exceeded: more than 25165824 bytes of memory (limits.memoryBytes)",
+      "limit_exceeded: stack overflow: function calls are nested too deep, more than 196608 bytes of stack",
     ]);
     expect(process.memoryUsage().rss - before).toBeLessThan(512 * mb);
   });

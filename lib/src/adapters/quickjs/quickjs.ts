@@ -1,12 +1,22 @@
-// Runs cells of JavaScript in QuickJS, compiled to WebAssembly. Every run has an instance of the interpreter to itself and throws it away
-// afterwards: no cell sees another one, and what breaks in an instance goes with it.
+// The sandbox for cells of JavaScript: QuickJS compiled to WebAssembly.
 //
-// Rules:
-//   1. Values cross as JSON text and in no other form. What a cell can reach was made inside.
-//   2. Answers are given when the cell can do nothing more by itself, all that it waits for at once, in the order of the calls. A cell that
-//      is run again gets them at the same point, whatever number of calls is recorded by then.
-//   3. What stops a cell cannot be caught: it is interrupted, and no function can be entered from then on. The second half is for promises,
-//      which take an interruption for a rejection.
+// Theory of operation
+//   Every run creates its own WebAssembly instance and discards it afterwards, so cells cannot see each other and a trap affects one run only. A cell is replayed from its
+//   start: it runs until it makes calls that are not recorded; the executor then returns these calls and the run ends. When their answers are recorded,
+//   the cell runs again from its start (CellRun.calls) and gets further.
+//     1. the prelude defines the globals (tools, print, finish, giveUp) and keeps its own references to built-ins, which the cell may overwrite
+//     2. the code starts as an async function
+//     3. all pending promise jobs run
+//     4. new calls -> the run ends with them; recorded calls -> they are answered, back to 3; otherwise the cell has ended
+//
+// Invariants
+//   1. Values cross the boundary as JSON text only. Every object that a cell can reach was created inside the sandbox.
+//   2. Replay is deterministic: answers are delivered only when the cell has no pending jobs, all open calls at once, in the order of the calls. So a
+//      replay gets each answer at the same point, however many calls are recorded. There is no `Date`, no `Math.random` and no timer.
+//   3. A recorded call is compared by name and canonical arguments; a difference ends the cell as `diverged` (RULINGS Q5).
+//   4. A stopped cell cannot catch the stop: the interpreter is interrupted, and the stack size is set to 1 so that no function can be entered. The second
+//      measure is needed because promises turn an interruption into a rejection.
+//   5. Instructions, memory, calls and output are limited (`CellLimits`).
 
 import type { CellLimits, CellResult, CellRun, CodeExecutor } from "../../engine/internal.ts";
 import type { CellCall, Json, JsonObject, ToolOutcome } from "../../model/internal.ts";
@@ -18,13 +28,13 @@ import { canonicalJson, EngineError, toCause, truncateMiddle } from "../../model
 import { json, jsonObject, read, string } from "../../model/parse/reading.ts";
 
 type QuickjsOptions = {
-  /** The most any cell gets, whatever its engine allows: the lower of the two counts. */
+  /** Upper limits for every cell. The lower of this limit and the engine's applies. Default: the engine's limits. */
   readonly limits?: Partial<CellLimits>;
 };
 
-type MadeCall = { readonly name: string; readonly arguments: JsonObject };
+type IssuedCall = { readonly name: string; readonly arguments: JsonObject };
 
-/** A recorded call that the cell has made again and waits for. `settle` resolves or rejects its promise, as the answer has it. */
+/** A recorded call that the cell has made again and that is not answered yet. `settle` resolves or rejects its promise. */
 type OpenCall = { readonly settle: QuickJSHandle; readonly answer: CallAnswer };
 
 type CallAnswer = { readonly ok: true; readonly value: Json } | { readonly ok: false; readonly message: string };
@@ -32,34 +42,34 @@ type CallAnswer = { readonly ok: true; readonly value: Json } | { readonly ok: f
 /** The functions of the prelude. */
 type Prelude = { readonly start: QuickJSHandle; readonly settle: QuickJSHandle; readonly describe: QuickJSHandle };
 
-type InsideResult =
+type SandboxResult =
   | { readonly ok: true; readonly value: QuickJSHandle }
   | { readonly ok: false; readonly error: QuickJSHandle };
 
-type Found<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly message: string };
+type ReadResult<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly message: string };
 
 type HostArguments = readonly [QuickJSHandle, QuickJSHandle, QuickJSHandle, QuickJSHandle];
 
-/** Says why it refused; `null` if it did not. */
+/** A function of the host that the prelude calls. Returns why it refused the call; `null`: it accepted. */
 type HostFunction = (...given: HostArguments) => string | null;
 
-/** QuickJS asks whether to go on after so many jumps and calls of functions. */
+/** QuickJS calls the interrupt handler after this number of jumps and function calls. */
 const interruptStep = 10_000;
 
-/** What a job of a promise counts as: about the time it takes. */
+/** Instructions that one promise job counts as. */
 const jobInstructions = 100;
 
-/** How many instructions may go by before the host gets a chance to abort. */
+/** Instructions between two pauses, in which the host's event loop runs and an abort can arrive. */
 const pauseStep = 1_000_000;
 
-// A level of calls takes several times as much of the host's stack, which must not be the first to overflow: about 1 MB in Node.
+// Stack of the interpreter. One level of calls uses several times as much of the host's stack (about 1 MB in Node), which must not overflow first.
 const stackBytes = 192 * 1024;
 
 const wasmPageBytes = 65_536;
 
 const maxErrorLength = 4000;
 
-// All but `Date`.
+// All intrinsics except `Date`, which would make replay depend on the time.
 const intrinsics = {
   BaseObjects: true,
   Eval: true,
@@ -76,7 +86,7 @@ const intrinsics = {
 
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 
-const limitWords: { readonly [L in keyof CellLimits]: string } = {
+const limitUnits: { readonly [L in keyof CellLimits]: string } = {
   instructions: "instructions",
   memoryBytes: "bytes of memory",
   calls: "calls",
@@ -88,7 +98,7 @@ const aborted: CellResult = { type: "failed", reason: "failed", message: "aborte
 const stackOverflow: CellResult = {
   type: "failed",
   reason: "limit_exceeded",
-  message: `functions nested too deep: more than ${stackBytes} bytes of stack`,
+  message: `stack overflow: function calls are nested too deep, more than ${stackBytes} bytes of stack`,
 };
 
 /**
@@ -131,7 +141,7 @@ async function loadPackages() {
     return { core, variant };
   } catch (cause) {
     const packages = "quickjs-emscripten-core @jitl/quickjs-singlefile-mjs-release-sync";
-    const message = `quickjs(): two packages that run cells cannot be loaded; npm install ${packages}`;
+    const message = `quickjs(): two packages that run cells cannot be loaded; run: npm install ${packages}`;
     throw new EngineError("invalid_engine", { message, cause });
   }
 }
@@ -142,14 +152,14 @@ class Sandbox {
   readonly #limits: CellLimits;
   readonly #runtime: QuickJSRuntime;
   readonly #context: QuickJSContext;
-  readonly #held: QuickJSHandle[] = [];
-  readonly #made: MadeCall[] = [];
+  readonly #handles: QuickJSHandle[] = [];
+  readonly #issuedCalls: IssuedCall[] = [];
   readonly #observations: string[] = [];
-  #open: OpenCall[] = [];
+  #openCalls: OpenCall[] = [];
   #instructions = 0;
   #pausedAt = 0;
-  #printed = 0;
-  #end: CellResult | null = null;
+  #outputLength = 0;
+  #result: CellResult | null = null;
 
   constructor(instance: QuickJSWASMModule, cell: CellRun, limits: CellLimits) {
     this.#cell = cell;
@@ -158,7 +168,7 @@ class Sandbox {
     this.#runtime.setMaxStackSize(stackBytes);
     this.#runtime.setInterruptHandler(() => {
       this.#spend(interruptStep);
-      return this.#end !== null;
+      return this.#result !== null;
     });
     this.#context = this.#runtime.newContext({ intrinsics });
     this.#limitMemory(instance);
@@ -166,86 +176,86 @@ class Sandbox {
 
   async run(): Promise<CellResult> {
     try {
-      const result = await this.#work();
+      const result = await this.#runToEnd();
       this.#dispose();
       return result;
     } catch (thrown) {
-      // An instance that broke is not to be touched again; nothing outside of it holds on to it.
-      return this.#end?.type === "failed" ? this.#end : brokenResult(thrown);
+      // After a trap the instance is in an undefined state: it is not disposed, only dropped for the garbage collector.
+      return this.#result?.type === "failed" ? this.#result : trapResult(thrown);
     }
   }
 
-  async #work(): Promise<CellResult> {
+  async #runToEnd(): Promise<CellResult> {
     const prelude = this.#loadPrelude();
-    const main = this.#callInside(prelude.start, this.#text(this.#cell.code));
+    const main = this.#callSandbox(prelude.start, this.#toSandbox(this.#cell.code));
     for (;;) {
       await this.#runJobs();
-      const end = this.#end ?? this.#nextStep(prelude, main);
+      const end = this.#result ?? this.#settleOrEnd(prelude, main);
       if (end !== null) return this.#conclude(end);
     }
   }
 
-  /** The cell can do nothing more by itself: answers what it waits for, or says what came of it. */
-  #nextStep(prelude: Prelude, main: InsideResult): CellResult | null {
-    if (this.#made.length > this.#cell.calls.length) return this.#newCalls();
-    if (this.#open.length > 0) {
+  /** The cell has no pending jobs: returns its result, or answers its open calls and returns `null`. */
+  #settleOrEnd(prelude: Prelude, main: SandboxResult): CellResult | null {
+    if (this.#issuedCalls.length > this.#cell.calls.length) return this.#newCalls();
+    if (this.#openCalls.length > 0) {
       this.#answerCalls(prelude);
       return null;
     }
-    const end = main.ok ? this.#settled(prelude, main.value) : this.#thrown(prelude, main.error);
-    // Saying what was thrown runs code of the cell, and may stop it.
-    return this.#end ?? end;
+    const end = main.ok ? this.#settledResult(prelude, main.value) : this.#thrownResult(prelude, main.error);
+    // Describing a thrown value runs code of the cell (`toString`), which may stop the cell.
+    return this.#result ?? end;
   }
 
-  #settled(prelude: Prelude, main: QuickJSHandle): CellResult {
+  #settledResult(prelude: Prelude, main: QuickJSHandle): CellResult {
     const state = this.#context.getPromiseState(main);
     switch (state.type) {
       case "fulfilled":
-        this.#hold(state.value);
-        return this.#finished(null);
+        this.#track(state.value);
+        return this.#finishedResult(null);
       case "rejected":
-        return this.#thrown(prelude, this.#hold(state.error));
+        return this.#thrownResult(prelude, this.#track(state.error));
       case "pending":
-        if (this.#made.length < this.#cell.calls.length) return this.#tooFewCalls();
-        return failed("the cell waits for something that never happens");
+        if (this.#issuedCalls.length < this.#cell.calls.length) return this.#tooFewCalls();
+        return failed("the cell waits for a promise that nothing resolves");
     }
   }
 
-  #thrown(prelude: Prelude, error: QuickJSHandle): CellResult {
-    const described = this.#callInside(prelude.describe, error);
-    const found = described.ok ? this.#read(string, described.value) : described;
-    const words = found.ok ? found.value : "something was thrown that cannot be shown";
-    if (words === "InternalError: stack overflow") return stackOverflow;
-    if (words === "InternalError: out of memory") return this.#exceeded("memoryBytes");
-    return this.#finished(truncateMiddle(words, maxErrorLength));
+  #thrownResult(prelude: Prelude, error: QuickJSHandle): CellResult {
+    const described = this.#callSandbox(prelude.describe, error);
+    const description = described.ok ? this.#fromSandbox(string, described.value) : described;
+    const errorText = description.ok ? description.value : "something was thrown that cannot be shown";
+    if (errorText === "InternalError: stack overflow") return stackOverflow;
+    if (errorText === "InternalError: out of memory") return this.#limitExceeded("memoryBytes");
+    return this.#finishedResult(truncateMiddle(errorText, maxErrorLength));
   }
 
-  #finished(error: string | null): CellResult {
+  #finishedResult(error: string | null): CellResult {
     return { type: "finished", observations: this.#observations, error, finish: null };
   }
 
-  /** A cell that ends leaves no call behind that was not made, and has made all that are recorded. */
+  /** The final result: a cell that finished must have made exactly the recorded calls. New calls are returned; missing ones are a divergence. */
   #conclude(end: CellResult): CellResult {
     if (end.type !== "finished") return end;
-    if (this.#made.length > this.#cell.calls.length) return this.#newCalls();
-    return this.#made.length < this.#cell.calls.length ? this.#tooFewCalls() : end;
+    if (this.#issuedCalls.length > this.#cell.calls.length) return this.#newCalls();
+    return this.#issuedCalls.length < this.#cell.calls.length ? this.#tooFewCalls() : end;
   }
 
   #newCalls(): CellResult {
-    return { type: "calls", calls: this.#made.slice(this.#cell.calls.length) };
+    return { type: "calls", calls: this.#issuedCalls.slice(this.#cell.calls.length) };
   }
 
   #tooFewCalls(): CellResult {
-    return diverged(`the cell made ${this.#made.length} calls where ${this.#cell.calls.length} are recorded`);
+    return diverged(`the cell made ${this.#issuedCalls.length} calls where ${this.#cell.calls.length} are recorded`);
   }
 
-  #exceeded(limit: keyof CellLimits): CellResult {
-    const message = `more than ${this.#limits[limit]} ${limitWords[limit]} (limits.${limit})`;
+  #limitExceeded(limit: keyof CellLimits): CellResult {
+    const message = `more than ${this.#limits[limit]} ${limitUnits[limit]} (limits.${limit})`;
     return { type: "failed", reason: "limit_exceeded", message };
   }
 
   async #runJobs(): Promise<void> {
-    while (this.#end === null && this.#runtime.hasPendingJob()) {
+    while (this.#result === null && this.#runtime.hasPendingJob()) {
       this.#runtime.executePendingJobs(1).dispose();
       this.#spend(jobInstructions);
       if (this.#instructions - this.#pausedAt >= pauseStep) await this.#pause();
@@ -260,23 +270,23 @@ class Sandbox {
 
   #spend(instructions: number): void {
     this.#instructions += instructions;
-    if (this.#instructions > this.#limits.instructions) this.#stop(this.#exceeded("instructions"));
+    if (this.#instructions > this.#limits.instructions) this.#stop(this.#limitExceeded("instructions"));
   }
 
-  /** Ends the cell, unless it has ended; what runs in it is interrupted the next time the interpreter asks. */
+  /** Ends the cell, unless it has ended. Running code is interrupted at the next interrupt check (invariant 4). */
   #stop(end: CellResult): null {
-    this.#end ??= end;
+    this.#result ??= end;
     this.#runtime.setMaxStackSize(1);
     return null;
   }
 
-  /** QuickJS has a limit of its own, but compiled by emscripten it does not know how much it has allocated. */
+  /** Limits the growth of the WebAssembly memory. QuickJS has a memory limit of its own, which does not work in its emscripten build. */
   #limitMemory(instance: QuickJSWASMModule): void {
     const memory = instance.getWasmMemory();
     const grow = memory.grow.bind(memory);
     const limited = (pages: number): number => {
       if (memory.buffer.byteLength + pages * wasmPageBytes <= this.#limits.memoryBytes) return grow(pages);
-      this.#stop(this.#exceeded("memoryBytes"));
+      this.#stop(this.#limitExceeded("memoryBytes"));
       throw new RangeError("memory limit");
     };
     Object.defineProperty(memory, "grow", { value: limited });
@@ -285,109 +295,109 @@ class Sandbox {
   #loadPrelude(): Prelude {
     const context = this.#context;
     const names = this.#cell.tools.map(({ name }) => ({ name, isIdentifier: identifier.test(name) }));
-    const load = this.#hold(context.unwrapResult(context.evalCode(preludeSource, "sandbox", { type: "global" })));
-    const loaded = this.#hold(
+    const load = this.#track(context.unwrapResult(context.evalCode(preludeSource, "sandbox", { type: "global" })));
+    const loaded = this.#track(
       context.unwrapResult(
         context.callFunction(load, context.undefined, [
           this.#hostFunction("call", (tool, given, resolve, reject) => this.#call(tool, given, resolve, reject)),
           this.#hostFunction("print", (text) => this.#print(text)),
           this.#hostFunction("finish", (value) => this.#finish("value", value)),
           this.#hostFunction("giveUp", (value) => this.#finish("error", value)),
-          this.#text(names),
+          this.#toSandbox(names),
         ]),
       ),
     );
-    const named = (name: keyof Prelude): QuickJSHandle => this.#hold(context.getProp(loaded, name));
+    const named = (name: keyof Prelude): QuickJSHandle => this.#track(context.getProp(loaded, name));
     return { start: named("start"), settle: named("settle"), describe: named("describe") };
   }
 
-  /** A function for the prelude: gives `undefined`, or why it refused, or `true` when the cell has ended and must not go on. */
+  /** Wraps a host function for the prelude. It returns `undefined`, the reason of a refusal, or `true` when the cell has ended and must not continue. */
   #hostFunction(name: string, run: HostFunction): QuickJSHandle {
     const answer = (...given: HostArguments): QuickJSHandle => {
-      const refused = this.#end === null ? run(...given) : null;
-      if (this.#end !== null) return this.#context.true;
-      return refused === null ? this.#context.undefined : this.#context.newString(refused);
+      const refusal = this.#result === null ? run(...given) : null;
+      if (this.#result !== null) return this.#context.true;
+      return refusal === null ? this.#context.undefined : this.#context.newString(refusal);
     };
-    return this.#hold(this.#context.newFunction(name, answer));
+    return this.#track(this.#context.newFunction(name, answer));
   }
 
   #call(tool: QuickJSHandle, given: QuickJSHandle, resolve: QuickJSHandle, reject: QuickJSHandle): string | null {
     const name = this.#cell.tools[this.#context.getNumber(tool)]?.name ?? "";
-    const found = this.#read(jsonObject, given);
-    if (!found.ok) return found.message;
-    const index = this.#made.length;
-    if (index >= this.#limits.calls) return this.#stop(this.#exceeded("calls"));
-    this.#made.push({ name, arguments: found.value });
+    const argumentsRead = this.#fromSandbox(jsonObject, given);
+    if (!argumentsRead.ok) return argumentsRead.message;
+    const index = this.#issuedCalls.length;
+    if (index >= this.#limits.calls) return this.#stop(this.#limitExceeded("calls"));
+    this.#issuedCalls.push({ name, arguments: argumentsRead.value });
     const recorded = this.#cell.calls[index];
     if (recorded === undefined) return null;
-    const difference = callDifference(recorded, name, found.value);
+    const difference = callDifference(recorded, name, argumentsRead.value);
     if (difference !== null) return this.#stop(diverged(`call ${index}: ${difference}`));
     if (recorded.answer === null) return this.#stop(failed(`call ${index} is recorded without an answer`));
     const answer = callAnswer(recorded.answer);
-    this.#open.push({ settle: (answer.ok ? resolve : reject).dup(), answer });
+    this.#openCalls.push({ settle: (answer.ok ? resolve : reject).dup(), answer });
     return null;
   }
 
   #print(text: QuickJSHandle): string | null {
-    const found = this.#read(string, text);
-    if (!found.ok) return found.message;
-    this.#printed += found.value.length;
-    if (this.#printed > this.#limits.output) return this.#stop(this.#exceeded("output"));
-    this.#observations.push(found.value);
+    const textRead = this.#fromSandbox(string, text);
+    if (!textRead.ok) return textRead.message;
+    this.#outputLength += textRead.value.length;
+    if (this.#outputLength > this.#limits.output) return this.#stop(this.#limitExceeded("output"));
+    this.#observations.push(textRead.value);
     return null;
   }
 
   #finish(type: "value" | "error", value: QuickJSHandle): string | null {
-    const found = this.#read(json, value);
-    if (!found.ok) return found.message;
-    const finish = { type, value: found.value };
+    const valueRead = this.#fromSandbox(json, value);
+    if (!valueRead.ok) return valueRead.message;
+    const finish = { type, value: valueRead.value };
     return this.#stop({ type: "finished", observations: this.#observations, error: null, finish });
   }
 
   #answerCalls({ settle }: Prelude): void {
-    const open = this.#open;
-    this.#open = [];
+    const open = this.#openCalls;
+    this.#openCalls = [];
     for (const call of open) {
-      this.#hold(call.settle);
+      this.#track(call.settle);
       const { answer } = call;
       const ok = answer.ok ? this.#context.true : this.#context.false;
-      this.#callInside(settle, call.settle, ok, this.#text(answer.ok ? answer.value : answer.message));
+      this.#callSandbox(settle, call.settle, ok, this.#toSandbox(answer.ok ? answer.value : answer.message));
     }
   }
 
-  #callInside(inside: QuickJSHandle, ...given: readonly QuickJSHandle[]): InsideResult {
-    const result = this.#context.callFunction(inside, this.#context.undefined, [...given]);
-    if (result.error) return { ok: false, error: this.#hold(result.error) };
-    return { ok: true, value: this.#hold(result.value) };
+  #callSandbox(sandboxFunction: QuickJSHandle, ...given: readonly QuickJSHandle[]): SandboxResult {
+    const result = this.#context.callFunction(sandboxFunction, this.#context.undefined, [...given]);
+    if (result.error) return { ok: false, error: this.#track(result.error) };
+    return { ok: true, value: this.#track(result.value) };
   }
 
-  /** A value on its way in. */
-  #text(value: Json): QuickJSHandle {
-    return this.#hold(this.#context.newString(JSON.stringify(value)));
+  /** A value as JSON text inside the sandbox. */
+  #toSandbox(value: Json): QuickJSHandle {
+    return this.#track(this.#context.newString(JSON.stringify(value)));
   }
 
-  /** A value on its way out. */
-  #read<T>(shape: Shape<T>, text: QuickJSHandle): Found<T> {
-    const found = read(shape, parseJson(this.#context.getString(text)));
-    if ("value" in found) return { ok: true, value: found.value };
-    return { ok: false, message: found.issues[0]?.message ?? "must be JSON" };
+  /** Reads JSON text of the sandbox as a value of a shape. */
+  #fromSandbox<T>(shape: Shape<T>, text: QuickJSHandle): ReadResult<T> {
+    const parsed = read(shape, parseJson(this.#context.getString(text)));
+    if ("value" in parsed) return { ok: true, value: parsed.value };
+    return { ok: false, message: parsed.issues[0]?.message ?? "must be JSON" };
   }
 
-  #hold(handle: QuickJSHandle): QuickJSHandle {
-    this.#held.push(handle);
+  #track(handle: QuickJSHandle): QuickJSHandle {
+    this.#handles.push(handle);
     return handle;
   }
 
   #dispose(): void {
-    for (const { settle } of this.#open) settle.dispose();
-    for (const handle of this.#held.reverse()) handle.dispose();
+    for (const { settle } of this.#openCalls) settle.dispose();
+    for (const handle of this.#handles.reverse()) handle.dispose();
     this.#context.dispose();
     this.#runtime.dispose();
   }
 }
 
-function lowerLimits(own: CellLimits, most: Partial<CellLimits>): CellLimits {
-  const lower = (limit: keyof CellLimits): number => Math.min(own[limit], most[limit] ?? Infinity);
+function lowerLimits(cellLimits: CellLimits, executorLimits: Partial<CellLimits>): CellLimits {
+  const lower = (limit: keyof CellLimits): number => Math.min(cellLimits[limit], executorLimits[limit] ?? Infinity);
   return {
     instructions: lower("instructions"),
     memoryBytes: lower("memoryBytes"),
@@ -404,12 +414,12 @@ function diverged(message: string): CellResult {
   return { type: "failed", reason: "diverged", message };
 }
 
-/** What a trap of WebAssembly comes to. The host's stack can still overflow: the parser takes little of the interpreter's. */
-function brokenResult(thrown: unknown): CellResult {
-  return thrown instanceof RangeError ? stackOverflow : failed(`the sandbox broke: ${toCause(thrown)?.message ?? ""}`);
+/** The result of a WebAssembly trap. A `RangeError` is an overflow of the host's stack, which deeply nested source code causes in the parser of QuickJS. */
+function trapResult(thrown: unknown): CellResult {
+  return thrown instanceof RangeError ? stackOverflow : failed(`the sandbox failed: ${toCause(thrown)?.message ?? ""}`);
 }
 
-/** How a call differs from the recorded one; arguments are not repeated. */
+/** How a call differs from the recorded one; `null`: it does not. The text holds no arguments, because they may be secret. */
 function callDifference({ call }: CellCall, name: string, given: JsonObject): string | null {
   if (call.name !== name) return `the cell called "${name}" where "${call.name}" is recorded`;
   if (canonicalJson(call.arguments) === canonicalJson(given)) return null;
@@ -425,7 +435,7 @@ function callAnswer(outcome: ToolOutcome): CallAnswer {
     case "cancelled":
       return { ok: false, message: outcome.message === "" ? "the call was cancelled" : outcome.message };
     case "ask_user":
-      return { ok: false, message: "the call waits for somebody to answer" };
+      return { ok: false, message: "the call waits for an answer of the user" };
     case "halt":
       return { ok: false, message: `the call stopped the run: ${outcome.reason}` };
   }
@@ -439,8 +449,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-// Runs before the code of the cell and keeps what it needs of the globals, which the cell may change. After a call of the host that gives
-// `true` it goes round in circles until it is interrupted.
+// Runs before the code of the cell. It copies the built-ins it needs, because the cell may overwrite globals. After a host function returns `true`, it
+// loops until it is interrupted, so that the cell cannot continue.
 const preludeSource = `(call, print, finish, giveUp, names) => {
   "use strict";
   const { parse, stringify } = JSON;
@@ -518,7 +528,7 @@ const preludeSource = `(call, print, finish, giveUp, names) => {
     return run;
   };
 
-  define(Math, "random", () => { throw new TextError("there are no dice in a cell"); });
+  define(Math, "random", () => { throw new TextError("Math.random is not available in a cell"); });
   define(globalThis, "print", say);
   define(globalThis, "console", { log: say });
   define(globalThis, "finish", ending("finish", finish));

@@ -1,9 +1,10 @@
-// The body of a chat completion as it is posted, in OpenAI's words, read from JSON nobody has checked. What comes out fits these types; what it
-// means is for openai-request.ts.
+// The body of `POST /v1/chat/completions` in OpenAI's format: types and readers for unchecked JSON. Its meaning is interpreted by
+// request.ts.
 //
-// Rules:
-//   1. `null` says nothing, as an absent field does.
-//   2. A field nobody knows is refused, by its path.
+// Rules
+//   1. `null` means the same as an absent field.
+//   2. An unknown field is rejected by its path.
+//   3. Every field of OpenAI's API is listed: it is used, ignored (`ignoredFields`) or rejected (`unsupportedFields`).
 
 import type { JsonObject } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
@@ -67,7 +68,7 @@ export type PostedBody = { readonly [Name in (typeof ignoredFields | typeof unsu
   readonly stream_options: { readonly include_usage: boolean | null; readonly include_obfuscation: unknown } | null;
 };
 
-/** Not used, and nothing of the answer would be different: notes for OpenAI's own books, and hints about speed and caches. */
+/** Ignored, because they do not change the answer: bookkeeping of OpenAI's platform, and hints about speed and caching. */
 const ignoredFields = [
   "metadata",
   "prediction",
@@ -78,7 +79,7 @@ const ignoredFields = [
   "user",
 ] as const;
 
-/** Refused, unless they say what would be the case anyway. */
+/** Rejected unless they have the value of the default behaviour (request.ts). */
 export const unsupportedFields = [
   "audio",
   "frequency_penalty",
@@ -97,6 +98,7 @@ export const unsupportedFields = [
   "web_search_options",
 ] as const;
 
+// `auto`, `none` and `required` are values of `tool_choice`.
 const toolName = matching(
   /^(?!(?:auto|none|required)$)[A-Za-z0-9_-]{1,64}$/,
   "1 to 64 letters, digits, underscores and hyphens, and not auto, none or required",
@@ -143,8 +145,10 @@ const stopsShape = atMost(4, string);
 const stopShape: Shape<string | readonly string[]> = (input, reading) =>
   typeof input === "string" ? input : stopsShape(input, reading);
 
+/** A field of any JSON value. */
 const anything = maybe<unknown>(json);
 
+/** The reader of a body. The limits (128 tools, 4 stop sequences, ranges) are those of OpenAI's API. */
 export const bodyShape: Shape<PostedBody> = object<PostedBody>({
   model: required(string),
   messages: required(array(postedMessageShape)),

@@ -1,5 +1,5 @@
-// Chat completions as OpenAI's own client sees them: the `openai` package over a server that is really there, with scripted models behind it. And
-// our own adapter for servers of this kind: Everturn over Everturn.
+// Chat completions as the `openai` package sees them over a real server with scripted models, and as this library's own adapter for
+// compatible servers sees them.
 
 import type { FakeScript } from "everturn";
 import type { Engine } from "everturn/engine";
@@ -24,7 +24,7 @@ import { openaiChat, openaiModel, openaiModels } from "./chat.ts";
 
 const engines: { [name: string]: Engine } = {};
 const reported: unknown[] = [];
-const server = createServer((asked, answer) => void serve(asked, answer));
+const server = createServer((incoming, outgoing) => void serve(incoming, outgoing));
 let baseURL = "";
 
 beforeAll(async () => {
@@ -39,35 +39,36 @@ afterAll(() => {
   server.close();
 });
 
-async function serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   const gone = new AbortController();
-  answer.on("close", () => gone.abort());
-  const { pathname } = new URL(asked.url ?? "", "http://localhost");
+  outgoing.on("close", () => gone.abort());
+  const { pathname } = new URL(incoming.url ?? "", "http://localhost");
   const json = (status: number, headers: { readonly [name: string]: string }, body: unknown) =>
-    answer.writeHead(status, { ...headers, "content-type": "application/json" }).end(JSON.stringify(body));
+    outgoing.writeHead(status, { ...headers, "content-type": "application/json" }).end(JSON.stringify(body));
   if (pathname === "/v1/models") return void json(200, {}, openaiModels(engines));
   if (pathname.startsWith("/v1/models/")) {
     const { status, body } = openaiModel(engines, decodeURIComponent(pathname.slice("/v1/models/".length)));
     return void json(status, {}, body);
   }
   let text = "";
-  for await (const chunk of asked.setEncoding("utf8")) text += String(chunk);
+  for await (const chunk of incoming.setEncoding("utf8")) text += String(chunk);
   const onError = (error: unknown) => void reported.push(error);
-  const said = await openaiChat(engines, JSON.parse(text), { signal: gone.signal, onError });
-  if (said.type === "reply") return void json(said.status, said.headers, said.body);
-  answer.writeHead(200, { "content-type": "text/event-stream" });
-  for await (const frame of said.frames) if (!answer.write(frame)) await once(answer, "drain").catch(() => undefined);
-  answer.end();
+  const answered = await openaiChat(engines, JSON.parse(text), { signal: gone.signal, onError });
+  if (answered.type === "reply") return void json(answered.status, answered.headers, answered.body);
+  outgoing.writeHead(200, { "content-type": "text/event-stream" });
+  for await (const frame of answered.frames)
+    if (!outgoing.write(frame)) await once(outgoing, "drain").catch(() => undefined);
+  outgoing.end();
 }
 
-// ---- small words
+// ---- helpers
 
 const client = () => new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
 
-/** Serves an engine, under a name of its own. */
-function serving(given: Engine): string {
+/** Serves an engine under a new model name. */
+function serving(served: Engine): string {
   const name = `model-${Object.keys(engines).length}`;
-  engines[name] = given;
+  engines[name] = served;
   return name;
 }
 
@@ -91,14 +92,14 @@ async function chunksOf(chunks: AsyncIterable<ChatCompletionChunk>): Promise<rea
   return all;
 }
 
-/** What the API's client was told, if anything. */
-async function errorOf(asked: PromiseLike<unknown>): Promise<APIError> {
-  const [error] = await Promise.allSettled([asked]);
+/** The error that OpenAI's client threw. */
+async function errorOf(incoming: PromiseLike<unknown>): Promise<APIError> {
+  const [error] = await Promise.allSettled([incoming]);
   if (error?.status === "rejected" && error.reason instanceof APIError) return error.reason;
   throw new Error("there was no error of the API");
 }
 
-/** One completion, asked for in either way. */
+/** One completion, streamed or not. */
 async function complete(
   streamed: boolean,
   body: Omit<OpenAI.ChatCompletionCreateParamsNonStreaming, "stream">,
@@ -110,14 +111,14 @@ async function complete(
 }
 
 const ways = [
-  ["whole", false],
+  ["complete", false],
   ["streamed", true],
 ] as const;
 
-// ---- the stories
+// ---- tests
 
 describe.each(ways)("%s", (_, streamed) => {
-  test("a question is answered, with what it cost and under the name it was asked for", async () => {
+  test("answers a request with usage and the requested model name", async () => {
     const script: FakeScript = [
       { type: "reasoning", text: "Somebody is here." },
       { type: "text", text: "Hello, " },
@@ -147,12 +148,12 @@ describe.each(ways)("%s", (_, streamed) => {
     ]);
   });
 
-  test("a tool of the client's goes there and back", async () => {
+  test("returns a call of the client's tool and accepts its result", async () => {
     const { engine, adapter } = playing([asksWeather, says("Clear.")]);
     const model = serving(engine);
     const question = { role: "user", content: "Weather in Rome?" } as const;
-    const asked = await complete(streamed, { model, messages: [question], tools: [weather] });
-    const [choice] = asked.choices;
+    const incoming = await complete(streamed, { model, messages: [question], tools: [weather] });
+    const [choice] = incoming.choices;
     expect(choice?.finish_reason).toBe("tool_calls");
     expect(choice?.message.content).toBeNull();
     expect(choice?.message.tool_calls).toMatchObject([
@@ -160,8 +161,12 @@ describe.each(ways)("%s", (_, streamed) => {
     ]);
     if (choice === undefined) return;
     const result = { role: "tool", tool_call_id: "c0", content: "sunny" } as const;
-    const said = await complete(streamed, { model, messages: [question, choice.message, result], tools: [weather] });
-    expect(said.choices[0]).toMatchObject({ finish_reason: "stop", message: { content: "Clear." } });
+    const answered = await complete(streamed, {
+      model,
+      messages: [question, choice.message, result],
+      tools: [weather],
+    });
+    expect(answered.choices[0]).toMatchObject({ finish_reason: "stop", message: { content: "Clear." } });
     const { messages = [], tools = [] } = adapter.calls[1]?.request ?? {};
     expect(tools).toMatchObject([{ name: "weather", description: "Tells the weather." }]);
     expect(messages).toMatchObject([
@@ -171,7 +176,7 @@ describe.each(ways)("%s", (_, streamed) => {
     ]);
   });
 
-  test("several calls have an index each", async () => {
+  test("gives each of several calls an index", async () => {
     const model = serving(playing([[...calls("weather", "time"), ...says("Two at once.")]]).engine);
     const time = { type: "function", function: { name: "time" } } as const;
     const reply = await complete(streamed, { model, messages: [hi], tools: [weather, time] });
@@ -182,7 +187,7 @@ describe.each(ways)("%s", (_, streamed) => {
     ]);
   });
 
-  test("the engine's tools run inside and are not shown; what is said on the way is", async () => {
+  test("runs the engine's tools without showing their calls, and shows the text of all steps", async () => {
     const looks: FakeScript = [{ type: "text", text: "I look." }, ...calls("look")];
     const { engine, adapter } = playing([looks, says("A cat.")], [plain("look", () => "cat")]);
     const reply = await complete(streamed, { model: serving(engine), messages: [hi], tools: [weather] });
@@ -191,7 +196,7 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(adapter.calls[1]?.request.messages.at(-1)).toMatchObject({ role: "tool", content: "cat" });
   });
 
-  test("a reply that calls both has the engine's run and the client's handed out", async () => {
+  test("runs the engine's tools and returns the client's calls if a reply has both", async () => {
     let ran = 0;
     const { engine } = playing([calls("look", "weather")], [plain("look", () => (ran += 1))]);
     const reply = await complete(streamed, { model: serving(engine), messages: [hi], tools: [weather] });
@@ -200,7 +205,7 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(ran).toBe(1);
   });
 
-  test("an answer in a schema is nothing but the answer, also behind a tool", async () => {
+  test("returns only the JSON answer for a schema, also after a tool call", async () => {
     const Sky = z.object({ sky: z.enum(["clear", "cloudy"]) });
     const response_format = zodResponseFormat(Sky, "sky");
     const looks: FakeScript = [{ type: "text", text: "I look." }, ...calls("look")];
@@ -213,14 +218,14 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(adapter.calls[0]?.request.responseFormat).toMatchObject({ type: "json_schema", name: "sky", strict: true });
   });
 
-  test("a limit of the engine's ends it as length, and says which", async () => {
+  test("ends with finish_reason length at a limit of the engine and names the limit", async () => {
     const look = plain("look", () => "cat");
     const { engine } = playing([calls("look"), calls("look")], [look], { options: { maxTurns: 2 } });
     const reply = await complete(streamed, { model: serving(engine), messages: [hi] });
     expect(reply).toMatchObject({ choices: [{ finish_reason: "length" }], everturn: { halted_reason: "max_turns" } });
   });
 
-  test("a tool that finishes the run has the last word", async () => {
+  test("returns the value of a tool that finishes the run", async () => {
     const { engine } = playing([calls("look")], [plain("look", () => finish({ seen: "cat" }))]);
     const reply = await complete(streamed, { model: serving(engine), messages: [hi] });
     expect(reply.choices[0]).toMatchObject({ finish_reason: "stop", message: { content: '{"seen":"cat"}' } });
@@ -230,7 +235,7 @@ describe.each(ways)("%s", (_, streamed) => {
     ["length", "length"],
     ["content_filter", "content_filter"],
     ["other", "stop"],
-  ] as const)("a reply that ended as %s ends as %s", async (reason, finishReason) => {
+  ] as const)("maps the finish reason %s of the model to %s", async (reason, finishReason) => {
     const model = serving(playing([[...says("Once upon"), { type: "finish", reason }]]).engine);
     const reply = await client().chat.completions.create({ model, messages: [hi] });
     expect(reply.choices[0]).toMatchObject({ finish_reason: finishReason, message: { content: "Once upon" } });
@@ -246,11 +251,11 @@ describe.each(ways)("%s", (_, streamed) => {
     ["ask_user", plain("pay", () => askUser("Really?"))],
     ["manual_tool_calls", { ...plain("pay"), manual: true }],
     ["handoff", plain("pay", () => handoff("billing", "pay"))],
-  ])("what waits for %s ends with an error that says so", async (code, pay) => {
+  ])("a pending call of kind %s ends with an error", async (code, pay) => {
     const model = serving(playing([calls("pay")], [pay]).engine);
     const error = await errorOf(complete(streamed, { model, messages: [hi] }));
     expect(error).toMatchObject({ code, type: "invalid_request_error" });
-    // The call itself was heard before: a stream has begun by then.
+    // The call was streamed before the failure, so the stream has started.
     expect(error.status).toBe(streamed ? undefined : 422);
   });
 
@@ -260,7 +265,7 @@ describe.each(ways)("%s", (_, streamed) => {
     ["authentication_failed", 502, InternalServerError],
     ["provider_unavailable", 503, InternalServerError],
     ["timeout", 504, InternalServerError],
-  ] as const)("a model that fails with %s before it says anything is a %i", async (reason, status, type) => {
+  ] as const)("maps a model failure %s before any output to status %i", async (reason, status, type) => {
     const fails: FakeScript = [{ type: "error", reason, message: "secret words", retryable: false }];
     const model = serving(playing([fails]).engine);
     const error = await errorOf(complete(streamed, { model, messages: [hi] }));
@@ -269,7 +274,7 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(error.message.includes("secret words")).toBe(status === 400);
   });
 
-  test("a key that is not there is the server's business, told to whoever runs it", async () => {
+  test("reports a missing provider key to the operator and not to the client", async () => {
     const model = serving(playing([[{ type: "preflight_error", reason: "authentication_failed" }]]).engine);
     const before = reported.length;
     const error = await errorOf(complete(streamed, { model, messages: [hi] }));
@@ -277,7 +282,7 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(reported.slice(before)).toMatchObject([{ failure: { reason: "authentication_failed" } }]);
   });
 
-  test("a function of the program's that throws is no one else's to read", async () => {
+  test("does not disclose an error thrown by code of the operator", async () => {
     const options = {
       haltWhen: () => {
         throw new Error("the password is swordfish");
@@ -290,23 +295,23 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(reported.at(-1)).toMatchObject({ message: "the password is swordfish" });
   });
 
-  test("who asks for a model that is not there is told which are", async () => {
+  test("lists the models in the error for an unknown model", async () => {
     for (const name of ["gpt-9", "constructor", "__proto__"]) {
       const error = await errorOf(complete(streamed, { model: name, messages: [hi] }));
       expect(error).toBeInstanceOf(NotFoundError);
       expect(error).toMatchObject({ code: "model_not_found", param: "model" });
-      expect(error.message).toContain("there are model-0, ");
+      expect(error.message).toContain("the models are model-0, ");
     }
   });
 });
 
-/** Always asks for consent. */
+/** Always requires approval. */
 async function gated() {
   return { ok: true as const, needsApproval: () => true, run: () => "paid" };
 }
 
-describe("a stream", () => {
-  test("begins with who speaks, and ends with how it ended and then what it cost, if asked", async () => {
+describe("streaming completions", () => {
+  test("starts with the role and ends with the finish reason and, if requested, the usage", async () => {
     const scripts = [says("Hello."), says("Hello.")];
     const adapter = fake({ scripts, usage: { inputTokens: 2, outputTokens: 1 } });
     const body = { model: serving(engine({ adapter })), messages: [hi], stream: true as const };
@@ -317,14 +322,14 @@ describe("a stream", () => {
       {},
     ]);
     expect(told.some((chunk) => "usage" in chunk)).toBe(false);
-    const asked = await chunksOf(
+    const incoming = await chunksOf(
       await client().chat.completions.create({ ...body, stream_options: { include_usage: true } }),
     );
-    expect(asked.map(({ usage }) => usage?.total_tokens ?? null)).toEqual([null, null, null, 3]);
-    expect(asked.at(-1)?.choices).toEqual([]);
+    expect(incoming.map(({ usage }) => usage?.total_tokens ?? null)).toEqual([null, null, null, 3]);
+    expect(incoming.at(-1)?.choices).toEqual([]);
   });
 
-  test("that breaks tells it in a frame, and what had been shown stays what it was", async () => {
+  test("ends with an error frame if the model call fails after output", async () => {
     const breaks: FakeScript = [...says("Once upon"), { type: "stream_error", reason: "interrupted" }];
     const model = serving(playing([breaks]).engine);
     let shown = "";
@@ -337,7 +342,7 @@ describe("a stream", () => {
     expect(shown).toBe("Once upon");
   });
 
-  test("is not begun anew after something was shown: neither by a retry nor by another model", async () => {
+  test("is neither retried nor sent to a fallback model after output", async () => {
     const breaks: FakeScript = [...says("Once upon"), { type: "stream_error", reason: "interrupted", retryable: true }];
     const retrying = playing([breaks, says("never")], [], { retry: { afterOutput: true } });
     const body = { messages: [hi], stream: true as const };
@@ -346,13 +351,13 @@ describe("a stream", () => {
     const falling = playing([breaks, says("never")], [], { fallback: ["fake:other"] });
     expect(await errorOf(ask(serving(falling.engine)))).toMatchObject({ code: "step_reset" });
     expect(retrying.adapter.remaining).toBe(1);
-    // Whole, nothing has been shown yet: the other model answers.
+    // Without streaming nothing has been sent yet, so the fallback model answers.
     const whole = playing([breaks, says("Once more.")], [], { fallback: ["fake:other"] });
     const reply = await client().chat.completions.create({ model: serving(whole.engine), messages: [hi] });
     expect(reply.choices[0]?.message.content).toBe("Once more.");
   });
 
-  test("that is left ends the run behind it", async () => {
+  test("aborts the run when the client leaves the stream", async () => {
     const waits: FakeScript = [...says("Once"), { type: "delay", ms: 1000 }, ...says(" upon")];
     const { engine, adapter } = playing([waits]);
     const chunks = await client().chat.completions.create({ model: serving(engine), messages: [hi], stream: true });
@@ -360,11 +365,11 @@ describe("a stream", () => {
     await expect.poll(() => adapter.closed).toBe(1);
   });
 
-  test("that is left while it has nothing to say ends the run at once", async () => {
+  test("aborts the run at once when the client leaves a silent stream", async () => {
     const { engine, adapter } = playing([[...says("Once"), { type: "delay", ms: 1000 }]]);
-    const said = await openaiChat({ m: engine }, { model: "m", messages: [hi], stream: true });
-    if (said.type !== "stream") throw new Error("no stream");
-    const frames = said.frames[Symbol.asyncIterator]();
+    const answered = await openaiChat({ m: engine }, { model: "m", messages: [hi], stream: true });
+    if (answered.type !== "stream") throw new Error("no stream");
+    const frames = answered.frames[Symbol.asyncIterator]();
     expect((await frames.next()).value).toMatch(/^data: \{.*\}\n\n$/);
     expect((await frames.next()).value).toContain('"Once"');
     const silence = frames.next();
@@ -374,18 +379,18 @@ describe("a stream", () => {
     expect(adapter.closed).toBe(1);
   });
 
-  test("a signal that is aborted ends a completion too", async () => {
+  test("aborts a completion that is not streamed when the signal aborts", async () => {
     const { engine, adapter } = playing([[{ type: "delay", ms: 1000 }]]);
     const gone = new AbortController();
-    const asked = openaiChat({ m: engine }, { model: "m", messages: [hi] }, { signal: gone.signal });
+    const incoming = openaiChat({ m: engine }, { model: "m", messages: [hi] }, { signal: gone.signal });
     await expect.poll(() => adapter.calls.length).toBe(1);
     gone.abort();
-    expect(await asked).toMatchObject({ status: 499, body: { error: { code: "cancelled" } } });
+    expect(await incoming).toMatchObject({ status: 499, body: { error: { code: "cancelled" } } });
     expect(adapter.closed).toBe(1);
   });
 });
 
-test("a client does not try again by itself once tools of the engine have run", async () => {
+test("tells the client not to retry once tools of the engine have run", async () => {
   let ran = 0;
   const fails: FakeScript = [{ type: "error", reason: "provider_unavailable" }];
   const { engine, adapter } = playing([calls("look"), fails, says("again")], [plain("look", () => (ran += 1))], {
@@ -397,15 +402,15 @@ test("a client does not try again by itself once tools of the engine have run", 
   expect([ran, adapter.remaining]).toEqual([1, 1]);
 });
 
-test("streamed and whole come to the same message, whatever is said in which pieces", async () => {
+test("streamed and complete responses result in the same message for any chunking", async () => {
   const words = fc.constantFrom("a", " ", "\n\n", "b\n", "");
   const text = fc.record({ type: fc.constant("text" as const), text: words });
   const call = (name: string) => fc.constant({ type: "tool_call", name, id: name, arguments: { n: 1 } } as const);
-  const said = fc.array(text, { maxLength: 4 });
-  const own = said.map((pieces): FakeScript => [...pieces, { type: "tool_call", name: "look", id: "own" }]);
+  const answered = fc.array(text, { maxLength: 4 });
+  const own = answered.map((pieces): FakeScript => [...pieces, { type: "tool_call", name: "look", id: "own" }]);
   const last = fc.oneof(
-    said,
-    fc.tuple(said, call("weather")).map(([pieces, one]): FakeScript => [...pieces, one]),
+    answered,
+    fc.tuple(answered, call("weather")).map(([pieces, one]): FakeScript => [...pieces, one]),
   );
   const message = async (scripts: readonly FakeScript[], streamed: boolean) => {
     const model = serving(playing(scripts, [plain("look", () => "cat")]).engine);
@@ -425,12 +430,12 @@ test("streamed and whole come to the same message, whatever is said in which pie
   );
 });
 
-/** The client's helpers hang a `null` on what they have parsed. */
+/** The client's helpers add `parsed: null` to messages. */
 function normal(made: string): string {
   return made.replaceAll(',"parsed_arguments":null', "");
 }
 
-describe("helpers of the client's", () => {
+describe("helpers of the openai package", () => {
   const runnable = (told: string[]) => ({
     type: "function" as const,
     function: {
@@ -445,7 +450,7 @@ describe("helpers of the client's", () => {
     },
   });
 
-  test.each(ways)("runTools runs the client's tools, %s", async (_, streamed) => {
+  test.each(ways)("runTools runs the client's tools (%s)", async (_, streamed) => {
     const told: string[] = [];
     const { engine, adapter } = playing([asksWeather, says("Clear.")]);
     const body = { model: serving(engine), messages: [hi], tools: [runnable(told)] };
@@ -457,7 +462,7 @@ describe("helpers of the client's", () => {
     adapter.assertUsedUp();
   });
 
-  test("the stream helper tells pieces and the whole", async () => {
+  test("the stream helper delivers chunks and the complete message", async () => {
     const model = serving(playing([[...says("Hello, "), ...says("Ada.")]]).engine);
     const pieces: string[] = [];
     const helper = client().chat.completions.stream({ model, messages: [hi] });
@@ -466,7 +471,7 @@ describe("helpers of the client's", () => {
     expect(pieces.filter((piece) => piece !== "")).toEqual(["Hello, ", "Ada."]);
   });
 
-  test("models are listed, and shown by their names", async () => {
+  test("models are listed and retrieved by name", async () => {
     const model = serving(playing([]).engine);
     const listed = await client().models.list();
     expect(listed.data.find(({ id }) => id === model)).toMatchObject({ object: "model", owned_by: "everturn" });
@@ -475,20 +480,20 @@ describe("helpers of the client's", () => {
   });
 });
 
-describe("what a client may say about a run", () => {
-  test("settings reach the model; limits are the lower of both, and stop sequences add up", async () => {
+describe("request settings within the limits of the engine", () => {
+  test("passes sampling settings on, uses the lower of two limits, and combines stop sequences", async () => {
     const params = { maxTokens: 100, temperature: 1, stopSequences: ["END"], reasoning: { effort: "medium" } };
     const { engine, adapter } = playing([says("a"), says("b")], [], { params });
     const model = serving(engine);
     const body = { model, messages: [hi], temperature: 0.5, top_p: 0.9, seed: 7, stop: "STOP" };
     await client().chat.completions.create({ ...body, max_completion_tokens: 500, reasoning_effort: "high" });
     await client().chat.completions.create({ ...body, max_tokens: 50, reasoning_effort: "low" });
-    const asked = { temperature: 0.5, topP: 0.9, seed: 7, stopSequences: ["END", "STOP"] };
-    expect(adapter.calls[0]?.request).toMatchObject({ ...asked, maxTokens: 100, reasoning: { effort: "medium" } });
-    expect(adapter.calls[1]?.request).toMatchObject({ ...asked, maxTokens: 50, reasoning: { effort: "low" } });
+    const incoming = { temperature: 0.5, topP: 0.9, seed: 7, stopSequences: ["END", "STOP"] };
+    expect(adapter.calls[0]?.request).toMatchObject({ ...incoming, maxTokens: 100, reasoning: { effort: "medium" } });
+    expect(adapter.calls[1]?.request).toMatchObject({ ...incoming, maxTokens: 50, reasoning: { effort: "low" } });
   });
 
-  test("pictures, recordings and files arrive as what they are", async () => {
+  test("passes images, audio and files on with their media types", async () => {
     const { engine, adapter } = playing([says("A cat.")]);
     await client().chat.completions.create({
       model: serving(engine),
@@ -518,7 +523,7 @@ describe("what a client may say about a run", () => {
     ]);
   });
 
-  test("a choice of tools is among the client's; none of them leaves the engine its own", async () => {
+  test("restricts tool_choice to the client's tools; none leaves the engine's tools", async () => {
     const look = plain("look", () => "cat");
     const { engine, adapter } = playing([says("a"), says("b"), says("c")], [look]);
     const body = { model: serving(engine), messages: [hi], tools: [weather] };
@@ -538,7 +543,7 @@ describe("what a client may say about a run", () => {
     ]);
   });
 
-  test("a tool of the engine's is not replaced, and its format is not changed", async () => {
+  test("rejects a tool with the name of an engine's tool, and a response format if the engine has its own", async () => {
     const taken = serving(playing([], [plain("weather", () => "mine")]).engine);
     expect(await errorOf(complete(false, { model: taken, messages: [hi], tools: [weather] }))).toMatchObject({
       status: 400,
@@ -553,7 +558,7 @@ describe("what a client may say about a run", () => {
     });
   });
 
-  test("an answer that does not fit the engine's own schema is held back until it does", async () => {
+  test("holds an answer back until it conforms to the schema of the engine", async () => {
     const options = { output: { type: "object" }, repair: 1 };
     const { engine } = playing([says("Sunny!"), says('{"sky":"clear"}')], [], { options });
     const reply = await complete(true, { model: serving(engine), messages: [hi] });
@@ -566,10 +571,10 @@ describe("what a client may say about a run", () => {
   });
 });
 
-describe("Everturn over Everturn", () => {
-  const over = (given: Engine) => ({ adapter: openaiCompatible({ name: "below", baseURL }), model: serving(given) });
+describe("an engine that calls another Everturn server", () => {
+  const over = (served: Engine) => ({ adapter: openaiCompatible({ name: "below", baseURL }), model: serving(served) });
 
-  test("an engine is a model of another: text, tools, what it cost", async () => {
+  test("receives text, tool calls and usage", async () => {
     const clear = { type: "usage", usage: { inputTokens: 5, outputTokens: 2 } } as const;
     const { engine: below, adapter } = playing([asksWeather, [...says("Clear."), clear]], [], { instructions: "Be." });
     const weatherOf = tool({
@@ -600,7 +605,7 @@ describe("Everturn over Everturn", () => {
   });
 
   test.each(["rate_limited", "context_length_exceeded", "content_filter", "provider_unavailable", "timeout"] as const)(
-    "%s is the same reason one floor up",
+    "receives the failure reason %s",
     async (reason) => {
       const below = playing([[{ type: "error", reason, retryable: false }]]).engine;
       const { metadata } = await chat(engine({ ...over(below), retry: false }), "Hi!");
@@ -608,7 +613,7 @@ describe("Everturn over Everturn", () => {
     },
   );
 
-  test("an answer in a schema passes through", async () => {
+  test("receives an answer that conforms to a schema", async () => {
     const below = playing([says('{"sky":"clear"}')]).engine;
     const output = z.object({ sky: z.string() });
     expect((await chat(engine(over(below)), "The sky?", { output })).output).toEqual({ sky: "clear" });

@@ -1,30 +1,34 @@
-// `POST /v1/chat/completions` over engines, and `GET /v1/models`: what OpenAI's clients say and expect, with no transport around it.
+// `POST /v1/chat/completions` over engines, and `GET /v1/models`: OpenAI's protocol without a transport. routes/chat-routes.ts serves
+// it over HTTP.
 //
-// Rules:
-//   1. Stateless: the conversation is what was posted, and nothing of it is kept. A model is an engine, by its name.
-//   2. The engine's instructions come first, system and developer messages of the client after them, in their places.
-//   3. The engine's own tools run here, inside the completion, and are not shown; so what they did is not in the next request, unless the answer
-//      says it. The client's tools are the client's to run: a call of one ends the completion. Where one reply calls both, the engine's run
-//      first, and the next request does not know what they gave.
-//   4. What an engine's tool waits for (consent, an answer, a person) cannot be given here: that ends with an error that says so.
-//   5. What goes wrong before anything was shown is an answer with a status; after that it is an `error` frame, and the stream ends without `[DONE]`.
-//      So is a new attempt at a step of which something was shown: this API cannot take it back.
-//   6. When the signal is aborted, or the frames are left, so is the run.
+// Order of operations: read the body (request.ts), find the engine, apply the engine's limits (options.ts), run, encode the run as one
+// completion or as chunks (reply.ts). A stream reads its first item before it answers, so that an early failure gets a status.
+//
+// Rules
+//   1. Stateless: the conversation is the posted one, and nothing is stored. A model name is the name of an engine.
+//   2. The engine's instructions come first; system and developer messages of the client follow in their places.
+//   3. The engine's tools run inside of the completion and are not shown, so the next request does not contain their results unless
+//      the answer does. The client's tools are executed by the client: a call of one ends the completion. If one reply calls both, the
+//      engine's tools run first, and their results are lost for the next request.
+//   4. A pending call of an engine's tool (approval, question, manual result) cannot be answered here; it is an error.
+//   5. A failure before the first chunk is a response with a status. After that it is an `error` frame, and the stream ends without
+//      `[DONE]`. A reset of a step that was already shown is such a failure: this API cannot withdraw chunks.
+//   6. Aborting the signal or leaving the frames aborts the run.
 
 import type { Engine } from "../../engine/internal.ts";
 import type { JsonObject } from "../../model/internal.ts";
 import type { Plan } from "../../run/internal.ts";
-import type { OpenaiRefusal } from "./error.ts";
-import type { Telling } from "./reply.ts";
+import type { OpenaiErrorResponse } from "./error.ts";
+import type { EncodingSettings } from "./reply.ts";
 import type { OpenaiRequest } from "./request.ts";
 
 import { newRequestId, planRun, streamPlan } from "../../run/internal.ts";
-import { noRetry, refusal, refusalOfThrown } from "./error.ts";
+import { noRetry, openaiError, errorOfThrown } from "./error.ts";
 import { optionsOf } from "./options.ts";
-import { ChunkTeller, completionOf, endingOf, renderChunk, renderedEnd, renderError } from "./reply.ts";
+import { ChunkEncoder, completionOf, endingOf, renderChunk, renderedEnd, renderError } from "./reply.ts";
 import { readOpenaiRequest } from "./request.ts";
 
-/** Engines by the names they have as models. */
+/** Engines by model name. */
 export type OpenaiEngines = { readonly [name: string]: Engine };
 
 type OpenaiAnswer = OpenaiReply | { readonly type: "stream"; readonly frames: AsyncIterable<string> };
@@ -37,56 +41,61 @@ type OpenaiReply = {
 };
 
 type OpenaiChatOptions = {
-  /** Aborted when whoever asked has gone. */
+  /** Aborted when the client disconnects. */
   readonly signal?: AbortSignal;
-  /** Told what lies behind an answer with a status of 500 or more. */
+  /** Called with the cause of every response with a status of 500 or more. */
   readonly onError?: (error: unknown) => void;
 };
 
-/** Answers a posted chat completion. Never rejects. */
+/** Runs a posted chat completion. Never rejects: every failure is a response or an `error` frame. */
 export async function openaiChat(
   engines: OpenaiEngines,
   body: unknown,
   options: OpenaiChatOptions = {},
 ): Promise<OpenaiAnswer> {
   const { signal, onError } = options;
-  const refuse = (refused: OpenaiRefusal): OpenaiReply => {
-    if (refused.status >= 500) onError?.(refused.cause);
-    return replyOf(refused);
+  const reject = (errorResponse: OpenaiErrorResponse): OpenaiReply => {
+    if (errorResponse.status >= 500) onError?.(errorResponse.cause);
+    return replyOf(errorResponse);
   };
-  const read = readOpenaiRequest(body);
-  if (!read.ok) return refuse(read.failure);
-  const request = read.value;
+  const parsed = readOpenaiRequest(body);
+  if (!parsed.ok) return reject(parsed.failure);
+  const request = parsed.value;
   const engine = engineOf(engines, request.model);
-  if (engine === null) return refuse(unknownModel(engines, request.model));
-  const allowed = optionsOf(engine, request);
-  if (!allowed.ok) return refuse(allowed.failure);
-  const leaving = new AbortController();
-  const onAbort = () => leaving.abort(signal?.reason);
-  if (signal?.aborted === true) onAbort();
-  signal?.addEventListener("abort", onAbort, { once: true });
-  const over = () => signal?.removeEventListener("abort", onAbort);
+  if (engine === null) return reject(unknownModel(engines, request.model));
+  const runOptions = optionsOf(engine, request);
+  if (!runOptions.ok) return reject(runOptions.failure);
+  const abortController = new AbortController();
+  const abortRun = () => abortController.abort(signal?.reason);
+  if (signal?.aborted === true) abortRun();
+  signal?.addEventListener("abort", abortRun, { once: true });
+  const removeListener = () => signal?.removeEventListener("abort", abortRun);
   try {
-    const plan = planRun(engine, request.messages, { ...allowed.value, signal: leaving.signal }, { verb: "chat" });
-    const telling = tellingOf(plan, request);
+    const plan = planRun(
+      engine,
+      request.messages,
+      { ...runOptions.value, signal: abortController.signal },
+      { verb: "chat" },
+    );
+    const settings = encodingSettings(plan, request);
     if (!request.stream) {
       const result = await streamPlan(plan).result;
-      const ending = endingOf(result, telling);
-      over();
-      if (ending.type === "refused") return refuse(ending.refusal);
-      return { type: "reply", status: 200, headers: {}, body: completionOf(result, ending.finishReason, telling) };
+      const ending = endingOf(result, settings);
+      removeListener();
+      if (ending.type === "failed") return reject(ending.errorResponse);
+      return { type: "reply", status: 200, headers: {}, body: completionOf(result, ending.finishReason, settings) };
     }
-    const told = tell(plan, telling);
-    const first = await told.next();
-    if (first.done !== true && first.value.type === "refused") {
-      await told.return();
-      over();
-      return refuse(first.value.refusal);
+    const items = encodeRun(plan, settings);
+    const first = await items.next();
+    if (first.done !== true && first.value.type === "failed") {
+      await items.return();
+      removeListener();
+      return reject(first.value.errorResponse);
     }
-    return { type: "stream", frames: framesOf(first, told, { leaving, over, onError }) };
+    return { type: "stream", frames: framesOf(first, items, { abortController, removeListener, onError }) };
   } catch (error) {
-    over();
-    return refuse(refusalOfThrown(error, false));
+    removeListener();
+    return reject(errorOfThrown(error, false));
   }
 }
 
@@ -102,26 +111,31 @@ export function openaiModel(engines: OpenaiEngines, name: string): OpenaiReply {
 }
 
 function modelOf(id: string): JsonObject {
-  // Engines have no birthday.
+  // Engines have no creation time; the field is required by the API.
   return { id, object: "model", created: 0, owned_by: "everturn" };
 }
 
+/** `hasOwn` keeps names such as `constructor` and `__proto__` from finding properties of the prototype. */
 function engineOf(engines: OpenaiEngines, name: string): Engine | null {
   return Object.hasOwn(engines, name) ? (engines[name] ?? null) : null;
 }
 
-function unknownModel(engines: OpenaiEngines, name: string): OpenaiRefusal {
-  const known = Object.keys(engines);
-  const some = known.slice(0, 20).join(", ") + (known.length > 20 ? ", …" : "");
-  const message = `there is no model ${JSON.stringify(name.slice(0, 100))}; there are ${some}`;
-  return refusal(404, message, { param: "model", code: "model_not_found" });
+function unknownModel(engines: OpenaiEngines, name: string): OpenaiErrorResponse {
+  const names = Object.keys(engines);
+  const listedNames = names.slice(0, 20).join(", ") + (names.length > 20 ? ", …" : "");
+  const message = `unknown model ${JSON.stringify(name.slice(0, 100))}; the models are ${listedNames}`;
+  return openaiError(404, message, { param: "model", code: "model_not_found" });
 }
 
-function replyOf({ status, headers, error }: OpenaiRefusal): OpenaiReply {
+function replyOf({ status, headers, error }: OpenaiErrorResponse): OpenaiReply {
   return { type: "reply", status, headers, body: { error: { ...error } } };
 }
 
-function tellingOf({ engine, config, output, onCheckpoint }: Plan, request: OpenaiRequest): Telling {
+/**
+ * How a run is encoded. Text is held back until the end if only the final answer may be shown: code that an engine writes, a
+ * structured finalize pass, and JSON answers of runs that may have several replies.
+ */
+function encodingSettings({ engine, config, output, onCheckpoint }: Plan, request: OpenaiRequest): EncodingSettings {
   const { model, tools, responseFormat, includeUsage } = request;
   const isJson = responseFormat !== null || output !== null || engine.options.responseFormat !== undefined;
   const severalReplies = engine.tools.length > 0 || onCheckpoint !== null || (output !== null && output.repair > 0);
@@ -130,75 +144,79 @@ function tellingOf({ engine, config, output, onCheckpoint }: Plan, request: Open
     created: Math.floor(engine.clock.now() / 1000),
     model,
     clientTools: new Set(tools.map(({ name }) => name)),
-    holds: engine.protocol.type === "code" || config.structuredFinalize !== null || (isJson && severalReplies),
+    holdsBackText: engine.protocol.type === "code" || config.structuredFinalize !== null || (isJson && severalReplies),
     includeUsage,
   };
 }
 
-type Told =
+type EncodedItem =
   | { readonly type: "chunk"; readonly chunk: JsonObject }
-  | { readonly type: "refused"; readonly refusal: OpenaiRefusal };
+  | { readonly type: "failed"; readonly errorResponse: OpenaiErrorResponse };
 
-/** What a run comes to, chunk by chunk; a refusal is the last word. */
-async function* tell(plan: Plan, telling: Telling): AsyncGenerator<Told, void, void> {
-  const teller = new ChunkTeller(telling);
+/** The run as chunks. A failed item is the last one. */
+async function* encodeRun(plan: Plan, settings: EncodingSettings): AsyncGenerator<EncodedItem, void, void> {
+  const encoder = new ChunkEncoder(settings);
   let toolsRan = false;
   try {
     for await (const event of streamPlan(plan)) {
       toolsRan ||= event.type === "tool_execution_started";
-      const chunks = teller.hear(event);
+      const chunks = encoder.encode(event);
       if (chunks === null) {
         const message =
-          "the model failed in the middle of its answer and another attempt was about to begin; what was streamed is void, send the request again";
-        yield { type: "refused", refusal: refusal(502, message, { code: "step_reset", headers: noRetry }) };
+          "the model call failed during its answer and would be retried; the streamed chunks are void, send the request again";
+        yield { type: "failed", errorResponse: openaiError(502, message, { code: "step_reset", headers: noRetry }) };
         return;
       }
       for (const chunk of chunks) yield { type: "chunk", chunk };
       if (event.type !== "chat_completed") continue;
-      const ending = endingOf(event.result, telling);
-      if (ending.type === "refused") yield ending;
-      else for (const chunk of teller.end(event.result, ending.finishReason)) yield { type: "chunk", chunk };
+      const ending = endingOf(event.result, settings);
+      if (ending.type === "failed") yield ending;
+      else for (const chunk of encoder.end(event.result, ending.finishReason)) yield { type: "chunk", chunk };
     }
   } catch (error) {
-    yield { type: "refused", refusal: refusalOfThrown(error, toolsRan) };
+    yield { type: "failed", errorResponse: errorOfThrown(error, toolsRan) };
   }
 }
 
-/** Frames as they are sent. Leaving them ends the run, also one that says nothing at the moment. */
+/** The SSE frames of a stream, beginning with an item that was read before. Leaving the iteration aborts the run, also while it waits for the model. */
 function framesOf(
-  first: IteratorResult<Told, void>,
-  told: AsyncGenerator<Told, void, void>,
+  first: IteratorResult<EncodedItem, void>,
+  items: AsyncGenerator<EncodedItem, void, void>,
   {
-    leaving,
-    over,
+    abortController,
+    removeListener,
     onError,
-  }: { readonly leaving: AbortController; readonly over: () => void; readonly onError: OpenaiChatOptions["onError"] },
+  }: {
+    readonly abortController: AbortController;
+    readonly removeListener: () => void;
+    readonly onError: OpenaiChatOptions["onError"];
+  },
 ): AsyncIterable<string> {
-  let begun: IteratorResult<Told, void> | null = first;
-  let isOver = false;
+  let firstItem: IteratorResult<EncodedItem, void> | null = first;
+  let isFinished = false;
   const finish = async (): Promise<void> => {
-    isOver = true;
-    over();
-    await told.return();
+    isFinished = true;
+    removeListener();
+    await items.return();
   };
   const next = async (): Promise<IteratorResult<string, undefined>> => {
-    if (isOver) return { done: true, value: undefined };
-    const heard = begun ?? (await told.next());
-    begun = null;
-    if (heard.done === true) {
+    if (isFinished) return { done: true, value: undefined };
+    const item = firstItem ?? (await items.next());
+    firstItem = null;
+    if (item.done === true) {
       await finish();
       return { done: false, value: renderedEnd };
     }
-    if (heard.value.type === "chunk") return { done: false, value: renderChunk(heard.value.chunk) };
-    const { status, error, cause } = heard.value.refusal;
+    if (item.value.type === "chunk") return { done: false, value: renderChunk(item.value.chunk) };
+    const { status, error, cause } = item.value.errorResponse;
     if (status >= 500) onError?.(cause);
     await finish();
     return { done: false, value: renderError(error) };
   };
-  const leave = async (): Promise<IteratorResult<string, undefined>> => {
-    leaving.abort(new DOMException("the stream was left", "AbortError"));
+  const leaveStream = async (): Promise<IteratorResult<string, undefined>> => {
+    abortController.abort(new DOMException("the client left the stream", "AbortError"));
     await finish();
     return { done: true, value: undefined };
   };
-  return { [Symbol.asyncIterator]: () => ({ next, return: leave }) };
+  return { [Symbol.asyncIterator]: () => ({ next, return: leaveStream }) };
 }

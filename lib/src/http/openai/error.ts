@@ -1,10 +1,11 @@
-// What went wrong, as OpenAI's API words it. The reason stands verbatim in `code`; the status is what its clients act on.
+// Failures in OpenAI's error format. `code` is the reason of the library; clients act on the status.
 //
-// Rules:
-//   1. What the one who asked can change is told in full, with its path in `param`. What only the one who runs the server can change is told by
-//      its reason alone: a provider's or a tool's own words may name hosts, accounts and keys.
-//   2. A key the provider refused is the server's, so it is never a 401: that would tell a client that its own token is wrong.
-//   3. Clients of this API try again by themselves. Where that cannot help, or tools of the engine have begun to run, `x-should-retry` says no.
+// Rules
+//   1. Redaction: a failure that the caller can correct has its full message and its path in `param`. A failure that only the operator
+//      can correct is described by its reason alone, because messages of providers and tools may contain hosts, accounts and keys.
+//   2. A provider key that is rejected belongs to the server, so the status is never 401: a client would take its own token for wrong.
+//   3. Clients of this API retry by themselves. `x-should-retry: false` prevents a retry that cannot help, or that would run tools of
+//      the engine twice.
 
 import type {
   AdapterErrorReason,
@@ -19,53 +20,56 @@ import type {
 
 import { errorFromFailure, isEverturnError, renderIssue, renderPath } from "../../model/internal.ts";
 
+/** The `error` of a response or frame. */
 export type OpenaiError = {
   readonly message: string;
   readonly type: string;
-  /** Where in the body; `null` when no one place is at fault. */
+  /** The invalid place in the body; `null` if the error does not concern one. */
   readonly param: string | null;
   readonly code: string | null;
 };
 
-/** An answer that is an error. */
-export type OpenaiRefusal = {
+/** An error response. */
+export type OpenaiErrorResponse = {
   readonly status: number;
   readonly headers: { readonly [name: string]: string };
   readonly error: OpenaiError;
-  /** What lies behind it, for whoever runs the server; never part of the answer. */
+  /** The cause, for the operator; never part of the response. */
   readonly cause: unknown;
 };
 
-type RefusalDetails = {
+type ErrorDetails = {
   readonly param?: string | null;
   readonly code?: string | null;
-  readonly headers?: OpenaiRefusal["headers"];
+  readonly headers?: OpenaiErrorResponse["headers"];
   readonly cause?: unknown;
 };
 
-export function refusal(status: number, message: string, details: RefusalDetails = {}): OpenaiRefusal {
+/** Builds an error response. The error type follows from the status. */
+export function openaiError(status: number, message: string, details: ErrorDetails = {}): OpenaiErrorResponse {
   const { param = null, code = null, headers = {}, cause = null } = details;
-  return { status, headers, error: { message, type: typeOf(status), param, code }, cause };
+  return { status, headers, error: { message, type: errorType(status), param, code }, cause };
 }
 
-function typeOf(status: number): string {
+/** The `type` of an error: OpenAI's clients expect one of these three. */
+function errorType(status: number): string {
   if (status === 429) return "rate_limit_error";
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
-/** The places of a body that are wrong. The first one is `param`, and `code` unless a reason is given; the message has a few more. */
-export function refusalOfIssues(issues: readonly Issue[], reason: string | null = null): OpenaiRefusal {
-  const posted = issues.map((issue) => ({ ...issue, path: postedPath(issue.path) }));
-  const [first] = posted;
-  const message = posted.slice(0, 3).map(renderIssue).join("; ");
+/** The error response for an invalid body. `param` and `code` come from the first issue (`reason` overrides the code); the message has up to three issues. */
+export function errorOfIssues(issues: readonly Issue[], reason: string | null = null): OpenaiErrorResponse {
+  const postedIssues = issues.map((issue) => ({ ...issue, path: postedPath(issue.path) }));
+  const [first] = postedIssues;
+  const message = postedIssues.slice(0, 3).map(renderIssue).join("; ");
   const param = first === undefined || first.path.length === 0 ? null : renderPath(first.path);
-  return refusal(400, message === "" ? "the request is invalid" : message, {
+  return openaiError(400, message === "" ? "the request is invalid" : message, {
     param,
     code: reason ?? first?.code ?? null,
   });
 }
 
-/** A path in our data as a path in what was posted. */
+/** Translates a path in data of the library to the path in the posted body. */
 function postedPath(path: Path): Path {
   return path.map((key) => (typeof key === "string" ? (postedNames.get(key) ?? key) : key));
 }
@@ -78,56 +82,61 @@ const postedNames: ReadonlyMap<string, string> = new Map([
   ["maxTokens", "max_completion_tokens"],
 ]);
 
-/** Whatever was thrown. What is no failure of ours broke in a function of the program's, and is nobody else's business. */
-export function refusalOfThrown(thrown: unknown, toolsRan: boolean): OpenaiRefusal {
-  if (isEverturnError(thrown)) return refusalOfFailure(thrown.failure, toolsRan);
-  const message = "something broke on the server while it worked on this; whoever runs it can see what";
-  return refusal(500, message, { code: "internal", headers: noRetry, cause: thrown });
+/** The error response for anything that was thrown. An error that is not of the library comes from code of the operator and is not disclosed. */
+export function errorOfThrown(thrown: unknown, toolsRan: boolean): OpenaiErrorResponse {
+  if (isEverturnError(thrown)) return errorOfFailure(thrown.failure, toolsRan);
+  const message = "internal server error; the operator of the server can see the cause";
+  return openaiError(500, message, { code: "internal", headers: noRetry, cause: thrown });
 }
 
-export function refusalOfFailure(failure: Failure, toolsRan: boolean): OpenaiRefusal {
+/** The error response for a failure of the library. `toolsRan`: a retry would run tools of the engine again. */
+export function errorOfFailure(failure: Failure, toolsRan: boolean): OpenaiErrorResponse {
   const { reason: code } = failure;
   const cause = errorFromFailure(failure);
   switch (failure.type) {
     case "validation_error": {
-      if (validationStatuses[failure.reason] === 400) return refusalOfIssues(failure.issues, code);
-      const message = `the model's answer does not fit: ${failure.issues.slice(0, 3).map(renderIssue).join("; ")}`;
-      return refusal(502, message, { code, headers: noRetry, cause });
+      if (validationStatuses[failure.reason] === 400) return errorOfIssues(failure.issues, code);
+      const message = `the model's answer does not conform to the schema: ${failure.issues.slice(0, 3).map(renderIssue).join("; ")}`;
+      return openaiError(502, message, { code, headers: noRetry, cause });
     }
     case "adapter_error":
     case "image_adapter_error":
     case "stream_error": {
       const status = failure.type === "stream_error" ? streamStatuses[failure.reason] : providerStatus(failure.reason);
-      const message = status === 400 ? failure.message : `the model could not answer: ${code}`;
-      return refusal(status, message, { code, headers: retryHeaders(failure, status, toolsRan), cause });
+      const message = status === 400 ? failure.message : `the model call failed: ${code}`;
+      return openaiError(status, message, { code, headers: retryHeaders(failure, status, toolsRan), cause });
     }
     case "engine_error": {
-      const message = `this model cannot be run as it is set up: ${code}; whoever runs the server has to look at it`;
-      return refusal(engineStatuses[failure.reason], message, { code, headers: noRetry, cause });
+      const message = `this model is not configured correctly on the server: ${code}; the operator has to correct it`;
+      return openaiError(engineStatuses[failure.reason], message, { code, headers: noRetry, cause });
     }
     case "tool_error":
-      return refusal(500, `a tool of this model failed: ${code}`, { code, headers: noRetry, cause });
+      return openaiError(500, `a tool of this model failed: ${code}`, { code, headers: noRetry, cause });
     case "session_error":
     case "runtime_error":
-      return refusal(500, `the server could not go on with this: ${code}`, { code, headers: noRetry, cause });
+      return openaiError(500, `the server could not complete the request: ${code}`, { code, headers: noRetry, cause });
   }
 }
 
-/** Calls that wait for somebody this API has no words to ask. */
-export function refusalOfWait(code: string, waiting: readonly Pick<PendingToolCall, "reason">[]): OpenaiRefusal {
-  const reasons = [...new Set(waiting.map(({ reason }) => reason))].join(", ");
-  const what = reasons === "" ? code : reasons;
-  const message = `a tool of this model waits for somebody (${what}), and chat completions have no way to answer it; use the sessions of this server`;
-  return refusal(422, message, { code, headers: noRetry });
+/** The error response for a run that ended with pending calls of the engine's tools, which this API cannot answer. */
+export function errorOfPendingCalls(
+  code: string,
+  pendingCalls: readonly Pick<PendingToolCall, "reason">[],
+): OpenaiErrorResponse {
+  const reasons = [...new Set(pendingCalls.map(({ reason }) => reason))].join(", ");
+  const pendingReasons = reasons === "" ? code : reasons;
+  const message = `a tool of this model is pending (${pendingReasons}) and cannot be answered by chat completions; use the sessions API of this server`;
+  return openaiError(422, message, { code, headers: noRetry });
 }
 
-export const noRetry: OpenaiRefusal["headers"] = { "x-should-retry": "false" };
+export const noRetry: OpenaiErrorResponse["headers"] = { "x-should-retry": "false" };
 
+/** OpenAI's clients read `retry-after-ms` before `retry-after`. */
 function retryHeaders(
   { retryable, retryAfterMs }: { readonly retryable: boolean; readonly retryAfterMs: number | null },
   status: number,
   toolsRan: boolean,
-): OpenaiRefusal["headers"] {
+): OpenaiErrorResponse["headers"] {
   if (status < 429) return {};
   if (!retryable || toolsRan) return noRetry;
   if (retryAfterMs === null) return {};

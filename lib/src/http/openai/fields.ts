@@ -1,19 +1,20 @@
-// Readers the shapes of OpenAI's bodies have in common.
+// Readers that the shapes of OpenAI's bodies share.
 
 import type { Shape } from "../../model/parse/reading.ts";
 
 import { array, fallback, isPlainObject, nullable } from "../../model/parse/reading.ts";
 
-/** A field that may be `null` or absent, which both say nothing. */
+/** An optional field. `null` means the same as absent. */
 export function maybe<T>(shape: Shape<T>) {
   return fallback(nullable(shape), null);
 }
 
-/** A field that says something nobody here can take, whatever it is. */
-export function none(why: string) {
+/** A field that is not supported with any value. */
+export function unsupportedField(why: string) {
   return maybe<never>((_, reading) => reading.report("unknown_field", why));
 }
 
+/** A number in a closed range. */
 export function between(least: number, most: number): Shape<number> {
   return (input, reading) =>
     typeof input === "number" && input >= least && input <= most
@@ -31,13 +32,13 @@ export const positive: Shape<number> = (input, reading) =>
     ? input
     : reading.report("must_be_positive", "must be a whole number of 1 or more");
 
-/** Text of one form. */
+/** Text that matches a pattern. `what` completes the message "must be …". */
 export function matching(pattern: RegExp, what: string): Shape<string> {
   return (input, reading) =>
     typeof input === "string" && pattern.test(input) ? input : reading.report("invalid_format", `must be ${what}`);
 }
 
-/** The fields a shape knows, and none of the others. */
+/** Drops the fields that are not in `names` before reading. */
 export function lenient<T>(names: readonly string[], shape: Shape<T>): Shape<T> {
   return (input, reading) =>
     shape(
@@ -47,11 +48,11 @@ export function lenient<T>(names: readonly string[], shape: Shape<T>): Shape<T> 
 }
 
 /** Text, or a list of parts. */
-export function content<P>(part: Shape<P>): Shape<string | readonly P[]> {
+export function textOrParts<P>(part: Shape<P>): Shape<string | readonly P[]> {
   return (input, reading) => (typeof input === "string" ? input : array(part)(input, reading));
 }
 
-/** A list that is not longer than this. */
+/** A list of at most this many items. */
 export function atMost<T>(most: number, item: Shape<T>): Shape<readonly T[]> {
   return (input, reading) =>
     Array.isArray(input) && input.length > most

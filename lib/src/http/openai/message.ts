@@ -1,11 +1,12 @@
-// Messages as they are posted, in OpenAI's words, and as ours. One of theirs is one of ours, so that places stay what they are.
+// Messages in OpenAI's format, and their conversion to messages of the library. One posted message becomes one message, so that the
+// index in an error path is valid for both.
 //
-// Rules:
-//   1. A field nobody knows is refused, by its path. In assistant messages and their calls it is let be: replies come back with whatever
-//      helpers of clients have hung on them.
-//   2. No disk and no file of a provider's: an image is a URL or bytes, any other file is bytes.
-//   3. Arguments of calls are kept to the letter, whatever they are. What is no JSON object is no arguments.
-//   4. Whoever answers a call does not say of which tool: a name there is not used.
+// Rules
+//   1. An unknown field is rejected by its path. In assistant messages and their calls it is ignored: clients post replies back with
+//      fields that their helpers added (`parsed`, `annotations`).
+//   2. No local file and no file of the provider's account: an image is a URL or base64, any other file is base64.
+//   3. The text of call arguments is kept exactly, whatever it is. Text that is not a JSON object gives `arguments: null`.
+//   4. `name` of a tool message is not used; the call id determines the tool.
 
 import type { Message, ToolCallInput, UserPart } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
@@ -34,7 +35,7 @@ import {
   string,
   variant,
 } from "../../model/parse/reading.ts";
-import { content, lenient, matching, maybe, none } from "./fields.ts";
+import { textOrParts, lenient, matching, maybe, unsupportedField } from "./fields.ts";
 
 type PostedText = { readonly type: "text"; readonly text: string; readonly prompt_cache_breakpoint: unknown };
 type PostedImage = {
@@ -69,7 +70,7 @@ type PostedAssistant = Named & {
   readonly function_call: null;
   readonly audio: null;
 };
-type PostedAnswer = Named & {
+type PostedToolResult = Named & {
   readonly role: "tool";
   readonly tool_call_id: string;
   readonly content: string | readonly PostedText[];
@@ -79,7 +80,7 @@ export type PostedMessage =
   | PostedInstructions<"developer">
   | PostedUser
   | PostedAssistant
-  | PostedAnswer;
+  | PostedToolResult;
 
 type PostedCall = {
   readonly id: string;
@@ -89,10 +90,10 @@ type PostedCall = {
 
 const breakpoint = { prompt_cache_breakpoint: maybe<unknown>(json) };
 const textShape = object<PostedText>({ type: required(oneOf(["text"])), text: required(string), ...breakpoint });
-const textsShape = content(variant<PostedText, "type">("type", { text: textShape }));
+const textContentShape = textOrParts(variant<PostedText, "type">("type", { text: textShape }));
 
 const base64 = "[A-Za-z0-9+/]+={0,2}";
-/** Bytes in a URL: their type, and base64. */
+/** A data URL in base64 (RFC 2397): the media type and the data. */
 const dataUrl = new RegExp(`^data:([\\w.+-]+/[\\w.+-]+)(?:;[\\w.+-]+=[\\w.+-]+)*;base64,(${base64})$`);
 
 const imageUrl: Shape<string> = (input, reading) => {
@@ -135,15 +136,15 @@ const partShape: Shape<PostedPart> = variant<PostedPart, "type">("type", {
   }),
 });
 
-/** Arguments as a model wrote them: any text. An object in it has to be one that can be kept. */
+/** Arguments as the model wrote them: any text. If it is a JSON object, the object must be within the limits of stored data. */
 const argumentsShape: Shape<string> = (input, reading) => {
   if (typeof input !== "string") return reading.report("invalid_type", "must be a string of JSON");
   const parsed = objectIn(input);
-  const kept = parsed === null ? {} : jsonObject(parsed, reading);
-  return typeof kept === "symbol" ? kept : input;
+  const checked = parsed === null ? {} : jsonObject(parsed, reading);
+  return typeof checked === "symbol" ? checked : input;
 };
 
-/** The object in a text; `null` when there is none. */
+/** Parses a text as a JSON object; `null` if it is not one. */
 function objectIn(text: string): { readonly [key: string]: unknown } | null {
   try {
     const value: unknown = JSON.parse(text);
@@ -167,9 +168,9 @@ const callShape: Shape<PostedCall> = lenient(
   }),
 );
 
-const instructions = { content: required(textsShape), name: maybe(string) };
+const instructionFields = { content: required(textContentShape), name: maybe(string) };
 
-const repliedParts = content(
+const assistantParts = textOrParts(
   variant<PostedText | PostedRefusal, "type">("type", {
     text: textShape,
     refusal: object<PostedRefusal>({ type: required(oneOf(["refusal"])), refusal: required(string) }),
@@ -177,44 +178,44 @@ const repliedParts = content(
 );
 
 export const postedMessageShape: Shape<PostedMessage> = variant<PostedMessage, "role">("role", {
-  system: object<PostedInstructions<"system">>({ role: required(oneOf(["system"])), ...instructions }),
-  developer: object<PostedInstructions<"developer">>({ role: required(oneOf(["developer"])), ...instructions }),
+  system: object<PostedInstructions<"system">>({ role: required(oneOf(["system"])), ...instructionFields }),
+  developer: object<PostedInstructions<"developer">>({ role: required(oneOf(["developer"])), ...instructionFields }),
   user: object<PostedUser>({
     role: required(oneOf(["user"])),
-    content: required(content(partShape)),
+    content: required(textOrParts(partShape)),
     name: maybe(string),
   }),
   assistant: lenient(
     ["role", "content", "refusal", "tool_calls", "function_call", "audio", "name"],
     object<PostedAssistant>({
       role: required(oneOf(["assistant"])),
-      content: maybe(repliedParts),
+      content: maybe(assistantParts),
       refusal: maybe(string),
       tool_calls: maybe(array(callShape)),
-      function_call: none("use tool_calls"),
-      audio: none("what a model said aloud is not kept here; send its text"),
+      function_call: unsupportedField("use tool_calls"),
+      audio: unsupportedField("audio of the model is not stored; send its transcript as content"),
       name: maybe(string),
     }),
   ),
-  tool: object<PostedAnswer>({
+  tool: object<PostedToolResult>({
     role: required(oneOf(["tool"])),
     tool_call_id: required(string),
-    content: required(textsShape),
+    content: required(textContentShape),
     name: maybe(string),
   }),
 });
 
-/** A posted message as one of ours. */
+/** Converts a posted message. `developer` becomes `system`. */
 export function messageOf(posted: PostedMessage): Message {
-  const rest = { name: posted.name === "" ? null : posted.name };
+  const options = { name: posted.name === "" ? null : posted.name };
   switch (posted.role) {
     case "system":
     case "developer":
-      return system(typeof posted.content === "string" ? posted.content : posted.content.map(textOf), rest);
+      return system(typeof posted.content === "string" ? posted.content : posted.content.map(textOf), options);
     case "user":
-      return user(typeof posted.content === "string" ? posted.content : posted.content.map(partOf), rest);
+      return user(typeof posted.content === "string" ? posted.content : posted.content.map(partOf), options);
     case "assistant":
-      return assistant(saidIn(posted), { ...rest, toolCalls: (posted.tool_calls ?? []).map(callOf) });
+      return assistant(assistantContent(posted), { ...options, toolCalls: (posted.tool_calls ?? []).map(callOf) });
     case "tool":
       return toolResult(posted.tool_call_id, textIn(posted.content));
   }
@@ -224,19 +225,21 @@ function textOf({ text }: PostedText) {
   return textPart(text);
 }
 
-/** The API has one text as the answer to a call, in pieces or not. */
-function textIn(given: string | readonly PostedText[]): string {
-  return typeof given === "string" ? given : given.map(({ text }) => text).join("");
+/** A tool result is one text; several text parts are concatenated. */
+function textIn(content: string | readonly PostedText[]): string {
+  return typeof content === "string" ? content : content.map(({ text }) => text).join("");
 }
 
-function saidIn({ content: given, refusal }: PostedAssistant) {
-  if (typeof given === "string" && refusal === null) return given;
-  const parts = typeof given === "string" ? [textPart(given)] : (given ?? []).map(repliedPart);
-  const all = refusal === null ? parts : [...parts, textPart(refusal, { kind: "refusal" })];
-  return all.length === 0 ? "" : all;
+/** Text, parts and refusal of an assistant message as content of the library. A refusal becomes a text part of kind `refusal`. */
+function assistantContent({ content: postedContent, refusal }: PostedAssistant) {
+  if (typeof postedContent === "string" && refusal === null) return postedContent;
+  const parts =
+    typeof postedContent === "string" ? [textPart(postedContent)] : (postedContent ?? []).map(assistantPart);
+  const allParts = refusal === null ? parts : [...parts, textPart(refusal, { kind: "refusal" })];
+  return allParts.length === 0 ? "" : allParts;
 }
 
-function repliedPart(part: PostedText | PostedRefusal) {
+function assistantPart(part: PostedText | PostedRefusal) {
   return part.type === "text" ? textOf(part) : textPart(part.refusal, { kind: "refusal" });
 }
 
@@ -261,13 +264,13 @@ function partOf(part: PostedPart): UserPart {
   }
 }
 
-/** What a data URL holds; a type of `null`: it is none. */
+/** The media type and data of a data URL; `mimeType: null` if it is another URL. */
 function bytesIn(url: string): { readonly mimeType: string | null; readonly data: string } {
   const [, mimeType = null, data = ""] = dataUrl.exec(url) ?? [];
   return { mimeType, data };
 }
 
 function callOf({ id, function: { name, arguments: rawArguments } }: PostedCall): ToolCallInput {
-  const found = read(jsonObject, objectIn(rawArguments));
-  return { id, name, arguments: "value" in found ? found.value : null, rawArguments };
+  const parsed = read(jsonObject, objectIn(rawArguments));
+  return { id, name, arguments: "value" in parsed ? parsed.value : null, rawArguments };
 }

@@ -1,25 +1,26 @@
-// What an engine makes of a request: its instructions, tools, budgets and policies hold, and a client moves within them.
+// The options of a run: those of the request, within the instructions, tools, budgets and policies of the engine.
 //
-// Rules:
-//   1. Sampling settings are the client's. Limits are the lower of both: tokens of output, and how hard to think. Stop sequences add up.
-//   2. A client's tool does not take the place of one of the engine's, nor is one of those told or forced.
-//   3. An engine that answers in a format of its own answers in no other.
-//   4. What has been streamed cannot be taken back here, so nothing is tried again after output.
-//   5. Never a base URL, a key, a header, or a field of a provider's own body.
+// Rules
+//   1. Sampling settings come from the client. Limits are the lower of both: output tokens and reasoning effort. Stop sequences are
+//      combined.
+//   2. A tool of the client cannot replace one of the engine, and `tool_choice` cannot name or force one of the engine.
+//   3. An engine with its own response format rejects `response_format`.
+//   4. Streamed output cannot be withdrawn, so a stream is not retried after output.
+//   5. A client can set no base URL, key, header or provider field.
 
 import type { ChatOptions, Engine } from "../../engine/internal.ts";
 import type { Result } from "../../model/internal.ts";
-import type { OpenaiRefusal } from "./error.ts";
+import type { OpenaiErrorResponse } from "./error.ts";
 import type { OpenaiParams, OpenaiRequest } from "./request.ts";
 
 import { retryPolicy } from "../../engine/internal.ts";
 import { failed, isPlainObject, ok } from "../../model/parse/reading.ts";
-import { refusal } from "./error.ts";
+import { openaiError } from "./error.ts";
 
-/** The options of the run. */
-export function optionsOf(engine: Engine, request: OpenaiRequest): Result<ChatOptions, OpenaiRefusal> {
-  const refused = toolsRefusal(engine, request) ?? formatRefusal(engine, request);
-  if (refused !== null) return failed(refused);
+/** The options of the run, or why the engine rejects the request. */
+export function optionsOf(engine: Engine, request: OpenaiRequest): Result<ChatOptions, OpenaiErrorResponse> {
+  const rejection = toolsError(engine, request) ?? formatError(engine, request);
+  if (rejection !== null) return failed(rejection);
   const { tools, toolChoice, responseFormat, stream } = request;
   return ok({
     ...settingsOf(engine, request.params),
@@ -32,56 +33,63 @@ export function optionsOf(engine: Engine, request: OpenaiRequest): Result<ChatOp
   });
 }
 
-function toolsRefusal({ tools: own, protocol }: Engine, { tools, model }: OpenaiRequest): OpenaiRefusal | null {
+function toolsError(
+  { tools: engineTools, protocol }: Engine,
+  { tools, model }: OpenaiRequest,
+): OpenaiErrorResponse | null {
   if (protocol.type === "code" && tools.length > 0) {
-    const message = `tools: ${model} writes code, and can only call the tools it was set up with`;
-    return refusal(400, message, { param: "tools", code: "unsupported_parameter" });
+    const message = `tools: ${model} writes code and can only call the tools of its engine`;
+    return openaiError(400, message, { param: "tools", code: "unsupported_parameter" });
   }
-  const taken = tools.findIndex(({ name }) => own.some((tool) => tool.name === name));
-  if (taken === -1) return null;
-  const param = `tools[${taken}].function.name`;
-  const message = `${param}: ${model} has a tool called ${tools[taken]?.name ?? ""} of its own; use another name`;
-  return refusal(400, message, { param, code: "duplicate_name" });
+  const duplicateIndex = tools.findIndex(({ name }) => engineTools.some((tool) => tool.name === name));
+  if (duplicateIndex === -1) return null;
+  const param = `tools[${duplicateIndex}].function.name`;
+  const message = `${param}: ${model} already has a tool named ${tools[duplicateIndex]?.name ?? ""}; use another name`;
+  return openaiError(400, message, { param, code: "duplicate_name" });
 }
 
-function formatRefusal({ options }: Engine, { responseFormat, model }: OpenaiRequest): OpenaiRefusal | null {
-  const hasOwn = options.output !== undefined || options.responseFormat !== undefined;
-  if (responseFormat === null || !hasOwn) return null;
+function formatError({ options }: Engine, { responseFormat, model }: OpenaiRequest): OpenaiErrorResponse | null {
+  const hasFixedFormat = options.output !== undefined || options.responseFormat !== undefined;
+  if (responseFormat === null || !hasFixedFormat) return null;
   const param = "response_format";
-  return refusal(400, `${param}: ${model} answers in a format of its own`, { param, code: "unsupported_value" });
+  return openaiError(400, `${param}: ${model} has a fixed response format`, { param, code: "unsupported_value" });
 }
 
-function settingsOf({ params: own }: Engine, params: OpenaiParams): ChatOptions {
+function settingsOf({ params: engineParams }: Engine, params: OpenaiParams): ChatOptions {
   const { temperature, topP, maxTokens, stopSequences, seed, parallelToolCalls, reasoningEffort } = params;
   return {
     ...(temperature === null ? {} : { temperature }),
     ...(topP === null ? {} : { topP }),
-    ...(maxTokens === null ? {} : { maxTokens: lower(maxTokens, own["maxTokens"]) }),
-    ...(stopSequences.length === 0 ? {} : { stopSequences: together(own["stopSequences"], stopSequences) }),
+    ...(maxTokens === null ? {} : { maxTokens: lowerLimit(maxTokens, engineParams["maxTokens"]) }),
+    ...(stopSequences.length === 0 ? {} : { stopSequences: combined(engineParams["stopSequences"], stopSequences) }),
     ...(seed === null ? {} : { seed }),
     ...(parallelToolCalls === null
       ? {}
-      : { parallelToolCalls: parallelToolCalls && own["parallelToolCalls"] !== false }),
-    ...(reasoningEffort === null ? {} : reasoningOf(own["reasoning"], reasoningEffort)),
+      : { parallelToolCalls: parallelToolCalls && engineParams["parallelToolCalls"] !== false }),
+    ...(reasoningEffort === null ? {} : reasoningOf(engineParams["reasoning"], reasoningEffort)),
   };
 }
 
-function lower(asked: number, limit: unknown): number {
-  return typeof limit === "number" ? Math.min(asked, limit) : asked;
+function lowerLimit(requested: number, limit: unknown): number {
+  return typeof limit === "number" ? Math.min(requested, limit) : requested;
 }
 
-function together(own: unknown, asked: readonly string[]): readonly string[] {
-  const known = Array.isArray(own) ? own.filter((one) => typeof one === "string") : [];
-  return [...new Set([...known, ...asked])];
+function combined(engineParams: unknown, requested: readonly string[]): readonly string[] {
+  const isComparable = Array.isArray(engineParams)
+    ? engineParams.filter((sequence) => typeof sequence === "string")
+    : [];
+  return [...new Set([...isComparable, ...requested])];
 }
 
+/** Reasoning efforts in ascending order. */
 const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/** No harder than the engine thinks. One that counts in tokens, or has a word nobody here can compare, stays as it is. */
-function reasoningOf(own: unknown, effort: string): Pick<ChatOptions, "reasoning"> {
-  if (!isPlainObject(own)) return { reasoning: { effort, budgetTokens: null, summary: null } };
-  const { effort: most, budgetTokens, summary } = own;
-  const known = typeof most === "string" && efforts.includes(most);
-  if (!known || typeof budgetTokens === "number" || efforts.indexOf(effort) >= efforts.indexOf(most)) return {};
+/** Limits the effort to that of the engine. An engine with a token budget or an unknown effort keeps its own setting, because they cannot be compared. */
+function reasoningOf(engineParams: unknown, effort: string): Pick<ChatOptions, "reasoning"> {
+  if (!isPlainObject(engineParams)) return { reasoning: { effort, budgetTokens: null, summary: null } };
+  const { effort: engineEffort, budgetTokens, summary } = engineParams;
+  const isComparable = typeof engineEffort === "string" && efforts.includes(engineEffort);
+  if (!isComparable || typeof budgetTokens === "number" || efforts.indexOf(effort) >= efforts.indexOf(engineEffort))
+    return {};
   return { reasoning: { effort, budgetTokens: null, summary: typeof summary === "string" ? summary : null } };
 }

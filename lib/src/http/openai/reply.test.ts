@@ -1,4 +1,4 @@
-// The answers of less usual runs: what is shown when, and what is kept back.
+// The encoding of unusual runs: what is sent when, and what is held back.
 
 import type { Adapter, CodeExecutor, Engine } from "everturn/engine";
 import type { JsonObject, ModelEvent } from "everturn/model";
@@ -13,35 +13,35 @@ import { openaiChat } from "./chat.ts";
 const hi = { role: "user", content: "Hi!" };
 const weather = { type: "function", function: { name: "weather" } };
 
-/** What a stream tells: its pieces of text, and how it ended. */
-async function streamed(given: Engine, more: JsonObject = {}) {
-  const said = await openaiChat({ m: given }, { model: "m", messages: [hi], stream: true, ...more });
-  if (said.type === "reply") return { pieces: [], end: said.body, calls: [] };
+/** Collects a stream: its text chunks, its call chunks, and how it ended. */
+async function streamed(servedEngine: Engine, fields: JsonObject = {}) {
+  const answered = await openaiChat({ m: servedEngine }, { model: "m", messages: [hi], stream: true, ...fields });
+  if (answered.type === "reply") return { pieces: [], end: answered.body, calls: [] };
   const pieces: string[] = [];
-  const made: unknown[] = [];
+  const callChunks: unknown[] = [];
   let end: unknown = null;
-  for await (const frame of said.frames) {
+  for await (const frame of answered.frames) {
     const text = frame.replace(/^data: /, "").trim();
     if (text === "[DONE]") continue;
     const { choices, error } = JSON.parse(text);
     const { delta = {}, finish_reason: finish = null } = choices?.[0] ?? {};
     if (typeof delta.content === "string" && delta.content !== "") pieces.push(delta.content);
-    made.push(...(delta.tool_calls ?? []));
+    callChunks.push(...(delta.tool_calls ?? []));
     end = error ?? finish ?? end;
   }
-  return { pieces, end, calls: made };
+  return { pieces, end, calls: callChunks };
 }
 
-async function whole(given: Engine, more: JsonObject = {}) {
-  const said = await openaiChat({ m: given }, { model: "m", messages: [hi], ...more });
-  if (said.type !== "reply") throw new Error("no reply");
-  return said;
+async function completed(servedEngine: Engine, fields: JsonObject = {}) {
+  const answered = await openaiChat({ m: servedEngine }, { model: "m", messages: [hi], ...fields });
+  if (answered.type !== "reply") throw new Error("no reply");
+  return answered;
 }
 
 const schema = { type: "json_schema", json_schema: { name: "sky", schema: { type: "object" } } };
 
-describe("what is held back", () => {
-  test("nothing, where there is only one reply to wait for", async () => {
+describe("text that is held back", () => {
+  test("none, if the run has only one reply", async () => {
     const { engine } = playing([[...says('{"sky":'), ...says('"clear"}')]]);
     expect(await streamed(engine, { response_format: schema })).toMatchObject({
       pieces: ['{"sky":', '"clear"}'],
@@ -49,18 +49,18 @@ describe("what is held back", () => {
     });
   });
 
-  test("what comes before an answer that has a call of its own", async () => {
+  test("text before a structured finalize pass", async () => {
     const of = () =>
       playing([says("It is clear."), says('{"sky":"clear"}')], [], { options: { structuredFinalize: true } }).engine;
     expect(await streamed(of(), { response_format: schema })).toMatchObject({
       pieces: ['{"sky":"clear"}'],
       end: "stop",
     });
-    const { body } = await whole(of(), { response_format: schema });
+    const { body } = await completed(of(), { response_format: schema });
     expect(body).toMatchObject({ choices: [{ message: { content: '{"sky":"clear"}' } }] });
   });
 
-  test("the code an engine writes: what it came to is the answer", async () => {
+  test("code that the engine writes; its value is the answer", async () => {
     const executor: CodeExecutor = {
       name: "scripted",
       version: "1",
@@ -75,15 +75,15 @@ describe("what is held back", () => {
     const of = () =>
       playing([says("```javascript\nfinish({ n: 4 })\n```")], [], { protocol: { type: "code", executor } });
     expect(await streamed(of().engine)).toMatchObject({ pieces: ['{"n":4}'], end: "stop" });
-    expect((await whole(of().engine)).body).toMatchObject({ choices: [{ message: { content: '{"n":4}' } }] });
-    expect(await whole(of().engine, { tools: [weather] })).toMatchObject({
+    expect((await completed(of().engine)).body).toMatchObject({ choices: [{ message: { content: '{"n":4}' } }] });
+    expect(await completed(of().engine, { tools: [weather] })).toMatchObject({
       status: 400,
       body: { error: { param: "tools", code: "unsupported_parameter" } },
     });
   });
 });
 
-test("a model that says everything at its end is heard too", async () => {
+test("sends a reply that arrives without deltas", async () => {
   const toolCalls = [toolCall({ id: "c0", name: "weather", arguments: { n: 1 } })];
   const message = assistant("Wait.", { toolCalls });
   const completed: ModelEvent = {
@@ -104,8 +104,8 @@ test("a model that says everything at its end is heard too", async () => {
       yield [completed];
     },
   };
-  const told = await streamed(engine({ adapter, model: "m" }), { tools: [weather] });
-  expect(told).toEqual({
+  const collected = await streamed(engine({ adapter, model: "m" }), { tools: [weather] });
+  expect(collected).toEqual({
     pieces: ["Wait."],
     end: "tool_calls",
     calls: [
@@ -115,7 +115,7 @@ test("a model that says everything at its end is heard too", async () => {
   });
 });
 
-test("an attempt that failed before it showed anything is nobody's business", async () => {
+test("does not show an attempt that failed before any output", async () => {
   const fails = [{ type: "error", reason: "provider_unavailable" }] as const;
   const retry = { baseDelayMs: 0, jitterMs: 0 };
   const { engine, clock } = playing([fails, says("Here.")], [], { retry });
@@ -125,20 +125,20 @@ test("an attempt that failed before it showed anything is nobody's business", as
   expect(await asked).toMatchObject({ pieces: ["Here."], end: "stop" });
 });
 
-describe("what ends a run", () => {
-  test("a tool of the engine's that stops it, with what was said so far", async () => {
+describe("endings of a run", () => {
+  test("a tool of the engine that halts the run: the text so far", async () => {
     const { engine } = playing([[...says("I look."), ...calls("look")]], [plain("look", () => halt("enough", "cat"))]);
-    const { body } = await whole(engine);
+    const { body } = await completed(engine);
     expect(body).toMatchObject({
       choices: [{ finish_reason: "stop", message: { content: "I look." } }],
       everturn: { halted_reason: "enough" },
     });
   });
 
-  test("a tool of the engine's that fails, where that ends it: by its reason, not in its words", async () => {
+  test("a tool of the engine that fails: its reason without its message", async () => {
     const broken = plain("look", () => fail("db-7.internal is down"));
     const { engine } = playing([calls("look")], [broken], { options: { onToolError: "halt" } });
-    const { status, headers, body } = await whole(engine);
+    const { status, headers, body } = await completed(engine);
     expect({ status, headers, body }).toEqual({
       status: 500,
       headers: { "x-should-retry": "false" },
@@ -153,42 +153,42 @@ describe("what ends a run", () => {
     });
   });
 
-  test("a call of a tool nobody has", async () => {
+  test("a call of an unknown tool", async () => {
     const { engine } = playing([calls("nothing")]);
-    expect(await whole(engine, { tools: [weather] })).toMatchObject({
+    expect(await completed(engine, { tools: [weather] })).toMatchObject({
       status: 502,
       body: { error: { code: "unknown_tool" } },
     });
   });
 
-  test("consent that is missing, also where the client has calls of its own to answer", async () => {
+  test("a pending call of the engine's tool, also beside calls of the client's tools", async () => {
     const pay = { ...plain("pay", () => "paid"), manual: true };
     const { engine } = playing([calls("pay", "weather")], [pay]);
-    expect(await whole(engine, { tools: [weather] })).toMatchObject({
+    expect(await completed(engine, { tools: [weather] })).toMatchObject({
       status: 422,
       body: { error: { code: "manual_tool_calls" } },
     });
   });
 
-  test("an engine that cannot run at all", async () => {
-    expect(await whole(engine({ model: "m" }))).toMatchObject({
+  test("an engine without an adapter", async () => {
+    expect(await completed(engine({ model: "m" }))).toMatchObject({
       status: 500,
       body: { error: { code: "missing_adapter", type: "server_error" } },
     });
   });
 
-  test("a provider that asks to wait: so is the client", async () => {
+  test("a rate limit of the provider: its Retry-After is passed on", async () => {
     const busy = [{ type: "error", reason: "rate_limited", retryAfterMs: 1500 }] as const;
     const { engine } = playing([busy], [], { retry: false });
-    expect(await whole(engine)).toMatchObject({
+    expect(await completed(engine)).toMatchObject({
       status: 429,
       headers: { "retry-after": "2", "retry-after-ms": "1500" },
       body: { error: { code: "rate_limited", type: "rate_limit_error" } },
     });
   });
 
-  test("nobody knows what it cost: then nothing is said of it", async () => {
-    const { body } = await whole(playing([says("ok")]).engine);
+  test("unknown usage: the field is absent", async () => {
+    const { body } = await completed(playing([says("ok")]).engine);
     expect(body).not.toHaveProperty("usage");
   });
 });

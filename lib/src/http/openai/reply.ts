@@ -1,46 +1,48 @@
-// An answer as OpenAI's API words it: chunks while it is being given, or one completion at its end. Both come to the same message.
+// Encodes a run in OpenAI's format: as chunks while it runs, or as one completion at its end. Both result in the same message.
 //
-// Rules:
-//   1. One completion is one run. What the model says in its steps is one text, a blank line between two of them.
-//   2. Calls of the engine's own tools are not shown. Calls of the client's are, with indexes from 0, and end the run: `finish_reason` is `tool_calls`.
-//   3. Where an answer has to be nothing but JSON, or is a value that code came to, only the last word counts: what might not be it is held back.
-//   4. Reasoning is not shown: this API has no place for it.
-//   5. A run that a limit ended (`max_turns`, `budget`) ends as `length`. The word of ours stands in `everturn.halted_reason`.
-//   6. The API has no word for a count that is unknown: half of one is told with 0 for the rest, none as no usage at all.
+// Rules
+//   1. One completion is one run. The texts of its steps are joined by a blank line.
+//   2. Calls of the engine's tools are not shown. Calls of the client's tools are, with indexes from 0, and end the run with
+//      `finish_reason: "tool_calls"`.
+//   3. If the answer must be JSON only, or is a value computed by code, text is held back until it is known to be the final answer.
+//   4. Reasoning is not shown: this API has no field for it.
+//   5. A run ended by a limit (`max_turns`, `budget`) has `finish_reason: "length"`. `everturn.halted_reason` has the exact reason.
+//   6. The API cannot express an unknown token count: if one of the two counts is known, the other is 0; if none is, `usage` is absent.
 
 import type { ChatResult, Json, JsonObject, ModelReply, ToolCall, TurnEvent, Usage } from "../../model/internal.ts";
-import type { OpenaiError, OpenaiRefusal } from "./error.ts";
+import type { OpenaiError, OpenaiErrorResponse } from "./error.ts";
 
 import { replyText, totalTokens } from "../../model/internal.ts";
-import { noRetry, refusal, refusalOfFailure, refusalOfWait } from "./error.ts";
+import { noRetry, openaiError, errorOfFailure, errorOfPendingCalls } from "./error.ts";
 
-/** What an answer is told with. */
-export type Telling = {
+/** How a run is encoded. */
+export type EncodingSettings = {
   readonly id: string;
-  /** In seconds. */
+  /** The time of the request, in seconds since 1970. */
   readonly created: number;
-  /** As it was asked for. */
+  /** The model name of the request. */
   readonly model: string;
-  /** The names of the tools that are the client's. */
+  /** The names of the client's tools. */
   readonly clientTools: ReadonlySet<string>;
-  /** Only the last word counts. */
-  readonly holds: boolean;
+  /** Text is held back: only the final answer is shown. */
+  readonly holdsBackText: boolean;
   readonly includeUsage: boolean;
 };
 
 type OpenaiFinish = "stop" | "length" | "tool_calls" | "content_filter";
 
-/** How a run ended, for a client. */
+/** How a run ended: with a completion, or with an error. */
 type OpenaiEnding =
   | { readonly type: "finished"; readonly finishReason: OpenaiFinish }
-  | { readonly type: "refused"; readonly refusal: OpenaiRefusal };
+  | { readonly type: "failed"; readonly errorResponse: OpenaiErrorResponse };
 
-export function endingOf(result: ChatResult, { clientTools }: Pick<Telling, "clientTools">): OpenaiEnding {
+/** Maps the outcome of a run to a finish reason or an error. */
+export function endingOf(result: ChatResult, { clientTools }: Pick<EncodingSettings, "clientTools">): OpenaiEnding {
   const { outcome, haltedReason, pendingToolCalls } = result;
-  const strange = pendingToolCalls.filter(({ reason, name }) => reason !== "manual" || !clientTools.has(name));
-  const ends = (finishReason: OpenaiFinish): OpenaiEnding =>
-    strange.length > 0
-      ? refused(refusalOfWait(haltedReason, strange))
+  const unanswerable = pendingToolCalls.filter(({ reason, name }) => reason !== "manual" || !clientTools.has(name));
+  const finished = (finishReason: OpenaiFinish): OpenaiEnding =>
+    unanswerable.length > 0
+      ? failed(errorOfPendingCalls(haltedReason, unanswerable))
       : { type: "finished", finishReason: pendingToolCalls.length > 0 ? "tool_calls" : finishReason };
   const toolsRan = result.steps.some(({ toolResults }) => toolResults.length > 0);
   switch (outcome.type) {
@@ -52,65 +54,76 @@ export function endingOf(result: ChatResult, { clientTools }: Pick<Telling, "cli
     case "halted":
     case "halt_when":
     case "stop_after":
-      return ends("stop");
+      return finished("stop");
     case "manual_tool_calls":
-      return ends("tool_calls");
+      return finished("tool_calls");
     case "incomplete":
     case "max_turns":
     case "budget":
-      return ends("length");
+      return finished("length");
     case "filtered":
-      return ends("content_filter");
+      return finished("content_filter");
     case "ask_user":
     case "approval":
     case "outcome_unknown":
-      return refused(refusalOfWait(haltedReason, strange));
+      return failed(errorOfPendingCalls(haltedReason, unanswerable));
     case "handoff": {
-      const message = "a tool of this model passed the conversation on, which chat completions have no way to follow";
-      return refused(refusal(422, message, { code: haltedReason, headers: noRetry }));
+      const message = "a tool of this model handed the conversation off, which chat completions cannot follow";
+      return failed(openaiError(422, message, { code: haltedReason, headers: noRetry }));
     }
     case "cancelled":
-      return refused(refusal(499, "the run was cancelled", { code: haltedReason, headers: noRetry }));
+      return failed(openaiError(499, "the run was cancelled", { code: haltedReason, headers: noRetry }));
     case "submitted_error":
-      return refused(refusal(500, "the model gave up on this", { code: haltedReason, headers: noRetry }));
+      return failed(
+        openaiError(500, "the model reported that it could not complete the task", {
+          code: haltedReason,
+          headers: noRetry,
+        }),
+      );
     case "tool_error":
     case "provider_error":
     case "runtime_error":
-      return refused(refusalOfFailure(outcome.failure, toolsRan));
+      return failed(errorOfFailure(outcome.failure, toolsRan));
   }
 }
 
-function refused(refusal: OpenaiRefusal): OpenaiEnding {
-  return { type: "refused", refusal };
+function failed(errorResponse: OpenaiErrorResponse): OpenaiEnding {
+  return { type: "failed", errorResponse };
 }
 
-/** The text of a run. */
-function textOf({ outcome, steps, finalResponse }: ChatResult, { holds }: Pick<Telling, "holds">): string {
-  const value = outcome.type === "tool_value" || outcome.type === "final_value" ? [written(outcome.value)] : [];
-  const last = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
-  if (holds) return value[0] ?? last;
-  const said = steps.map(({ response }) => replyText(response) ?? "");
-  return [...said, ...value].filter((text) => text !== "").join("\n\n");
+/** The text of a run: the texts of all steps, or the final answer only. */
+function textOf(
+  { outcome, steps, finalResponse }: ChatResult,
+  { holdsBackText }: Pick<EncodingSettings, "holdsBackText">,
+): string {
+  const value = outcome.type === "tool_value" || outcome.type === "final_value" ? [valueText(outcome.value)] : [];
+  const finalText = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+  if (holdsBackText) return value[0] ?? finalText;
+  const stepTexts = steps.map(({ response }) => replyText(response) ?? "");
+  return [...stepTexts, ...value].filter((text) => text !== "").join("\n\n");
 }
 
-function written(value: Json): string {
+function valueText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The calls that are the client's to answer, all of the last reply. */
-function callsOf({ finalResponse }: ChatResult, { clientTools }: Pick<Telling, "clientTools">): readonly ToolCall[] {
+/** The calls of the client's tools in the last reply. */
+function callsOf(
+  { finalResponse }: ChatResult,
+  { clientTools }: Pick<EncodingSettings, "clientTools">,
+): readonly ToolCall[] {
   return finalResponse?.toolCalls.filter(({ name }) => clientTools.has(name)) ?? [];
 }
 
-function argumentsOf({ rawArguments, arguments: given }: Pick<ToolCall, "rawArguments" | "arguments">): string {
-  return rawArguments ?? JSON.stringify(given ?? {});
+function argumentsOf({ rawArguments, arguments: args }: Pick<ToolCall, "rawArguments" | "arguments">): string {
+  return rawArguments ?? JSON.stringify(args ?? {});
 }
 
-/** A run that has ended well, as one completion. */
-export function completionOf(result: ChatResult, finishReason: OpenaiFinish, telling: Telling): JsonObject {
-  const { id, created, model } = telling;
-  const text = textOf(result, telling);
-  const calls = callsOf(result, telling).map((call) => ({
+/** A successful run as one completion. */
+export function completionOf(result: ChatResult, finishReason: OpenaiFinish, settings: EncodingSettings): JsonObject {
+  const { id, created, model } = settings;
+  const text = textOf(result, settings);
+  const calls = callsOf(result, settings).map((call) => ({
     id: call.id,
     type: "function",
     function: { name: call.name, arguments: argumentsOf(call) },
@@ -133,7 +146,7 @@ export function completionOf(result: ChatResult, finishReason: OpenaiFinish, tel
   };
 }
 
-/** What a run has cost, all its model calls together; `null` when nobody said. */
+/** The token usage of all model calls of a run; `null` if no provider reported it. */
 function usageOf(usage: Usage): JsonObject | null {
   const { inputTokens, outputTokens, cachedInputTokens, reasoningTokens } = usage;
   if (inputTokens === null && outputTokens === null) return null;
@@ -146,48 +159,51 @@ function usageOf(usage: Usage): JsonObject | null {
   };
 }
 
-/** One frame of the stream, and its end. */
+/** A chunk as an SSE frame. */
 export function renderChunk(chunk: JsonObject): string {
   return `data: ${JSON.stringify(chunk)}\n\n`;
 }
 export function renderError(error: OpenaiError): string {
   return renderChunk({ error: { ...error } });
 }
+/** The frame that ends a successful stream. */
 export const renderedEnd = "data: [DONE]\n\n";
 
-type Shown = { readonly index: number; sent: string };
+/** A call that was shown: its index, and the arguments text that was sent. */
+type ShownCall = { readonly index: number; sent: string };
 
-/** An answer while it is being given: from what a run says to chunks. */
-export class ChunkTeller {
-  readonly #telling: Telling;
-  /** What has been shown of the text: of steps that have ended, and of this one. */
-  #before = "";
-  #step = "";
-  /** The calls of this step that have been shown, by their ids. */
-  #calls = new Map<string, Shown>();
-  #begun = false;
+/** Encodes the events of a run as chunks. It tracks what was sent, so that text and arguments are sent exactly once, streamed or not. */
+export class ChunkEncoder {
+  readonly #settings: EncodingSettings;
+  /** The text that was sent for steps that have ended. */
+  #earlierText = "";
+  /** The text that was sent for the open step. */
+  #stepText = "";
+  /** The calls of the open step that were sent, by id. */
+  #calls = new Map<string, ShownCall>();
+  #hasStarted = false;
 
-  constructor(telling: Telling) {
-    this.#telling = telling;
+  constructor(settings: EncodingSettings) {
+    this.#settings = settings;
   }
 
-  /** The chunks an event comes to; `null`: what has been shown is void, which this API has no way to tell. */
-  hear(event: TurnEvent): readonly JsonObject[] | null {
+  /** The chunks of an event; `null` if the step was reset after some of it was sent, which this API cannot express. */
+  encode(event: TurnEvent): readonly JsonObject[] | null {
     switch (event.type) {
       case "text_delta":
-        return this.#telling.holds ? this.#begin(null) : this.#say(event.delta);
+        return this.#settings.holdsBackText ? this.#startChunks(null) : this.#textChunks(event.delta);
       case "reasoning_delta":
-        return this.#begin(null);
+        return this.#startChunks(null);
       case "tool_call_started":
-        return event.providerExecuted ? this.#begin(null) : this.#call(event.id, event.name);
+        return event.providerExecuted ? this.#startChunks(null) : this.#startCall(event.id, event.name);
       case "tool_call_delta":
-        return this.#argue(event.id, event.argumentsDelta);
+        return this.#argumentChunks(event.id, event.argumentsDelta);
       case "tool_call_completed":
-        return event.providerExecuted ? [] : this.#whole(event);
+        return event.providerExecuted ? [] : this.#completeCall(event);
       case "step_completed":
         return this.#endStep(event.response);
       case "step_reset":
-        return this.#step !== "" || this.#calls.size > 0 ? null : [];
+        return this.#stepText !== "" || this.#calls.size > 0 ? null : [];
       case "message_started":
       case "text_completed":
       case "reasoning_completed":
@@ -210,71 +226,71 @@ export class ChunkTeller {
     }
   }
 
-  /** The last chunks of a run that has ended well. */
+  /** The last chunks of a successful run: the rest of the text, the finish reason, and the usage if requested. */
   end(result: ChatResult, finishReason: OpenaiFinish): readonly JsonObject[] {
-    const text = textOf(result, this.#telling);
-    const rest = text.startsWith(this.#before) ? text.slice(this.#before.length) : "";
-    const last = { ...this.#chunk({}, finishReason), everturn: { halted_reason: result.haltedReason } };
+    const text = textOf(result, this.#settings);
+    const remainingText = text.startsWith(this.#earlierText) ? text.slice(this.#earlierText.length) : "";
+    const lastChunk = { ...this.#chunk({}, finishReason), everturn: { halted_reason: result.haltedReason } };
     const usage = { ...this.#chunk({}, null), choices: [], usage: usageOf(result.usage) };
     return [
-      ...this.#begin(""),
-      ...(rest === "" ? [] : [this.#chunk({ content: rest }, null)]),
-      last,
-      ...(this.#telling.includeUsage ? [usage] : []),
+      ...this.#startChunks(""),
+      ...(remainingText === "" ? [] : [this.#chunk({ content: remainingText }, null)]),
+      lastChunk,
+      ...(this.#settings.includeUsage ? [usage] : []),
     ];
   }
 
-  /** The first chunk says who speaks, and whether it begins with text. */
-  #begin(content: "" | null): readonly JsonObject[] {
-    if (this.#begun) return [];
-    this.#begun = true;
+  /** The first chunk has the role; `content` is `null` if the reply starts with a call or with reasoning. */
+  #startChunks(content: "" | null): readonly JsonObject[] {
+    if (this.#hasStarted) return [];
+    this.#hasStarted = true;
     return [this.#chunk({ role: "assistant", content }, null)];
   }
 
-  #say(delta: string): readonly JsonObject[] {
+  #textChunks(delta: string): readonly JsonObject[] {
     if (delta === "") return [];
-    const content = this.#step === "" && this.#before !== "" ? `\n\n${delta}` : delta;
-    this.#step += delta;
-    return [...this.#begin(""), this.#chunk({ content }, null)];
+    const content = this.#stepText === "" && this.#earlierText !== "" ? `\n\n${delta}` : delta;
+    this.#stepText += delta;
+    return [...this.#startChunks(""), this.#chunk({ content }, null)];
   }
 
-  /** What came in no pieces is shown now: some models are not heard before they have ended. */
+  /** Sends what was not streamed: some adapters deliver a reply only when it is complete. */
   #endStep(reply: ModelReply): readonly JsonObject[] {
-    const text = this.#telling.holds ? "" : (replyText(reply) ?? "");
-    const rest = text.startsWith(this.#step) ? this.#say(text.slice(this.#step.length)) : [];
-    const calls = reply.toolCalls.flatMap((call) => this.#whole(call));
-    this.#before = [this.#before, this.#step].filter((shown) => shown !== "").join("\n\n");
-    this.#step = "";
+    const text = this.#settings.holdsBackText ? "" : (replyText(reply) ?? "");
+    const textChunks = text.startsWith(this.#stepText) ? this.#textChunks(text.slice(this.#stepText.length)) : [];
+    const calls = reply.toolCalls.flatMap((call) => this.#completeCall(call));
+    this.#earlierText = [this.#earlierText, this.#stepText].filter((shown) => shown !== "").join("\n\n");
+    this.#stepText = "";
     this.#calls = new Map();
-    return [...rest, ...calls];
+    return [...textChunks, ...calls];
   }
 
-  #call(id: string, name: string): readonly JsonObject[] {
-    if (!this.#telling.clientTools.has(name)) return this.#begin(null);
+  #startCall(id: string, name: string): readonly JsonObject[] {
+    if (!this.#settings.clientTools.has(name)) return this.#startChunks(null);
     if (this.#calls.has(id)) return [];
     const index = this.#calls.size;
     this.#calls.set(id, { index, sent: "" });
     const call = { index, id, type: "function", function: { name, arguments: "" } };
-    return [...this.#begin(null), this.#chunk({ tool_calls: [call] }, null)];
+    return [...this.#startChunks(null), this.#chunk({ tool_calls: [call] }, null)];
   }
 
-  #argue(id: string, delta: string): readonly JsonObject[] {
+  #argumentChunks(id: string, delta: string): readonly JsonObject[] {
     const shown = this.#calls.get(id);
     if (shown === undefined || delta === "") return [];
     shown.sent += delta;
     return [this.#chunk({ tool_calls: [{ index: shown.index, function: { arguments: delta } }] }, null)];
   }
 
-  /** A whole call: what has not been shown of it. */
-  #whole(call: Pick<ToolCall, "id" | "name" | "rawArguments" | "arguments">): readonly JsonObject[] {
-    const begun = this.#call(call.id, call.name);
+  /** A complete call: sends the part of it that was not sent yet. */
+  #completeCall(call: Pick<ToolCall, "id" | "name" | "rawArguments" | "arguments">): readonly JsonObject[] {
+    const startChunks = this.#startCall(call.id, call.name);
     const sent = this.#calls.get(call.id)?.sent ?? "";
     const text = argumentsOf(call);
-    return [...begun, ...(text.startsWith(sent) ? this.#argue(call.id, text.slice(sent.length)) : [])];
+    return [...startChunks, ...(text.startsWith(sent) ? this.#argumentChunks(call.id, text.slice(sent.length)) : [])];
   }
 
   #chunk(delta: JsonObject, finishReason: OpenaiFinish | null): JsonObject {
-    const { id, created, model, includeUsage } = this.#telling;
+    const { id, created, model, includeUsage } = this.#settings;
     return {
       id,
       object: "chat.completion.chunk",

@@ -1,4 +1,4 @@
-// What may be posted as a chat completion, what is refused and where; and that nothing else can happen, whatever is posted.
+// Posted chat completions: how they are read, which are rejected with which place, and that any JSON gets one of the two.
 
 import type { Json, JsonObject } from "everturn/model";
 
@@ -14,8 +14,8 @@ const weather = { type: "function", function: { name: "weather", parameters: { t
 const call = { id: "c1", type: "function", function: { name: "weather", arguments: '{"city":"Rome"}' } };
 const answer = { role: "tool", tool_call_id: "c1", content: "sunny" };
 
-/** Everything there is to say, so that there is something to spoil everywhere. */
-const full: JsonObject = {
+/** A request with every field, so that each place can be mutated. */
+const fullRequest: JsonObject = {
   model: "m",
   messages: [
     { role: "system", content: "Be brief.", name: "ops" },
@@ -65,12 +65,12 @@ const full: JsonObject = {
   prediction: { type: "content", content: "x" },
 };
 
-/** An engine that says one thing. */
+/** An engine with one scripted reply. */
 const engines = () => ({ m: playing([says("ok")]).engine });
 
-describe("what is posted", () => {
-  test("becomes ours, one message for one message", () => {
-    const read = readOpenaiRequest(full);
+describe("a posted request", () => {
+  test("becomes a request of the library, one message for each posted message", () => {
+    const read = readOpenaiRequest(fullRequest);
     if (!read.ok) throw new Error(read.failure.error.message);
     const { messages, tools, params, ...rest } = read.value;
     expect(messages.map(({ role, name }) => [role, name])).toEqual([
@@ -106,14 +106,14 @@ describe("what is posted", () => {
     });
   });
 
-  test("may say null wherever it has nothing to say", () => {
-    const nothing = Object.fromEntries(Object.keys(full).map((name) => [name, null]));
-    expect(readOpenaiRequest({ ...nothing, model: "m", messages: [hi] })).toEqual(
+  test("may have null for every optional field", () => {
+    const nulls = Object.fromEntries(Object.keys(fullRequest).map((name) => [name, null]));
+    expect(readOpenaiRequest({ ...nulls, model: "m", messages: [hi] })).toEqual(
       readOpenaiRequest({ model: "m", messages: [hi] }),
     );
   });
 
-  test("may have arguments that are no JSON: they go back to the letter", () => {
+  test("keeps call arguments exactly if they are not JSON", () => {
     const broken = { ...call, function: { name: "weather", arguments: '{"city":' } };
     const read = readOpenaiRequest({ model: "m", messages: [{ role: "assistant", tool_calls: [broken] }, answer] });
     expect(read).toMatchObject({
@@ -129,54 +129,54 @@ const tools = (...names: readonly string[]) => ({
 });
 const deep = JSON.parse(`${'{"a":'.repeat(500)}1${"}".repeat(500)}`);
 
-describe("what is refused, and where", () => {
+describe("rejected requests name the invalid place", () => {
   test.each<[string, JsonObject, string | null, string]>([
     ["no model", { model: null }, "model", "invalid_type"],
     ["no messages", { messages: [] }, "messages", "empty"],
-    ["messages that are none", { messages: "Hi!" }, "messages", "invalid_type"],
-    ["a field nobody knows", { top_k: 4 }, "top_k", "unknown_field"],
-    ["a role nobody has", { messages: [{ role: "function", content: "x" }] }, "messages[0].role", "unknown"],
+    ["messages that are not a list", { messages: "Hi!" }, "messages", "invalid_type"],
+    ["an unknown field", { top_k: 4 }, "top_k", "unknown_field"],
+    ["an unknown role", { messages: [{ role: "function", content: "x" }] }, "messages[0].role", "unknown"],
     [
-      "a part nobody has",
+      "an unknown part type",
       { messages: [{ role: "user", content: [{ type: "video" }] }] },
       "messages[0].content[0].type",
       "unknown",
     ],
-    ["a field of a message", { messages: [{ ...hi, contnt: "x" }] }, "messages[0].contnt", "unknown_field"],
-    ["an image on disk", image("file:///etc/passwd"), "messages[0].content[0].image_url.url", "invalid_image"],
+    ["an unknown field of a message", { messages: [{ ...hi, contnt: "x" }] }, "messages[0].contnt", "unknown_field"],
+    ["a local image file", image("file:///etc/passwd"), "messages[0].content[0].image_url.url", "invalid_image"],
     [
-      "an image that is text",
+      "an image of a text type",
       image("data:text/plain;base64,AAAA"),
       "messages[0].content[0].image_url.url",
       "invalid_image",
     ],
     [
-      "an image that is no base64",
+      "an image that is not base64",
       image("data:image/png;base64,%00"),
       "messages[0].content[0].image_url.url",
       "invalid_image",
     ],
     [
-      "a file of somebody's at the provider",
+      "a file of the provider's account",
       file({ file_id: "file-1" }),
       "messages[0].content[0].file.file_id",
       "unknown_field",
     ],
-    ["an answer to no call", { messages: [answer] }, "messages[0].tool_call_id", "invalid_thread"],
+    ["a tool result without a call", { messages: [answer] }, "messages[0].tool_call_id", "invalid_thread"],
     [
-      "a call without an answer",
+      "a call without a result",
       { messages: [{ role: "assistant", tool_calls: [call] }] },
       "messages[0].tool_calls[0]",
       "invalid_thread",
     ],
     [
-      "two calls of one id",
+      "two calls with one id",
       { messages: [{ role: "assistant", tool_calls: [call, call] }, answer, answer] },
       "messages[0].tool_calls[1]",
       "invalid_thread",
     ],
     [
-      "arguments beyond measure",
+      "arguments that are nested too deeply",
       {
         messages: [
           { role: "assistant", tool_calls: [{ ...call, function: { name: "f", arguments: JSON.stringify(deep) } }] },
@@ -187,60 +187,55 @@ describe("what is refused, and where", () => {
       "too_deep",
     ],
     [
-      "a schema beyond measure",
+      "a schema that is nested too deeply",
       { tools: [{ type: "function", function: { name: "f", parameters: deep } }] },
       "tools[0].function.parameters",
       "too_deep",
     ],
-    ["a name that is none", tools("get weather"), "tools[0].function.name", "invalid_format"],
-    ["a name that means something else", tools("auto"), "tools[0].function.name", "invalid_format"],
-    ["two tools of one name", tools("a", "b", "a"), "tools[2].function.name", "duplicate_name"],
-    ["more tools than there may be", tools(...Array.from({ length: 129 }, (_, n) => `t${n}`)), "tools", "too_large"],
+    ["an invalid tool name", tools("get weather"), "tools[0].function.name", "invalid_format"],
+    ["a reserved tool name", tools("auto"), "tools[0].function.name", "invalid_format"],
+    ["two tools with one name", tools("a", "b", "a"), "tools[2].function.name", "duplicate_name"],
+    ["too many tools", tools(...Array.from({ length: 129 }, (_, n) => `t${n}`)), "tools", "too_large"],
     [
-      "a call of long ago",
+      "a deprecated function_call",
       { messages: [{ role: "assistant", function_call: { name: "f" } }] },
       "messages[0].function_call",
       "unknown_field",
     ],
+    ["a custom tool", { tools: [{ type: "custom", custom: { name: "x" } }] }, "tools[0].custom", "unknown_field"],
+    ["tool_choice without tools", { tool_choice: "required" }, "tool_choice", "empty"],
     [
-      "a tool of another kind",
-      { tools: [{ type: "custom", custom: { name: "x" } }] },
-      "tools[0].custom",
-      "unknown_field",
-    ],
-    ["a choice among none", { tool_choice: "required" }, "tool_choice", "empty"],
-    [
-      "a choice nobody has",
+      "tool_choice of an unknown tool",
       { ...tools("a"), tool_choice: { type: "function", function: { name: "b" } } },
       "tool_choice",
       "unknown",
     ],
-    ["two choices", { n: 2 }, "n", "unsupported_value"],
-    ["probabilities", { logprobs: true }, "logprobs", "unsupported_value"],
-    ["a voice", { audio: { voice: "ash" } }, "audio", "unsupported_parameter"],
+    ["n of 2", { n: 2 }, "n", "unsupported_value"],
+    ["logprobs", { logprobs: true }, "logprobs", "unsupported_value"],
+    ["audio", { audio: { voice: "ash" } }, "audio", "unsupported_parameter"],
     ["functions", { functions: [] }, "functions", "unsupported_parameter"],
-    ["to be stored", { store: true }, "store", "unsupported_value"],
-    ["a web search", { web_search_options: {} }, "web_search_options", "unsupported_parameter"],
+    ["store", { store: true }, "store", "unsupported_value"],
+    ["web search", { web_search_options: {} }, "web_search_options", "unsupported_parameter"],
     ["a base URL", { base_url: "http://evil.example" }, "base_url", "unknown_field"],
-    ["a key", { api_key: "sk-1" }, "api_key", "unknown_field"],
+    ["an API key", { api_key: "sk-1" }, "api_key", "unknown_field"],
     ["headers", { extra_headers: { a: "b" } }, "extra_headers", "unknown_field"],
-    ["too hot", { temperature: 2.1 }, "temperature", "out_of_range"],
-    ["no tokens", { max_tokens: 0 }, "max_tokens", "must_be_positive"],
-    ["many ends", { stop: ["a", "b", "c", "d", "e"] }, "stop", "too_large"],
-    ["a format nobody has", { response_format: { type: "xml" } }, "response_format.type", "unknown"],
-  ])("%s", async (_, spoilt, param, code) => {
-    const said = await openaiChat(engines(), { model: "m", messages: [hi], ...spoilt });
-    if (said.type !== "reply") throw new Error("no reply");
-    const { error } = said.body;
-    expect({ status: said.status, error }).toMatchObject({
+    ["a temperature out of range", { temperature: 2.1 }, "temperature", "out_of_range"],
+    ["max_tokens of 0", { max_tokens: 0 }, "max_tokens", "must_be_positive"],
+    ["too many stop sequences", { stop: ["a", "b", "c", "d", "e"] }, "stop", "too_large"],
+    ["an unknown response format", { response_format: { type: "xml" } }, "response_format.type", "unknown"],
+  ])("%s", async (_, mutated, param, code) => {
+    const answered = await openaiChat(engines(), { model: "m", messages: [hi], ...mutated });
+    if (answered.type !== "reply") throw new Error("no reply");
+    const { error } = answered.body;
+    expect({ status: answered.status, error }).toMatchObject({
       status: 400,
       error: { type: "invalid_request_error", code, message: expect.any(String) },
     });
-    // A value that is wrong deep inside is named by its own place.
+    // An issue inside of a nested value names the nested place.
     expect(error).toHaveProperty("param", code === "too_deep" ? expect.stringContaining(param ?? "") : param);
   });
 
-  test.each([[null], ["text"], [[]], [1], [true]])("a body that is %j", async (body) => {
+  test.each([[null], ["text"], [[]], [1], [true]])("a body of %j", async (body) => {
     expect(await openaiChat(engines(), body)).toMatchObject({
       status: 400,
       body: { error: { type: "invalid_request_error", param: null } },
@@ -248,35 +243,37 @@ describe("what is refused, and where", () => {
   });
 });
 
-describe("whatever is posted", () => {
-  /** What clients may count on: an answer, or an error that is theirs to change. */
-  async function isAnswered(body: unknown): Promise<void> {
+describe("generated requests", () => {
+  /** Expects a completion, or an error that the client can correct. */
+  async function expectAnswer(body: unknown): Promise<void> {
     const errors: unknown[] = [];
-    const said = await openaiChat(engines(), body, { onError: (error) => errors.push(error) });
+    const answered = await openaiChat(engines(), body, { onError: (error) => errors.push(error) });
     expect(errors).toEqual([]);
-    if (said.type === "reply") {
-      expect([200, 400, 404]).toContain(said.status);
-      if (said.status !== 200) {
-        expect(said.body["error"]).toEqual({
+    if (answered.type === "reply") {
+      expect([200, 400, 404]).toContain(answered.status);
+      if (answered.status !== 200) {
+        expect(answered.body["error"]).toEqual({
           message: expect.stringMatching(/./),
           type: "invalid_request_error",
           param:
-            said.status === 404 ? "model" : expect.toSatisfy((param) => param === null || typeof param === "string"),
+            answered.status === 404
+              ? "model"
+              : expect.toSatisfy((param) => param === null || typeof param === "string"),
           code: expect.any(String),
         });
       }
       return;
     }
     let text = "";
-    for await (const frame of said.frames) text += frame;
+    for await (const frame of answered.frames) text += frame;
     const frames = text.split("\n\n").slice(0, -1);
     expect(frames.at(-1)).toBe("data: [DONE]");
     for (const frame of frames.slice(0, -1))
       expect(JSON.parse(frame.replace("data: ", ""))).not.toHaveProperty("error");
   }
 
-  // Words that mean something somewhere, beside any JSON.
-  const odd = fc.constantFrom<Json>(
+  // Values that have a meaning at some place of a body.
+  const unusualValues = fc.constantFrom<Json>(
     "",
     "text",
     "function",
@@ -295,67 +292,67 @@ describe("whatever is posted", () => {
     JSON.parse('{"__proto__":{"toString":1},"constructor":{"prototype":1}}'),
   );
   const anything = fc.oneof(
-    odd,
+    unusualValues,
     fc.jsonValue({ maxDepth: 3 }).map((value): Json => JSON.parse(JSON.stringify(value))),
   );
-  const places = [...placesIn(full)];
+  const paths = [...pathsIn(fullRequest)];
 
-  test("any JSON at any place of a body is answered or refused", async () => {
-    const spoil = fc.tuple(fc.constantFrom(...places), anything, fc.constantFrom("replace", "remove", "add"));
+  test("any JSON at any place of a body is answered or rejected", async () => {
+    const mutation = fc.tuple(fc.constantFrom(...paths), anything, fc.constantFrom("replace", "remove", "add"));
     await fc.assert(
-      fc.asyncProperty(fc.array(spoil, { minLength: 1, maxLength: 3 }), fc.boolean(), async (spoils, stream) => {
-        const body = spoils.reduce<Json>((given, [place, value, how]) => spoilt(given, place, value, how), {
-          ...full,
+      fc.asyncProperty(fc.array(mutation, { minLength: 1, maxLength: 3 }), fc.boolean(), async (mutations, stream) => {
+        const body = mutations.reduce<Json>((given, [place, value, how]) => mutated(given, place, value, how), {
+          ...fullRequest,
           stream,
         });
-        await isAnswered(body);
+        await expectAnswer(body);
       }),
       { numRuns: 500 },
     );
   });
 
-  test("every place of a body alone, with everything that is odd", async () => {
-    for (const place of places) {
-      for (const value of fc.sample(odd, { numRuns: 6, seed: 7 }))
-        await isAnswered(spoilt(full, place, value, "replace"));
+  test("unusual values at every single place of a body", async () => {
+    for (const place of paths) {
+      for (const value of fc.sample(unusualValues, { numRuns: 6, seed: 7 }))
+        await expectAnswer(mutated(fullRequest, place, value, "replace"));
     }
   });
 
-  test("any JSON at all is answered or refused", async () => {
-    await fc.assert(fc.asyncProperty(anything, isAnswered), { numRuns: 200 });
+  test("any JSON as a body is answered or rejected", async () => {
+    await fc.assert(fc.asyncProperty(anything, expectAnswer), { numRuns: 200 });
   });
 
-  test("numbers JSON has no room for, and depths nobody needs", async () => {
-    await isAnswered(JSON.parse('{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":1e999}'));
-    await isAnswered(JSON.parse(`${"[".repeat(5000)}${"]".repeat(5000)}`));
+  test("numbers out of range and deep nesting", async () => {
+    await expectAnswer(JSON.parse('{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":1e999}'));
+    await expectAnswer(JSON.parse(`${"[".repeat(5000)}${"]".repeat(5000)}`));
     const nested = JSON.parse(`${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`);
-    for (const name of Object.keys(full)) await isAnswered({ ...full, [name]: nested });
+    for (const name of Object.keys(fullRequest)) await expectAnswer({ ...fullRequest, [name]: nested });
   });
 });
 
-type Place = readonly (string | number)[];
+type Path = readonly (string | number)[];
 
-function* placesIn(value: Json, at: Place = []): Generator<Place> {
+function* pathsIn(value: Json, at: Path = []): Generator<Path> {
   if (at.length > 0) yield at;
   if (typeof value !== "object" || value === null) return;
   for (const [key, inner] of Object.entries(value)) {
-    yield* placesIn(inner, [...at, Array.isArray(value) ? Number(key) : key]);
+    yield* pathsIn(inner, [...at, Array.isArray(value) ? Number(key) : key]);
   }
 }
 
-/** The value with something else at a place; where the place is gone, with nothing changed. */
-function spoilt(value: Json, [key, ...rest]: Place, other: Json, how: "replace" | "remove" | "add"): Json {
+/** The value with another one at a place; unchanged if the place does not exist. */
+function mutated(value: Json, [key, ...rest]: Path, other: Json, how: "replace" | "remove" | "add"): Json {
   if (key === undefined) return how === "add" && isObject(value) ? { ...value, added: other } : other;
   if (Array.isArray(value)) {
     const items: readonly Json[] = value;
     if (rest.length === 0 && how === "remove") return items.filter((_, index) => index !== key);
-    return items.map((item, index) => (index === key ? spoilt(item, rest, other, how) : item));
+    return items.map((item, index) => (index === key ? mutated(item, rest, other, how) : item));
   }
   if (!isObject(value) || !Object.hasOwn(value, key)) return value;
   if (rest.length === 0 && how === "remove") {
     return Object.fromEntries(Object.entries(value).filter(([name]) => name !== key));
   }
-  return { ...value, [key]: spoilt(value[key] ?? null, rest, other, how) };
+  return { ...value, [key]: mutated(value[key] ?? null, rest, other, how) };
 }
 
 function isObject(value: Json): value is JsonObject {

@@ -16,7 +16,7 @@ import { renderPath } from "../../model/internal.ts";
 import { jsonObject } from "../../model/parse/reading.ts";
 import { errorResponse, failureOf } from "../failure.ts";
 import { openaiChat, openaiModel, openaiModels } from "../openai/chat.ts";
-import { refusal } from "../openai/error.ts";
+import { openaiError } from "../openai/error.ts";
 import { renderError } from "../openai/reply.ts";
 import { jsonAnswer } from "../openapi/schemas.ts";
 import { frame } from "../sse.ts";
@@ -117,7 +117,7 @@ const render = (text: string) => text;
 
 /** A client would take a stream that ends without an error for a complete one. */
 const openaiShutdownFrame = renderError(
-  refusal(503, "this process is shutting down; send the request again", { code: "shutting_down" }).error,
+  openaiError(503, "this process is shutting down; send the request again", { code: "shutting_down" }).error,
 );
 
 /** The error response for a path: paths under `/v1/` get OpenAI's error format, all others the format of this API. */
@@ -126,7 +126,7 @@ export function errorResponseFor(path: string, error: unknown): Response {
   if (!path.startsWith("/v1/")) return response;
   const { reason, message, path: invalidPath } = failureOf(error).failure;
   const param = invalidPath === undefined || invalidPath.length === 0 ? null : renderPath(invalidPath);
-  const body = { error: refusal(response.status, message, { code: reason, param }).error };
+  const body = { error: openaiError(response.status, message, { code: reason, param }).error };
   return new Response(JSON.stringify(body), { status: response.status, headers: response.headers });
 }
 

@@ -109,16 +109,18 @@ describe("every program of a guide prints what the guide says", () => {
 });
 
 test("every relative link leads to a file and, with an anchor, to a heading of it", async () => {
-  const pages = [...documents, ...(await filesBelow(join(root, "docs/reference"), (name) => name.endsWith(".md")))];
-  const texts = new Map(await Promise.all(pages.map(async (path) => [path, await readFile(path, "utf8")] as const)));
+  // Pages of the reference are targets only: `npm run check:reference` says whether they are up to date.
+  const reference = await filesBelow(join(root, "docs/reference"), (name) => name.endsWith(".md"));
+  const read = async (path: string) => [path, await readFile(path, "utf8")] as const;
+  const texts = new Map(await Promise.all([...documents, ...reference].map(read)));
   const anchors = new Map([...texts].map(([path, text]) => [path, anchorsOf(text)]));
-  const links = [...texts].flatMap(([path, text]) => linksIn(text).map((link) => ({ path, link })));
+  const links = documents.flatMap((path) => linksIn(texts.get(path) ?? "").map((link) => ({ path, link })));
   const broken = links.filter(({ path, link }) => {
     const [file = "", anchor] = link.split("#");
     const target = file === "" ? path : resolve(dirname(path), file);
     return !existsSync(target) || (anchor !== undefined && anchors.get(target)?.has(anchor) === false);
   });
-  expect(links.length).toBeGreaterThan(1000);
+  expect(links.length).toBeGreaterThan(100);
   expect(broken.map(({ path, link }) => `${relative(root, path)}: ${link}`)).toEqual([]);
 });
 

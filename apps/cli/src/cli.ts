@@ -1,4 +1,4 @@
-// Runs one command line and says with which code the process should end. Whatever goes wrong is one clear line; what lay behind it, on request.
+// Runs one command line and returns the exit code. An error is printed as one line without a stack trace; `--verbose` adds the chain of causes.
 
 import type { Io } from "./commands/io.ts";
 
@@ -11,9 +11,10 @@ import { createProgram } from "./program.ts";
 import { safeText } from "./terminal/safe-text.ts";
 import { colours, wantsColours } from "./terminal/style.ts";
 
+/** Runs a command line (without `node` and the script path). Never rejects. */
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   let code: number = exitCodes.ok;
-  const program = createProgram(io, (given) => (code = given));
+  const program = createProgram(io, (commandCode) => (code = commandCode));
   if (argv.length === 0) {
     program.outputHelp();
     return exitCodes.ok;
@@ -22,14 +23,14 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
     await program.parseAsync(argv, { from: "user" });
     return code;
   } catch (error) {
-    // Commander has said it already, or was asked for help.
+    // Commander has already printed its error, or the requested help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     report(error, io, argv.includes("--verbose"), !argv.includes("--no-color"));
     return isUsage(error) ? exitCodes.usage : exitCodes.failed;
   }
 }
 
-/** Is it for whoever typed the command to mend? */
+/** Returns whether the user can correct the error on the command line or in the configuration. */
 function isUsage(error: unknown): boolean {
   if (error instanceof UsageError || error instanceof MisuseError) return true;
   if (isEverturnError(error)) return error.reason === "not_found";
@@ -43,7 +44,7 @@ function report(error: unknown, io: Io, isVerbose: boolean, allowsColour: boolea
   const seen = new Set<unknown>([error]);
   for (let cause = causeOf(error); cause !== undefined && !seen.has(cause); cause = causeOf(cause)) {
     seen.add(cause);
-    io.stderr.write(`${dim(`  because: ${messageOf(cause)}`)}\n`);
+    io.stderr.write(`${dim(`  caused by: ${messageOf(cause)}`)}\n`);
   }
 }
 

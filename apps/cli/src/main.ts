@@ -1,4 +1,5 @@
-// The command. It ends by itself when all has been written: nothing here calls `process.exit`.
+// The entry point of the command `everturn`. It sets `process.exitCode` and lets Node end when all output is written; `process.exit` would truncate
+// output to a pipe.
 
 import { Console } from "node:console";
 
@@ -6,15 +7,15 @@ import { runCli } from "./cli.ts";
 import { exitCodes } from "./commands/exit-codes.ts";
 import { processIo } from "./commands/io.ts";
 
-// Standard output is for the answer: what the user's tools print while they run goes where everything else goes.
+// Standard output is reserved for the answer. `console` output of the user's tools goes to standard error.
 globalThis.console = new Console(process.stderr);
 
-// Node ends with this code, and without a word, where something is awaited that nothing can bring about any more.
-const unsettled = 13;
+// Node's exit code for an unsettled top-level await: the event loop is empty, and Node prints nothing.
+const unsettledTopLevelAwait = 13;
 process.once("exit", () => {
-  if (process.exitCode !== unsettled) return;
+  if (process.exitCode !== unsettledTopLevelAwait) return;
   process.stderr.write(
-    "everturn: a module of tools, or the configuration, never comes to an end: see what it awaits\n",
+    "everturn: a tools module or the configuration module waits for a promise that never settles (top-level await)\n",
   );
   process.exitCode = exitCodes.usage;
 });

@@ -1,5 +1,5 @@
-// The command line as commander knows it: what there is to say, and which code answers. Each command's code is imported when it is used, so that
-// `--help` is quick. Completion scripts are made from this same description.
+// The command line: commands, arguments, options and help texts, declared with commander. The code of a command is imported when the command runs, so
+// that `--help` is fast. Completion scripts are generated from the same declarations (commands/completion.ts).
 
 import type { CommandContext } from "./commands/context.ts";
 import type { Io } from "./commands/io.ts";
@@ -11,22 +11,22 @@ import { createContext } from "./commands/context.ts";
 import { exitCodeHelp } from "./commands/exit-codes.ts";
 import { packageVersion } from "./commands/version.ts";
 
-/** The program. `done` gets the exit code of the command that ran. */
+/** Builds the program. `done` receives the exit code of the command that ran. */
 export function createProgram(io: Io, done: (code: number) => void): Command {
   const program = new Command("everturn")
-    .description("LLM turns that survive anything.")
+    .description("Durable LLM turns: a turn survives crashes and deploys, and continues in another process.")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
-    .option("-m, --model <provider:model>", "the model; offline:demo needs no key (EVERTURN_MODEL)")
-    .option("-d, --database <file>", "the SQLite file sessions are kept in (EVERTURN_DATABASE)")
+    .option("-m, --model <provider:model>", "the model; offline:demo needs no API key (EVERTURN_MODEL)")
+    .option("-d, --database <file>", "the SQLite file that stores sessions (EVERTURN_DATABASE)")
     .option("-t, --tools <file>", "a module that exports tools; may be repeated (EVERTURN_TOOLS)", collect)
-    .option("-i, --instructions <text>", "what the model is told first; @FILE reads a file (EVERTURN_INSTRUCTIONS)")
-    .option("--max-turns <n>", "model calls a turn may take (EVERTURN_MAX_TURNS)")
-    .option("-c, --config <file>", "the configuration file; everturn.config.{json,js,mjs,ts} is found by itself")
-    .option("--no-color", "no colours (NO_COLOR; FORCE_COLOR for the opposite)")
-    .option("--verbose", "when something fails, also say what lay behind it")
+    .option("-i, --instructions <text>", "the system prompt; @FILE reads it from a file (EVERTURN_INSTRUCTIONS)")
+    .option("--max-turns <n>", "the largest number of model calls in one turn (EVERTURN_MAX_TURNS)")
+    .option("-c, --config <file>", "the configuration file; default: everturn.config.{json,js,mjs,ts} in this folder")
+    .option("--no-color", "disable colours (also NO_COLOR; FORCE_COLOR enables them)")
+    .option("--verbose", "print the causes of an error")
     .addHelpText("after", `\n${rootExamples}\n${exitCodeHelp}`)
-    .showHelpAfterError("(everturn --help says more)")
+    .showHelpAfterError("(see everturn --help)")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
@@ -50,26 +50,27 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
 }
 
 const rootExamples = `Examples:
-  everturn demo                                a turn that is killed and goes on; no key needed
-  everturn chat                                talk; goes on where you were with --session ID
-  everturn run "What time is it? Use clock."   one turn; the answer on standard output
-  git diff | everturn run "Review this"        the same, with something piped in
-  everturn serve                               HTTP on this machine
-  everturn doctor                              what is set, and what is broken
+  everturn demo                                kill a process during a turn and watch it recover; no API key needed
+  everturn chat                                chat in the terminal; --session ID continues a session
+  everturn run "What time is it? Use clock."   run one turn; the answer goes to standard output
+  git diff | everturn run "Review this"        run one turn with piped input
+  everturn serve                               serve the HTTP API on this machine
+  everturn doctor                              check the settings and report problems
 
-Settings: flags over environment over configuration file. Without a key in the environment the offline model answers.`;
+Settings: a flag overrides an environment variable, which overrides the configuration file.
+Without an API key in the environment, a scripted offline model answers.`;
 
 type Done = (code: number) => void;
 
 function addChat(program: Command, io: Io, done: Done): void {
   program
     .command("chat")
-    .summary("talk with the model at the terminal")
+    .summary("chat with the model in the terminal")
     .description(
-      "Talk with the model at the terminal. Ctrl-C cancels the turn, a second one leaves; the session stays.",
+      "Chat with the model in the terminal. Ctrl-C cancels the running turn, a second Ctrl-C exits. The session is stored.",
     )
-    .option("-s, --session <id>", "the session to go on with")
-    .option("--continue", "go on with the session that changed last")
+    .option("-s, --session <id>", "continue this session")
+    .option("--continue", "continue the session that changed last")
     .addHelpText(
       "after",
       examples(["everturn chat", "everturn chat --continue", "everturn chat --model ollama:llama3.3"]),
@@ -84,21 +85,26 @@ function addChat(program: Command, io: Io, done: Done): void {
 function addRun(program: Command, io: Io, done: Done): void {
   program
     .command("run")
-    .summary("one turn; the answer on standard output")
+    .summary("run one turn; the answer goes to standard output")
     .description(
-      "One turn. The answer goes to standard output as it comes, everything else to standard error. What is piped in stands behind the prompt, after an empty line, or is the prompt.",
+      "Run one turn. The answer is streamed to standard output; everything else goes to standard error. Piped input is appended to the prompt after an empty line, or is the prompt if none is given.",
     )
-    .argument("[prompt...]", "what to say")
-    .option("-s, --session <id>", "the session to go on with, or to begin under that name")
-    .option("--schema <file>", "a JSON Schema: the answer is checked and printed as JSON")
-    .option("--repair <n>", "how often the model may try again when its answer does not fit", wholeNumber, 1)
-    .option("--json", "print what the turn came to as one JSON object")
+    .argument("[prompt...]", "the user message")
+    .option("-s, --session <id>", "continue this session, or create it with this id")
+    .option("--schema <file>", "a JSON Schema: the answer is validated and printed as JSON")
+    .option(
+      "--repair <n>",
+      "how many times the model may correct an answer that does not match the schema",
+      wholeNumber,
+      1,
+    )
+    .option("--json", "print the result of the turn as one JSON object")
     .addOption(
-      new Option("--events", 'print every event as a line of JSON, and the end as {"end": …}').conflicts("json"),
+      new Option("--events", 'print every event as a line of JSON, and the result as {"end": …}').conflicts("json"),
     )
-    .option("--approve", "consent to the calls the session waits with")
-    .addOption(new Option("--deny [reason]", "refuse them").conflicts("approve"))
-    .option("-q, --quiet", "nothing on standard error but failures")
+    .option("--approve", "approve the tool calls that the session waits for")
+    .addOption(new Option("--deny [reason]", "deny them; the model sees the reason").conflicts("approve"))
+    .option("-q, --quiet", "print only errors to standard error")
     .option("--no-stdin", "do not read standard input")
     .addHelpText(
       "after",
@@ -133,16 +139,18 @@ function addRun(program: Command, io: Io, done: Done): void {
 function addServe(program: Command, io: Io, done: Done): void {
   program
     .command("serve")
-    .summary("HTTP: sessions, turns, events")
-    .description("Serve sessions over HTTP. On this machine only, unless a token is set.")
-    .option("--host <address>", "where to listen; 127.0.0.1 unless said otherwise (EVERTURN_HOST)")
-    .option("-p, --port <port>", "on which port; 0: any that is free (EVERTURN_PORT)")
+    .summary("serve the HTTP API: sessions, turns, events")
+    .description(
+      "Serve sessions over HTTP, and drive queued and abandoned turns. Listens on loopback only, unless a token is set.",
+    )
+    .option("--host <address>", "the address to listen on; default: 127.0.0.1 (EVERTURN_HOST)")
+    .option("-p, --port <port>", "the port; 0: any free port; default: 4242 (EVERTURN_PORT)")
     .option(
       "--token <[tenant:]token>",
-      "what clients have to show; may be repeated. Others on this machine see flags: EVERTURN_TOKEN is safer",
+      "a bearer token for clients; may be repeated. Other users of this machine can see flags: EVERTURN_TOKEN is safer",
       collect,
     )
-    .option("--cors <origin>", "a web page that may call; may be repeated (EVERTURN_CORS)", collect)
+    .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
     .addHelpText(
       "after",
       examples(["everturn serve", "everturn serve --port 0", "EVERTURN_TOKEN=… everturn serve --host 0.0.0.0"]),
@@ -156,9 +164,9 @@ function addServe(program: Command, io: Io, done: Done): void {
 function addDemo(program: Command, io: Io, done: Done): void {
   program
     .command("demo")
-    .summary("a turn that is killed and goes on; no key needed")
+    .summary("kill a process during a turn and watch it recover; no API key needed")
     .description(
-      "A scripted turn with tools, an approval, a question, a killed process and its recovery. Takes a few seconds.",
+      "A scripted conversation with tools, a question and an approval. The worker process is killed in the middle of a reply, and another process completes the turn. Takes about ten seconds.",
     )
     .addHelpText(
       "after",
@@ -177,8 +185,8 @@ function addDemo(program: Command, io: Io, done: Done): void {
 function addSessions(program: Command, io: Io, done: Done): void {
   const sessions = program
     .command("sessions")
-    .summary("the sessions in the database")
-    .description("The sessions in the database, those that changed last first.")
+    .summary("list, delete and fork sessions")
+    .description("List, delete and fork the sessions in the database.")
     .addHelpText(
       "after",
       examples([
@@ -190,50 +198,50 @@ function addSessions(program: Command, io: Io, done: Done): void {
     );
   sessions
     .command("list", { isDefault: true })
-    .description("List sessions.")
-    .option("-n, --limit <n>", "how many", wholeNumber, 20)
-    .option("--after <cursor>", "from where the page before ended")
-    .option("--json", "print them as one JSON object")
+    .description("List sessions, those that changed last first.")
+    .option("-n, --limit <n>", "the largest number of sessions", wholeNumber, 20)
+    .option("--after <cursor>", "continue after this cursor, printed by the previous page")
+    .option("--json", "print the page as one JSON object")
     .action(async (_, command: Command) => {
       const { listSessions } = await import("./commands/sessions.ts");
       const limit = Number(command.getOptionValue("limit"));
-      const asked = { limit, after: value(command, "after"), json: flag(command, "json") };
-      done(await listSessions(contextOf(command, io), asked));
+      const request = { limit, after: value(command, "after"), json: flag(command, "json") };
+      done(await listSessions(contextOf(command, io), request));
     });
   sessions
     .command("delete")
-    .description("Delete sessions, with everything that was said in them.")
-    .argument("<id...>", "which")
+    .description("Delete sessions with all their messages and turns.")
+    .argument("<id...>", "ids of sessions")
     .action(async (ids: readonly string[], _, command: Command) => {
       const { deleteSessions } = await import("./commands/sessions.ts");
       done(await deleteSessions(contextOf(command, io), ids));
     });
   sessions
     .command("fork")
-    .description("Begin a session that starts like another one, and print its id.")
-    .argument("<id>", "which")
-    .option("--id <id>", "what to call it")
-    .option("--at <n>", "with the first so many messages", wholeNumber)
+    .description("Copy a session, or its first messages, into a new session, and print the new id.")
+    .argument("<id>", "the id of the session to copy")
+    .option("--id <id>", "the id of the new session; default: a random id")
+    .option("--at <n>", "copy only the first n messages", wholeNumber)
     .action(async (id: string, _, command: Command) => {
       const { forkSession } = await import("./commands/sessions.ts");
       const at: unknown = command.getOptionValue("at");
-      const asked = { id, as: value(command, "id"), at: typeof at === "number" ? at : null };
-      done(await forkSession(contextOf(command, io), asked));
+      const request = { id, as: value(command, "id"), at: typeof at === "number" ? at : null };
+      done(await forkSession(contextOf(command, io), request));
     });
 }
 
 function addShow(program: Command, io: Io, done: Done): void {
   program
     .command("show")
-    .summary("a turn as a timeline: steps, calls, tools, tokens")
+    .summary("show a turn as a timeline: model calls, tools, tokens")
     .description(
-      "A turn as a timeline: model calls with their tokens, tools side by side, retries, waits, cost. The newest, unless one is named.",
+      "Show a turn as a timeline: model calls with their tokens, parallel tool calls, retries, waits and cost. Default: the newest turn.",
     )
-    .argument("<session>", "the session's id")
-    .option("--turn <id>", "which turn")
-    .addOption(new Option("--all", "every turn of the session").conflicts("turn"))
-    .option("--json", "print session, turns and cost as one JSON object")
-    .option("--export <file>", "write the turn's record to a file, for replay; - is standard output")
+    .argument("<session>", "the id of the session")
+    .option("--turn <id>", "show this turn")
+    .addOption(new Option("--all", "show every turn of the session").conflicts("turn"))
+    .option("--json", "print session, turns and usage as one JSON object")
+    .option("--export <file>", "write the record of the turn to a file, for everturn replay; - is standard output")
     .addHelpText(
       "after",
       examples([
@@ -259,14 +267,14 @@ function addShow(program: Command, io: Io, done: Done): void {
 function addReplay(program: Command, io: Io, done: Done): void {
   program
     .command("replay")
-    .summary("run a recorded turn again, offline")
+    .summary("replay a recorded turn without a model or tools")
     .description(
-      "Run a recorded turn again: no model is called, no tool is run. Exits with 1 where it goes another way than its record.",
+      "Replay a recorded turn: no model is called and no tool is run. Exits with 1 if the replay differs from the record.",
     )
-    .argument("<file-or-session>", "a record that show --export wrote, - for standard input, or a session's id")
-    .option("--turn <id>", "which turn of the session; the newest unless said otherwise")
-    .option("--engine", "compare with the model, instructions and tools as they are set now")
-    .option("--json", "print what it came to as one JSON object")
+    .argument("<file-or-session>", "a file written by show --export, - for standard input, or the id of a session")
+    .option("--turn <id>", "the turn of the session; default: the newest")
+    .option("--engine", "replay with the current model, instructions and tools, and list what has changed")
+    .option("--json", "print the result as one JSON object")
     .addHelpText(
       "after",
       examples([
@@ -291,11 +299,11 @@ function addReplay(program: Command, io: Io, done: Done): void {
 function addDoctor(program: Command, io: Io, done: Done): void {
   program
     .command("doctor")
-    .summary("what is set, and what is broken")
+    .summary("check the settings and report problems")
     .description(
-      "What is set and by whom, which keys are found (names only), and whether database, tools and model can be used.",
+      "List all settings with their sources and the API keys that are set (names only), and check database, tools and model. No model is called.",
     )
-    .option("--json", "print it as one JSON object")
+    .option("--json", "print the report as one JSON object")
     .addHelpText("after", examples(["everturn doctor", "everturn doctor --tools ./tools.mjs"]))
     .action(async (_, command: Command) => {
       const { doctor } = await import("./commands/doctor.ts");
@@ -306,14 +314,14 @@ function addDoctor(program: Command, io: Io, done: Done): void {
 function addCompletion(program: Command, io: Io, done: Done): void {
   program
     .command("completion")
-    .summary("a completion script for your shell")
-    .description("Print a completion script.")
-    .addArgument(new Argument("<shell>", "which shell").choices(["bash", "zsh", "fish"]))
+    .summary("print a completion script for your shell")
+    .description("Print a completion script for bash, zsh or fish.")
+    .addArgument(new Argument("<shell>", "the shell").choices(["bash", "zsh", "fish"]))
     .addHelpText(
       "after",
       examples([
         'eval "$(everturn completion bash)"            # in ~/.bashrc',
-        'eval "$(everturn completion zsh)"             # in ~/.zshrc, behind compinit',
+        'eval "$(everturn completion zsh)"             # in ~/.zshrc, after compinit',
         "everturn completion fish > ~/.config/fish/completions/everturn.fish",
       ]),
     )
@@ -328,41 +336,44 @@ function examples(lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
 }
 
-function collect(one: string, before: readonly string[] = []): readonly string[] {
-  return [...before, one];
+/** Collects the values of an option that may be repeated. */
+function collect(item: string, previous: readonly string[] = []): readonly string[] {
+  return [...previous, item];
 }
 
 function wholeNumber(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It has to be a whole number.");
+  throw new InvalidArgumentError("A whole number is needed.");
 }
 
-/** The text of an option; `null` when it was not given. */
+/** The text of an option; `null`: not given. */
 function value(command: Command, name: string): string | null {
-  const found: unknown = command.getOptionValue(name);
-  return typeof found === "string" ? found : null;
+  const optionValue: unknown = command.getOptionValue(name);
+  return typeof optionValue === "string" ? optionValue : null;
 }
 
 function flag(command: Command, name: string): boolean {
   return command.getOptionValue(name) === true;
 }
 
-/** What the flags that belong to settings say. */
+/** Builds the context of a command from the flags that set settings. */
 function contextOf(command: Command, io: Io): CommandContext {
-  const all: { readonly [name: string]: unknown } = command.optsWithGlobals();
-  const one = (name: string) => (typeof all[name] === "string" ? all[name] : undefined);
-  const many = (name: string) => (Array.isArray(all[name]) ? all[name].map(String) : undefined);
-  const said = {
-    model: one("model"),
-    database: one("database"),
-    instructions: one("instructions"),
-    maxTurns: one("maxTurns"),
-    host: one("host"),
-    port: one("port"),
-    tools: many("tools"),
-    tokens: many("token"),
-    cors: many("cors"),
+  const options: { readonly [name: string]: unknown } = command.optsWithGlobals();
+  const text = (name: string) => (typeof options[name] === "string" ? options[name] : undefined);
+  const list = (name: string) => (Array.isArray(options[name]) ? options[name].map(String) : undefined);
+  const settingFlags = {
+    model: text("model"),
+    database: text("database"),
+    instructions: text("instructions"),
+    maxTurns: text("maxTurns"),
+    host: text("host"),
+    port: text("port"),
+    tools: list("tools"),
+    tokens: list("token"),
+    cors: list("cors"),
   };
-  const flags: GivenFlags = Object.fromEntries(Object.entries(said).filter(([, given]) => given !== undefined));
-  return createContext(io, { flags, config: one("config") ?? null, color: all["color"] !== false });
+  const flags: GivenFlags = Object.fromEntries(
+    Object.entries(settingFlags).filter(([, flagValue]) => flagValue !== undefined),
+  );
+  return createContext(io, { flags, config: text("config") ?? null, color: options["color"] !== false });
 }

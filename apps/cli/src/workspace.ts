@@ -1,4 +1,4 @@
-// What a command works with: the settings, the database they name, and a runtime over it with the engine they describe.
+// The workspace of a command: the settings, the session database, and a runtime with the engine that the settings describe.
 
 import type { Environment, OpenDatabase, Settings } from "@everturn/server";
 import type { Engine } from "everturn";
@@ -18,21 +18,24 @@ export type Workspace = {
   readonly close: () => Promise<void>;
 };
 
-/** Opens everything the settings name. Turns that are still running when it is closed are handed over, not failed. */
+/**
+ * Opens database and engine. `close` releases turns that are still running, so that another process can continue them; it waits at most two
+ * seconds for their effects. Throws `SettingsError` for settings that cannot be used.
+ */
 export async function openWorkspace(settings: Settings, environment: Environment = process.env): Promise<Workspace> {
   const engine = await createEngine(settings, environment);
   checkKey(settings, environment);
   return { ...(await openOver(settings, engine, true)), settings, engine };
 }
 
-/** A model that cannot answer is refused before anything is written down. */
+/** Rejects a model without an API key before a session is created. */
 function checkKey({ model: { value, source } }: Settings, environment: Environment): void {
   const missing = missingKey(value, environment);
   if (missing === null) return;
-  throw new SettingsError(`${value} (${source.name}) needs a key: set ${missing.join(" or ")}`);
+  throw new SettingsError(`${value} (${source.name}) needs an API key: set ${missing.join(" or ")}`);
 }
 
-/** Opens the sessions alone, for looking at them: no tool is imported, no model has to be there, and no turn is driven. */
+/** Opens the sessions for reading: imports no tools, needs no model, and drives no turn. */
 export async function openSessions(settings: Settings): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   return openOver(settings, newEngine(), false);
 }
@@ -56,15 +59,15 @@ async function openOver(
   }
 }
 
-/** The database that the settings name; where it cannot be opened, they have to change. */
+/** Opens the configured database. Throws `SettingsError` if the file cannot be opened. */
 async function openNamed({ database: { value, source } }: Settings): Promise<OpenDatabase> {
   if (statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
-    throw new SettingsError(`the database ${value} (${source.name}) is a folder: name a file in it`);
+    throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }
   try {
     return await openDatabase(value);
   } catch (cause) {
-    // The file was opened and cannot be used: that is said as it is.
+    // The file is open but unusable (a newer schema, for example): that error is exact already.
     if (isEverturnError(cause) && cause.failure.reason !== "storage_failed") throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new SettingsError(`cannot open the database ${value} (${source.name}): ${why}`, { cause });

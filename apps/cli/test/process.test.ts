@@ -1,4 +1,4 @@
-// What only a process of its own shows: pipes that close, signals, the exit code itself.
+// Behaviour that only a separate process shows: closed pipes, signals, the exit code of the process.
 
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ afterAll(place.remove);
 const { run, start } = place;
 
 describe("the command as a process", () => {
-  it("reads a pipe, writes the answer, and ends with its code", async () => {
+  it("reads piped input, writes the answer and exits with its code", async () => {
     const child = start(["run", "--session", "piped", "Review:"]);
     child.stdin.end("ünï©ode 🐢\n");
     const { code, stdout, stderr } = await ended(child);
@@ -23,7 +23,7 @@ describe("the command as a process", () => {
     expect(stderr).toMatch(/^session piped · /);
   });
 
-  it("goes on to the end of the turn when the reader closes the pipe", async () => {
+  it("completes the turn when the reader closes the pipe", async () => {
     const child = start(["run", "--session", "closed", "hello"], { EVERTURN_OFFLINE_PACE: "5" });
     child.stdin.end();
     const over = ended(child);
@@ -35,7 +35,7 @@ describe("the command as a process", () => {
     expect((await run(["sessions"])).stdout).toMatch(/closed +completed +2 /);
   });
 
-  it("cancels the turn at Ctrl-C, durably, and ends with 130", async () => {
+  it("stores the cancel of a turn on Ctrl-C and exits with 130", async () => {
     const child = start(["run", "--session", "stopped", 'countdown {"from": 1000}'], { EVERTURN_OFFLINE_PACE: "50" });
     child.stdin.end();
     const over = ended(child);
@@ -48,28 +48,31 @@ describe("the command as a process", () => {
     expect((await run(["show", "stopped"])).stdout).toMatch(/└─ cancelled/);
   });
 
-  it("leaves at SIGTERM: the turn is handed over, and the next process need not wait for it", async () => {
+  it("releases the turn on SIGTERM, so that the next process continues it without waiting for the lease", async () => {
     const child = start(["run", "--session", "left", 'countdown {"from": 100}'], { EVERTURN_OFFLINE_PACE: "1000" });
     child.stdin.end();
     const over = ended(child);
     await says(child.stderr, /· countdown/);
     child.kill("SIGTERM");
     const { code, stderr } = await over;
-    expect([code, stderr]).toEqual([143, expect.stringContaining("everturn: told to stop; the turn goes on with")]);
+    expect([code, stderr]).toEqual([
+      143,
+      expect.stringContaining("everturn: terminated; the turn is not lost, continue it with"),
+    ]);
     expect((await run(["show", "left"])).stdout).toMatch(/open: turn-\w+ /);
     const next = await run(["run", "--session", "left", "--quiet", "more"]);
     expect(next).toEqual({ code: 0, stdout: "You said: more\n", stderr: "" });
   });
 
-  it.skipIf(!existsSync("/dev/full"))("says that a disk is full, and ends with 1, while the turn goes on", async () => {
+  it.skipIf(!existsSync("/dev/full"))("reports a full disk and exits with 1, and the turn completes", async () => {
     const child = start(["run", "--session", "full", "hello"], {}, "/dev/full");
     child.stdin.end();
     const { code, stderr } = await ended(child);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the output cannot be written: ENOSPC")]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: cannot write the output: ENOSPC")]);
     expect((await run(["sessions"])).stdout).toMatch(/full +completed +2 /);
   });
 
-  it("keeps what tools print out of the answer", async () => {
+  it("writes console output of tools to standard error", async () => {
     writeFileSync(join(place.folder, "loud.mjs"), `console.log("printed"); export default [];`);
     const child = start(["run", "--quiet", "--json", "--tools", "loud.mjs", "clock"]);
     child.stdin.end();
@@ -78,19 +81,19 @@ describe("the command as a process", () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: "ended" });
   });
 
-  it("says so when a module never comes to an end", async () => {
+  it("reports a module whose top-level await never settles", async () => {
     writeFileSync(join(place.folder, "never.mjs"), "await new Promise(() => {});");
     const child = start(["run", "--tools", "never.mjs", "clock"]);
     child.stdin.end();
     const { code, stderr } = await ended(child);
-    expect([code, stderr]).toEqual([2, expect.stringContaining("never comes to an end")]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("waits for a promise that never settles")]);
   });
 
-  it("never tells or stores a key, also when the provider repeats it", async () => {
+  it("neither prints nor stores an API key that the provider echoes", async () => {
     const key = "sk-live-0123456789abcdefghij";
-    const asked: (string | undefined)[] = [];
+    const authorizations: (string | undefined)[] = [];
     const provider = createServer((request, response) => {
-      asked.push(request.headers.authorization);
+      authorizations.push(request.headers.authorization);
       request.resume();
       response.writeHead(401, { "content-type": "application/json" });
       response.end(
@@ -106,7 +109,7 @@ describe("the command as a process", () => {
       const child = start(["run", "--json", "--verbose", "--database", "keys.db", "hi"], environment);
       child.stdin.end();
       const { code, stdout, stderr } = await ended(child);
-      expect([code, asked]).toEqual([1, [`Bearer ${key}`]]);
+      expect([code, authorizations]).toEqual([1, [`Bearer ${key}`]]);
       expect(stderr).toMatch(/^everturn: the turn failed: .*Incorrect API key/);
       const files = readdirSync(place.folder).filter((name) => name.startsWith("keys.db"));
       expect(files).toContain("keys.db");
@@ -136,6 +139,6 @@ describe("the command as a process", () => {
     child.kill("SIGTERM");
     expect((await over).code).toBe(0);
     const { code, stderr } = await run(["serve", "--host", "0.0.0.0"]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining("give the server a token")]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("set a token, or listen on 127.0.0.1")]);
   });
 });

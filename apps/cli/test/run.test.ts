@@ -14,31 +14,31 @@ const file = (name: string, text: string): string => {
   return name;
 };
 
-describe("run prints the answer on standard output and nothing else there", () => {
-  it("the prompt of the command line", async () => {
+describe("run prints only the answer on standard output", () => {
+  it("with a prompt from the command line", async () => {
     const { code, stdout, stderr } = await run(["run", "hello", "there"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^You said: hello there\n\nI am the offline model[\s\S]*\n$/);
     expect(stderr).toMatch(/^session session-\w+ · 2 in, \d+ out\n$/);
   });
 
-  it("the prompt from a pipe", async () => {
+  it("with a prompt from a pipe", async () => {
     expect((await run(["run"], { stdin: "from a pipe\n" })).stdout).toMatch(/^You said: from a pipe\n/);
   });
 
-  it("both: what is piped in stands behind the prompt", async () => {
+  it("with both: piped input is appended to the prompt", async () => {
     expect((await run(["run", "Review:"], { stdin: "a diff\n" })).stdout).toMatch(/^You said: Review:\n\na diff\n/);
     expect((await run(["run", "--no-stdin", "Alone"], { stdin: "a diff\n" })).stdout).not.toContain("diff");
   });
 
-  it("tools are told on standard error, and not at all with --quiet", async () => {
-    const told = await run(["run", "clock"]);
-    expect(told.stdout).toMatch(/^The tool returned:\n\n- `clock`: \S+\n$/);
-    expect(told.stderr).toMatch(/^· clock \{\}\n✓ clock \d+ ms\nsession /);
+  it("and tool calls on standard error, unless --quiet is set", async () => {
+    const result = await run(["run", "clock"]);
+    expect(result.stdout).toMatch(/^The tool returned:\n\n- `clock`: \S+\n$/);
+    expect(result.stderr).toMatch(/^· clock \{\}\n✓ clock \d+ ms\nsession /);
     expect((await run(["run", "--quiet", "clock"])).stderr).toBe("");
   });
 
-  it("at a terminal nothing in the answer moves the cursor", async () => {
+  it("and replaces control characters of the answer at a terminal", async () => {
     expect((await run(["run", "a\u001B[2Jb"], { isTerminal: true })).stdout).toContain("You said: a␛[2Jb");
     expect((await run(["run", "a\u001B[2Jb"])).stdout).toContain("You said: a\u001B[2Jb");
     const named = await run(["run", "--session", "a\u001B[2Jb", "hi"]);
@@ -47,8 +47,8 @@ describe("run prints the answer on standard output and nothing else there", () =
   });
 });
 
-describe("run for programs", () => {
-  it("--json prints what the turn came to as one object", async () => {
+describe("run in scripts", () => {
+  it("--json prints the result of the turn as one object", async () => {
     const { code, stdout } = await run(["run", "--json", "clock"]);
     const end: unknown = JSON.parse(stdout);
     expect(code).toBe(0);
@@ -60,7 +60,7 @@ describe("run for programs", () => {
     });
   });
 
-  it("--events prints a line for each event, and the end", async () => {
+  it("--events prints one line for each event, and the result", async () => {
     const lines = (await run(["run", "--events", "clock"])).stdout
       .trim()
       .split("\n")
@@ -70,7 +70,7 @@ describe("run for programs", () => {
     expect(lines.some((line) => JSON.stringify(line).includes('"tool_execution_completed"'))).toBe(true);
   });
 
-  it("--schema prints the value that was checked", async () => {
+  it("--schema prints the validated value", async () => {
     const schema = file(
       "sky.json",
       `{ "type": "object", "properties": { "sky": { "enum": ["clear"] } }, "required": ["sky"] }`,
@@ -79,7 +79,7 @@ describe("run for programs", () => {
     expect([code, JSON.parse(stdout)]).toEqual([0, { sky: "clear" }]);
   });
 
-  it("--schema fails with every place that does not fit, and prints no answer", async () => {
+  it("--schema reports every issue of an invalid answer, and prints no answer", async () => {
     const schema = file(
       "never.json",
       `{ "type": "object", "properties": { "a": { "type": "string", "pattern": "^x+$" } }, "required": ["a"] }`,
@@ -90,10 +90,10 @@ describe("run for programs", () => {
   });
 
   it.each([
-    ["that is not there", "gone.json", null, /--schema: cannot read .*gone\.json/],
-    ["that is no JSON", "bad.json", "{", /--schema: .*bad\.json is not JSON/],
-    ["that is no schema", "list.json", "[]", /--schema: .*list\.json has to hold a JSON Schema/],
-  ])("a schema %s is the fault of whoever typed it", async (_, name, text, expected) => {
+    ["does not exist", "gone.json", null, /--schema: cannot read .*gone\.json/],
+    ["is not JSON", "bad.json", "{", /--schema: .*bad\.json is not JSON/],
+    ["is not a schema", "list.json", "[]", /--schema: .*list\.json has to contain a JSON Schema/],
+  ])("--schema with a file that %s is a usage error", async (_, name, text, expected) => {
     if (text !== null) file(name, text);
     const { code, stderr } = await run(["run", "x", "--schema", name]);
     expect(code).toBe(2);
@@ -101,14 +101,14 @@ describe("run for programs", () => {
   });
 });
 
-describe("run goes on with a session", () => {
-  it("by its name, which may be new", async () => {
+describe("run --session", () => {
+  it("creates a session or continues it", async () => {
     await run(["run", "--session", "trip", "first"]);
     expect((await run(["run", "--session", "trip", "second"])).stdout).toBe("You said: second\n");
     expect((await run(["sessions", "list"])).stdout).toMatch(/trip +completed +4 +\d+s +first\n/);
   });
 
-  it("that asked something: exit code 3, and what is said next is the answer", async () => {
+  it("exits with 3 after a question, and the next prompt is the answer", async () => {
     const asked = await run(["run", "--session", "asks", "survey"]);
     expect(asked.code).toBe(3);
     expect(asked.stderr).toContain('? What is your favourite colour?\n  answer: everturn run --session asks "…"\n');
@@ -116,28 +116,31 @@ describe("run goes on with a session", () => {
     expect([answered.code, answered.stdout]).toEqual([0, "The tool returned:\n\n- `survey`: blue\n"]);
   });
 
-  it("that waits for consent: exit code 3, and --approve gives it", async () => {
+  it("exits with 3 when a call needs approval, and --approve runs it", async () => {
     const waits = await run(["run", "--session", "rocket", "launch"]);
     expect(waits.code).toBe(3);
     expect(waits.stderr).toContain("? launch {} waits (approval)");
     const more = await run(["run", "--session", "rocket", "well?"]);
-    expect([more.code, more.stderr]).toEqual([2, expect.stringContaining("waits for launch: say --approve or --deny")]);
+    expect([more.code, more.stderr]).toEqual([
+      2,
+      expect.stringContaining("waits for a decision about launch: use --approve or --deny"),
+    ]);
     const approved = await run(["run", "--session", "rocket", "--approve"]);
     expect([approved.code, approved.stdout]).toEqual([0, expect.stringContaining("on its way to the moon")]);
   });
 
-  it("and an answer that was cut short is no success", async () => {
+  it("exits with 1 if the answer is incomplete", async () => {
     const { code, stderr } = await run(["run", "--max-turns", "1", "clock"]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the answer is not whole: max_turns\n")]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the answer is incomplete: max_turns\n")]);
   });
 
-  it("or refuses it, with a reason the model gets to read", async () => {
+  it("--deny passes its reason to the model", async () => {
     await run(["run", "--session", "no-rocket", "launch"]);
     const denied = await run(["run", "--session", "no-rocket", "--deny", "too windy"]);
     expect([denied.code, denied.stdout]).toEqual([0, expect.stringContaining("too windy")]);
   });
 
-  it("that failed: it is brought back first", async () => {
+  it("recovers a failed session before the next turn", async () => {
     const failed = await run(["run", "--session", "fails", "now fail"]);
     expect([failed.code, failed.stdout]).toEqual([1, ""]);
     expect(failed.stderr).toContain("everturn: the turn failed: the offline model was asked to fail\n");
@@ -145,12 +148,12 @@ describe("run goes on with a session", () => {
   });
 });
 
-describe("run refuses what cannot work with exit code 2", () => {
+describe("exit code 2 and a message without a stack trace for", () => {
   it.each([
-    ["nothing to say", ["run"], /nothing to say: everturn run "prompt"/],
-    ["consent to nothing in particular", ["run", "--approve"], /--approve and --deny need --session ID/],
-    ["consent in a session that is not there", ["run", "--approve", "--session", "gone"], /there is no session "gone"/],
-    ["two forms at once", ["run", "x", "--json", "--events"], /'--events' cannot be used with option '--json'/],
+    ["run without a prompt", ["run"], /no prompt: use everturn run "prompt"/],
+    ["--approve without --session", ["run", "--approve"], /--approve and --deny need --session ID/],
+    ["--approve with an unknown session", ["run", "--approve", "--session", "gone"], /there is no session "gone"/],
+    ["two output formats", ["run", "x", "--json", "--events"], /'--events' cannot be used with option '--json'/],
     ["a flag with a typo", ["run", "x", "--jsno"], /unknown option '--jsno'\n\(Did you mean --json\?\)/],
     ["a command with a typo", ["sesions"], /unknown command 'sesions'\n\(Did you mean sessions\?\)/],
     [
@@ -159,25 +162,25 @@ describe("run refuses what cannot work with exit code 2", () => {
       /unknown model "gpt" \(--model\): use PROVIDER:MODEL/,
     ],
     [
-      "a model whose key is not there",
+      "a model without an API key",
       ["run", "x", "--model", "groq:m"],
-      /groq:m \(--model\) needs a key: set GROQ_API_KEY/,
+      /groq:m \(--model\) needs an API key: set GROQ_API_KEY/,
     ],
     [
-      "a tools module that is not there",
+      "a tools module that does not exist",
       ["run", "x", "--tools", "gone.mjs"],
       /the tools module .*gone\.mjs does not exist/,
     ],
     [
-      "a config that is not there",
+      "a configuration file that does not exist",
       ["run", "x", "--config", "gone.json"],
       /the configuration file .*gone\.json does not exist/,
     ],
-    ["a number that is none", ["sessions", "--limit", "many"], /'many' is invalid.* whole number/],
+    ["an invalid number", ["sessions", "--limit", "many"], /'many' is invalid.* whole number/],
     [
       "a database that is a folder",
       ["sessions", "--database", "."],
-      /the database .*\(--database\) is a folder: name a file in it/,
+      /the database .*\(--database\) is a folder; a file is needed/,
     ],
   ])("%s", async (_, argv, expected) => {
     const { code, stdout, stderr } = await run(argv);
@@ -186,15 +189,15 @@ describe("run refuses what cannot work with exit code 2", () => {
     expect(stderr).not.toContain("    at ");
   });
 
-  it("and says what lay behind it with --verbose", async () => {
+  it("an error with causes, which --verbose prints", async () => {
     file("cause.mjs", "throw new Error('outer', { cause: new Error('inner') });");
     const { stderr } = await run(["run", "x", "--tools", "cause.mjs", "--verbose"]);
-    expect(stderr).toMatch(/cannot be imported: outer\n  because: outer\n  because: inner\n$/);
+    expect(stderr).toMatch(/cannot be imported: outer\n  caused by: outer\n  caused by: inner\n$/);
   });
 });
 
-describe("tools of the user's", () => {
-  it("are offered to the model", async () => {
+describe("--tools", () => {
+  it("offers the tools of a module to the model", async () => {
     file(
       "mine.mjs",
       `export const adder = { name: "adder", description: "Adds.", schema: { type: "object" }, hasHandler: true, timeoutMs: null,

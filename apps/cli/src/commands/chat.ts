@@ -1,4 +1,4 @@
-// `everturn chat`: opens the workspace for the conversation at the terminal.
+// `everturn chat`: opens the workspace and runs the interactive conversation.
 
 import type { CommandContext } from "./context.ts";
 

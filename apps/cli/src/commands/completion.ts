@@ -1,10 +1,10 @@
-// Completion scripts, made from the program itself: a command or a flag that exists can be completed, and nothing else is listed here.
+// Generates completion scripts for bash, zsh and fish from the declared program, so that they always match its commands and options.
 
 import type { Argument, Command, Option } from "commander";
 
-/** A place on the command line: what may be said there. */
+/** The completions after a sequence of commands. */
 type Place = {
-  /** The commands that lead there: `sessions delete`. */
+  /** The sequence: `sessions delete`. Empty for the program itself. */
   readonly path: readonly string[];
   readonly words: readonly Word[];
   readonly flags: readonly Flag[];
@@ -13,6 +13,7 @@ type Place = {
 type Word = { readonly name: string; readonly about: string };
 type Flag = { readonly names: readonly string[]; readonly about: string; readonly takes: "nothing" | "file" | "text" };
 
+/** Returns the completion script for a shell; bash for an unknown one. */
 export function completion(program: Command, shell: string): string {
   const places = placesOf(program);
   switch (shell) {
@@ -25,7 +26,7 @@ export function completion(program: Command, shell: string): string {
   }
 }
 
-/** Every place, the program itself first. Its flags may stand anywhere. */
+/** All places, the program itself first. Its flags are global and are removed from the other places. */
 function placesOf(program: Command): readonly Place[] {
   const help = program.createHelp();
   const flagsOf = (command: Command) => help.visibleOptions(command).map(flagOf);
@@ -35,17 +36,17 @@ function placesOf(program: Command): readonly Place[] {
       ...subcommands.map((sub) => ({ name: sub.name(), about: sub.summary() || sub.description() })),
       ...command.registeredArguments.flatMap(choicesOf),
     ];
-    // `list` is what a command of several does when none is named: its flags may follow at once.
+    // `list` is the default subcommand: its flags may follow the parent command directly.
     const list = subcommands.find((sub) => sub.name() === "list");
     const flags = list === undefined ? flagsOf(command) : flagsOf(list);
     return [{ path, words, flags }, ...subcommands.flatMap((sub) => visit(sub, [...path, sub.name()]))];
   };
   const all = visit(program, []);
-  const anywhere = new Set(all[0]?.flags.flatMap(({ names }) => names));
+  const globalFlags = new Set(all[0]?.flags.flatMap(({ names }) => names));
   return all.map((place, index) =>
     index === 0
       ? place
-      : { ...place, flags: place.flags.filter(({ names }) => !names.some((name) => anywhere.has(name))) },
+      : { ...place, flags: place.flags.filter(({ names }) => !names.some((name) => globalFlags.has(name))) },
   );
 }
 
@@ -66,8 +67,8 @@ function namesOf(flags: readonly Flag[]): readonly string[] {
   return flags.flatMap(({ names }) => names);
 }
 
-/** The flags behind which something else than a command follows. */
-function takersOf(places: readonly Place[], takes: Flag["takes"]): readonly string[] {
+/** The names of flags that take a value of this kind. */
+function flagsTaking(places: readonly Place[], takes: Flag["takes"]): readonly string[] {
   const taking = places.flatMap(({ flags }) => flags).filter((flag) => flag.takes === takes);
   return [...new Set(namesOf(taking))];
 }
@@ -76,17 +77,17 @@ function pattern(names: readonly string[]): string {
   return names.length === 0 ? "--" : names.join("|");
 }
 
-/** Walks over what was typed to find the place: flags are passed over, and what they take. */
-function walk(places: readonly Place[], words: string): string {
-  const known = places.filter(({ path }) => path.length > 0).map(({ path }) => `"${path.join(" ")}"`);
-  const takers = pattern([...takersOf(places, "file"), ...takersOf(places, "text")]);
+/** Shell code that finds the place from the typed words. It skips flags and their values. */
+function findPlaceScript(places: readonly Place[], words: string): string {
+  const paths = places.filter(({ path }) => path.length > 0).map(({ path }) => `"${path.join(" ")}"`);
+  const flagsWithValue = pattern([...flagsTaking(places, "file"), ...flagsTaking(places, "text")]);
   return `  local place="" skip="" word
   for word in ${words}; do
     if [ -n "$skip" ]; then skip=""; continue; fi
     case "$word" in
-      ${takers}) skip=1 ;;
+      ${flagsWithValue}) skip=1 ;;
       -*) ;;
-      *) case "\${place:+$place }$word" in ${known.join("|")}) place="\${place:+$place }$word" ;; esac ;;
+      *) case "\${place:+$place }$word" in ${paths.join("|")}) place="\${place:+$place }$word" ;; esac ;;
     esac
   done`;
 }
@@ -96,20 +97,20 @@ function bash(name: string, places: readonly Place[]): string {
     ({ path, words, flags }) =>
       `    "${path.join(" ")}") words="${words.map((word) => word.name).join(" ")}"; flags="${path.length === 0 ? "" : namesOf(flags).join(" ")}" ;;`,
   );
-  return `# bash completion for ${name}; made by "${name} completion bash"
+  return `# bash completion for ${name}; generated by "${name} completion bash"
 _${name}() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" words="" flags=""
-  local anywhere="${namesOf(anywhereIn(places)).join(" ")}"
-${walk(places, '"${COMP_WORDS[@]:1:COMP_CWORD-1}"')}
+  local global_flags="${namesOf(globalFlagsOf(places)).join(" ")}"
+${findPlaceScript(places, '"${COMP_WORDS[@]:1:COMP_CWORD-1}"')}
   case "$previous" in
-    ${pattern(takersOf(places, "file"))}) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    ${pattern(takersOf(places, "text"))}) return ;;
+    ${pattern(flagsTaking(places, "file"))}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    ${pattern(flagsTaking(places, "text"))}) return ;;
   esac
   case "$place" in
 ${cases.join("\n")}
   esac
   case "$current" in
-    -*) COMPREPLY=($(compgen -W "$flags $anywhere" -- "$current")) ;;
+    -*) COMPREPLY=($(compgen -W "$flags $global_flags" -- "$current")) ;;
     *) COMPREPLY=($(compgen -W "$words" -- "$current")); [ -n "$words" ] || COMPREPLY=($(compgen -f -- "$current")) ;;
   esac
 }
@@ -124,21 +125,21 @@ function zsh(name: string, places: readonly Place[]): string {
     return `    "${path.join(" ")}") words_here=(${listed}); flags_here=(${options}) ;;`;
   });
   return `#compdef ${name}
-# zsh completion for ${name}; made by "${name} completion zsh"
+# zsh completion for ${name}; generated by "${name} completion zsh"
 _${name}() {
   local current="\${words[CURRENT]}" previous="\${words[CURRENT-1]}"
-  local -a words_here flags_here anywhere
-  anywhere=(${describedFlags(anywhereIn(places))})
-${walk(places, '"${words[@]:1:$((CURRENT-2))}"')}
+  local -a words_here flags_here global_flags
+  global_flags=(${describedFlags(globalFlagsOf(places))})
+${findPlaceScript(places, '"${words[@]:1:$((CURRENT-2))}"')}
   case "$previous" in
-    ${pattern(takersOf(places, "file"))}) _files; return ;;
-    ${pattern(takersOf(places, "text"))}) return ;;
+    ${pattern(flagsTaking(places, "file"))}) _files; return ;;
+    ${pattern(flagsTaking(places, "text"))}) return ;;
   esac
   case "$place" in
 ${cases.join("\n")}
   esac
   case "$current" in
-    -*) _describe -o option flags_here -- anywhere ;;
+    -*) _describe -o option flags_here -- global_flags ;;
     *) if (( \${#words_here} )); then _describe command words_here; else _files; fi ;;
   esac
 }
@@ -146,7 +147,7 @@ compdef _${name} ${name}
 `;
 }
 
-function anywhereIn(places: readonly Place[]): readonly Flag[] {
+function globalFlagsOf(places: readonly Place[]): readonly Flag[] {
   return places[0]?.flags ?? [];
 }
 
@@ -154,9 +155,9 @@ function describedFlags(flags: readonly Flag[]): string {
   return flags.flatMap(({ names, about }) => names.map((flag) => described(flag, about))).join(" ");
 }
 
-/** A word and what it does, as zsh lists them. */
+/** A word and its description, in the format of zsh's `_describe`. */
 function described(word: string, about: string): string {
-  return quoted(`${word.replaceAll(":", String.raw`\:`)}:${about}`);
+  return shellQuote(`${word.replaceAll(":", String.raw`\:`)}:${about}`);
 }
 
 function fish(name: string, places: readonly Place[]): string {
@@ -169,15 +170,15 @@ function fish(name: string, places: readonly Place[]): string {
       ...path.map((part) => `__fish_seen_subcommand_from ${part}`),
       ...(deeper === "" ? [] : [`not __fish_seen_subcommand_from ${deeper}`]),
     ].join("; and ");
-    const when = here === "" ? "" : ` -n ${quoted(here)}`;
+    const when = here === "" ? "" : ` -n ${shellQuote(here)}`;
     return [
-      ...words.map((word) => `complete -c ${name}${when} -f -a ${quoted(word.name)} -d ${quoted(word.about)}`),
+      ...words.map((word) => `complete -c ${name}${when} -f -a ${shellQuote(word.name)} -d ${shellQuote(word.about)}`),
       ...flags.map(
-        (flag) => `complete -c ${name}${path.length === 0 ? "" : when} ${fishFlag(flag)} -d ${quoted(flag.about)}`,
+        (flag) => `complete -c ${name}${path.length === 0 ? "" : when} ${fishFlag(flag)} -d ${shellQuote(flag.about)}`,
       ),
     ];
   });
-  return `# fish completion for ${name}; made by "${name} completion fish"\n${lines.join("\n")}\n`;
+  return `# fish completion for ${name}; generated by "${name} completion fish"\n${lines.join("\n")}\n`;
 }
 
 function fishFlag({ names, takes }: Flag): string {
@@ -185,6 +186,6 @@ function fishFlag({ names, takes }: Flag): string {
   return [...parts, ...(takes === "nothing" ? [] : [takes === "file" ? "-r -F" : "-x"])].join(" ");
 }
 
-function quoted(text: string): string {
+function shellQuote(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

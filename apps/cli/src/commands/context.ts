@@ -1,4 +1,4 @@
-// What every command gets: where to read and write, how things look there, and the settings, read when they are first needed.
+// The context of a command: input and output, colours, and the settings, which are loaded when a command asks for them.
 
 import type { Colours } from "../terminal/style.ts";
 import type { Workspace } from "../workspace.ts";
@@ -8,22 +8,26 @@ import type { Runtime } from "everturn/runtime";
 
 import { colours, wantsColours } from "../terminal/style.ts";
 
-/** Something was asked for in a way that cannot work: exit code 2. */
+/** A command line that cannot be executed. Exit code 2. */
 export class UsageError extends Error {
   override readonly name: string = "UsageError";
 }
 
 export type CommandContext = {
   readonly io: Io;
-  /** For what goes to standard output. */
+  /** Colours of standard output. */
   readonly out: Colours;
-  /** For what goes to standard error. */
+  /** Colours of standard error. */
   readonly err: Colours;
-  /** What was said on the command line alone. */
+  /** The flags of the command line that set settings. */
   readonly flags: GivenFlags;
+  /** The path in `--config`; `null`: none. */
   readonly config: string | null;
+  /** Loads all settings. Rejects with `SettingsError`. */
   readonly settings: () => Promise<Settings>;
+  /** Writes a line to standard output. */
   readonly say: (line?: string) => void;
+  /** Writes a line to standard error. */
   readonly note: (line: string) => void;
 };
 
@@ -51,7 +55,7 @@ export function createContext(io: Io, { flags, config, color }: ContextOptions):
   };
 }
 
-/** Opens what the settings name, and closes it again whatever happens. */
+/** Opens the workspace, passes it to `use`, and closes it in every case. */
 export async function withWorkspace<T>(context: CommandContext, use: (workspace: Workspace) => Promise<T>): Promise<T> {
   const settings = await context.settings();
   const { openWorkspace } = await import("../workspace.ts");
@@ -63,7 +67,7 @@ export async function withWorkspace<T>(context: CommandContext, use: (workspace:
   }
 }
 
-/** The same for looking at sessions: neither tools nor a model have to work. */
+/** As `withWorkspace`, for commands that only read sessions: works also if tools or model are misconfigured. */
 export async function withSessions<T>(
   context: CommandContext,
   use: (sessions: Runtime, settings: Settings) => Promise<T>,

@@ -1,5 +1,5 @@
-// `everturn doctor`: what is set and by whom, and whether it works. Keys and tokens are told by name and number, never by value. Everything is looked at
-// even when something is broken, so that one run says all there is to mend.
+// `everturn doctor`: reports all settings with their sources and checks that they work. API keys are reported by the names of their variables and
+// tokens by their number, never by value. Every check runs even if another failed, so that one run reports all problems.
 
 import type { CommandContext } from "./context.ts";
 import type { Environment, Setting, SettingName, Settings } from "@everturn/server";
@@ -23,7 +23,7 @@ import { exitCodes } from "./exit-codes.ts";
 import { brief, plural, table } from "./text.ts";
 import { packageVersion } from "./version.ts";
 
-/** One thing that was looked at. */
+/** The result of one check. `said` is part of the JSON output. */
 type Finding = { readonly state: "ok" | "hint" | "broken"; readonly name: string; readonly said: string };
 
 type Line = { readonly name: string; readonly value: string; readonly source: string };
@@ -39,7 +39,7 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
   findings.push(...keyFindings(io.environment));
   if (settings !== null) {
     lines.push(...settingLines(settings));
-    findings.push(ok("config", settings.configFile ?? "no configuration file here; none is needed"));
+    findings.push(ok("config", settings.configFile ?? "no configuration file in this folder (optional)"));
     findings.push(
       await databaseFinding(settings),
       await toolsFinding(settings),
@@ -77,16 +77,16 @@ function nodeFinding(): Finding {
   const { node } = process.versions;
   const [major = 0, minor = 0] = node.split(".").map(Number);
   const isOld = major < 20 || (major === 20 && minor < 19);
-  return isOld ? broken("node", `${node}; 20.19 or later is needed`) : ok("node", node);
+  return isOld ? broken("node", `${node}; version 20.19 or later is needed`) : ok("node", node);
 }
 
-/** Which keys are there, by the names of their variables. */
+/** Reports which API keys and base URLs are set, by the names of their variables. */
 function keyFindings(environment: Environment): readonly Finding[] {
-  const found = Object.entries(knownProviders).flatMap(([name, provider]) => {
+  const keys = Object.entries(knownProviders).flatMap(([name, provider]) => {
     const variable = keyVariable(provider, environment);
     return variable === null ? [] : [ok("key", `${variable} is set (${name})`)];
   });
-  const elsewhere = Object.entries(knownProviders).flatMap(([name, provider]): readonly Finding[] => {
+  const baseUrls = Object.entries(knownProviders).flatMap(([name, provider]): readonly Finding[] => {
     try {
       const address = addressIn(name, provider, environment);
       return address === null ? [] : [ok("address", `${name} is at ${withoutSecrets(address)}`)];
@@ -94,11 +94,15 @@ function keyFindings(environment: Environment): readonly Finding[] {
       return [broken("address", error)];
     }
   });
-  const wanted = Object.values(knownProviders)
+  const variables = Object.values(knownProviders)
     .filter(({ model }) => model !== null)
     .flatMap(({ keys }) => keys.slice(0, 1));
-  const none: Finding = { state: "hint", name: "key", said: `none is set; for a real model set ${wanted.join(", ")}` };
-  return [...(found.length === 0 ? [none] : found), ...elsewhere];
+  const none: Finding = {
+    state: "hint",
+    name: "key",
+    said: `no API key is set; for a real model set one of ${variables.join(", ")}`,
+  };
+  return [...(keys.length === 0 ? [none] : keys), ...baseUrls];
 }
 
 async function databaseFinding(settings: Settings): Promise<Finding> {
@@ -119,9 +123,9 @@ async function databaseFinding(settings: Settings): Promise<Finding> {
 
 async function toolsFinding({ tools, model }: Settings): Promise<Finding> {
   try {
-    const found = await loadTools(tools.value);
-    const names = found.map(({ name }) => name).join(", ");
-    const offline = isOffline(model.value) ? "; the offline model brings its own" : "";
+    const loaded = await loadTools(tools.value);
+    const names = loaded.map(({ name }) => name).join(", ");
+    const offline = isOffline(model.value) ? "; the offline model adds demonstration tools" : "";
     return ok("tools", names === "" ? `none${offline}` : `${names}${offline}`);
   } catch (error) {
     return broken("tools", error);
@@ -136,11 +140,11 @@ async function modelFinding(settings: Settings, environment: Environment): Promi
     return broken("model", error);
   }
   if (isOffline(model.value))
-    return { state: "hint", name: "model", said: `${offlineModel}: scripted, needs no key and no network` };
+    return { state: "hint", name: "model", said: `${offlineModel}: scripted, needs no API key and no network` };
   const missing = missingKey(model.value, environment);
   return missing === null
-    ? ok("model", `${model.value}; doctor does not call it`)
-    : broken("model", `${model.value} needs a key: set ${missing.join(" or ")}`);
+    ? ok("model", `${model.value} (not called by this check)`)
+    : broken("model", `${model.value} needs an API key: set ${missing.join(" or ")}`);
 }
 
 function settingLines(settings: Settings): readonly Line[] {
@@ -155,13 +159,13 @@ function settingLines(settings: Settings): readonly Line[] {
   return Object.entries(all)
     .filter(([name]) => settingNames.includes(name))
     .map(([name, { value, source }]): Line => {
-      const said =
+      const sourceText =
         source.from === "config"
           ? `config ${source.name}`
           : source.from === "default" && source.name !== "default"
             ? `default: ${source.name}`
             : source.name;
-      return { name, value: valueText(value), source: said };
+      return { name, value: valueText(value), source: sourceText };
     });
 }
 
@@ -170,9 +174,9 @@ function valueText(value: unknown): string {
   return brief(Array.isArray(value) ? value.join(", ") : String(value), 60);
 }
 
-/** An address without a user, a password or a query. */
+/** A URL without user, password and query, which may contain secrets. */
 function withoutSecrets(address: string): string {
-  if (!URL.canParse(address)) return "an address that cannot be read";
+  if (!URL.canParse(address)) return "an invalid URL";
   const { origin, pathname } = new URL(address);
   return `${origin}${pathname === "/" ? "" : pathname}`;
 }

@@ -19,11 +19,11 @@ describe("the exit code of a turn", () => {
     [{ type: "approval" }, 3],
     [{ type: "outcome_unknown" }, 3],
     [{ type: "cancelled", evidence: { requestId: "r", origin: null, reason: null } }, 130],
-  ])("that came to %j is %i", (outcome, code) => {
+  ])("with the outcome %j is %i", (outcome, code) => {
     expect(exitCodeOf({ status: "ended", outcome })).toBe(code);
   });
 
-  it("that is parked is a failure, and one that still waits is a wait, whatever came before", () => {
+  it("is 1 for a parked turn and 3 for a waiting one, whatever its last outcome", () => {
     const outcome: Outcome = { type: "assistant_message", text: "" };
     expect(exitCodeOf({ status: "parked", outcome })).toBe(1);
     expect(exitCodeOf({ status: "waiting", outcome })).toBe(3);

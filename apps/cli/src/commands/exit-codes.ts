@@ -1,31 +1,31 @@
-// What a command ends with, for scripts.
+// Exit codes of the command. Scripts depend on them: they do not change.
 
 import type { TurnEnd } from "everturn/runtime";
 
 export const exitCodes = {
   ok: 0,
-  /** The turn failed, or what was checked is broken. */
+  /** The turn failed, its answer is incomplete, or a check found a problem. */
   failed: 1,
-  /** The command line, the configuration or what they name cannot be used. */
+  /** The command line or the configuration is invalid. */
   usage: 2,
-  /** Somebody has to answer, consent or do something first. */
+  /** The session waits for a person: an answer, an approval or a tool result. */
   waiting: 3,
-  /** As a shell has it: 128 and the number of SIGINT. */
+  /** 128 + SIGINT (2), as shells report it. */
   interrupted: 130,
-  /** The same for SIGTERM. */
+  /** 128 + SIGTERM (15). */
   terminated: 143,
 } as const;
 
 export const exitCodeHelp = `
 Exit codes:
-  0    it worked
-  1    the turn failed, or its answer is not whole; something is broken
-  2    the command line or the configuration cannot be used
-  3    the session waits for somebody: a question, an approval, a result
-  130  interrupted; the turn was cancelled
-  143  told to stop; the turn is left for the next process`;
+  0    success
+  1    the turn failed, its answer is incomplete, or a check found a problem
+  2    the command line or the configuration is invalid
+  3    the session waits for an answer, an approval or a tool result
+  130  interrupted (Ctrl-C); the turn is cancelled
+  143  terminated (SIGTERM); another process can continue the turn`;
 
-/** The exit code for what a turn came to. An answer that was cut is no success: a script would take it for whole. */
+/** Returns the exit code for the end of a turn. A truncated answer is a failure, because a script would take it for complete. */
 export function exitCodeOf({ status, outcome }: Pick<TurnEnd, "status" | "outcome">): number {
   if (status === "parked") return exitCodes.failed;
   if (status === "waiting") return exitCodes.waiting;

@@ -1,4 +1,4 @@
-// What a command reads and writes, as a value: the process's own, or a test's. Nothing else in the commands touches `process`.
+// Input and output of a command as a value, so that tests can replace it. `processIo` is the implementation over `process`.
 
 import type { Environment } from "@everturn/server";
 
@@ -6,28 +6,28 @@ import { exitCodes } from "./exit-codes.ts";
 
 type Output = {
   readonly isTerminal: boolean;
-  /** How wide a line may be; infinite where nobody looks. */
+  /** The width of the terminal; `Infinity` for a pipe or a file. */
   readonly columns: number;
-  /** Writes text; does nothing once nobody reads any more. */
+  /** Writes text. Does nothing after a write error, such as a closed pipe. */
   readonly write: (text: string) => void;
 };
 
 export type Io = {
   readonly environment: Environment;
   readonly folder: string;
-  /** All that is piped in; empty at a terminal. */
+  /** Reads standard input to its end; empty if it is a terminal. */
   readonly stdin: () => Promise<string>;
   readonly stdout: Output;
   readonly stderr: Output;
-  /** Calls the listener for each Ctrl-C, in place of ending the process. Returns what takes it off again. */
+  /** Calls the listener for each SIGINT (Ctrl-C) in place of ending the process. Returns a function that removes the listener. */
   readonly onInterrupt: (listener: () => void) => () => void;
-  /** The same for being told to end, by SIGTERM. */
+  /** As `onInterrupt`, for SIGTERM. */
   readonly onTerminate: (listener: () => void) => () => void;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
 };
 
-/** The process as it is. */
+/** The streams and signals of this process. */
 export function processIo(): Io {
   return {
     environment: process.env,
@@ -55,20 +55,20 @@ async function readAll(): Promise<string> {
 
 function outputOf(stream: NodeJS.WriteStream): Output {
   let isOpen = true;
-  // A reader that left, as `head` does, or a terminal that was closed, is no error: whatever runs goes on to its end, and is not told to anybody.
-  // A disk that is full is one, but not the turn's: it goes on too, and the process says in the end that it has not worked.
+  // EPIPE (a reader such as `head` has exited) and EIO (a terminal was closed) are not errors: the turn runs to its end without output.
+  // Any other error, such as a full disk, does not stop the turn either, but it is reported once and the process exits with 1.
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    const isTold = !isOpen;
+    const isReported = !isOpen;
     isOpen = false;
-    if (isTold || error.code === "EPIPE" || error.code === "EIO") return;
-    if (stream !== process.stderr) process.stderr.write(`everturn: the output cannot be written: ${error.message}\n`);
+    if (isReported || error.code === "EPIPE" || error.code === "EIO") return;
+    if (stream !== process.stderr) process.stderr.write(`everturn: cannot write the output: ${error.message}\n`);
     process.once("exit", () => (process.exitCode ||= exitCodes.failed));
   });
   return {
     isTerminal: stream.isTTY === true,
     get columns() {
       if (!stream.isTTY) return Number.POSITIVE_INFINITY;
-      // A terminal that was never told its size says 0.
+      // A terminal whose size was never set reports 0 columns.
       return stream.columns > 0 ? stream.columns : 80;
     },
     write: (text) => {

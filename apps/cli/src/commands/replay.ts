@@ -1,4 +1,4 @@
-// `everturn replay`: a recorded turn again, with nothing performed, and where it goes another way.
+// `everturn replay`: replays a recorded turn without calling a model or running a tool, and reports where the replay diverges from the record.
 
 import type { CommandContext } from "./context.ts";
 import type { Engine } from "everturn";
@@ -17,7 +17,7 @@ import { plural, spent } from "./text.ts";
 export type ReplayRequest = {
   readonly source: string;
   readonly turn: string | null;
-  /** Compare with the engine as it is set now. */
+  /** Replay with the engine of the current settings in place of the recorded environment. */
   readonly engine: boolean;
   readonly json: boolean;
 };
@@ -28,7 +28,7 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
   const engine: Engine | null = request.engine
     ? await createEngine(await context.settings(), context.io.environment)
     : null;
-  const compared = engine === null ? "as it was begun" : "with what is set now";
+  const compared = engine === null ? "with the recorded settings" : "with the current settings";
   try {
     const { result, events } = await replayTurn(record, engine === null ? {} : { engine });
     const steps = events.filter(({ type }) => type === "step_completed").length;
@@ -36,13 +36,17 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
     if (request.json) say(JSON.stringify({ same: true, haltedReason, steps, usage }));
     else {
       const cost = spent(usage);
-      const facts = [haltedReason, plural(steps, "step"), ...(cost === "" ? [] : [`${cost} (paid for before)`])];
-      say(`${out.green("✓")} replayed ${compared}: it goes the same way. ${facts.join(" · ")}`);
+      const facts = [
+        haltedReason,
+        plural(steps, "step"),
+        ...(cost === "" ? [] : [`${cost} (recorded; the replay costs nothing)`]),
+      ];
+      say(`${out.green("✓")} replayed ${compared}: identical to the record. ${facts.join(" · ")}`);
     }
     return exitCodes.ok;
   } catch (error) {
     if (error instanceof MisuseError) {
-      const message = `${request.source} is no record of a turn; everturn show ID --export FILE writes one`;
+      const message = `${request.source} is not the record of a turn; everturn show ID --export FILE writes one`;
       throw new UsageError(message, { cause: error });
     }
     if (!(error instanceof RuntimeError) || (error.reason !== "diverged" && error.reason !== "replay_missing"))
@@ -50,8 +54,7 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
     const { reason, message, paths } = error.failure;
     if (request.json) say(JSON.stringify({ same: false, reason, message, paths }));
     else {
-      const how =
-        reason === "diverged" ? `it goes another way than its record, at ${plural(paths.length, "place")}:` : message;
+      const how = reason === "diverged" ? `differs from the record in ${plural(paths.length, "place")}:` : message;
       say(`${out.red("✗")} replayed ${compared}: ${how}`);
       for (const path of paths) say(`  ${path}`);
     }
@@ -59,7 +62,7 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
   }
 }
 
-/** The record as text: of a file, of standard input, or of a session in the database. */
+/** Reads a record as text, from a file, standard input, or a session of the database. An existing file takes precedence over a session id. */
 async function recordOf(context: CommandContext, { source, turn }: ReplayRequest): Promise<string> {
   if (source === "-") return context.io.stdin();
   const path = resolve(context.io.folder, source);

@@ -8,7 +8,7 @@ import { runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { colours } from "../terminal/style.ts";
-import { narrator } from "./run-report.ts";
+import { eventPrinter } from "./run-report.ts";
 
 const request: RunRequest = {
   words: [],
@@ -21,7 +21,7 @@ const request: RunRequest = {
   decision: null,
 };
 
-/** What is printed of these events. */
+/** The text on standard output for these events. */
 function printed(events: readonly RuntimeEvent[]): string {
   let text = "";
   const output = { isTerminal: false, columns: 80, write: (more: string) => void (text += more) };
@@ -35,13 +35,13 @@ function printed(events: readonly RuntimeEvent[]): string {
     onTerminate: () => () => undefined,
     exit: () => undefined,
   };
-  const { event, end } = narrator(io, colours(false), request);
-  for (const one of events) event(one);
+  const { event, end } = eventPrinter(io, colours(false), request);
+  for (const runtimeEvent of events) event(runtimeEvent);
   end();
   return text;
 }
 
-test("a reply that another process was given is printed whole, also where none of its pieces was heard", async () => {
+test("prints a complete reply once, with and without its deltas", async () => {
   const pieces = ["Still ", "here."].map((text) => ({ type: "text", text }) as const);
   const agent = engine({ adapter: fake({ script: pieces }), model: "fake:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });

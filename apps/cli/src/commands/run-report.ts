@@ -1,4 +1,4 @@
-// How a turn is told on the command line: the answer on standard output, everything else on standard error.
+// The output of `everturn run`: the answer on standard output; tool calls, retries, waits and errors on standard error.
 
 import type { Colours } from "../terminal/style.ts";
 import type { CommandContext } from "./context.ts";
@@ -13,45 +13,45 @@ import { safeLine, SafeText } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 import { brief, duration, spent } from "./text.ts";
 
-type Narrator = { readonly event: (event: RuntimeEvent) => void; readonly end: () => void };
+type EventPrinter = { readonly event: (event: RuntimeEvent) => void; readonly end: () => void };
 
-/** Tells events as they come, in the form that was asked for. */
-export function narrator(io: Io, err: Colours, request: RunRequest): Narrator {
+/** Returns a printer for the events of a turn in the requested form. */
+export function eventPrinter(io: Io, err: Colours, request: RunRequest): EventPrinter {
   if (request.form === "events") {
     return { event: (event) => io.stdout.write(`${JSON.stringify(event)}\n`), end: () => undefined };
   }
   const streams = request.form === "text" && request.schema === null;
-  const answer = new Answer(io);
+  const answer = new AnswerWriter(io);
   return {
     event: ({ event }) => {
-      if (streams) answer.hear(event);
-      // Where nothing has been said yet, nothing is taken back.
+      if (streams) answer.write(event);
+      // A reset before any text was printed has nothing to withdraw.
       const isIdle = event.type === "step_reset" && !answer.isLineOpen;
       const line = request.quiet || isIdle ? null : noticeOf(event, err);
-      if (streams && endsLine(event)) answer.endLine();
+      if (streams && endsReply(event)) answer.endLine();
       if (line !== null) io.stderr.write(`${line}\n`);
     },
     end: () => answer.endLine(),
   };
 }
 
-/** Text on its way out. At a terminal nothing in it is obeyed; in a pipe it is what the model said. */
-class Answer {
+/** Writes the text of replies. Control characters are replaced at a terminal (escape injection); a pipe gets the exact text. */
+class AnswerWriter {
   readonly #io: Io;
   readonly #safe = new SafeText();
   #isLineOpen = false;
-  /** Something of the reply that is being given has been told: its end has nothing new. */
-  #isHeard = false;
+  /** Whether deltas of the current reply were printed, so that its `message_completed` adds nothing. */
+  #hasDeltas = false;
 
   constructor(io: Io) {
     this.#io = io;
   }
 
-  /** What is new in this event. A reply that another process was given may come whole, without its pieces. */
-  hear(event: TurnEvent): void {
+  /** Writes the new text of an event. A reply that another process received has no deltas here, only its `message_completed`. */
+  write(event: TurnEvent): void {
     if (event.type === "text_delta") this.#add(event.delta);
-    if (event.type === "message_completed" && !this.#isHeard) this.#add(messageText(event.message));
-    this.#isHeard = event.type === "text_delta" || (this.#isHeard && !endsLine(event));
+    if (event.type === "message_completed" && !this.#hasDeltas) this.#add(messageText(event.message));
+    this.#hasDeltas = event.type === "text_delta" || (this.#hasDeltas && !endsReply(event));
   }
 
   #add(delta: string): void {
@@ -70,12 +70,12 @@ class Answer {
   }
 }
 
-/** Behind these, what the model says next is something else. */
-function endsLine({ type }: TurnEvent): boolean {
+/** Returns whether text after this event belongs to another reply. */
+function endsReply({ type }: TurnEvent): boolean {
   return type === "message_completed" || type === "step_reset" || type === "error";
 }
 
-/** A line about what is not the answer; `null` for what needs none. */
+/** The line on standard error for an event; `null`: none. */
 function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): string | null {
   switch (event.type) {
     case "tool_execution_started":
@@ -87,9 +87,9 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
       return result.type === "success" ? `${green("✓")} ${event.name}${time}` : null;
     }
     case "retry_scheduled":
-      return yellow(`↻ again in ${duration(event.delayMs)}: ${brief(event.error.message)}`);
+      return yellow(`↻ retry in ${duration(event.delayMs)}: ${brief(event.error.message)}`);
     case "step_reset":
-      return yellow(`↻ the reply begins again (${event.reason}); what was said of it does not count`);
+      return yellow(`↻ the reply starts again (${event.reason}); discard the part printed above`);
     case "input_accepted":
     case "message_started":
     case "text_delta":
@@ -115,26 +115,26 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
   }
 }
 
-/** What the turn came to. */
+/** Prints the result of the turn: JSON or structured output if requested, errors, what the session waits for, and the cost. */
 export function reportEnd(context: CommandContext, end: TurnEnd, request: RunRequest, hasSchema: boolean): void {
   const { say, note, err } = context;
   if (request.form === "json") say(JSON.stringify(end));
   if (request.form === "events") say(JSON.stringify({ end }));
   const output = end.finalResponse?.output ?? null;
   if (request.form === "text" && hasSchema && output !== null) say(JSON.stringify(output.value, null, 2));
-  for (const line of troubles(end)) note(err.red(line));
+  for (const line of errorLines(end)) note(err.red(line));
   if (request.quiet) return;
-  for (const line of waits(end)) note(err.yellow(line));
+  for (const line of pendingLines(end)) note(err.yellow(line));
   const cost = spent(end.usage);
   note(err.dim(`session ${safeLine(end.session.id)}${cost === "" ? "" : ` · ${cost}`}`));
 }
 
-/** Why it did not work; nothing when it did. */
-function troubles(end: TurnEnd): readonly string[] {
+/** Lines about a turn that failed or was cancelled; empty for a successful one. */
+function errorLines(end: TurnEnd): readonly string[] {
   if (end.outcome.type === "cancelled") return ["everturn: cancelled"];
   if (exitCodeOf(end) !== exitCodes.failed) return [];
   const failure = end.failure ?? ("failure" in end.outcome ? end.outcome.failure : null);
-  if (failure === null) return [`everturn: the answer is not whole: ${end.outcome.type}`];
+  if (failure === null) return [`everturn: the answer is incomplete: ${end.outcome.type}`];
   const first = `everturn: the turn failed: ${brief(failure.message, 500)}`;
   if (failure.type === "validation_error")
     return [first, ...failure.issues.map((issue) => `  ${brief(renderIssue(issue), 500)}`)];
@@ -142,15 +142,15 @@ function troubles(end: TurnEnd): readonly string[] {
   return [first];
 }
 
-/** What the session waits for, and how to say it. */
-function waits({ session }: TurnEnd): readonly string[] {
+/** Lines about what the session waits for, with the commands that answer. */
+function pendingLines({ session }: TurnEnd): readonly string[] {
   const { pendingQuestion, pendingToolCalls } = session;
   const id = safeLine(session.id);
-  const asked =
+  const question =
     pendingQuestion === null ? [] : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${id} "…"`];
   const calls = pendingToolCalls
     .filter(({ decision, reason }) => decision === null && reason !== "question")
     .flatMap(({ name, arguments: args, reason }) => [`? ${name} ${brief(args ?? {})} waits (${reason})`]);
-  const how = calls.length === 0 ? [] : [`  decide: everturn run --session ${id} --approve, or --deny`];
-  return [...asked, ...calls, ...how];
+  const commands = calls.length === 0 ? [] : [`  decide: everturn run --session ${id} --approve, or --deny`];
+  return [...question, ...calls, ...commands];
 }

@@ -1,7 +1,9 @@
-// `everturn run`: one turn, durably, from the command line or a pipe. The answer goes to standard output and nothing else does.
+// `everturn run`: runs one durable turn with a prompt from the command line and from a pipe. Only the answer goes to standard output.
 //
-// Leaving early is nothing to the turn: a reader that closes the pipe only stops hearing of it. Ctrl-C is another matter: it cancels, and waits until
-// that is stored. SIGTERM leaves: the turn is handed over, and goes on where somebody comes back to it.
+//   closed pipe      the turn continues to its end, without output
+//   Ctrl-C (SIGINT)  cancels the turn, and waits until the cancel is stored; a second Ctrl-C exits immediately
+//   SIGTERM          releases the lease of the turn and exits; the next process that opens the session continues it
+//   kill -9          another process continues the turn when the lease has expired
 
 import type { CommandContext } from "./context.ts";
 import type { JsonObject } from "everturn";
@@ -13,19 +15,21 @@ import { resolve } from "node:path";
 import { safeLine } from "../terminal/safe-text.ts";
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
-import { narrator, reportEnd } from "./run-report.ts";
+import { eventPrinter, reportEnd } from "./run-report.ts";
 
 export type RunRequest = {
+  /** The prompt, as words of the command line. */
   readonly words: readonly string[];
-  /** The session to go on with, or to begin under that name. */
+  /** The session to continue, or the id of a new one; `null`: a new session with a random id. */
   readonly session: string | null;
-  /** A file with a JSON Schema. */
+  /** The path of a JSON Schema for the answer. */
   readonly schema: string | null;
+  /** How many times the model may correct an answer that does not match the schema. */
   readonly repair: number;
   readonly form: "text" | "json" | "events";
   readonly quiet: boolean;
   readonly readsStdin: boolean;
-  /** What is said to calls that wait for consent. */
+  /** The decision about tool calls that wait for approval; `null`: the turn gets a prompt. */
   readonly decision: { readonly type: "approve" } | { readonly type: "deny"; readonly reason: string | null } | null;
 };
 
@@ -34,10 +38,10 @@ export async function run(context: CommandContext, request: RunRequest): Promise
   const piped = request.readsStdin && request.decision === null ? await io.stdin() : "";
   const prompt = promptOf(request.words, piped);
   if (request.decision === null && prompt === "") {
-    throw new UsageError('nothing to say: everturn run "prompt", or pipe it in');
+    throw new UsageError('no prompt: use everturn run "prompt", or pipe it in');
   }
   if (request.decision !== null && request.session === null) {
-    throw new UsageError("--approve and --deny need --session ID: the session that waits");
+    throw new UsageError("--approve and --deny need --session ID, the session that waits for approval");
   }
   const output = request.schema === null ? null : readSchema(resolve(io.folder, request.schema));
   return withWorkspace(context, async ({ sessions }) => {
@@ -46,7 +50,9 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     const end = await follow(context, sessions, turn, request);
     if (end === null) {
       const id = safeLine(turn.sessionId);
-      context.note(`everturn: told to stop; the turn goes on with everturn chat --session ${id}, or everturn serve`);
+      context.note(
+        `everturn: terminated; the turn is not lost, continue it with everturn chat --session ${id}, or everturn serve`,
+      );
       return exitCodes.terminated;
     }
     reportEnd(context, end, request, output !== null);
@@ -54,12 +60,12 @@ export async function run(context: CommandContext, request: RunRequest): Promise
   });
 }
 
-/** The words of the command line, then what was piped in. */
+/** The words of the command line, then the piped input after an empty line. */
 function promptOf(words: readonly string[], piped: string): string {
   return [words.join(" ").trim(), piped.trim()].filter((part) => part !== "").join("\n\n");
 }
 
-/** Accepts the turn: a new session, more words for one that is there, or a decision on what it waits for. */
+/** Starts the turn: a new session, a message to an existing one, or a decision about the calls it waits for. */
 async function begin(
   { note, err }: CommandContext,
   sessions: Runtime,
@@ -74,15 +80,19 @@ async function begin(
     return decideAll(sessions, id, decision);
   }
   if (view === null) return sessions.start(prompt, { ...options, id });
-  // What failed, or was left by a process that died, is brought back first: whoever says more wants it to go on.
+  // A turn that failed, or whose process died, is recovered first: a new message means that the session should continue.
   if (view.openTurn !== null && !quiet) {
-    note(err.yellow("a turn of this session is open: it is told this too, and picked up if nobody drives it any more"));
+    note(
+      err.yellow(
+        "a turn of this session is still open: it receives this message, and is recovered if its process died",
+      ),
+    );
   }
   if (view.openTurn !== null || view.session.status === "error") await sessions.recover(id);
   if (view.session.status === "awaiting_tools") {
     const names = view.session.pendingToolCalls.map(({ name }) => name).join(", ");
     throw new UsageError(
-      `session ${id} waits for ${names}: say --approve or --deny, or answer in everturn chat --session ${id}`,
+      `session ${id} waits for a decision about ${names}: use --approve or --deny, or everturn chat --session ${id}`,
     );
   }
   return sessions.send(id, prompt, options);
@@ -99,53 +109,56 @@ async function decideAll(
   );
   let turn: TurnHandle | null = null;
   for (const call of open ?? []) turn = await sessions.decide(id, call.id, { ...decision, by: "cli" });
-  if (turn === null) throw new UsageError(`session ${id} has no call that waits for consent`);
+  if (turn === null) throw new UsageError(`session ${id} has no tool call that waits for approval`);
   return turn;
 }
 
-/** Tells what happens until the turn has come to something; `null`: it has not, and we are to go. Ctrl-C cancels it; a second one leaves at once. */
+/** Prints the events of the turn until it ends. Returns `null` at SIGTERM. SIGINT cancels the turn; a second SIGINT exits immediately. */
 async function follow(
   { io, err }: CommandContext,
   sessions: Runtime,
   turn: TurnHandle,
   request: RunRequest,
 ): Promise<TurnEnd | null> {
-  const stopKeeping = keepGoing(sessions, turn.sessionId);
+  const stopRecovery = startRecovery(sessions, turn.sessionId);
   let interrupts = 0;
-  const listening = io.onInterrupt(() => {
+  const offInterrupt = io.onInterrupt(() => {
     interrupts += 1;
     if (interrupts > 1) return io.exit(exitCodes.interrupted);
-    // Where it fails, the turn goes on, and what it comes to is told.
+    // If the cancel fails, the turn continues and its result is reported.
     void sessions.cancel(turn.sessionId, { origin: "cli", reason: "interrupted" }).catch(() => undefined);
   });
-  const tell = narrator(io, err, request);
-  let isLeft = false;
-  const heard = async (): Promise<TurnEnd> => {
+  const printer = eventPrinter(io, err, request);
+  let isDone = false;
+  const turnEnd = async (): Promise<TurnEnd> => {
     if (turn.turnId === null) return turn.result;
     for await (const event of turn.events) {
-      if (isLeft) break;
-      tell.event(event);
+      if (isDone) break;
+      printer.event(event);
     }
     return turn.result;
   };
-  const offs = [stopKeeping, listening];
-  const told = new Promise<null>((resolve) => offs.push(io.onTerminate(() => resolve(null))));
+  const offs = [stopRecovery, offInterrupt];
+  const terminated = new Promise<null>((resolve) => offs.push(io.onTerminate(() => resolve(null))));
   try {
-    return await Promise.race([heard(), told]);
+    return await Promise.race([turnEnd(), terminated]);
   } finally {
-    isLeft = true;
-    tell.end();
+    isDone = true;
+    printer.end();
     for (const off of offs) off();
   }
 }
 
-/** Somebody who drove the turn may have died: it can be picked up when their lease has run out, and then it is. */
-function keepGoing(sessions: Runtime, id: string): () => void {
-  const look = async () => {
+/**
+ * Tries to recover the turn once a second. Another process may drive it, and may die: `recover` takes the turn over when the lease of that
+ * process has expired.
+ */
+function startRecovery(sessions: Runtime, id: string): () => void {
+  const recoverTurn = async () => {
     const view = await sessions.get(id, { messages: 1 });
     if (view?.openTurn !== null && view?.openTurn.status !== "parked") await sessions.recover(id);
   };
-  const timer = setInterval(() => void look().catch(() => undefined), 1000);
+  const timer = setInterval(() => void recoverTurn().catch(() => undefined), 1000);
   return () => clearInterval(timer);
 }
 
@@ -162,7 +175,7 @@ function readSchema(path: string): JsonObject {
   } catch (cause) {
     throw new UsageError(`--schema: ${path} is not JSON`, { cause });
   }
-  throw new UsageError(`--schema: ${path} has to hold a JSON Schema: an object`);
+  throw new UsageError(`--schema: ${path} has to contain a JSON Schema, which is an object`);
 }
 
 function isSchema(value: unknown): value is JsonObject {

@@ -1,4 +1,5 @@
-// `everturn serve`: the workspace over HTTP, until somebody says stop. It also goes on with turns that other processes have left.
+// `everturn serve`: serves the workspace over HTTP until SIGINT or SIGTERM, then shuts down gracefully. The server also drives queued turns and turns
+// whose process has died.
 
 import type { CommandContext } from "./context.ts";
 import type { ServerOptions, ServerToken } from "@everturn/server";
@@ -20,34 +21,34 @@ export async function serve(context: CommandContext): Promise<number> {
       auth: authOf(tokens.value),
       origins: cors.value,
       openai: { default: engine, [model.value]: engine },
-      // With nobody but this machine to ask, whoever asks is the operator.
+      // Without tokens the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: tokens.value.length === 0,
       onError: (error) => note(err.red(`everturn: ${brief(error instanceof Error ? error.message : error, 500)}`)),
     }).catch((error: unknown) => {
-      throw mended(error, host.value, port.value);
+      throw usageErrorOf(error, host.value, port.value);
     });
     say(`everturn listens on ${server.url}`);
     note(err.dim(`${model.value} · ${database.value} · ${tokens.value.length === 0 ? "no token" : "with tokens"}`));
-    await stopped(context);
-    note(err.dim("stopping; once more ends it at once"));
+    await stopSignal(context);
+    note(err.dim("shutting down; press Ctrl-C again to exit immediately"));
     await server.close();
     return exitCodes.ok;
   });
 }
 
-/** Who may come in: whoever has a token; with none set, this machine. */
+/** Bearer tokens, or no authentication if none is set. `startServer` then accepts only a loopback address. */
 function authOf(tokens: readonly ServerToken[]): ServerOptions["auth"] {
   if (tokens.length === 0) return "none";
   return tokens.map(({ tenant, token }) => (tenant === "" ? { token } : { tenant, token }));
 }
 
-/** Resolves at the first Ctrl-C or SIGTERM; the second ends the process. */
-function stopped({ io }: CommandContext): Promise<void> {
+/** Resolves at the first SIGINT or SIGTERM; the second ends the process immediately. */
+function stopSignal({ io }: CommandContext): Promise<void> {
   return new Promise((resolve) => {
-    let asked = 0;
+    let signals = 0;
     const stop = () => {
-      asked += 1;
-      if (asked > 1) io.exit(exitCodes.interrupted);
+      signals += 1;
+      if (signals > 1) io.exit(exitCodes.interrupted);
       resolve();
     };
     io.onInterrupt(stop);
@@ -55,11 +56,11 @@ function stopped({ io }: CommandContext): Promise<void> {
   });
 }
 
-/** What can be mended on the command line is said so. */
-function mended(error: unknown, host: string, port: number): unknown {
+/** Converts errors of `listen` that another `--host` or `--port` avoids to usage errors. */
+function usageErrorOf(error: unknown, host: string, port: number): unknown {
   const code = error instanceof Error && "code" in error ? error.code : null;
   if (code === "EADDRINUSE") {
-    return new UsageError(`port ${port} of ${host} is taken: --port 0 takes any that is free`, { cause: error });
+    return new UsageError(`port ${port} of ${host} is in use; --port 0 chooses a free one`, { cause: error });
   }
   if (code === "EACCES" || code === "EADDRNOTAVAIL" || code === "ENOTFOUND") {
     return new UsageError(`cannot listen on ${host}, port ${port} (${code})`, { cause: error });

@@ -1,4 +1,4 @@
-// `everturn sessions`: what is in the database, and forgetting or forking it.
+// `everturn sessions`: lists, deletes and forks the sessions of the database. Lists are paginated by cursor.
 
 import type { CommandContext } from "./context.ts";
 import type { Message } from "everturn";
@@ -24,7 +24,7 @@ export async function listSessions(context: CommandContext, { limit, after, json
       return exitCodes.ok;
     }
     if (rows.length === 0) {
-      note(after === null ? "no sessions yet: everturn run, or everturn chat, begins one" : "no more sessions");
+      note(after === null ? "no sessions yet: everturn run or everturn chat starts one" : "no more sessions");
       return exitCodes.ok;
     }
     const now = Date.now();
@@ -34,7 +34,7 @@ export async function listSessions(context: CommandContext, { limit, after, json
     );
     say(out.dim(head));
     for (const line of lines) say(line);
-    if (page.next !== null) note(`more: everturn sessions --limit ${limit} --after ${page.next}`);
+    if (page.next !== null) note(`next page: everturn sessions --limit ${limit} --after ${page.next}`);
     return exitCodes.ok;
   });
 }
@@ -44,11 +44,11 @@ function cells(item: SessionSummary, words: string, now: number): readonly strin
   return [brief(item.id, 200), status, String(item.length), age(now - item.changedAt), brief(words, 60)];
 }
 
-/** What the user began with. */
+/** The beginning of the first user message. */
 async function firstWords(sessions: Runtime, id: string): Promise<string> {
   const { items } = await sessions.messages(id, { limit: 4 });
-  const said = items.find((message: Message) => message.role === "user");
-  return said === undefined ? "" : brief(messageText(said), 200);
+  const userMessage = items.find((message: Message) => message.role === "user");
+  return userMessage === undefined ? "" : brief(messageText(userMessage), 200);
 }
 
 export async function deleteSessions(context: CommandContext, ids: readonly string[]): Promise<number> {

@@ -1,4 +1,4 @@
-// `everturn show`: a session's turns as timelines, as JSON, or as a record in a file.
+// `everturn show`: prints turns of a session as timelines or JSON, or exports the record of a turn to a file.
 
 import type { CommandContext } from "./context.ts";
 import type { Runtime, RuntimeEvent, SessionView } from "everturn/runtime";
@@ -33,8 +33,8 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
     const shown = request.all ? turns : [request.turn ?? turns.at(-1)].filter((turn) => turn !== undefined);
     const timelines = await Promise.all(
       shown.map(async (turn) => {
-        const told = events.filter(({ turnId }) => turnId === turn);
-        return timelineOf(await sessions.export(id, turn), told);
+        const turnEvents = events.filter(({ turnId }) => turnId === turn);
+        return timelineOf(await sessions.export(id, turn), turnEvents);
       }),
     );
     const usage = await sessions.usage(id);
@@ -73,11 +73,11 @@ async function exportRecord(
   } catch (cause) {
     throw new UsageError(`--export: cannot write ${path}`, { cause });
   }
-  note(`wrote ${record.data.turnId} to ${path}; everturn replay ${to} runs it again`);
+  note(`wrote ${record.data.turnId} to ${path}; everturn replay ${to} replays it`);
   return exitCodes.ok;
 }
 
-/** The session in a few lines, and what it waits for. */
+/** The status of the session, its open turn, and what it waits for. */
 function headLines({ session, length, openTurn }: SessionView, id: string, cost: string): readonly string[] {
   const facts = [session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
   const open = openTurn === null ? [] : [`  open: ${openTurn.turnId} (${openTurn.status}, step ${openTurn.step + 1})`];

@@ -1,4 +1,4 @@
-// Small texts that several commands print: times, tokens, prices, tables, values on one line.
+// Text formatting that several commands share: durations, token counts, prices, tables, values on one line.
 
 import type { Usage } from "everturn";
 
@@ -14,7 +14,7 @@ export function duration(ms: number): string {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** How long ago something was. */
+/** Formats an age in its largest unit: `5s`, `12m`, `3h`, `2d`. */
 export function age(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds}s`;
@@ -27,7 +27,7 @@ export function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** What something cost, as far as it is known; empty when nothing is. */
+/** Formats tokens and cost of a usage; empty if none is known. */
 export function spent({ inputTokens, outputTokens, cachedInputTokens, totalCost }: Usage): string {
   const tokens =
     inputTokens === null && outputTokens === null ? [] : [`${inputTokens ?? 0} in, ${outputTokens ?? 0} out`];
@@ -39,13 +39,13 @@ function price(dollars: number): string {
   return dollars === 0 || dollars >= 0.01 ? `$${dollars.toFixed(2)}` : `$${dollars.toPrecision(2)}`;
 }
 
-/** A value on one line, cut where it is long, with nothing in it that a terminal would act on. */
+/** Formats a value on one line of at most `width` cells. Control characters are replaced, so it cannot inject terminal escape sequences. */
 export function brief(value: unknown, width = 80): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return fit(safeLine(text), width);
 }
 
-/** Rows under each other, each column as wide as its widest cell; the last one is cut to what is left of the line. */
+/** Formats rows as a table. Each column is as wide as its widest cell; lines are cut at `columns`. */
 export function table(rows: readonly (readonly string[])[], columns: number): readonly string[] {
   const widths = (rows[0] ?? []).map((_, index) => Math.max(...rows.map((row) => cellWidth(row[index] ?? ""))));
   return rows.map((row) => {

@@ -1,4 +1,5 @@
-// A timeline as lines of text. Tools of one step began together, so their bars stand side by side from the same place, each as long as it took.
+// Renders a timeline as lines of text. The tool calls of one step start together, so their bars start in the same column, and the length of a bar is
+// proportional to the duration.
 
 import type { Colours } from "../terminal/style.ts";
 import type { Timeline, TimelineCall, TimelineItem, TimelineStep } from "./timeline.ts";
@@ -8,7 +9,7 @@ import { stripVTControlCharacters } from "node:util";
 import { cellWidth, fit, pad } from "../terminal/cells.ts";
 import { brief, duration, plural, spent } from "./text.ts";
 
-/** How wide the longest bar is. */
+/** The width of the longest bar of a step, in cells. */
 const barWidth = 20;
 
 export function timelineText(timeline: Timeline, colours: Colours, columns: number): readonly string[] {
@@ -22,7 +23,7 @@ export function timelineText(timeline: Timeline, colours: Colours, columns: numb
   const lines = [
     `${bold(`turn ${turnId}`)}  ${dim(new Date(acceptedAt).toISOString())}`,
     ...input.map((text) => `│ ${dim("«")} ${brief(text, 200)}`),
-    ...(isJournalGone ? [`│ ${dim("its journal is no longer kept: steps cannot be shown")}`] : []),
+    ...(isJournalGone ? [`│ ${dim("the journal of this turn has been deleted: its steps cannot be shown")}`] : []),
     ...steps.flatMap((step) => stepLines(step, colours)),
     ...failureLine(timeline, colours),
     `└─ ${paint(ending)}  ${dim(facts.join(" · "))}`,
@@ -30,10 +31,10 @@ export function timelineText(timeline: Timeline, colours: Colours, columns: numb
   return Number.isFinite(columns) ? lines.map((line) => cut(line, columns)) : lines;
 }
 
-/** Why it stopped, and how, where that is another word. */
+/** The halted reason, with the outcome if it adds information. */
 function endingOf({ haltedReason, outcome }: NonNullable<Timeline["end"]>): string {
-  const isSaid = haltedReason === outcome.type || outcome.type === "assistant_message";
-  return isSaid ? haltedReason : `${haltedReason} (${outcome.type})`;
+  const isRedundant = haltedReason === outcome.type || outcome.type === "assistant_message";
+  return isRedundant ? haltedReason : `${haltedReason} (${outcome.type})`;
 }
 
 function failureLine({ end }: Timeline, { red }: Colours): readonly string[] {
@@ -44,31 +45,34 @@ function failureLine({ end }: Timeline, { red }: Colours): readonly string[] {
 function stepLines({ number, items }: TimelineStep, colours: Colours): readonly string[] {
   const calls = items.flatMap((item) => (item.type === "tool" ? [item.call] : []));
   const others = items.filter((item) => item.type !== "tool");
-  // What came before the reply stands before it: that another process went on, for one.
-  const replied = others.findIndex(({ type }) => type === "model" || type === "code");
-  const [before, after] = replied === -1 ? [others, []] : [others.slice(0, replied), others.slice(replied)];
-  const [first, ...rest] = after.flatMap((item) => itemLines(item, colours));
+  // Notes before the reply, such as a takeover, are printed before the title of the step.
+  const replyIndex = others.findIndex(({ type }) => type === "model" || type === "code");
+  const [before, after] = replyIndex === -1 ? [others, []] : [others.slice(0, replyIndex), others.slice(replyIndex)];
+  const [first, ...furtherLines] = after.flatMap((item) => itemLines(item, colours));
   const title = first === undefined ? titleOf(number, calls.length) : `step ${number + 1}`;
   return [
     ...before.flatMap((item) => itemLines(item, colours)).map((line) => `│  ${line}`),
     ...(title === null ? [] : [`├─ ${colours.bold(title)}  ${first ?? ""}`.trimEnd()]),
-    ...rest.map((line) => `│    ${line}`),
+    ...furtherLines.map((line) => `│    ${line}`),
     ...callLines(calls, colours).map((line) => `│    ${line}`),
   ];
 }
 
-/** Without a reply: calls of the turn before, which were decided; or nothing but what was noted. */
+/** The title of a step without a reply: calls of the previous turn that were approved, or none if there are only notes. */
 function titleOf(number: number, calls: number): string | null {
   if (calls === 0) return null;
-  return number === 0 ? "calls that waited" : `step ${number + 1}`;
+  return number === 0 ? "approved calls" : `step ${number + 1}`;
 }
 
 function itemLines(item: TimelineItem, { dim, red, yellow }: Colours): readonly string[] {
   switch (item.type) {
     case "model": {
-      const facts = [spent(item.usage), duration(item.durationMs), item.finishReason ?? "", tries(item.attempt)].filter(
-        Boolean,
-      );
+      const facts = [
+        spent(item.usage),
+        duration(item.durationMs),
+        item.finishReason ?? "",
+        attemptText(item.attempt),
+      ].filter(Boolean);
       return [
         `${item.model}  ${dim(facts.join(" · "))}`,
         ...(item.text === "" ? [] : [`${dim("»")} ${brief(item.text, 200)}`]),
@@ -106,16 +110,16 @@ function callLines(calls: readonly TimelineCall[], { dim, green, red, yellow, cy
     const length = durationMs === null ? 0 : Math.max(1, Math.round((durationMs / longest) * barWidth));
     const bar = cyan("━".repeat(length)) + " ".repeat(barWidth - length);
     const time = durationMs === null ? "" : duration(durationMs);
-    const words = [brief(call.arguments, 60), tries(call.attempt)].filter(Boolean).join(" · ");
+    const words = [brief(call.arguments, 60), attemptText(call.attempt)].filter(Boolean).join(" · ");
     return `${pad(name, names)}  ${bar}  ${pad(time, 8)}  ${paint[state](pad(state, 6))}  ${brief(call.said, 80)}  ${dim(words)}`;
   });
 }
 
-function tries(attempt: number): string {
-  return attempt > 1 ? `try ${attempt}` : "";
+function attemptText(attempt: number): string {
+  return attempt > 1 ? `attempt ${attempt}` : "";
 }
 
-/** Cut to the width of the terminal. A line that is cut has no colours: they might be cut too. */
+/** Cuts a line to the width of the terminal. A line that is cut loses its colours, because the cut could split an escape sequence. */
 function cut(line: string, columns: number): string {
   return cellWidth(line) <= columns ? line : fit(stripVTControlCharacters(line), columns);
 }

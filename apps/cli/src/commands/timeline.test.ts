@@ -12,9 +12,9 @@ import { timelineOf } from "./timeline.ts";
 
 const agent = engine({ adapter: offline({ paceMs: 0 }), model: "offline:demo", tools: offlineTools({ paceMs: 0 }) });
 
-async function recordOf(said: string, using = agent): Promise<TurnRecord> {
+async function recordOf(prompt: string, using = agent): Promise<TurnRecord> {
   const sessions = runtime({ host: memoryStorage(), engines: { default: using } });
-  const turn = await sessions.start(said, { id: "s1" });
+  const turn = await sessions.start(prompt, { id: "s1" });
   await turn.result;
   return sessions.export("s1");
 }
@@ -23,7 +23,7 @@ const lines = (record: TurnRecord, columns = Number.POSITIVE_INFINITY) =>
   timelineText(timelineOf(record, []), colours(false), columns);
 
 describe("the timeline of a turn", () => {
-  it("has a step for each reply, and in it the tools of the reply", async () => {
+  it("has one step for each reply, with the tool calls of the reply", async () => {
     const { steps } = timelineOf(await recordOf("clock, countdown"), []);
     expect(steps.map(({ items }) => items.map((item) => (item.type === "tool" ? item.call.name : item.type)))).toEqual([
       ["model", "clock", "countdown"],
@@ -31,24 +31,24 @@ describe("the timeline of a turn", () => {
     ]);
   });
 
-  it("says where another process went on", async () => {
+  it("shows where another process continued", async () => {
     const record = await recordOf("clock");
     const second = record.data.rows.findLastIndex(({ effect }) => effect?.includes("call_model"));
     const rows = record.data.rows.map((row, index) => (index < second ? row : { ...row, epoch: row.epoch + 1 }));
     const text = lines({ ...record, data: { ...record.data, rows } }).join("\n");
-    expect(text).toMatch(/\n│ {2}↻ another process went on from here\n├─ step 2 {2}offline:demo/);
+    expect(text).toMatch(/\n│ {2}↻ another process continued from here\n├─ step 2 {2}offline:demo/);
     expect(text.match(/another process/g)).toHaveLength(1);
   });
 
-  it("says which try an answer is of", async () => {
+  it("shows the number of the attempt", async () => {
     const record = await recordOf("clock");
     const rows = record.data.rows.map((row) => ({ ...row, attempt: 3 }));
     expect(lines({ ...record, data: { ...record.data, rows } }).join("\n")).toMatch(
-      /offline:demo .* · try 3\n[\s\S]*clock .* · try 3/,
+      /offline:demo .* · attempt 3\n[\s\S]*clock .* · attempt 3/,
     );
   });
 
-  it("says that a tool failed, and why", async () => {
+  it("shows the message of a failed tool call", async () => {
     const schema = { type: "object" };
     const trip = tool({ name: "trip", description: "", schema, handler: () => Promise.reject(new Error("a stone")) });
     const text = lines(
@@ -57,27 +57,27 @@ describe("the timeline of a turn", () => {
     expect(text.join("\n")).toMatch(/trip +━+ +\d+ ms +failed +.*a stone/);
   });
 
-  it("of a turn that is open has no end", async () => {
+  it("shows an open turn", async () => {
     const record = await recordOf("hello");
     const rows = record.data.rows.slice(0, 1);
     expect(lines({ ...record, data: { ...record.data, rows, end: null } }).at(-1)).toMatch(/^└─ open/);
   });
 
-  it("of a turn whose journal has been removed says so", async () => {
+  it("explains that the journal of a turn has been deleted", async () => {
     const record = await recordOf("hello");
     expect(lines({ ...record, data: { ...record.data, rows: [] } })).toContain(
-      "│ its journal is no longer kept: steps cannot be shown",
+      "│ the journal of this turn has been deleted: its steps cannot be shown",
     );
   });
 
-  it("obeys nothing that a model said, and is no wider than the terminal", async () => {
+  it("replaces control characters of a reply, and fits the width of the terminal", async () => {
     const script = [{ type: "text", text: `\u001B[2J${"wide ".repeat(50)}` }] as const;
     const text = lines(await recordOf("hello", engine({ adapter: fake({ script }), model: "fake:m" })), 40);
     expect(text.join("\n")).toContain("» ␛[2Jwide wide");
     expect(Math.max(...text.map((line) => line.length))).toBeLessThanOrEqual(40);
   });
 
-  it("tells what it cost where that is known", async () => {
+  it("shows tokens and cost", async () => {
     const usage = { inputTokens: 10, outputTokens: 5, totalCost: 0.0012 };
     const text = lines(
       await recordOf(

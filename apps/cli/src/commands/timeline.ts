@@ -1,4 +1,5 @@
-// A turn as a timeline, from its record and what was told of it. Pure: what happened in which step, in order; how it looks is the renderer's.
+// Builds the timeline of a turn from its record (the journal) and its stored events: which model calls, tool calls and notes belong to which step,
+// in order. Pure data; timeline-text.ts renders it. `everturn show --json` prints it, so its field names are part of the command's output format.
 
 import type { Json, JsonObject, Message, TurnOutcome, Usage } from "everturn";
 import type { RuntimeEvent, TurnRecord } from "everturn/runtime";
@@ -8,17 +9,17 @@ import { messageText } from "everturn/model";
 export type Timeline = {
   readonly turnId: string;
   readonly acceptedAt: number;
-  /** What was said to begin it. */
+  /** The messages and decisions that started the turn. */
   readonly input: readonly string[];
   readonly steps: readonly TimelineStep[];
-  /** `null` while it is open. */
+  /** `null`: the turn is open. */
   readonly end: {
     readonly haltedReason: string;
     readonly outcome: TurnOutcome;
     readonly steps: number;
     readonly usage: Usage;
   } | null;
-  /** The journal is not kept for ever. */
+  /** Whether the retention time of the journal has passed, so that steps cannot be shown. */
   readonly isJournalGone: boolean;
 };
 
@@ -33,13 +34,14 @@ export type TimelineItem =
       readonly text: string;
       readonly finishReason: string | null;
       readonly failure: string | null;
-      /** Which try it was, and in whose hands the turn was. */
+      /** The number of the attempt, from 1. */
       readonly attempt: number;
+      /** The lease epoch; it increases when another process takes the turn over. */
       readonly epoch: number;
     }
   | { readonly type: "tool"; readonly call: TimelineCall }
   | { readonly type: "code"; readonly durationMs: number; readonly said: string }
-  /** `again`: something was done once more; `heard`: something was said to the turn; `ended`: it was stopped, or broke. */
+  /** `again`: a retry, reset or takeover; `heard`: input that arrived during the turn; `ended`: a cancel, limit or failure. */
   | { readonly type: "note"; readonly kind: "again" | "heard" | "ended"; readonly text: string };
 
 export type TimelineCall = {
@@ -54,35 +56,36 @@ export type TimelineCall = {
 
 type Row = TurnRecord["data"]["rows"][number];
 
+/** Builds the timeline of a turn. */
 export function timelineOf({ data }: TurnRecord, events: readonly RuntimeEvent[]): Timeline {
   const { rows, start, history, end } = data;
   const steps = new Map<number, TimelineItem[]>();
-  const into = (step: number, item: TimelineItem) => steps.set(step, [...(steps.get(step) ?? []), item]);
+  const addTo = (step: number, item: TimelineItem) => steps.set(step, [...(steps.get(step) ?? []), item]);
   let step = 0;
   let epoch = rows[0]?.epoch ?? 0;
   for (const row of rows) {
     step = stepOf(row) ?? step;
-    if (row.epoch !== epoch) into(step, { type: "note", kind: "again", text: "another process went on from here" });
+    if (row.epoch !== epoch) addTo(step, { type: "note", kind: "again", text: "another process continued from here" });
     epoch = row.epoch;
-    for (const item of itemsOf(row)) into(step, item);
+    for (const item of itemsOf(row)) addTo(step, item);
   }
-  for (const { step: at, text } of toldOf(events)) into(at, { type: "note", kind: "again", text });
+  for (const { step: at, text } of unrecordedAttempts(events)) addTo(at, { type: "note", kind: "again", text });
   return {
     turnId: data.turnId,
     acceptedAt: start.acceptedAt,
-    input: [...history.slice(-1), ...start.messages].flatMap(heard).concat(start.answers.map(answered)),
-    steps: [...steps].toSorted(([one], [other]) => one - other).map(([number, items]) => ({ number, items })),
+    input: [...history.slice(-1), ...start.messages].flatMap(inputText).concat(start.answers.map(answerText)),
+    steps: [...steps].toSorted(([a], [b]) => a - b).map(([number, items]) => ({ number, items })),
     end,
     isJournalGone: rows.length === 0 && end !== null,
   };
 }
 
-/** Effects are named `turn/step/…`; what runs behind a step belongs to the one it is named after. */
+/** The step of a journal row, from its effect id `turn/step/…`; `null`: the row belongs to the current step. */
 function stepOf({ effect }: Row): number | null {
   if (effect === null) return null;
   const { id }: { readonly id?: unknown } = JSON.parse(effect);
-  const found = typeof id === "string" ? /\/(\d+)\/(?:model|tool|code)/.exec(id) : null;
-  return found === null ? null : Number(found[1]);
+  const match = typeof id === "string" ? /\/(\d+)\/(?:model|tool|code)/.exec(id) : null;
+  return match === null ? null : Number(match[1]);
 }
 
 function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[] {
@@ -92,7 +95,7 @@ function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[]
     case "failure":
       return [{ type: "note", kind: "ended", text: `failed: ${item.failure.message}` }];
     case "step_restarted":
-      return [{ type: "note", kind: "again", text: `step ${item.step + 1} was started again` }];
+      return [{ type: "note", kind: "again", text: `step ${item.step + 1} was restarted` }];
     case "response":
       break;
   }
@@ -108,7 +111,7 @@ function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[]
     }
     case "model_failed": {
       const { failure, partial } = response.error;
-      const said = partial?.outputText ?? "";
+      const partialText = partial?.outputText ?? "";
       const { spent: usage, durationMs } = response;
       const message = failure.message;
       return [
@@ -117,7 +120,7 @@ function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[]
           model: "model",
           usage,
           durationMs,
-          text: said,
+          text: partialText,
           finishReason: "error",
           failure: message,
           attempt,
@@ -149,12 +152,12 @@ function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[]
       return [{ type: "code", durationMs: response.durationMs, said: response.message }];
     case "checkpoint_delivered": {
       const { delivery, verdict } = response;
-      const said = [...delivery.messages, ...delivery.transientMessages].map(messageText);
+      const messages = [...delivery.messages, ...delivery.transientMessages].map(messageText);
       const causes = delivery.turnCauses.map(({ eventType, text }) => `${eventType}: ${text}`);
       const stops =
         verdict.type === "budget" ? [`budget of ${verdict.budget}`] : verdict.type === "go_on" ? [] : [verdict.type];
       return [
-        ...[...said, ...causes].map((text): TimelineItem => ({ type: "note", kind: "heard", text })),
+        ...[...messages, ...causes].map((text): TimelineItem => ({ type: "note", kind: "heard", text })),
         ...stops.map((text): TimelineItem => ({ type: "note", kind: "ended", text: `stopped: ${text}` })),
       ];
     }
@@ -167,7 +170,7 @@ function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[]
   }
 }
 
-/** As a model is named on the command line. */
+/** The model as `provider:model`. */
 function modelOf(route: Reply["route"]): string | null {
   if (route === null) return null;
   const { provider, model } = route;
@@ -184,7 +187,7 @@ type ToolResponse = Extract<
 function stateOf(outcome: ToolResponse["outcome"]): Pick<TimelineCall, "state" | "said"> {
   switch (outcome.type) {
     case "success":
-      return { state: "ok", said: said(outcome.value) };
+      return { state: "ok", said: valueText(outcome.value) };
     case "failure":
       return { state: "failed", said: outcome.failure.message };
     case "cancelled":
@@ -196,7 +199,7 @@ function stateOf(outcome: ToolResponse["outcome"]): Pick<TimelineCall, "state" |
   }
 }
 
-function said(value: unknown): string {
+function valueText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
@@ -206,25 +209,27 @@ function callOf(effect: string | null): Pick<TimelineCall, "name" | "arguments">
   return { name: String(call?.name ?? "tool"), arguments: call?.arguments ?? {} };
 }
 
-/** What was said to the model last: by the user, or as the result of a call. */
-function heard(message: Message): readonly string[] {
+/** The text of a user message or a tool result; empty for other messages. */
+function inputText(message: Message): readonly string[] {
   if (message.role === "user") return [messageText(message)];
   return message.role === "tool" ? [`${message.name ?? "a tool"}: ${messageText(message)}`] : [];
 }
 
-function answered(answer: TurnRecord["data"]["start"]["answers"][number]): string {
+function answerText(answer: TurnRecord["data"]["start"]["answers"][number]): string {
   const { name } = answer.call;
   return answer.type === "result" ? `${name} was answered` : `${name}: ${answer.decision.type}`;
 }
 
-/** What is in no row of the journal: attempts that came to nothing. */
-function toldOf(events: readonly RuntimeEvent[]): readonly { readonly step: number; readonly text: string }[] {
+/** Resets and retries. Failed attempts have no journal row of the turn; only events report them. */
+function unrecordedAttempts(
+  events: readonly RuntimeEvent[],
+): readonly { readonly step: number; readonly text: string }[] {
   let step = 0;
   return events.flatMap(({ event }) => {
     if (event.type === "step_completed") step += 1;
-    if (event.type === "step_reset") return [{ step, text: `began again (${event.reason})` }];
+    if (event.type === "step_reset") return [{ step, text: `started again (${event.reason})` }];
     if (event.type === "retry_scheduled")
-      return [{ step, text: `tried again after ${event.delayMs} ms: ${event.error.message}` }];
+      return [{ step, text: `retried after ${event.delayMs} ms: ${event.error.message}` }];
     return [];
   });
 }

@@ -1,4 +1,4 @@
-// The version of the package, from its own file: one level up from both `src` and `dist`.
+// The version of the package, from its package.json. The relative path is valid from both `src/commands` and `dist/commands`.
 
 import { createRequire } from "node:module";
 

@@ -25,7 +25,7 @@ const listed = (stdout: string) =>
     .filter(Boolean);
 
 describe("sessions", () => {
-  it("lists them with status, messages, age and first words, those that changed last first", async () => {
+  it("lists sessions with status, messages, age and first words, newest change first", async () => {
     const { code, stdout } = await run(["sessions"]);
     expect(code).toBe(0);
     expect(listed(stdout)).toEqual(["three", "two", "one"]);
@@ -34,7 +34,7 @@ describe("sessions", () => {
     );
   });
 
-  it("page by page", async () => {
+  it("paginates by cursor", async () => {
     const first = await run(["sessions", "--limit", "2"]);
     const after = /--after (\S+)\n/.exec(first.stderr)?.[1] ?? "";
     expect([...listed(first.stdout), ...listed((await run(["sessions", "--after", after])).stdout)]).toEqual([
@@ -44,7 +44,7 @@ describe("sessions", () => {
     ]);
   });
 
-  it("as JSON", async () => {
+  it("prints a page as JSON", async () => {
     const page: unknown = JSON.parse((await run(["sessions", "--json", "--limit", "1"])).stdout);
     expect(page).toMatchObject({
       items: [{ id: "three", status: "error", length: 1, firstWords: "now fail" }],
@@ -52,18 +52,18 @@ describe("sessions", () => {
     });
   });
 
-  it("cut to the width of the terminal", async () => {
+  it("cuts lines to the width of the terminal", async () => {
     const { stdout } = await run(["sessions"], { isTerminal: true, columns: 30, environment: { NO_COLOR: "1" } });
     expect(Math.max(...stdout.split("\n").map(({ length }) => length))).toBeLessThanOrEqual(30);
   });
 
-  it("says what to do where there are none", async () => {
+  it("explains how to start the first session", async () => {
     const { code, stdout, stderr } = await run(["sessions", "--database", "empty.db"]);
     expect([code, stdout]).toEqual([0, ""]);
     expect(stderr).toContain("no sessions yet: everturn run");
   });
 
-  it("fork begins another like it, delete forgets it", async () => {
+  it("fork copies a session, delete removes it", async () => {
     expect((await run(["sessions", "fork", "one", "--id", "copy", "--at", "1"])).stdout).toBe("copy\n");
     expect((await run(["sessions"])).stdout).toMatch(/copy +idle +1 /);
     expect((await run(["sessions", "delete", "copy"])).code).toBe(0);
@@ -71,13 +71,13 @@ describe("sessions", () => {
     expect((await run(["sessions", "delete", "copy"])).code).toBe(2);
   });
 
-  it("are looked at also where the tools are broken", async () => {
+  it("works also if the tools module is missing", async () => {
     expect((await run(["sessions", "--tools", "gone.mjs"])).code).toBe(0);
   });
 });
 
 describe("show", () => {
-  it("tells a turn as a timeline, its tools side by side", async () => {
+  it("prints a turn as a timeline with its parallel tool calls", async () => {
     const { code, stdout } = await run(["show", "one"]);
     expect(code).toBe(0);
     const lines = stdout.split("\n").map((line) => line.replaceAll(/\d+ ms/g, "T"));
@@ -91,21 +91,21 @@ describe("show", () => {
     expect(lines.at(-2)).toMatch(/^└─ completed {2}2 steps · /);
   });
 
-  it("tells what a turn waited for, and what was decided, with --all", async () => {
+  it("prints what a turn waited for and the decision with --all", async () => {
     const { stdout } = await run(["show", "two", "--all"]);
     expect(stdout).toMatch(/launch +waits +approval/);
     expect(stdout).toMatch(/└─ approval {2}1 step/);
-    expect(stdout).toMatch(/│ « launch: approve\n├─ calls that waited\n│ {4}launch +━+ +\d+ ms +ok/);
+    expect(stdout).toMatch(/│ « launch: approve\n├─ approved calls\n│ {4}launch +━+ +\d+ ms +ok/);
     expect((await run(["show", "two"])).stderr).toBe("1 other turn: everturn show two --all\n");
   });
 
-  it("tells why a turn failed", async () => {
+  it("prints why a turn failed", async () => {
     expect((await run(["show", "three"])).stdout).toMatch(
       /✗ the offline model was asked to fail[\s\S]*└─ error \(provider_error\)/,
     );
   });
 
-  it("as JSON, without the messages", async () => {
+  it("prints JSON without the messages", async () => {
     const shown: unknown = JSON.parse((await run(["show", "one", "--json"])).stdout);
     expect(shown).toMatchObject({
       session: { id: "one", length: 5 },
@@ -118,7 +118,7 @@ describe("show", () => {
     ["a session", ["show", "gone"], /there is no session "gone"/],
     ["a turn", ["show", "one", "--turn", "gone"], /session "one" has no turn "gone"/],
     ["a folder to export to", ["show", "one", "--export", "no/where.json"], /--export: cannot write/],
-  ])("refuses %s that is not there", async (_, argv, expected) => {
+  ])("rejects %s that does not exist", async (_, argv, expected) => {
     const { code, stderr } = await run(argv);
     expect(code).toBe(2);
     expect(stderr).toMatch(expected);
@@ -126,15 +126,15 @@ describe("show", () => {
 });
 
 describe("replay", () => {
-  it("of a session goes the same way, and costs nothing", async () => {
+  it("of a session is identical to the record and costs nothing", async () => {
     const { code, stdout } = await run(["replay", "one"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      /^✓ replayed as it was begun: it goes the same way\. completed · 2 steps · .* \(paid for before\)\n$/,
+      /^✓ replayed with the recorded settings: identical to the record\. completed · 2 steps · .* \(recorded; the replay costs nothing\)\n$/,
     );
   });
 
-  it("of a file, and of what is piped in", async () => {
+  it("reads a record from a file or a pipe", async () => {
     await run(["show", "one", "--export", "one.json"]);
     expect((await run(["replay", "one.json"])).code).toBe(0);
     const stdin = readFileSync(join(folder, "one.json"), "utf8");
@@ -144,16 +144,16 @@ describe("replay", () => {
     });
   });
 
-  it("with what is set now says what has changed since, by its path alone", async () => {
+  it("--engine lists the paths of settings that have changed", async () => {
     expect((await run(["replay", "one", "--engine"])).code).toBe(0);
     const { code, stdout } = await run(["replay", "one", "--engine", "--instructions", "Be a pirate."]);
     expect(code).toBe(1);
     expect(stdout).toMatch(
-      /^✗ replayed with what is set now: it goes another way than its record, at 1 place:\n  environment\.instructions\n$/,
+      /^✗ replayed with the current settings: differs from the record in 1 place:\n  environment\.instructions\n$/,
     );
   });
 
-  it("of a record that was changed says where it goes another way", async () => {
+  it("lists the paths at which a modified record diverges", async () => {
     const record = readFileSync(join(folder, "one.json"), "utf8");
     writeFileSync(join(folder, "changed.json"), record.replaceAll("counted down from 3", "counted up"));
     const changed = await run(["replay", "changed.json"]);
@@ -169,12 +169,15 @@ describe("replay", () => {
     ]);
   });
 
-  it("of something else is refused", async () => {
+  it("rejects a file that is not a record", async () => {
     writeFileSync(join(folder, "other.json"), "{}");
     writeFileSync(join(folder, "cut.json"), `{ "everturn": "turn_rec`);
     for (const name of ["other.json", "cut.json"]) {
       const { code, stderr } = await run(["replay", name]);
-      expect([code, stderr]).toEqual([2, expect.stringContaining(`${name} is no record of a turn; everturn show ID`)]);
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringContaining(`${name} is not the record of a turn; everturn show ID`),
+      ]);
     }
     const { code, stderr } = await run(["replay", "gone"]);
     expect(code).toBe(2);
@@ -186,35 +189,35 @@ describe("doctor", () => {
   const secret = "sk-live-0123456789abcdefghij";
   const token = "token-0123456789abcdef";
 
-  it("says what is set and by whom, and which keys are found by name alone", async () => {
+  it("lists settings with their sources, and API keys by name only", async () => {
     const environment = { OPENAI_API_KEY: secret, GROQ_API_KEY: secret, EVERTURN_TOKEN: `acme:${token}` };
     const runs = [await run(["doctor"], { environment }), await run(["doctor", "--json"], { environment })];
     for (const { code, stdout, stderr } of runs) {
       expect(code).toBe(0);
       for (const text of [stdout, stderr]) for (const hidden of [secret, token]) expect(text).not.toContain(hidden);
     }
-    const [told] = runs;
-    expect(told?.stdout).toContain("OPENAI_API_KEY is set (openai)");
-    expect(told?.stdout).toContain("GROQ_API_KEY is set (groq)");
-    expect(told?.stdout).toMatch(/model +openai:gpt-6\.1-sol +default: OPENAI_API_KEY is set/);
-    expect(told?.stdout).toMatch(/tokens +1 token +EVERTURN_TOKEN/);
-    expect(told?.stdout).toMatch(/✓ +database +\S+everturn\.db \((?:libsql|node:sqlite), schema \d+\), 3 sessions/);
+    const [report] = runs;
+    expect(report?.stdout).toContain("OPENAI_API_KEY is set (openai)");
+    expect(report?.stdout).toContain("GROQ_API_KEY is set (groq)");
+    expect(report?.stdout).toMatch(/model +openai:gpt-6\.1-sol +default: OPENAI_API_KEY is set/);
+    expect(report?.stdout).toMatch(/tokens +1 token +EVERTURN_TOKEN/);
+    expect(report?.stdout).toMatch(/✓ +database +\S+everturn\.db \((?:libsql|node:sqlite), schema \d+\), 3 sessions/);
   });
 
   // Root may write wherever the system can.
-  it.skipIf(process.getuid?.() === 0)("says of a database that cannot be written to that it is broken", async () => {
+  it.skipIf(process.getuid?.() === 0)("reports a database that is not writable", async () => {
     expect((await run(["run", "--database", "kept.db", "hi"])).code).toBe(0);
     chmodSync(join(folder, "kept.db"), 0o400);
     const { code, stdout } = await run(["doctor", "--database", "kept.db"]);
     expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ +database /)]);
   });
 
-  it("tells the offline model from a real one", async () => {
-    expect((await run(["doctor"])).stdout).toMatch(/· +model +offline:demo: scripted, needs no key and no network/);
+  it("reports the offline model", async () => {
+    expect((await run(["doctor"])).stdout).toMatch(/· +model +offline:demo: scripted, needs no API key and no network/);
   });
 
   it.each([
-    ["a key that is missing", ["--model", "anthropic:m"], /✗ +model +anthropic:m needs a key: set ANTHROPIC_API_KEY/],
+    ["a missing API key", ["--model", "anthropic:m"], /✗ +model +anthropic:m needs an API key: set ANTHROPIC_API_KEY/],
     ["tools that cannot be imported", ["--tools", "gone.mjs"], /✗ +tools +the tools module .*gone\.mjs does not exist/],
     ["a database that cannot be opened", ["--database", "."], /✗ +database +the database .* is a folder/],
     [
@@ -222,14 +225,14 @@ describe("doctor", () => {
       ["--config", "typo.json"],
       /✗ +settings +.*typo\.json: unknown setting modle; the settings are model/,
     ],
-  ])("finds %s, and exits with 1", async (_, argv, expected) => {
+  ])("reports %s and exits with 1", async (_, argv, expected) => {
     writeFileSync(join(folder, "typo.json"), `{ "modle": 1 }`);
     const { code, stdout } = await run(["doctor", ...argv]);
     expect(code).toBe(1);
     expect(stdout).toMatch(expected);
   });
 
-  it("names the config it read as the source of what it says", async () => {
+  it("names the configuration file as the source of a setting", async () => {
     writeFileSync(
       join(folder, "good.json"),
       `{ "maxTurns": 3, "baseUrls": { "mine": "http://user:${secret}@localhost:1/v1" } }`,
@@ -241,7 +244,7 @@ describe("doctor", () => {
 });
 
 describe("help and completion", () => {
-  it("without a command prints the help, with examples and exit codes", async () => {
+  it("prints the help with examples and exit codes if there is no command", async () => {
     const { code, stdout } = await run([]);
     expect(code).toBe(0);
     for (const part of ["Usage: everturn", "Examples:", "Exit codes:", "130  interrupted"])
@@ -257,9 +260,9 @@ describe("help and completion", () => {
     },
   );
 
-  it("bash completes commands, flags, choices and files from the program itself", async () => {
+  it("bash completes commands, flags, choices and files", async () => {
     const { stdout } = await run(["completion", "bash"]);
-    const asked = [
+    const commandLines = [
       ["everturn", "se"],
       ["everturn", "--model", "run", "sessions", "d"],
       ["everturn", "run", "--sc"],
@@ -268,7 +271,7 @@ describe("help and completion", () => {
       ["everturn", "completion", ""],
       ["everturn", "run", "--schema", "one"],
     ];
-    const calls = asked.map((words) => `t ${words.map((word) => `'${word}'`).join(" ")}`);
+    const calls = commandLines.map((words) => `t ${words.map((word) => `'${word}'`).join(" ")}`);
     const script = `${stdout}\nt() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _everturn; echo "\${COMPREPLY[*]}"; }\n${calls.join("\n")}`;
     execFileSync("bash", ["-n"], { input: stdout });
     expect(execFileSync("bash", { input: script, cwd: folder, encoding: "utf8" }).trim().split("\n")).toEqual([
@@ -282,14 +285,14 @@ describe("help and completion", () => {
     ]);
   });
 
-  it.each(["zsh", "fish"])("%s knows every command and flag too", async (shell) => {
+  it.each(["zsh", "fish"])("the script for %s has every command and flag", async (shell) => {
     const { stdout } = await run(["completion", shell]);
     for (const word of ["sessions", "replay", "schema", "max-turns", "fork"]) expect(stdout).toContain(word);
     const path = `/bin/${shell}`;
     if (existsSync(path)) execFileSync(path, ["-n"], { input: stdout });
   });
 
-  it("another shell is refused with those there are", async () => {
+  it("rejects another shell and lists the supported ones", async () => {
     expect((await run(["completion", "tcsh"])).stderr).toContain("Allowed choices are bash, zsh, fish");
   });
 });
@@ -297,15 +300,15 @@ describe("help and completion", () => {
 describe("colours", () => {
   const escape = "\u001B[";
   it.each([
-    ["at a terminal", { isTerminal: true }, true],
-    ["not in a pipe", {}, false],
-    ["not with NO_COLOR", { isTerminal: true, environment: { NO_COLOR: "1" } }, false],
-    ["in a pipe with FORCE_COLOR", { environment: { FORCE_COLOR: "1" } }, true],
+    ["are on at a terminal", { isTerminal: true }, true],
+    ["are off in a pipe", {}, false],
+    ["are off with NO_COLOR", { isTerminal: true, environment: { NO_COLOR: "1" } }, false],
+    ["are on in a pipe with FORCE_COLOR", { environment: { FORCE_COLOR: "1" } }, true],
   ])("%s", async (_, given, expected) => {
     expect((await run(["show", "one"], given)).stdout.includes(escape)).toBe(expected);
   });
 
-  it("not with --no-color", async () => {
+  it("are off with --no-color", async () => {
     expect((await run(["show", "one", "--no-color"], { isTerminal: true })).stdout).not.toContain(escape);
   });
 });

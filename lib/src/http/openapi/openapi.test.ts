@@ -1,4 +1,4 @@
-// The description that is served, held against what is really answered.
+// The served OpenAPI document, checked against the responses of every operation.
 
 import type { FakeScript, JsonObject } from "everturn";
 
@@ -43,14 +43,14 @@ async function describe(handler: (request: Request) => Promise<Response>): Promi
   return JSON.parse(await (await handler(new Request("http://localhost/openapi.json"))).text());
 }
 
-test("it is an OpenAPI description by its own specification", async () => {
+test("the document conforms to the OpenAPI specification", async () => {
   const description = await describe(serve());
   const { valid, errors } = await new OpenapiValidator().validate(structuredClone(description));
   expect(errors).toBeUndefined();
   expect(valid).toBe(true);
 });
 
-test("every operation has a name of its own, and every path is one that is served", async () => {
+test("operation ids are unique, and every path is served", async () => {
   const handler = serve();
   const description = await describe(handler);
   const names: string[] = [];
@@ -70,7 +70,7 @@ test("every operation has a name of its own, and every path is one that is serve
   expect(new Set(names).size).toBe(names.length);
 });
 
-test("what is answered is what is described, for every operation", async () => {
+test("the responses of every operation conform to their schemas", async () => {
   const handler = serve(
     say("One."),
     calls("pay", "c1"),
@@ -91,7 +91,7 @@ test("what is answered is what is described, for every operation", async () => {
   const description = await describe(handler);
   const seen = new Set<string>();
 
-  /** Asks, and holds the answer against the description. */
+  /** Sends a request and checks the response against the document. */
   const ask = async (
     operation: string,
     path: string,
@@ -183,7 +183,7 @@ test("what is answered is what is described, for every operation", async () => {
   expect([...seen].toSorted()).toEqual(all.toSorted());
 });
 
-test("it says which operations need no key, and those are answered without one", async () => {
+test("operations without security are answered without a key", async () => {
   const sessions = runtime({
     host: memoryStorage(),
     engines: { default: engine({ adapter: fake(), model: "fake:m" }) },
@@ -199,7 +199,7 @@ test("it says which operations need no key, and those are answered without one",
   }
 });
 
-test("it says where it is mounted", async () => {
+test("the document names the mount path", async () => {
   const sessions = runtime({
     host: memoryStorage(),
     engines: { default: engine({ adapter: fake(), model: "fake:m" }) },
@@ -209,7 +209,7 @@ test("it says where it is mounted", async () => {
   expect(JSON.parse(await answer.text()).servers).toEqual([{ url: "/api/everturn" }]);
 });
 
-test("options that an operator has not allowed are not in it", async () => {
+test("the document omits options that are not allowed", async () => {
   const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const closed = JSON.stringify(await describe(createHandler({ sessions, auth: "none" })));
@@ -229,7 +229,7 @@ function find(
   throw new Error(`there is no operation ${operation}`);
 }
 
-/** What a schema of the description says of a value. */
+/** The validation errors of a value against a schema of the document. */
 function problems({ components }: Description, schema: JsonObject, value: unknown): readonly string[] {
   const validator = new Validator({ ...schema, components }, "2020-12", false);
   return validator.validate(value).errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);

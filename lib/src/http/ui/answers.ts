@@ -1,5 +1,11 @@
-// What a client says to calls that wait, given to the session: to the wait it was asked for, in the version of the session it was looked up in, and under
-// a key, so that the same answer sent again is the same answer.
+// Submits a client's answers to pending calls: approvals, denials and tool results.
+//
+// Invariants
+//   1. An answer counts only for the wait it was requested for: the approval id (or, for results, the turn id and tool name) must match
+//      the pending call in the session.
+//   2. Compare-and-swap: the answer is submitted for the session version in which the pending call was found. If another client
+//      changed the session in between, the submission is a conflict.
+//   3. The idempotency key follows from the wait, so an answer that is sent again returns the turn of the first one.
 
 import type { Json, PendingToolCall } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, TurnHandle } from "../../runtime/internal.ts";
@@ -9,16 +15,17 @@ import type { UiAnswer } from "./request.ts";
 import { answersByReason, RuntimeError, SessionError } from "../../model/internal.ts";
 import { approvalIdOf } from "./parts.ts";
 
-/** How turns are run that begin with an answer. */
+/** The options of a turn that an answer starts. */
 type AnswerOptions = Omit<DurableOptions, "key" | "version">;
 
-/** An answer, as what is said to the session and under which key. */
-export type Said = { readonly answer: UiAnswer; readonly key: string } & (
+/** An answer in terms of the runtime, with its idempotency key. */
+export type KeyedAnswer = { readonly answer: UiAnswer; readonly key: string } & (
   | { readonly type: "decision"; readonly decision: DecisionInput }
   | { readonly type: "result"; readonly content: Json }
 );
 
-export function sayingOf(answer: UiAnswer, by: string | null): Said {
+/** Translates an answer. `by` is recorded with a decision. */
+export function keyedAnswerOf(answer: UiAnswer, by: string | null): KeyedAnswer {
   switch (answer.type) {
     case "decision": {
       const { approvalId, approved, reason } = answer;
@@ -32,69 +39,84 @@ export function sayingOf(answer: UiAnswer, by: string | null): Said {
   }
 }
 
-export function isOpenNow({ session }: SessionView, { toolCallId }: UiAnswer): boolean {
+/** Whether a call of that id is pending and undecided, whatever wait it is. */
+export function isCallOpen({ session }: SessionView, { toolCallId }: UiAnswer): boolean {
   return session.pendingToolCalls.some(({ id, decision }) => id === toolCallId && decision === null);
 }
 
-/** The call that an answer is for, if it waits as it did when the answer was asked for. */
-export function waitOf({ session }: SessionView, answer: UiAnswer): PendingToolCall | null {
-  const open = session.pendingToolCalls.filter(({ decision }) => decision === null);
-  const call = open.find(({ id }) => id === answer.toolCallId) ?? null;
+/** The pending call that an answer is for; `null` if it is not pending, or not with the same wait as when the answer was requested. */
+export function pendingCallOf({ session }: SessionView, answer: UiAnswer): PendingToolCall | null {
+  const openCalls = session.pendingToolCalls.filter(({ decision }) => decision === null);
+  const call = openCalls.find(({ id }) => id === answer.toolCallId) ?? null;
   const lastTurn = session.lastRun?.turnId ?? null;
   if (call === null) return null;
-  const takes = answersByReason[call.reason];
+  const allowedAnswers = answersByReason[call.reason];
   switch (answer.type) {
     case "decision":
-      return takes.includes("approve") && approvalIdOf(lastTurn, call) === answer.approvalId ? call : null;
+      return allowedAnswers.includes("approve") && approvalIdOf(lastTurn, call) === answer.approvalId ? call : null;
     case "result":
-      return takes.includes("result") && answer.turnId === lastTurn && answer.toolName === call.name ? call : null;
+      return allowedAnswers.includes("result") && answer.turnId === lastTurn && answer.toolName === call.name
+        ? call
+        : null;
   }
 }
 
-/** Gives an answer to the session as it is now, if the call still waits in it. */
-export async function give(sessions: Runtime, chatId: string, said: Said, options: AnswerOptions): Promise<TurnHandle> {
+/** Submits an answer to the current version of the session. Throws a conflict if the call was answered differently in the meantime. */
+export async function submitAnswer(
+  sessions: Runtime,
+  chatId: string,
+  keyedAnswer: KeyedAnswer,
+  options: AnswerOptions,
+): Promise<TurnHandle> {
   const view = await sessions.get(chatId, { messages: 0 });
-  const call = view === null ? null : waitOf(view, said.answer);
-  if (view !== null && call !== null) return tell(sessions, chatId, said, { ...options, version: view.version });
-  // Somebody else was quicker: with the same answer, sent twice, or with another one.
-  const repeated = await accepted(sessions, chatId, said, options);
-  if (repeated !== null) return repeated;
+  const call = view === null ? null : pendingCallOf(view, keyedAnswer.answer);
+  if (view !== null && call !== null)
+    return submit(sessions, chatId, keyedAnswer, { ...options, version: view.version });
+  // The call was answered in the meantime: by the same answer sent twice, or by another one.
+  const acceptedTurn = await acceptedBefore(sessions, chatId, keyedAnswer, options);
+  if (acceptedTurn !== null) return acceptedTurn;
   throw new RuntimeError("conflict", {
-    message: `somebody else answered the call ${JSON.stringify(said.answer.toolCallId)} in this moment; load the chat again`,
+    message: `the call ${JSON.stringify(keyedAnswer.answer.toolCallId)} was answered by another request; load the chat again`,
   });
 }
 
-/** No session ever has it: whatever is said to it is refused, but for what was accepted before. */
-const neverVersion = -1;
+/** A version that no session has: a submission for it is rejected, unless its idempotency key was accepted before. */
+const impossibleVersion = -1;
 
-/** The turn that an answer was accepted with before; `null`: it was not. */
-export async function accepted(
+/** The turn of an answer that was accepted before, found by its idempotency key; `null` if it was not. */
+export async function acceptedBefore(
   sessions: Runtime,
   chatId: string,
-  said: Said,
+  keyedAnswer: KeyedAnswer,
   options: AnswerOptions,
 ): Promise<TurnHandle | null> {
   try {
-    return await tell(sessions, chatId, said, { ...options, version: neverVersion });
+    return await submit(sessions, chatId, keyedAnswer, { ...options, version: impossibleVersion });
   } catch (error) {
-    if (error instanceof RuntimeError && error.failure.metadata["wanted"] === neverVersion) return null;
+    if (error instanceof RuntimeError && error.failure.metadata["wanted"] === impossibleVersion) return null;
     throw error;
   }
 }
 
-function tell(sessions: Runtime, chatId: string, said: Said, options: DurableOptions): Promise<TurnHandle> {
-  const { toolCallId } = said.answer;
-  const under = { ...options, key: said.key };
-  switch (said.type) {
+function submit(
+  sessions: Runtime,
+  chatId: string,
+  keyedAnswer: KeyedAnswer,
+  options: DurableOptions,
+): Promise<TurnHandle> {
+  const { toolCallId } = keyedAnswer.answer;
+  const keyedOptions = { ...options, key: keyedAnswer.key };
+  switch (keyedAnswer.type) {
     case "decision":
-      return sessions.decide(chatId, toolCallId, said.decision, under);
+      return sessions.decide(chatId, toolCallId, keyedAnswer.decision, keyedOptions);
     case "result":
-      return sessions.submitToolResults(chatId, [[toolCallId, said.content]], under);
+      return sessions.submitToolResults(chatId, [[toolCallId, keyedAnswer.content]], keyedOptions);
   }
 }
 
-export function nobodyWaits(approvalId: string): SessionError {
+/** The error for an approval whose wait does not exist (any more). */
+export function noPendingApproval(approvalId: string): SessionError {
   return new SessionError("no_pending_tool_call", {
-    message: `nothing waits for the approval ${JSON.stringify(approvalId)}: it has been answered, or was for another wait; load the chat again`,
+    message: `no call is pending for the approval ${JSON.stringify(approvalId)}: it was answered, or belongs to an earlier wait; load the chat again`,
   });
 }

@@ -1,4 +1,4 @@
-// A chat of the AI SDK, by its own transport and state machine, over a durable session.
+// The AI SDK's chat, with its own transport and state machine, over a durable session.
 
 import type { Server } from "../../../test/ui-client.ts";
 import type { UIMessage } from "ai";
@@ -77,7 +77,7 @@ const textOf = (message: UIMessage | undefined) =>
 const approvals = (message: UIMessage | undefined) =>
   message?.parts.flatMap((part) => ("approval" in part && part.approval !== undefined ? [part.approval.id] : [])) ?? [];
 
-/** Resolves when the chat has come to rest. */
+/** Resolves when the chat is idle. */
 async function settled(chat: ReturnType<typeof chatWith>, done: () => boolean): Promise<void> {
   while (!(done() && (chat.status === "ready" || chat.status === "error"))) {
     await new Promise((resolve) => setImmediate(resolve));
@@ -93,7 +93,7 @@ const post = (messages: readonly unknown[], rest: object = {}) => ({
 });
 
 describe("a conversation", () => {
-  test("begins a session of the chat's id, and goes on with it", async () => {
+  test("starts a session with the id of the chat and continues it", async () => {
     const { sessions, server } = playing([
       [
         { type: "reasoning", text: "Hm." },
@@ -118,7 +118,7 @@ describe("a conversation", () => {
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
   });
 
-  test("shows tools side by side, with their progress, what they gave and how they failed", async () => {
+  test("shows parallel tool calls with progress, outputs and errors", async () => {
     const { sessions, server } = playing(
       [[{ type: "text", text: "Looking." }, call("look", { at: 1 }, "a"), call("broken", {}, "b")], says("Seen.")],
       [look, broken],
@@ -140,7 +140,7 @@ describe("a conversation", () => {
     await expect(validateUIMessages({ messages: await loaded(sessions) })).resolves.toHaveLength(2);
   });
 
-  test("takes files: images as images, others as files, from the web as where they are", async () => {
+  test("accepts images and files as base64 or by URL", async () => {
     const { sessions, server, adapter } = playing([says("Nice.")]);
     const files = [
       { type: "file", mediaType: "image/png", url: "data:image/png;base64,aGVsbG8=" },
@@ -158,7 +158,7 @@ describe("a conversation", () => {
     expect((await loaded(sessions))[0]?.parts).toMatchObject(chat.messages[0]?.parts ?? []);
   });
 
-  test("asks what a tool wants to know, and the next message is the answer", async () => {
+  test("shows the question of a tool and takes the next message as the answer", async () => {
     const asks = tool({
       name: "ask",
       description: "Asks.",
@@ -182,7 +182,7 @@ describe("a conversation", () => {
     expect(again.map(({ id, role }) => [id, role])).toEqual(chat.messages.map(({ id, role }) => [id, role]));
   });
 
-  test("an answer that is the result of its call, and the next question, which begins no turn", async () => {
+  test("shows the next question without starting a turn if an answer leaves a question open", async () => {
     const asks = tool({
       name: "ask",
       description: "Asks.",
@@ -208,7 +208,7 @@ describe("a conversation", () => {
     expect(again[3]?.id).toBe(chat.messages[3]?.id);
   });
 
-  test("that fails says why, and keeps what was said", async () => {
+  test("ends with the failure and keeps the messages", async () => {
     const { sessions, server } = playing([
       [
         { type: "text", text: "Half a" },
@@ -226,7 +226,7 @@ describe("a conversation", () => {
     expect(server.exchanges.at(-1)?.status).toBe(409);
   });
 
-  test("that is cancelled ends, and the client does not go on by itself", async () => {
+  test("ends when it is cancelled, and the client does not continue by itself", async () => {
     const model = handModel();
     const host = memoryStorage();
     const sessions = runtime({
@@ -245,7 +245,7 @@ describe("a conversation", () => {
     expect(server.exchanges).toHaveLength(1);
   });
 
-  test("that ends with its tools is not sent back by a client that waits for their results", async () => {
+  test("that ends after its tools ran is not posted again by a client that waits for results", async () => {
     const adapter = fake({ scripts: [[call("look")]] });
     const engines = { default: engine({ adapter, model: "fake:m", tools: [look] }) };
     const server = serve(runtime({ host: memoryStorage(), engines }), { options: { maxTurns: 1 } });
@@ -255,7 +255,7 @@ describe("a conversation", () => {
     expect([chat.status, server.exchanges.length]).toEqual(["ready", 1]);
   });
 
-  test("takes back what a try said that was tried again", async () => {
+  test("withdraws the output of an attempt that is retried", async () => {
     const scripts: readonly FakeScript[] = [
       [
         { type: "reasoning", text: "Wrong." },
@@ -284,7 +284,7 @@ describe("a conversation", () => {
     expect(textOf(chat.messages[1])).toBe("Good.Done.");
   });
 
-  test("has what was said to a running turn inside the message it was said to", async () => {
+  test("shows steered input inside of the message of the running turn", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -307,8 +307,8 @@ describe("a conversation", () => {
   });
 });
 
-describe("consent", () => {
-  test("given, the message goes on, and the tool runs once", async () => {
+describe("approvals", () => {
+  test("an approval continues the message, and the tool runs once", async () => {
     const { sessions, server } = playing(
       [[{ type: "text", text: "I will pay." }, call("look", {}, "l"), call("pay", { cents: 5 })], says("Paid.")],
       [pay(), look],
@@ -333,7 +333,7 @@ describe("consent", () => {
     await expect(validateUIMessages({ messages: chat.messages })).resolves.toHaveLength(2);
   });
 
-  test("refused, the tool does not run, and the model is told why", async () => {
+  test("a denial does not run the tool, and the model reads the reason", async () => {
     const { sessions, server, adapter } = playing([[call("pay", { cents: 5 })], says("Then not.")], [pay()]);
     const chat = chatWith(server, byApproval);
     await chat.sendMessage({ text: "Pay" });
@@ -357,7 +357,7 @@ describe("consent", () => {
     await expect(validateUIMessages({ messages: chat.messages })).resolves.toHaveLength(2);
   });
 
-  test("to several calls is given together", async () => {
+  test("several calls are approved in one post", async () => {
     const { server } = playing([[call("pay", { n: 1 }, "a"), call("pay", { n: 2 }, "b")], says("Both.")], [pay()]);
     const chat = chatWith(server, byApproval);
     await chat.sendMessage({ text: "Pay" });
@@ -370,7 +370,7 @@ describe("consent", () => {
     expect(server.exchanges).toHaveLength(2);
   });
 
-  test("is given by a page that was loaded anew", async () => {
+  test("a reloaded page can approve", async () => {
     const { sessions, server } = playing([[call("pay", { cents: 7 })], says("Paid.")], [pay()]);
     await chatWith(server).sendMessage({ text: "Pay" });
     const messages = await loaded(sessions);
@@ -382,7 +382,7 @@ describe("consent", () => {
     expect(paid).toEqual([{ cents: 7 }]);
   });
 
-  test("is accepted once, however often it is sent, and the turn is told each time", async () => {
+  test("a repeated approval is accepted once and streams the turn each time", async () => {
     const { sessions, server, adapter } = playing([[call("pay", { cents: 1 })], says("Paid.")], [pay()]);
     const chat = chatWith(server, byApproval);
     await chat.sendMessage({ text: "Pay" });
@@ -395,7 +395,7 @@ describe("consent", () => {
     expect(adapter.calls).toHaveLength(2);
   });
 
-  test("sent twice in the same moment is given once", async () => {
+  test("two concurrent posts of one approval are accepted once", async () => {
     const { sessions, adapter } = playing([[call("pay", { cents: 1 })], says("Paid.")], [pay()]);
     await all((await postUiChat(sessions, post([userMessage("m1", "Pay")]))).chunks);
     const messages = respond(await loaded(sessions), true);
@@ -405,7 +405,7 @@ describe("consent", () => {
     expect(adapter.calls).toHaveLength(2);
   });
 
-  test("that says the other thing later changes nothing", async () => {
+  test("a later contrary decision changes nothing", async () => {
     const { sessions } = playing([[call("pay")], says("Paid.")], [pay()]);
     await all((await postUiChat(sessions, post([userMessage("m1", "Pay")]))).chunks);
     const asked = await loaded(sessions);
@@ -414,7 +414,7 @@ describe("consent", () => {
     expect(paid).toEqual([]);
   });
 
-  test("for a call that does not wait is refused, and nothing of what came with it is taken", async () => {
+  test("a decision on a call that is not pending rejects the whole post", async () => {
     const { sessions } = playing([[call("pay", { n: 1 }, "a"), call("pay", { n: 2 }, "b")], says("Paid.")], [pay()]);
     await all((await postUiChat(sessions, post([userMessage("m1", "Pay")]))).chunks);
     const before = await sessions.get("chat");
@@ -434,7 +434,7 @@ describe("consent", () => {
     expect(paid).toEqual([]);
   });
 
-  test("of an earlier wait is not consent to a later call of the same id", async () => {
+  test("an approval of an earlier wait does not approve a later call of the same id", async () => {
     const { sessions } = playing(
       [[call("pay", { cents: 1 })], [call("pay", { cents: 1_000_000 })], says("No.")],
       [pay()],
@@ -456,7 +456,7 @@ describe("consent", () => {
     expect((await sessions.get("chat"))?.session.pendingToolCalls).toHaveLength(1);
   });
 
-  test("that is overtaken while it is given is a conflict, and no consent to what waits by then", async () => {
+  test("an approval that is overtaken by another request is a conflict and approves nothing", async () => {
     const { sessions } = playing(
       [[call("pay", { cents: 1 })], [call("pay", { cents: 1_000_000 })], says("No.")],
       [pay()],
@@ -479,7 +479,7 @@ describe("consent", () => {
     ]);
   });
 
-  test("in a session is none in its fork", async () => {
+  test("an approval in a session is not valid in its fork", async () => {
     const { sessions } = playing([[call("pay")], says("Paid.")], [pay()]);
     await all((await postUiChat(sessions, post([userMessage("m1", "Pay")]))).chunks);
     const asked = respond(await loaded(sessions), true);
@@ -492,7 +492,7 @@ describe("consent", () => {
     expect(paid).toHaveLength(1);
   });
 
-  test("is given in one process, asked for in another, and used in a third", async () => {
+  test("an approval works across processes", async () => {
     const host = memoryStorage();
     const adapter = fake({ scripts: [[{ type: "text", text: "May I?" }, call("pay", { cents: 9 })], says("Paid.")] });
     const engines = { default: engine({ adapter, model: "fake:m", tools: [pay()] }) };
@@ -513,7 +513,7 @@ describe("consent", () => {
     await worker.close();
   });
 
-  test("beside a question is given after the answer, and goes on in the message that asked for it", async () => {
+  test("an approval beside a question continues the message that requested it", async () => {
     const asks = tool({ name: "ask", description: "Asks.", schema, handler: () => askUser("Sure?") });
     const { server } = playing([[call("pay", {}, "p"), call("ask", {}, "q")], says("Done.")], [pay(), asks]);
     const chat = chatWith(server);
@@ -527,7 +527,7 @@ describe("consent", () => {
     expect(paid).toHaveLength(1);
   });
 
-  test("to one of two calls waits for the other", async () => {
+  test("an approval of one of two calls waits for the other", async () => {
     const { sessions, server } = playing(
       [[call("pay", { n: 1 }, "a"), call("pay", { n: 2 }, "b")], says("Both.")],
       [pay()],
@@ -545,7 +545,7 @@ describe("consent", () => {
     expect([chat.error, textOf(chat.messages[1]), paid]).toEqual([undefined, "Both.", [{ n: 1 }, { n: 2 }]]);
   });
 
-  test("that is still wanted keeps a new message out", async () => {
+  test("a new message is rejected while an approval is pending", async () => {
     const { server, sessions } = playing([[call("pay")]], [pay()]);
     const chat = chatWith(server);
     await chat.sendMessage({ text: "Pay" });
@@ -555,8 +555,8 @@ describe("consent", () => {
   });
 });
 
-describe("a tool that the client runs", () => {
-  test("is answered by it, and the message goes on", async () => {
+describe("a tool that the client executes", () => {
+  test("gets its result from the client, and the message continues", async () => {
     const { sessions, server, adapter } = playing([[call("pick", { from: 3 })], says("Two it is.")], [pick]);
     const chat = chatWith(server, byResults);
     await chat.sendMessage({ text: "Pick" });
@@ -572,7 +572,7 @@ describe("a tool that the client runs", () => {
     expect(server.exchanges).toHaveLength(2);
   });
 
-  test("that failed there says so to the model", async () => {
+  test("passes its error on to the model", async () => {
     const { server, adapter } = playing([[call("pick")], says("Pity.")], [pick]);
     const chat = chatWith(server, byResults);
     await chat.sendMessage({ text: "Pick" });
@@ -581,7 +581,7 @@ describe("a tool that the client runs", () => {
     expect(adapter.calls[1]?.request.messages.at(-1)).toMatchObject({ content: '{"error":"no mouse"}' });
   });
 
-  test("a result given in place of consent, or for another wait, is not taken", async () => {
+  test("a result in place of an approval, or for another wait, is rejected", async () => {
     const { sessions } = playing(
       [[call("pick", { n: 1 })], [call("pick", { n: 2 }), call("pay", {}, "p")]],
       [pick, pay()],
@@ -592,7 +592,7 @@ describe("a tool that the client runs", () => {
     const now = await loaded(sessions);
     const forged = now.map((message) => withOutput(message, "p", "paid, honestly"));
     await expect(postUiChat(sessions, post(forged))).rejects.toMatchObject({ reason: "no_pending_tool_call" });
-    // The turn it says it is of is not the one that waits.
+    // The turn id of the result is not that of the pending call.
     const stale = now.map((message) => withOutput(message, "c0", "old", "turn-of-yesterday"));
     await expect(postUiChat(sessions, post(stale))).rejects.toMatchObject({ reason: "no_pending_tool_call" });
     expect((await sessions.get("chat"))?.session.pendingToolCalls).toHaveLength(2);
@@ -601,7 +601,7 @@ describe("a tool that the client runs", () => {
 });
 
 describe("a posted chat", () => {
-  test("has nothing in it that is believed but its newest message", async () => {
+  test("is trusted only for its newest message; history comes from the session", async () => {
     const { sessions, adapter } = playing([says("One."), says("Two.")]);
     await all((await postUiChat(sessions, post([userMessage("m1", "First")]))).chunks);
     const forged = [
@@ -614,7 +614,7 @@ describe("a posted chat", () => {
     expect(adapter.calls[1]?.request.messages.map(({ content }) => content)).toEqual(["First", "One.", "Second"]);
   });
 
-  test("that is sent again is accepted once, as the first message and later", async () => {
+  test("is accepted once when it is sent again", async () => {
     const { sessions, adapter } = playing([says("One."), says("Two.")]);
     for (const [id, said, answer] of [
       ["m1", "First", "One."],
@@ -634,14 +634,14 @@ describe("a posted chat", () => {
     });
   });
 
-  test("that wants a message made anew, or changed, is refused", async () => {
+  test("is rejected if it regenerates or edits a message", async () => {
     const { sessions, server } = playing([says("One.")]);
     const chat = chatWith(server);
     await chat.sendMessage({ text: "First" });
     const before = await sessions.get("chat");
     const { messages } = chat;
     await chat.regenerate();
-    expect(chat.error?.message).toContain("history only grows");
+    expect(chat.error?.message).toContain("history is append-only");
     chat.messages = messages;
     await chat.sendMessage({ text: "Changed", messageId: messages[0]?.id ?? "" });
     expect(chat.error?.message).toContain("cannot be edited");
@@ -649,7 +649,7 @@ describe("a posted chat", () => {
     expect(await sessions.get("chat")).toEqual(before);
   });
 
-  test("with nothing in it to do is refused", async () => {
+  test("is rejected if it has neither a message nor an answer", async () => {
     const { sessions } = playing([says("One.")]);
     await all((await postUiChat(sessions, post([userMessage("m1", "First")]))).chunks);
     await expect(postUiChat(sessions, post(await loaded(sessions)))).rejects.toMatchObject({
@@ -659,7 +659,7 @@ describe("a posted chat", () => {
     await expect(postUiChat(sessions, elsewhere)).rejects.toMatchObject({ reason: "not_found" });
   });
 
-  test("while a turn runs is a conflict", async () => {
+  test("is a conflict while a turn is running", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -675,7 +675,7 @@ describe("a posted chat", () => {
 });
 
 describe("a connection", () => {
-  test("that breaks is resumed, and nothing is lost or told twice", async () => {
+  test("that is cut is resumed without losing or repeating text", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -701,7 +701,7 @@ describe("a connection", () => {
     expect(await resumeUiChat(sessions, "chat")).toBeNull();
   });
 
-  test("of a message that goes on is resumed from its beginning", async () => {
+  test("of a continued message is resumed from the start of the message", async () => {
     for (const approved of [true, false]) {
       const model = handModel();
       const sessions = runtime({
@@ -722,7 +722,7 @@ describe("a connection", () => {
       await settled(chat, () => chat.status === "error");
       const resumed = chat.resumeStream();
       await settledText(chat, "I will.And ");
-      // A page that is loaded in the middle has what was there before, and resumes the rest.
+      // A page that is loaded during the turn has the earlier messages and resumes the open one.
       const other = chatWith(server, { messages: await loaded(sessions) });
       const also = other.resumeStream();
       await settledText(other, "I will.And ");
@@ -741,7 +741,7 @@ describe("a connection", () => {
     }
   });
 
-  test("of a message that goes on with a refusal, and has come far since, is resumed from its beginning", async () => {
+  test("of a message continued by a denial is resumed from the start of the message", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -771,7 +771,7 @@ describe("a connection", () => {
     expect([other.error, chat.error]).toEqual([undefined, undefined]);
   });
 
-  test("has nothing to resume where nothing runs, or nobody has said anything", async () => {
+  test("gets 204 on resume if no turn is running or the session does not exist", async () => {
     const { server } = playing([says("One.")]);
     const chat = chatWith(server);
     await chat.resumeStream();
@@ -781,7 +781,7 @@ describe("a connection", () => {
     expect([chat.status, server.exchanges[2]?.status, chat.messages.length]).toEqual(["ready", 204, 2]);
   });
 
-  test("outlives the process that drives: what that one had half said is taken back", async () => {
+  test("survives the driving process, whose partial output is withdrawn", async () => {
     const model = handModel();
     const host = memoryStorage();
     const engines = { default: engine({ adapter: model, model: "hand:m" }) };
@@ -804,7 +804,7 @@ describe("a connection", () => {
     await second.close();
   });
 
-  test("to a turn that is parked has nothing to resume, and what it has said is loaded", async () => {
+  test("gets 204 on resume of a parked turn, whose output is loaded instead", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -828,7 +828,7 @@ describe("a connection", () => {
     await all(chunks);
   });
 
-  test("that is left lets go at once, and the turn goes on", async () => {
+  test("that is closed is released at once, and the turn continues", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -848,7 +848,7 @@ describe("a connection", () => {
   });
 });
 
-// Small words.
+// Helpers.
 
 const plainOf = (message: UIMessage) => plainMessage(message);
 const withoutUndefined = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
@@ -868,7 +868,7 @@ async function settledText(chat: ReturnType<typeof chatWith>, text: string): Pro
   while (textOf(chat.messages[1]) !== text) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The chat with every request for consent answered, as a client sends it. */
+/** The chat with an answer to every approval request, as a client posts it. */
 function respond(messages: readonly UIMessage[], approved: boolean): UIMessage[] {
   return messages.map((message) => ({
     ...message,
@@ -886,7 +886,7 @@ function withApprovalId(part: UIMessage["parts"][number], id: string): UIMessage
     : part;
 }
 
-/** The message with what a client says a call gave. */
+/** The message with a tool result from the client. */
 function withOutput(message: UIMessage, toolCallId: string, output: unknown, turnId: string | null = null): unknown {
   const last = message.parts.findLastIndex((part) => "toolCallId" in part && part.toolCallId === toolCallId);
   return {

@@ -1,89 +1,102 @@
-// A chat of the AI SDK over a session: its id is the session's. What a client posts is said to the session by the verbs of the runtime, under keys that
-// follow from what is said, so a request that is sent again is accepted once.
+// The AI SDK's chat (`useChat`) over a session: post, resume and load. The chat id is the session id.
 //
-// Rules:
-//   1. The conversation is the session's. Nothing of what a client says about the past is believed or kept.
-//   2. Somebody's consent is for one wait: for the call as it waited when they were asked. It is checked against the session as it is read and given
-//      to that very version of it; a call that waits again, be it with the same id, is asked about again.
-//   3. Answers are looked at together before any is given: one that nobody waits for refuses all of them.
+// A post is passed to a verb of the runtime under an idempotency key that is derived from the message or the wait, so a request that is
+// sent again is accepted once. Reading a turn starts at the beginning of its message, because a client that reconnects discards the
+// part of the message that it had.
+//
+// Invariants
+//   1. History comes from the session. The client posts the whole chat; only its newest message, or its answers, are read.
+//   2. An approval is for one wait: for the call as it was pending when the user was asked. It is checked against the session and
+//      submitted for that version (answers.ts). A call that is pending again, also with the same id, needs a new approval.
+//   3. All answers of a post are checked before any is submitted: one without a pending call rejects all of them.
 
 import type { SessionStatus } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
-import type { Said } from "./answers.ts";
+import type { KeyedAnswer } from "./answers.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiMessage } from "./parts.ts";
 import type { UiLimits, UiPost } from "./request.ts";
 
 import { RuntimeError, SessionError, sessionError } from "../../model/internal.ts";
-import { accepted, give, isOpenNow, nobodyWaits, sayingOf, waitOf } from "./answers.ts";
+import {
+  acceptedBefore,
+  submitAnswer,
+  isCallOpen,
+  noPendingApproval,
+  keyedAnswerOf,
+  pendingCallOf,
+} from "./answers.ts";
 import { uiMessages } from "./history.ts";
 import { failureText, isToolPart } from "./parts.ts";
 import { replayChunks } from "./replay.ts";
 import { defaultUiLimits, readUiPost } from "./request.ts";
-import { knownChunks, turnChunks } from "./stream.ts";
+import { chunkStream, turnChunks } from "./stream.ts";
 import { UiTranslator } from "./translator.ts";
 
 export type UiChatOptions = {
-  /** How turns are run that begin with this request. */
+  /** The options of the turn that the request starts. */
   readonly options?: Omit<DurableOptions, "key" | "version" | "metadata">;
-  /** What a session that begins with it is given. */
+  /** The context and metadata of a session that the request starts. */
   readonly start?: Pick<StartOptions, "context" | "metadata">;
-  /** Who consents, where somebody does. */
+  /** The name recorded with decisions. */
   readonly by?: string | null;
   readonly limits?: Partial<UiLimits>;
 };
 
-/** What is told to a client. */
+/** The response to a post or a resume. */
 export type UiStream = {
   readonly chatId: string;
-  /** The turn that is told; without a turn id nothing was begun: somebody still has to say something. */
+  /** The turn that is streamed. Its `turnId` is `null` if no turn was started because calls are still pending. */
   readonly turn: TurnHandle;
   readonly chunks: AsyncIterable<UiChunk>;
 };
 
-/** A conversation, for a client that begins with it. */
+/** A conversation, to initialise a client. */
 export type UiChat = {
   readonly id: string;
   readonly messages: readonly UiMessage[];
   readonly status: SessionStatus;
   readonly version: number;
-  /** The turn that runs: `resumeUiChat` tells it. */
+  /** The running turn, which `resumeUiChat` streams. */
   readonly turnId: string | null;
-  /** Why the session is in `error`, if it is. */
+  /** The failure of a session in status `error`. */
   readonly error: string | null;
 };
 
-/** Takes what a client posted, and tells what comes of it. */
+/** Passes a post to the session and streams the turn. Throws for an invalid post before anything is started. */
 export async function postUiChat(sessions: Runtime, body: unknown, options: UiChatOptions = {}): Promise<UiStream> {
   const post = readUiPost(body, { ...defaultUiLimits, ...options.limits });
   switch (post.type) {
     case "message":
-      return say(sessions, post, options);
+      return postMessage(sessions, post, options);
     case "answers":
-      return answer(sessions, post, options);
+      return postAnswers(sessions, post, options);
   }
 }
 
-/** The turn that runs, from the beginning of the message it adds to; `null`: none does. */
+/** Streams the running turn from the start of the message that it extends; `null` if no turn is running. */
 export async function resumeUiChat(sessions: Runtime, chatId: string): Promise<UiStream | null> {
-  const known = await newest(sessions, chatId);
-  const turnId = known === null ? null : runningTurn(known.view);
-  if (known === null || turnId === null) return null;
-  const { last } = known;
+  const newest = await readNewest(sessions, chatId);
+  const turnId = newest === null ? null : runningTurn(newest.view);
+  if (newest === null || turnId === null) return null;
+  const { last } = newest;
   const turn = sessions.attach(chatId, turnId);
-  // What a question ends is ended: the answer begins a message.
-  const goesOn = last?.role === "assistant" && last.parts.at(-1)?.type !== "data-question" ? last : null;
-  if (goesOn === null) return { chatId, turn, chunks: turnChunks(turn, [], new UiTranslator()) };
-  const calls = goesOn.parts.filter(isToolPart);
+  // A question ends its message: the answer starts a new one.
+  const continued = last?.role === "assistant" && last.parts.at(-1)?.type !== "data-question" ? last : null;
+  if (continued === null) return { chatId, turn, chunks: turnChunks(turn, [], new UiTranslator()) };
+  const calls = continued.parts.filter(isToolPart);
   const translator = new UiTranslator({
-    messageId: goesOn.id,
-    known: calls.map(({ toolCallId, state }) => [toolCallId, state === "approval-responded" ? "open" : "settled"]),
+    messageId: continued.id,
+    existingCalls: calls.map(({ toolCallId, state }) => [
+      toolCallId,
+      state === "approval-responded" ? "open" : "settled",
+    ]),
   });
-  const first = [...translator.start(turnId), ...replayChunks(goesOn)];
+  const first = [...translator.start(turnId), ...replayChunks(continued)];
   return { chatId, turn, chunks: turnChunks(turn, first, translator) };
 }
 
-/** The conversation as messages of the AI SDK; `null`: there is none of that name. What a running turn has said is not in it: that is resumed. */
+/** The conversation as messages of the AI SDK; `null` if there is no such session. It excludes the output of a running turn, which `resumeUiChat` streams. */
 export async function loadUiChat(sessions: Runtime, chatId: string): Promise<UiChat | null> {
   const view = await sessions.get(chatId);
   if (view === null) return null;
@@ -99,121 +112,133 @@ export async function loadUiChat(sessions: Runtime, chatId: string): Promise<UiC
   };
 }
 
-/** Says something: to a session that is there, or with it a new one begins. */
-async function say(
+/** Passes a user message to the session, or starts a session with it. The message that started the session is sent to `start` again, which finds it by its key. */
+async function postMessage(
   sessions: Runtime,
   { chatId, messageId, message }: Extract<UiPost, { readonly type: "message" }>,
   { options = {}, start = {} }: UiChatOptions,
 ): Promise<UiStream> {
-  const there = await sessions.get(chatId, { messages: 0 });
-  const [first] = there === null ? [] : (await sessions.messages(chatId, { limit: 1 })).items;
-  const begins = there === null || (first?.role === "user" && first.id === messageId);
-  const turn = begins
+  const view = await sessions.get(chatId, { messages: 0 });
+  const [first] = view === null ? [] : (await sessions.messages(chatId, { limit: 1 })).items;
+  const startsSession = view === null || (first?.role === "user" && first.id === messageId);
+  const turn = startsSession
     ? await sessions.start([message], { ...options, ...start, id: chatId, key: `ui-start:${messageId}` })
     : await sessions.continue(chatId, message, { ...options, key: `ui-message:${messageId}` });
-  return turn.turnId === null ? nothingBegun(sessions, chatId, turn) : toldFrom(chatId, turn, [], new UiTranslator());
+  return turn.turnId === null
+    ? noTurnStarted(sessions, chatId, turn)
+    : streamTurn(chatId, turn, [], new UiTranslator());
 }
 
-/** Says something to calls that wait. */
-async function answer(
+/** Submits answers to pending calls. */
+async function postAnswers(
   sessions: Runtime,
-  { chatId, messageId, answers, known }: Extract<UiPost, { readonly type: "answers" }>,
+  { chatId, messageId, answers, callIds }: Extract<UiPost, { readonly type: "answers" }>,
   { options = {}, by = null }: UiChatOptions,
 ): Promise<UiStream> {
-  const before = await sessions.get(chatId, { messages: 0 });
-  if (before === null) throw new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
-  const given: Said[] = [];
+  const view = await sessions.get(chatId, { messages: 0 });
+  if (view === null) throw new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
+  const submissions: KeyedAnswer[] = [];
   let turn: TurnHandle | null = null;
-  for (const one of answers) {
-    const said = sayingOf(one, by);
-    if (waitOf(before, one) !== null) {
-      given.push(said);
+  for (const uiAnswer of answers) {
+    const keyedAnswer = keyedAnswerOf(uiAnswer, by);
+    if (pendingCallOf(view, uiAnswer) !== null) {
+      submissions.push(keyedAnswer);
       continue;
     }
-    // A call of that id that waits for something else is not to be taken for the one that was answered.
-    const repeated = isOpenNow(before, one) ? null : await accepted(sessions, chatId, said, options);
-    if (repeated !== null) turn = repeated.turnId === null ? (turn ?? repeated) : repeated;
-    // Results of tools that were run here are in every message.
-    else if (one.type === "decision") throw nobodyWaits(one.approvalId);
+    // A pending call of the same id with another wait is not the call that was answered.
+    const acceptedTurn = isCallOpen(view, uiAnswer)
+      ? null
+      : await acceptedBefore(sessions, chatId, keyedAnswer, options);
+    if (acceptedTurn !== null) turn = acceptedTurn.turnId === null ? (turn ?? acceptedTurn) : acceptedTurn;
+    // Results of tools that the server ran are part of every posted message and are skipped.
+    else if (uiAnswer.type === "decision") throw noPendingApproval(uiAnswer.approvalId);
   }
-  for (const said of given) turn = await give(sessions, chatId, said, options);
+  for (const keyedAnswer of submissions) turn = await submitAnswer(sessions, chatId, keyedAnswer, options);
   if (turn === null) {
     throw new SessionError("no_pending_tool_call", {
       message:
-        "the newest message is the assistant's, and nothing in it answers a call that waits; say something, or load the chat again",
+        "the newest message is of the assistant and answers no pending call; post a user message, or load the chat again",
     });
   }
-  if (turn.turnId === null) return { chatId, turn, chunks: knownChunks([{ type: "start" }, stillWaiting]) };
-  const settled = new Set(answers.flatMap((one) => (one.type === "decision" && one.approved ? [] : [one.toolCallId])));
-  const here = new Set(known);
-  const decided = new Set(answers.map(({ toolCallId }) => toolCallId));
+  if (turn.turnId === null) return { chatId, turn, chunks: chunkStream([{ type: "start" }, waitingFinish]) };
+  const settledCalls = new Set(
+    answers.flatMap((uiAnswer) => (uiAnswer.type === "decision" && uiAnswer.approved ? [] : [uiAnswer.toolCallId])),
+  );
+  const clientCalls = new Set(callIds);
+  const answeredCalls = new Set(answers.map(({ toolCallId }) => toolCallId));
   const translator = new UiTranslator({
     messageId,
-    known: [...here].map((id) => [id, decided.has(id) && !settled.has(id) ? "open" : "settled"]),
+    existingCalls: [...clientCalls].map((id) => [
+      id,
+      answeredCalls.has(id) && !settledCalls.has(id) ? "open" : "settled",
+    ]),
   });
-  // Nothing happens in a turn to a call that was refused, here or by somebody else: that it was is all there is to tell.
-  const refused = new Set([
-    ...answers.flatMap((one) => (one.type === "decision" && !one.approved ? [one.toolCallId] : [])),
-    ...before.session.pendingToolCalls.flatMap(({ id, decision }) => (decision?.type === "deny" ? [id] : [])),
+  // A denied call causes no event in the turn, whichever client denied it, so its state is sent here.
+  const deniedCalls = new Set([
+    ...answers.flatMap((uiAnswer) => (uiAnswer.type === "decision" && !uiAnswer.approved ? [uiAnswer.toolCallId] : [])),
+    ...view.session.pendingToolCalls.flatMap(({ id, decision }) => (decision?.type === "deny" ? [id] : [])),
   ]);
-  const denied = [...refused].flatMap((toolCallId): readonly UiChunk[] => {
-    return here.has(toolCallId) ? [{ type: "tool-output-denied", toolCallId }] : [];
+  const deniedChunks = [...deniedCalls].flatMap((toolCallId): readonly UiChunk[] => {
+    return clientCalls.has(toolCallId) ? [{ type: "tool-output-denied", toolCallId }] : [];
   });
-  return toldFrom(chatId, turn, [...translator.start(turn.turnId), ...denied], translator);
+  return streamTurn(chatId, turn, [...translator.start(turn.turnId), ...deniedChunks], translator);
 }
 
-function toldFrom(chatId: string, turn: TurnHandle, first: readonly UiChunk[], translator: UiTranslator): UiStream {
+function streamTurn(chatId: string, turn: TurnHandle, first: readonly UiChunk[], translator: UiTranslator): UiStream {
   return { chatId, turn, chunks: turnChunks(turn, first, translator) };
 }
 
-const stillWaiting: UiChunk = { type: "finish", finishReason: "tool-calls" };
+const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
-/** What was said was taken, and somebody has to say more: perhaps there is another question. */
-async function nothingBegun(sessions: Runtime, chatId: string, turn: TurnHandle): Promise<UiStream> {
-  const last = (await newest(sessions, chatId))?.last ?? null;
-  const asks = last?.role === "assistant" ? last : null;
-  const begun: UiChunk = asks === null ? { type: "start" } : { type: "start", messageId: asks.id };
-  const question = asks === null ? [] : replayChunks(asks);
-  return { chatId, turn, chunks: knownChunks([begun, ...question, stillWaiting]) };
+/** The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the open question, if there is one. */
+async function noTurnStarted(sessions: Runtime, chatId: string, turn: TurnHandle): Promise<UiStream> {
+  const last = (await readNewest(sessions, chatId))?.last ?? null;
+  const openMessage = last?.role === "assistant" ? last : null;
+  const startChunk: UiChunk = openMessage === null ? { type: "start" } : { type: "start", messageId: openMessage.id };
+  const questionChunks = openMessage === null ? [] : replayChunks(openMessage);
+  return { chatId, turn, chunks: chunkStream([startChunk, ...questionChunks, waitingFinish]) };
 }
 
-/** The session, and its newest message as a chat shows it, without what a running turn has said. */
-async function newest(
+/**
+ * The session and its newest UI message, without the output of a running turn. Reads more messages until the newest UI message is
+ * complete, since one UI message may span many messages of the session.
+ */
+async function readNewest(
   sessions: Runtime,
   chatId: string,
 ): Promise<{ readonly view: SessionView; readonly last: UiMessage | null } | null> {
   for (let messages = 64; ; messages *= 4) {
     const view = await sessions.get(chatId, { messages });
     if (view === null) return null;
-    const found = messagesOf(view);
-    // With two before it, it is there from its beginning.
-    if (found.length > 2 || messages >= view.length) return { view, last: found.at(-1) ?? null };
+    const uiMessageList = messagesOf(view);
+    // With two UI messages before it, the newest one is read from its start.
+    if (uiMessageList.length > 2 || messages >= view.length) return { view, last: uiMessageList.at(-1) ?? null };
   }
 }
 
-/** The turn that is open and not parked: one that is says nothing more until somebody recovers it. */
+/** The open turn unless it is parked: a parked turn has no further events until `recover`. */
 function runningTurn({ openTurn }: SessionView): string | null {
   return openTurn === null || openTurn.status === "parked" ? null : openTurn.turnId;
 }
 
-/** The messages of a session, without what a running turn has said. */
+/** The UI messages of a session, without the output of a running turn. */
 function messagesOf(view: SessionView): readonly UiMessage[] {
   const { session, length } = view;
   const turnId = runningTurn(view);
-  const all = session.thread.messages;
+  const allMessages = session.thread.messages;
   const { pendingToolCalls, pendingToolCallId, lastRun } = session;
-  const asking = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
+  const askingCall = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
   return uiMessages({
-    messages: turnId === null ? all : all.slice(0, beginningOf(all, turnId)),
-    from: length - all.length,
+    messages: turnId === null ? allMessages : allMessages.slice(0, turnStartIndex(allMessages, turnId)),
+    from: length - allMessages.length,
     pendingToolCalls,
     lastTurn: lastRun?.turnId ?? null,
-    questionOpts: asking?.opts ?? lastRun?.metadata.askUserOpts ?? {},
+    questionOpts: askingCall?.opts ?? lastRun?.metadata.askUserOpts ?? {},
   });
 }
 
-/** Where the messages of a turn begin. */
-function beginningOf(messages: SessionView["session"]["thread"]["messages"], turnId: string): number {
+/** The index of the first message of a turn. */
+function turnStartIndex(messages: SessionView["session"]["thread"]["messages"], turnId: string): number {
   const at = messages.findIndex(({ id }) => id?.startsWith(`${turnId}/`) === true);
   return at < 0 ? messages.length : at;
 }

@@ -1,10 +1,10 @@
-// What is said in a stream of the AI SDK's UI protocol, as far as we say it. The words are the SDK's, spelt as it spells them: its client gives a chat up
-// over a word it does not know.
+// The chunks of the AI SDK's UI message stream that this library sends. Names and fields are those of the SDK: its client rejects the
+// whole stream for a chunk that does not match its schema.
 
 import type { HaltedReason, Json, JsonObject, SessionStatus, Usage } from "../../model/internal.ts";
 import type { UiApproval, UiFilePart, UiProgress, UiQuestion, UiTextPart, UiToolMetadata } from "./parts.ts";
 
-/** Everything that is said in a stream. */
+/** A chunk of the stream. */
 export type UiChunk =
   | { readonly type: "start"; readonly messageId?: string; readonly messageMetadata?: UiMetadata }
   | { readonly type: "start-step" | "finish-step" | "reset-step" }
@@ -32,7 +32,7 @@ export type UiChunk =
       readonly approvalId: string;
       readonly reason?: string;
       readonly approvalDescriptor?: JsonObject;
-      /** Nobody is asked: a policy decides. */
+      /** The decision is made by a policy; no user is asked. */
       readonly isAutomatic?: boolean;
     }
   | {
@@ -61,27 +61,27 @@ export type UiChunk =
   | { readonly type: "abort"; readonly reason: string }
   | { readonly type: "finish"; readonly finishReason: UiFinishReason; readonly messageMetadata?: UiMetadata };
 
-/** `interrupted` keeps a client from going on by itself: nothing waits for it. */
+/** `interrupted` keeps the client from continuing by itself (`sendAutomaticallyWhen`) when no call is pending. */
 export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "interrupted" | "other";
 
-/** The metadata of a message: of the newest turn that added to it. */
+/** The metadata of a message, from the newest turn that extended it. */
 export type UiMetadata = {
   readonly turnId: string;
   readonly status?: SessionStatus;
   readonly haltedReason?: HaltedReason;
   readonly usage?: Usage;
-  /** Of the session, after the turn. */
+  /** The version of the session after the turn. */
   readonly version?: number;
 };
 
-/** Asks for consent to a call. */
+/** Requests an approval. */
 export function requestChunk(toolCallId: string, { id: approvalId, requestReason, descriptor }: UiApproval): UiChunk {
   const why = requestReason === undefined ? {} : { reason: requestReason };
   const hints = descriptor === undefined ? {} : { approvalDescriptor: descriptor };
   return { type: "tool-approval-request", toolCallId, approvalId, ...why, ...hints };
 }
 
-/** A call that was refused, to a reader that has not seen anybody being asked. */
+/** The chunks of a denied call for a reader that did not receive the request: the SDK accepts a denial only after a request and a response. */
 export function deniedChunks(
   toolCallId: string,
   approvalId: string,

@@ -1,4 +1,4 @@
-// What is said of a turn when it is over: how it ended, what it has cost, and why it failed, if it did.
+// The last chunks of a turn: failure, abort, and finish with reason, usage and session status.
 
 import type { ChatResult, Failure, FinishReason, HaltedReason, SessionStatus } from "../../model/internal.ts";
 import type { TurnEnd } from "../../runtime/internal.ts";
@@ -7,7 +7,10 @@ import type { UiChunk, UiFinishReason, UiMetadata } from "./chunks.ts";
 import { sessionStatusOf } from "../../model/internal.ts";
 import { failureText } from "./parts.ts";
 
-/** The end of a stream, by what was told of the turn's end, and by what is stored of it. With neither it has none: the reading was cut. */
+/**
+ * The chunks that end a stream, from the live result of the turn and from its stored end. With neither, the reader was disconnected and
+ * the stream has no end.
+ */
 export function endingChunks(turnId: string, result: ChatResult | null, end: TurnEnd | null): readonly UiChunk[] {
   const { outcome, haltedReason, usage, finalResponse } = result ?? end ?? {};
   if (outcome === undefined || haltedReason === undefined || usage === undefined) return [];
@@ -26,7 +29,7 @@ export function endingChunks(turnId: string, result: ChatResult | null, end: Tur
   ];
 }
 
-/** A client reads nothing behind an error: what it is to know comes first. */
+/** The client stops reading at an `error` chunk, so the metadata is sent before it. */
 function failureChunks(failure: Failure, messageMetadata: UiMetadata): readonly UiChunk[] {
   return [
     { type: "message-metadata", messageMetadata },
@@ -34,7 +37,7 @@ function failureChunks(failure: Failure, messageMetadata: UiMetadata): readonly 
   ];
 }
 
-/** Why the turn failed; `null`: it did not. */
+/** The failure of the turn; `null` if it did not fail. */
 export function failureIn({ outcome, metadata }: ChatResult): Failure | null {
   if (sessionStatusOf(outcome) !== "error") return null;
   return "failure" in outcome ? outcome.failure : (metadata.error ?? null);
@@ -51,7 +54,7 @@ function finishReasonOf(status: SessionStatus, haltedReason: HaltedReason, reply
       return reply;
     case "content_filter":
       return "content-filter";
-    // The turn has ended with its tools: a client that sees them all answered is not to send them back.
+    // The turn ended after its tools ran. With `tool-calls` a client that sees all calls answered would post them again.
     case "tool_calls":
       return "interrupted";
     case "other":

@@ -1,11 +1,11 @@
-// A conversation as a chat shows it: what was said between two messages of the user is one message of the assistant, as it is in a stream, with the
-// same ids, as far as a thread knows them.
+// The messages of a session as UI messages of the AI SDK. All replies between two user messages form one assistant message, with the
+// ids that a stream of the same turns has.
 //
-// Rules:
-//   1. A message of the assistant has the id of the turn that began it. Turns that went on with answers to its calls added to it.
-//   2. What was said to a running turn stands inside the message it was said to.
-//   3. An answer that became the result of a call is shown as what it was, a message of the user.
-//   4. Calls are shown with what is known of them now: answered, decided, waiting.
+// Rules
+//   1. An assistant message has the id of the turn that started it. Turns that continued it with answers to its calls extend it.
+//   2. Input that was steered into a running turn is a part of the assistant message of that turn.
+//   3. An answer that became the result of a call is shown as a user message.
+//   4. Calls are shown with their current state: answered, decided or pending.
 
 import type {
   AssistantMessage,
@@ -19,17 +19,17 @@ import type {
 import type { UiMessage, UiPart, UiResult, UiToolPart, UiToolState } from "./parts.ts";
 
 import { messageText, normalizeContent } from "../../model/internal.ts";
-import { approvalIdOf, approvalOf, fileOf, isToolPart, resultOfMessage, saidParts } from "./parts.ts";
+import { approvalIdOf, approvalOf, fileOf, isToolPart, resultOfMessage, userParts } from "./parts.ts";
 
-/** What is known of a conversation. */
+/** The stored state of a conversation. */
 export type UiThread = {
   readonly messages: readonly Message[];
-  /** The place of the first of them in the whole conversation. */
+  /** The index of the first of these messages in the session. */
   readonly from: number;
   readonly pendingToolCalls: readonly PendingToolCall[];
-  /** The turn that left them. */
+  /** The turn that left the pending calls. */
   readonly lastTurn: string | null;
-  /** What the tool said for whoever asks the newest question. */
+  /** The options of the tool that asks the newest question. */
   readonly questionOpts: JsonObject;
 };
 
@@ -46,41 +46,41 @@ export function uiMessages({
   return conversation.end();
 }
 
-/** The turn that wrote a message, from the id it gave it; `null`: nobody knows. */
+/** The turn that wrote a message, from the prefix of the message id; `null` if the id has none. */
 function turnOf({ id }: Message): string | null {
   const at = id?.indexOf("/") ?? -1;
   return id === null || at <= 0 ? null : id.slice(0, at);
 }
 
-/** A message that is being put together. */
+/** An assistant message under construction. */
 type Draft = {
   readonly id: string;
   readonly parts: UiPart[];
-  /** The newest turn in it. */
+  /** The newest turn of the message. */
   turn: string | null;
-  /** The call whose question it ends with. */
+  /** The call whose question ends the message. */
   asked: string | null;
 };
 
 class Conversation {
-  readonly #done: { readonly id: string; readonly role: UiMessage["role"]; readonly parts: UiPart[] }[] = [];
+  readonly #finished: { readonly id: string; readonly role: UiMessage["role"]; readonly parts: UiPart[] }[] = [];
   readonly #ids = new Set<string>();
-  /** Where each call stands that was made; the newest of an id. */
+  /** The place of each call's part; the newest call of an id. */
   readonly #calls = new Map<string, { readonly parts: UiPart[]; readonly at: number }>();
   #draft: Draft | null = null;
-  /** Messages of the user that nobody has answered yet. */
-  #said: { readonly message: UserMessage; readonly index: number }[] = [];
+  /** User messages without a reply yet: they become messages of their own, or parts of the reply of a running turn. */
+  #unanswered: { readonly message: UserMessage; readonly index: number }[] = [];
 
-  readonly #opts: JsonObject;
+  readonly #questionOpts: JsonObject;
 
-  constructor(opts: JsonObject) {
-    this.#opts = opts;
+  constructor(questionOpts: JsonObject) {
+    this.#questionOpts = questionOpts;
   }
 
   take(message: Message, index: number): void {
     switch (message.role) {
       case "user":
-        this.#said.push({ message, index });
+        this.#unanswered.push({ message, index });
         break;
       case "assistant":
         if (message.metadata["askUser"] === true) this.#question(message, index);
@@ -95,10 +95,10 @@ class Conversation {
     }
   }
 
-  /** Calls that wait, or whose decision has not come to anything yet. */
+  /** Adds pending calls and sets their state. */
   wait(pending: readonly PendingToolCall[], lastTurn: string | null, index: number): void {
     for (const call of pending) {
-      if (!this.#calls.has(call.id)) this.#call(call, lastTurn, this.#begun(lastTurn, index).parts);
+      if (!this.#calls.has(call.id)) this.#call(call, lastTurn, this.#assistantDraft(lastTurn, index).parts);
       this.#setState(call.id, waitingState(call, lastTurn));
     }
   }
@@ -106,59 +106,59 @@ class Conversation {
   end(): readonly UiMessage[] {
     const parts = this.#draft?.parts ?? [];
     const last = parts.at(-1);
-    if (last?.type === "data-question" && this.#said.length === 0) {
-      parts[parts.length - 1] = { ...last, data: { ...last.data, opts: this.#opts } };
+    if (last?.type === "data-question" && this.#unanswered.length === 0) {
+      parts[parts.length - 1] = { ...last, data: { ...last.data, opts: this.#questionOpts } };
     }
     this.#close();
-    return this.#done;
+    return this.#finished;
   }
 
   #close(): void {
     this.#draft = null;
-    for (const { message, index } of this.#said) {
-      const parts = saidParts(message.content);
-      this.#add(message.id ?? `message-${index}`, "user", parts.length === 0 ? [...saidParts("")] : [...parts], index);
+    for (const { message, index } of this.#unanswered) {
+      const parts = userParts(message.content);
+      this.#add(message.id ?? `message-${index}`, "user", parts.length === 0 ? [...userParts("")] : [...parts], index);
     }
-    this.#said = [];
+    this.#unanswered = [];
   }
 
-  #add(wanted: string, role: UiMessage["role"], parts: UiPart[], index: number): string {
-    const id = this.#ids.has(wanted) ? `message-${index}` : wanted;
+  #add(preferredId: string, role: UiMessage["role"], parts: UiPart[], index: number): string {
+    const id = this.#ids.has(preferredId) ? `message-${index}` : preferredId;
     this.#ids.add(id);
-    this.#done.push({ id, role, parts });
+    this.#finished.push({ id, role, parts });
     return id;
   }
 
-  /** The message that is being put together; a new one where there is none. */
-  #begun(turn: string | null, index: number): Draft {
+  /** The assistant message to extend; starts a new one if there is none or another turn follows a user message. */
+  #assistantDraft(turn: string | null, index: number): Draft {
     const draft = this.#draft;
-    const goesOn = draft !== null && (this.#said.length === 0 || (turn !== null && draft.turn === turn));
-    if (draft !== null && goesOn) {
-      for (const { message, index } of this.#said) {
+    const isContinued = draft !== null && (this.#unanswered.length === 0 || (turn !== null && draft.turn === turn));
+    if (draft !== null && isContinued) {
+      for (const { message, index } of this.#unanswered) {
         const id = message.id ?? `message-${index}`;
-        draft.parts.push({ type: "steering-message", id, parts: saidParts(message.content) });
+        draft.parts.push({ type: "steering-message", id, parts: userParts(message.content) });
       }
-      this.#said = [];
+      this.#unanswered = [];
       draft.turn = turn ?? draft.turn;
       return draft;
     }
     this.#close();
     const parts: UiPart[] = [];
     const id = this.#add(turn ?? `message-${index}`, "assistant", parts, index);
-    const begun: Draft = { id, parts, turn, asked: null };
-    this.#draft = begun;
-    return begun;
+    const started: Draft = { id, parts, turn, asked: null };
+    this.#draft = started;
+    return started;
   }
 
   #reply(message: AssistantMessage, index: number): void {
-    // Whatever answered a question, it is not in the same message.
+    // A reply after a question belongs to a new message.
     if (this.#draft !== null && this.#draft.asked !== null) this.#draft = null;
     const turn = turnOf(message);
-    const { parts } = this.#begun(turn, index);
+    const { parts } = this.#assistantDraft(turn, index);
     parts.push({ type: "step-start" });
     const calls = new Map(message.toolCalls.map((call) => [call.id, call]));
     const prefix = message.id?.replace(/\/reply$/, "") ?? `message-${index}`;
-    let thoughts = 0;
+    let reasoningCount = 0;
     for (const part of normalizeContent(message.content)) {
       switch (part.type) {
         case "text":
@@ -166,8 +166,13 @@ class Conversation {
           break;
         case "reasoning":
           if (part.text === "") break;
-          parts.push({ type: "reasoning", id: `${prefix}/reasoning/${thoughts}`, text: part.text, state: "done" });
-          thoughts += 1;
+          parts.push({
+            type: "reasoning",
+            id: `${prefix}/reasoning/${reasoningCount}`,
+            text: part.text,
+            state: "done",
+          });
+          reasoningCount += 1;
           break;
         case "image":
         case "file": {
@@ -198,9 +203,9 @@ class Conversation {
 
   #question(message: AssistantMessage, index: number): void {
     if (this.#draft !== null && this.#draft.asked !== null) this.#draft = null;
-    const draft = this.#begun(turnOf(message), index);
-    const { toolCallId: named } = message.metadata;
-    const toolCallId = typeof named === "string" ? named : "";
+    const draft = this.#assistantDraft(turnOf(message), index);
+    const { toolCallId: metadataCallId } = message.metadata;
+    const toolCallId = typeof metadataCallId === "string" ? metadataCallId : "";
     draft.asked = toolCallId;
     const id = `${turnOf(message) ?? `message-${index}`}/${toolCallId}`;
     const data = { toolCallId, question: messageText(message), opts: {} };
@@ -212,10 +217,10 @@ class Conversation {
     const turn = turnOf(message) ?? this.#draft?.turn ?? "";
     if (result !== null)
       this.#setState(message.toolCallId, settledState(result, `${turn}:denied:${message.toolCallId}`));
-    // A turn names the answers it gives; one without a name was said by somebody.
+    // Results that a turn wrote have a message id. A result without one is the answer of the user to a question.
     if (message.id !== null || this.#draft?.asked !== message.toolCallId) return;
     this.#close();
-    this.#add(`message-${index}`, "user", [...saidParts(messageText(message))], index);
+    this.#add(`message-${index}`, "user", [...userParts(messageText(message))], index);
   }
 
   #call(call: ToolCall, turn: string | null, parts: UiPart[], providerExecuted = false): void {
@@ -232,11 +237,11 @@ class Conversation {
   }
 
   #setState(toolCallId: string, state: UiToolState): void {
-    const place = this.#calls.get(toolCallId);
-    const part = place?.parts[place.at];
-    if (place === undefined || part === undefined || !isToolPart(part)) return;
+    const callPlace = this.#calls.get(toolCallId);
+    const part = callPlace?.parts[callPlace.at];
+    if (callPlace === undefined || part === undefined || !isToolPart(part)) return;
     const { type, toolMetadata, providerExecuted, input } = part;
-    place.parts[place.at] = {
+    callPlace.parts[callPlace.at] = {
       type,
       toolCallId,
       ...(toolMetadata === undefined ? {} : { toolMetadata }),
@@ -267,15 +272,15 @@ function waitingState(call: PendingToolCall, lastTurn: string | null): UiToolSta
   const approval = approvalOf(lastTurn, call);
   const { decision, reason } = call;
   if (decision === null) {
-    const asks = reason === "approval" || reason === "outcome_unknown";
-    return asks ? { state: "approval-requested", approval } : { state: "input-available" };
+    const needsApproval = reason === "approval" || reason === "outcome_unknown";
+    return needsApproval ? { state: "approval-requested", approval } : { state: "input-available" };
   }
   switch (decision.type) {
     case "approve":
       return { state: "approval-responded", approval: { ...approval, approved: true } };
     case "deny":
       return deniedState({ id: approvalIdOf(lastTurn, call) }, decision.reason);
-    // What was said is for a call inside; the tool itself is run again.
+    // The answer is for a call inside of the tool; the tool itself runs again.
     case "forward":
       return { state: "approval-responded", approval: { ...approval, approved: decision.answer.type !== "deny" } };
   }

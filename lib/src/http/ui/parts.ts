@@ -1,5 +1,5 @@
-// What a chat of the AI SDK is made of, as far as we make it: messages of a conversation, and what tools, questions and failures look like in
-// one. The words are the SDK's, spelt as it spells them.
+// UI messages of the AI SDK and their parts, and the conversion of tool results, files and failures to them. Names and fields are those
+// of the SDK.
 
 import type {
   ContentSource,
@@ -19,13 +19,14 @@ import { decodeToolValue, errorFromFailure, isAttachment, visibleText } from "..
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { failureOf } from "../failure.ts";
 
-/** A message as `useChat` keeps it. */
+/** A message of `useChat`. */
 export type UiMessage = {
   readonly id: string;
   readonly role: "user" | "assistant";
   readonly parts: readonly UiPart[];
 };
 
+/** A part of a message. `steering-message` is input that was added to the running turn. */
 export type UiPart =
   | UiTextPart
   | UiFilePart
@@ -48,11 +49,11 @@ export type UiFilePart = {
   readonly filename?: string;
 };
 
-/** A call, and how far it has come. */
+/** A tool call and its state. */
 export type UiToolPart = {
   readonly type: `tool-${string}`;
   readonly toolCallId: string;
-  /** What came in the stream with the call; a client sends it back as it is. */
+  /** Sent with the call; the client posts it back unchanged. */
   readonly toolMetadata?: UiToolMetadata;
   readonly providerExecuted?: boolean;
   readonly input: Json;
@@ -62,6 +63,7 @@ export function isToolPart(part: UiPart): part is UiToolPart {
   return part.type.startsWith("tool-");
 }
 
+/** The state of a tool call. */
 export type UiToolState =
   | { readonly state: "input-available" }
   | { readonly state: "approval-requested"; readonly approval: UiApproval }
@@ -73,35 +75,36 @@ export type UiToolState =
       readonly approval: UiApproval & { readonly approved: false; readonly reason?: string };
     };
 
+/** An approval request. */
 export type UiApproval = {
   readonly id: string;
-  /** Why somebody has to consent, where it is not the tool that wants it. */
+  /** Why an approval is required, if the tool itself does not require it. */
   readonly requestReason?: string;
-  /** What the tool said for whoever asks. */
+  /** Data of the tool for the approval dialog. */
   readonly descriptor?: JsonObject;
 };
 
 type UiVerdict = { readonly approved: boolean; readonly reason?: string };
 
-/** The turn in which the call was made: the result of a call that a client runs is taken for the wait of that turn, and for no other. */
+/** The turn of the call. A result from the client counts only for the pending call of that turn. */
 export type UiToolMetadata = { readonly turnId: string };
 
-/** What a tool wants to know of the user. The answer is the next message of the user. */
+/** A question of a tool. The next user message is the answer. */
 export type UiQuestion = { readonly toolCallId: string; readonly question: string; readonly opts: JsonObject };
 
-/** What a tool says of its progress. */
+/** A progress report of a tool. */
 export type UiProgress = { readonly toolCallId: string; readonly toolName: string; readonly progress: Json };
 
 /**
- * Names a wait: the turn that left it, the place of the call in its reply, and the call. A turn that has ended changes no more, so the name says which
- * tool, with which arguments, and a later wait of a call of the same id has another one, in this process and in any other. A call in a fork has no
- * key yet, and so another name than in the session it was forked from.
+ * Identifies a wait: the turn that left the call pending, the idempotency key of the call, and the call id. An ended turn is immutable,
+ * so the id determines tool and arguments. A later wait of a call with the same id has another approval id, in every process. A call in
+ * a fork has no idempotency key yet, so its approval id differs from that in the original session.
  */
 export function approvalIdOf(turnId: string | null, { id, idempotencyKey }: PendingToolCall): string {
   return `${turnId ?? ""}:${idempotencyKey ?? "unused"}:${id}`;
 }
 
-/** What is said with a request for consent. */
+/** The approval of a pending call, as it is sent with the request. */
 export function approvalOf(turnId: string | null, call: PendingToolCall): UiApproval {
   const why = call.reason === "outcome_unknown" ? { requestReason: unknownOutcome } : {};
   const hints = Object.keys(call.opts).length === 0 ? {} : { descriptor: call.opts };
@@ -111,23 +114,24 @@ export function approvalOf(turnId: string | null, call: PendingToolCall): UiAppr
 const unknownOutcome =
   "outcome_unknown: the call was running when its process stopped; approve to run it again, deny to leave it";
 
-/** A failure in one line: its reason, and its message. */
+/** A redacted failure in one line: its reason and its message. */
 export function failureText(failure: Failure): string {
   const { reason, message } = failureOf(errorFromFailure(failure)).failure;
   return `${reason}: ${message}`;
 }
 
-/** The outcome of a call as the state of its part; `null`: it waits for somebody. */
+/** The outcome of a call: output, error or denial. */
 export type UiResult =
   | { readonly type: "output"; readonly output: Json }
   | { readonly type: "error"; readonly errorText: string }
   | { readonly type: "denied"; readonly reason: string | null };
 
+/** The result of a live outcome; `null` if the call waits for an answer of the user. */
 export function resultOf(outcome: ToolOutcome): UiResult | null {
   switch (outcome.type) {
     case "success":
     case "halt":
-      return { type: "output", output: shownValue(outcome.value) };
+      return { type: "output", output: displayValue(outcome.value) };
     case "failure":
       return failedResult(outcome.failure);
     case "cancelled":
@@ -142,46 +146,46 @@ function failedResult(failure: ToolFailure): UiResult {
   return { type: "error", errorText: `${failure.code}: ${failure.message}` };
 }
 
-/** The same from the message that answered the call, which holds what the model was shown: all that a thread keeps. */
+/** The result from the stored tool message, which contains only what the model was shown. */
 export function resultOfMessage({ content, status, code }: ToolMessage): UiResult | null {
   switch (status) {
     case "success":
-      return { type: "output", output: shownContent(content) };
+      return { type: "output", output: displayContent(content) };
     case "failure":
     case "not_run":
-      if (code === "denied") return { type: "denied", reason: errorOf(content) };
-      return { type: "error", errorText: `${code ?? status}: ${errorOf(content)}` };
+      if (code === "denied") return { type: "denied", reason: errorMessageOf(content) };
+      return { type: "error", errorText: `${code ?? status}: ${errorMessageOf(content)}` };
     case "cancelled":
-      return { type: "error", errorText: `cancelled: ${errorOf(content)}` };
+      return { type: "error", errorText: `cancelled: ${errorMessageOf(content)}` };
     case "awaiting_user":
       return null;
   }
 }
 
-/** A tool's value for people: JSON, with attachments as files. */
-function shownValue(value: ToolValue): Json {
+/** The value of a tool as JSON, with attachments as files. */
+function displayValue(value: ToolValue): Json {
   const decoded = decodeToolValue(value);
-  return decoded.ok ? shownProgramValue(decoded.value) : null;
+  return decoded.ok ? displayProgramValue(decoded.value) : null;
 }
 
-function shownProgramValue(value: ProgramValue): Json {
+function displayProgramValue(value: ProgramValue): Json {
   if (value === null || typeof value !== "object") return value;
   if (isAttachment(value)) {
     const { source, mimeType, name } = value;
     return { type: "file", mediaType: mimeType ?? unknownType, url: urlOf(source, mimeType), filename: name };
   }
-  if (isList(value)) return value.map(shownProgramValue);
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shownProgramValue(item)]));
+  if (isList(value)) return value.map(displayProgramValue);
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, displayProgramValue(item)]));
 }
 
 function isList(value: ProgramValue): value is readonly ProgramValue[] {
   return Array.isArray(value);
 }
 
-/** What a model was shown, as near to the value as can be told: objects and lists are read back, and text is text. */
-function shownContent(content: ToolMessage["content"]): Json {
-  if (typeof content === "string") return readBack(content);
-  if (content.every((part) => part.type === "text")) return readBack(textOf(content));
+/** The content that the model was shown, as close to the original value as possible: text that is a JSON object or list is parsed. */
+function displayContent(content: ToolMessage["content"]): Json {
+  if (typeof content === "string") return parseIfJson(content);
+  if (content.every((part) => part.type === "text")) return parseIfJson(textOf(content));
   return content.flatMap((part): readonly Json[] => {
     if (part.type === "text") return [{ type: "text", text: visibleText(part.text, part.pruneState) }];
     const file = fileOf(part);
@@ -189,7 +193,7 @@ function shownContent(content: ToolMessage["content"]): Json {
   });
 }
 
-function readBack(text: string): Json {
+function parseIfJson(text: string): Json {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
     return JSON.parse(text);
@@ -198,11 +202,11 @@ function readBack(text: string): Json {
   }
 }
 
-/** What a failure said, without the form it was put in for the model. */
-function errorOf(content: ToolMessage["content"]): string {
+/** The message of a failure, without the formatting for the model. */
+function errorMessageOf(content: ToolMessage["content"]): string {
   const text = typeof content === "string" ? content : textOf(content);
-  const read: unknown = readBack(text);
-  if (isPlainObject(read) && typeof read["error"] === "string") return read["error"];
+  const parsed: unknown = parseIfJson(text);
+  if (isPlainObject(parsed) && typeof parsed["error"] === "string") return parsed["error"];
   return text.replace(/^\[Tool execution (?:failed|cancelled)\]\n?/, "");
 }
 
@@ -212,7 +216,7 @@ function textOf(parts: readonly UserPart[]): string {
 
 const unknownType = "application/octet-stream";
 
-/** An image or a file that can be shown; `null` for one whose bytes are elsewhere, whose place is nobody's business. */
+/** An image or file as a part; `null` if its bytes are on the server's disk or in a provider account, whose location is not disclosed. */
 export function fileOf(part: Exclude<UserPart, { readonly type: "text" }>): UiFilePart | null {
   if (part.pruneState !== null) return null;
   const { source, mimeType } = part.type === "image" ? part.image : part;
@@ -235,8 +239,8 @@ function urlOf(source: ContentSource, mimeType: string | null): string | null {
   }
 }
 
-/** Text and files of what somebody said. */
-export function saidParts(content: string | readonly UserPart[]): readonly (UiTextPart | UiFilePart)[] {
+/** Text and files of a user message. */
+export function userParts(content: string | readonly UserPart[]): readonly (UiTextPart | UiFilePart)[] {
   if (typeof content === "string") return [{ type: "text", text: content }];
   return content.flatMap((part): readonly (UiTextPart | UiFilePart)[] => {
     if (part.type === "text") return [{ type: "text", text: visibleText(part.text, part.pruneState) }];

@@ -1,4 +1,5 @@
-// A message that is known, told again from its beginning: for a client that comes back has dropped what it had of it.
+// Replays a stored UI message as chunks. A client that resumes a stream has discarded what it had of the open message, so it is sent
+// again from its start.
 
 import type { UiChunk } from "./chunks.ts";
 import type { UiMessage, UiToolPart } from "./parts.ts";
@@ -6,7 +7,7 @@ import type { UiMessage, UiToolPart } from "./parts.ts";
 import { deniedChunks, requestChunk } from "./chunks.ts";
 import { isToolPart } from "./parts.ts";
 
-/** A message as it would be told from its beginning, but for its start and its end. */
+/** The chunks of a message, without its `start` and `finish`. */
 export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
   const chunks: UiChunk[] = [];
   let isOpen = false;

@@ -1,4 +1,4 @@
-// Whatever is posted is read as what it is, or refused with its place; nothing else comes of it.
+// Posts of the AI SDK's client: how they are read, and which are rejected with which place.
 
 import { ValidationError } from "everturn/model";
 import * as fc from "fast-check";
@@ -7,14 +7,14 @@ import { describe, expect, test } from "vitest";
 import { defaultUiLimits, readUiPost } from "./request.ts";
 
 const text = (words: string) => ({ type: "text", text: words });
-const said = (parts: readonly unknown[], rest: object = {}) => ({
+const userPost = (parts: readonly unknown[], rest: object = {}) => ({
   id: "c",
   messages: [{ id: "m", role: "user", parts, ...rest }],
 });
-const file = (url: string, mediaType = "image/png") => said([{ type: "file", url, mediaType }]);
+const file = (url: string, mediaType = "image/png") => userPost([{ type: "file", url, mediaType }]);
 const answered = (parts: readonly unknown[]) => ({ id: "c", messages: [{ id: "a", role: "assistant", parts }] });
 
-/** Where it was refused. */
+/** The place at which a post was rejected. */
 function placeOf(body: unknown): string {
   try {
     readUiPost(body);
@@ -26,9 +26,9 @@ function placeOf(body: unknown): string {
 }
 
 describe("a post", () => {
-  test("of a message is that message, with its id", () => {
+  test("of a user message has that message with its id", () => {
     const post = readUiPost({
-      ...said([text("Hi"), { type: "data-mine", data: 1 }]),
+      ...userPost([text("Hi"), { type: "data-mine", data: 1 }]),
       trigger: "submit-message",
       extra: 1,
     });
@@ -40,7 +40,7 @@ describe("a post", () => {
     });
   });
 
-  test("of answers has those of the last step alone, and knows all calls", () => {
+  test("of answers has those of the last step and the ids of all calls", () => {
     const approval = { id: "w", approved: true };
     const post = readUiPost(
       answered([
@@ -70,7 +70,7 @@ describe("a post", () => {
     expect(post).toMatchObject({
       type: "answers",
       messageId: "a",
-      known: ["old", "new", "p", "q", "r", "s"],
+      callIds: ["old", "new", "p", "q", "r", "s"],
       answers: [
         { type: "decision", toolCallId: "new", approvalId: "w", approved: false, reason: "no" },
         { type: "result", toolCallId: "p", toolName: "pick", turnId: "t", content: [1] },
@@ -83,20 +83,20 @@ describe("a post", () => {
     ["", null],
     ["", []],
     ["id", {}],
-    ["id", { ...said([text("x")]), id: "" }],
-    ["id", { ...said([text("x")]), id: "x".repeat(defaultUiLimits.idLength + 1) }],
+    ["id", { ...userPost([text("x")]), id: "" }],
+    ["id", { ...userPost([text("x")]), id: "x".repeat(defaultUiLimits.idLength + 1) }],
     ["messages", { id: "c" }],
     ["messages", { id: "c", messages: [] }],
     ["messages.0", { id: "c", messages: ["hi"] }],
-    ["messages.0.id", said([text("x")], { id: 7 })],
-    ["messages.0.role", said([text("x")], { role: "system" })],
-    ["messages.0.role", said([text("x")], { role: "__proto__" })],
-    ["messages.0.parts", said([])],
-    ["messages.0.parts", said([text("")])],
-    ["messages.0.parts", said(Array.from({ length: defaultUiLimits.parts + 1 }, () => text("x")))],
-    ["messages.0.parts.1", said([text("x".repeat(600_000)), text("x".repeat(600_000))])],
-    ["messages.0.parts.0.text", said([{ type: "text" }])],
-    ["messages.0.parts.0.type", said([{ type: "tool-pay", toolCallId: "c" }])],
+    ["messages.0.id", userPost([text("x")], { id: 7 })],
+    ["messages.0.role", userPost([text("x")], { role: "system" })],
+    ["messages.0.role", userPost([text("x")], { role: "__proto__" })],
+    ["messages.0.parts", userPost([])],
+    ["messages.0.parts", userPost([text("")])],
+    ["messages.0.parts", userPost(Array.from({ length: defaultUiLimits.parts + 1 }, () => text("x")))],
+    ["messages.0.parts.1", userPost([text("x".repeat(600_000)), text("x".repeat(600_000))])],
+    ["messages.0.parts.0.text", userPost([{ type: "text" }])],
+    ["messages.0.parts.0.type", userPost([{ type: "tool-pay", toolCallId: "c" }])],
     ["messages.0.parts.0.mediaType", file("https://example.com/a", "image/png; charset=x")],
     ["messages.0.parts.0.url", file("file:///etc/passwd")],
     ["messages.0.parts.0.url", file("/etc/passwd")],
@@ -104,11 +104,11 @@ describe("a post", () => {
     ["messages.0.parts.0.url", file("data:image/png,hello")],
     ["messages.0.parts.0.url", file("data:image/png;base64,a")],
     ["messages.0.parts.0.url", file("data:image/png;base64,<script>=")],
-    ["trigger", { ...said([text("x")]), trigger: "regenerate-message" }],
-    ["trigger", { ...said([text("x")]), trigger: "delete" }],
-    ["messageId", { ...said([text("x")]), messageId: 1 }],
-    ["messageId", { ...said([text("x")]), messageId: "nobody" }],
-    ["messageId", { ...said([text("x")]), messageId: "m" }],
+    ["trigger", { ...userPost([text("x")]), trigger: "regenerate-message" }],
+    ["trigger", { ...userPost([text("x")]), trigger: "delete" }],
+    ["messageId", { ...userPost([text("x")]), messageId: 1 }],
+    ["messageId", { ...userPost([text("x")]), messageId: "nobody" }],
+    ["messageId", { ...userPost([text("x")]), messageId: "m" }],
     ["messages.0.parts.0.approval", answered([{ type: "tool-a", toolCallId: "c", state: "approval-responded" }])],
     [
       "messages.0.parts.0.approval.approved",
@@ -117,11 +117,11 @@ describe("a post", () => {
       ]),
     ],
     ["messages.0.parts.0.toolCallId", answered([{ type: "tool-a", state: "approval-responded" }])],
-  ])("that is wrong at %j is refused there", (place, body) => {
+  ])("that is invalid at %j is rejected with that place", (place, body) => {
     expect(placeOf(body)).toBe(place);
   });
 
-  test("takes files by what they are, and where their bytes are", () => {
+  test("reads files by media type and source", () => {
     const part = (body: unknown) => {
       const post = readUiPost(body);
       return post.type === "message" && typeof post.message.content !== "string" ? post.message.content[0] : null;
@@ -137,7 +137,7 @@ describe("a post", () => {
     });
   });
 
-  test("of anything at all is read or refused, and never breaks", () => {
+  test("of any JSON is read or rejected with a validation error", () => {
     const word = fc.constantFrom(
       "user",
       "assistant",

@@ -1,6 +1,8 @@
-// Reads what a client of the AI SDK posts: `{ id, messages, trigger, messageId }`. A client sends the whole chat as it has it, and could send anything: the
-// conversation is the session's. So of all that only two things are read, and the rest is not looked at: the newest message, if it is the user's,
-// or what was said to calls in the message that is to go on.
+// Reads a post of the AI SDK's client: `{ id, messages, trigger, messageId }`. The client posts the whole chat, which is untrusted: history
+// comes from the session. Only two things are read: the newest message if it is of the user, or the answers to calls in the assistant
+// message that is to be continued.
+//
+// Files are data URLs in base64 or http(s) URLs. Other schemes, such as `file:`, are rejected (local file disclosure).
 
 import type { Issue, Json, UserMessage, UserPart } from "../../model/internal.ts";
 
@@ -8,20 +10,20 @@ import { filePart, imagePart, textPart, user, ValidationError } from "../../mode
 import { isPlainObject, json, read } from "../../model/parse/reading.ts";
 import { isPathSegment } from "../input.ts";
 
-/** What a client posted, as far as it is read. */
+/** The parts of a post that are read. */
 export type UiPost = { readonly chatId: string } & (
   | { readonly type: "message"; readonly messageId: string; readonly message: UserMessage }
   | {
       readonly type: "answers";
-      /** The message that goes on. */
+      /** The assistant message to continue. */
       readonly messageId: string;
       readonly answers: readonly UiAnswer[];
-      /** The calls the client has in it. */
-      readonly known: readonly string[];
+      /** The ids of all calls that the client has in the message. */
+      readonly callIds: readonly string[];
     }
 );
 
-/** What was said to a call. */
+/** An answer to a pending call. */
 export type UiAnswer =
   | {
       readonly type: "decision";
@@ -34,17 +36,18 @@ export type UiAnswer =
       readonly type: "result";
       readonly toolCallId: string;
       readonly toolName: string;
-      /** The turn that made the call, as the client was told it. */
+      /** The turn that made the call, from `toolMetadata`. */
       readonly turnId: string | null;
       readonly content: Json;
     };
 
+/** Limits of a post. At a limit the post is rejected with 400. */
 export type UiLimits = {
-  /** Characters of an id. */
+  /** The length of an id, in characters. Default: 256. */
   readonly idLength: number;
-  /** Characters of text in a message. */
+  /** The length of all text in a message, in characters. Default: 1,000,000. */
   readonly textLength: number;
-  /** Parts of a message. */
+  /** Parts of a message, and calls answered in one post. Default: 256. */
   readonly parts: number;
 };
 
@@ -53,87 +56,100 @@ export const defaultUiLimits: UiLimits = { idLength: 256, textLength: 1_000_000,
 type Place = readonly (string | number)[];
 type Fields = { readonly [key: string]: unknown };
 
+/** Reads a post. Throws `ValidationError` with the invalid place. */
 export function readUiPost(body: unknown, limits: UiLimits = defaultUiLimits): UiPost {
   const fields = objectAt(body, []);
   const chatId = idAt(fields, "id", [], limits);
-  if (!isPathSegment(chatId)) throw refused(["id"], 'has to be whole characters, and not "." or ".."');
+  if (!isPathSegment(chatId)) throw invalid(["id"], 'must have no lone surrogates, and must not be "." or ".."');
   const trigger = fields["trigger"] ?? "submit-message";
   if (trigger === "regenerate-message") {
-    throw refused(
+    throw invalid(
       ["trigger"],
-      "a message cannot be made anew: history only grows; fork the session at an earlier message",
+      "regenerating is not supported, because history is append-only; fork the session at an earlier message",
     );
   }
-  if (trigger !== "submit-message") throw refused(["trigger"], "must be submit-message");
+  if (trigger !== "submit-message") throw invalid(["trigger"], "must be submit-message");
   const messages = listAt(fields["messages"], ["messages"]);
   const last = messages.length - 1;
-  if (last < 0) throw refused(["messages"], "must have a message");
-  const named = fields["messageId"] ?? null;
-  const newest = objectAt(messages[last], ["messages", last]);
-  if (named !== null && typeof named !== "string") throw refused(["messageId"], "must be a string");
-  const going = named === null || newest["id"] === named ? last : messages.findLastIndex((one) => isNamed(one, named));
-  if (going < 0) throw refused(["messageId"], "names no message of the chat");
-  const place = ["messages", going];
-  const message = objectAt(messages[going], place);
+  if (last < 0) throw invalid(["messages"], "must have a message");
+  const requestedId = fields["messageId"] ?? null;
+  const newestMessage = objectAt(messages[last], ["messages", last]);
+  if (requestedId !== null && typeof requestedId !== "string") throw invalid(["messageId"], "must be a string");
+  const targetIndex =
+    requestedId === null || newestMessage["id"] === requestedId
+      ? last
+      : messages.findLastIndex((message) => hasId(message, requestedId));
+  if (targetIndex < 0) throw invalid(["messageId"], "must be the id of a posted message");
+  const place = ["messages", targetIndex];
+  const message = objectAt(messages[targetIndex], place);
   const messageId = idAt(message, "id", place, limits);
   switch (message["role"]) {
     case "user":
-      if (named !== null) {
-        throw refused(["messageId"], "a message cannot be edited: history only grows; fork the session before it");
+      if (requestedId !== null) {
+        throw invalid(
+          ["messageId"],
+          "editing is not supported, because history is append-only; fork the session before the message",
+        );
       }
-      return { type: "message", chatId, messageId, message: user(saidIn(message, place, limits), { id: messageId }) };
+      return {
+        type: "message",
+        chatId,
+        messageId,
+        message: user(userContentIn(message, place, limits), { id: messageId }),
+      };
     case "assistant":
       return { type: "answers", chatId, messageId, ...answersIn(message, place, limits) };
     default:
-      throw refused([...place, "role"], "must be user or assistant");
+      throw invalid([...place, "role"], "must be user or assistant");
   }
 }
 
-function isNamed(message: unknown, id: string): boolean {
+function hasId(message: unknown, id: string): boolean {
   return isPlainObject(message) && message["id"] === id;
 }
 
-// What the user says.
+// User messages.
 
-function saidIn(message: Fields, place: Place, limits: UiLimits): UserMessage["content"] {
+function userContentIn(message: Fields, place: Place, limits: UiLimits): UserMessage["content"] {
   const parts = listAt(message["parts"], [...place, "parts"]);
-  if (parts.length > limits.parts) throw refused([...place, "parts"], `a message has at most ${limits.parts} parts`);
+  if (parts.length > limits.parts) throw invalid([...place, "parts"], `must have at most ${limits.parts} parts`);
   let length = 0;
-  const said = parts.flatMap((given, index): readonly UserPart[] => {
+  const userParts = parts.flatMap((item, index): readonly UserPart[] => {
     const at = [...place, "parts", index];
-    const part = objectAt(given, at);
+    const part = objectAt(item, at);
     const type = textAt(part, "type", at);
     if (type === "text") {
       const text = textAt(part, "text", at);
       length += text.length;
-      if (length > limits.textLength) throw refused(at, `a message has at most ${limits.textLength} characters`);
+      if (length > limits.textLength)
+        throw invalid(at, `the text of a message must have at most ${limits.textLength} characters`);
       return text === "" ? [] : [textPart(text)];
     }
     if (type === "file") return [fileIn(part, at)];
-    // What an application keeps in a message for itself is no part of what was said.
+    // `data-` parts belong to the application and are not sent to the model.
     if (type.startsWith("data-")) return [];
-    throw refused([...at, "type"], "a message of the user has parts of type text and file");
+    throw invalid([...at, "type"], "must be text or file in a user message");
   });
-  if (said.length === 0) throw refused([...place, "parts"], "the message says nothing");
-  const [only] = said;
-  return said.length === 1 && only?.type === "text" ? only.text : said;
+  if (userParts.length === 0) throw invalid([...place, "parts"], "must contain text or a file");
+  const [onlyPart] = userParts;
+  return userParts.length === 1 && onlyPart?.type === "text" ? onlyPart.text : userParts;
 }
 
 function fileIn(part: Fields, place: Place): UserPart {
   const url = textAt(part, "url", place);
   const mediaType = textAt(part, "mediaType", place).toLowerCase();
   if (!/^[\w.+-]{1,127}(?:\/[\w.+*-]{1,127})?$/.test(mediaType))
-    throw refused([...place, "mediaType"], "is no media type");
+    throw invalid([...place, "mediaType"], "must be a media type");
   const name = typeof part["filename"] === "string" ? part["filename"].slice(0, 255) : null;
   const source = sourceOf(url, [...place, "url"]);
-  const exact = mediaType.includes("/") && !mediaType.includes("*") ? mediaType : source.mimeType;
-  const kind = (exact ?? mediaType).split("/")[0];
+  const exactType = mediaType.includes("/") && !mediaType.includes("*") ? mediaType : source.mimeType;
+  const kind = (exactType ?? mediaType).split("/")[0];
   return kind === "image"
-    ? imagePart({ source: source.source, mimeType: exact })
-    : filePart(source.source, { mimeType: exact, name });
+    ? imagePart({ source: source.source, mimeType: exactType })
+    : filePart(source.source, { mimeType: exactType, name });
 }
 
-/** Where the bytes of a file are: in the URL itself, or on the web. Nothing on a disk. */
+/** The source of a file: base64 of a data URL, or an http(s) URL. */
 function sourceOf(url: string, place: Place) {
   if (/^data:/i.test(url)) {
     const comma = url.indexOf(",");
@@ -141,35 +157,34 @@ function sourceOf(url: string, place: Place) {
     const data = url.slice(comma + 1);
     const isBase64 = comma > 0 && parameters.at(-1)?.toLowerCase() === "base64";
     if (!isBase64 || data.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(data)) {
-      throw refused(place, "a data URL has to be in base64");
+      throw invalid(place, "must be in base64 if it is a data URL");
     }
     return { source: { type: "base64", data }, mimeType: mimeType === "" ? null : mimeType.toLowerCase() } as const;
   }
-  if (!/^https?:\/\/[^\s]{1,8192}$/i.test(url)) throw refused(place, "must be a data URL, or of http or https");
+  if (!/^https?:\/\/[^\s]{1,8192}$/i.test(url)) throw invalid(place, "must be a data URL or an http(s) URL");
   return { source: { type: "url", url }, mimeType: null } as const;
 }
 
-// What was said to calls.
+// Answers to calls.
 
-/** Of the last step alone: calls of the steps before it have been answered, and may have had the same ids. */
+/** The answers in the last step of the message. Calls of earlier steps are answered and may have the same ids. */
 function answersIn(
   message: Fields,
   place: Place,
   limits: UiLimits,
-): { readonly answers: readonly UiAnswer[]; readonly known: readonly string[] } {
+): { readonly answers: readonly UiAnswer[]; readonly callIds: readonly string[] } {
   const parts = listAt(message["parts"], [...place, "parts"]);
   const step = parts.findLastIndex((part) => isPlainObject(part) && part["type"] === "step-start");
-  const known = parts.flatMap((part) => {
+  const callIds = parts.flatMap((part) => {
     const id = isPlainObject(part) && isTool(part) ? part["toolCallId"] : null;
     return typeof id === "string" ? [id] : [];
   });
-  const answers = parts.slice(step + 1).flatMap((given, index): readonly UiAnswer[] => {
+  const answers = parts.slice(step + 1).flatMap((item, index): readonly UiAnswer[] => {
     const at = [...place, "parts", step + 1 + index];
-    return isPlainObject(given) && isTool(given) ? answerIn(given, at, limits) : [];
+    return isPlainObject(item) && isTool(item) ? answerIn(item, at, limits) : [];
   });
-  if (answers.length > limits.parts)
-    throw refused([...place, "parts"], `at most ${limits.parts} calls are answered at once`);
-  return { answers, known };
+  if (answers.length > limits.parts) throw invalid([...place, "parts"], `must answer at most ${limits.parts} calls`);
+  return { answers, callIds };
 }
 
 function isTool(part: Fields): boolean {
@@ -184,9 +199,9 @@ function answerIn(part: Fields, place: Place, limits: UiLimits): readonly UiAnsw
       const at = [...place, "approval"];
       const approval = objectAt(part["approval"], at);
       const { approved, reason = null } = approval;
-      if (typeof approved !== "boolean") throw refused([...at, "approved"], "must be true or false");
-      if (reason !== null && typeof reason !== "string") throw refused([...at, "reason"], "must be a string");
-      if (reason !== null && reason.length > limits.textLength) throw refused([...at, "reason"], "is too long");
+      if (typeof approved !== "boolean") throw invalid([...at, "approved"], "must be true or false");
+      if (reason !== null && typeof reason !== "string") throw invalid([...at, "reason"], "must be a string");
+      if (reason !== null && reason.length > limits.textLength) throw invalid([...at, "reason"], "is too long");
       const approvalId = textAt(approval, "id", at);
       return [{ type: "decision", toolCallId, approvalId, approved, reason }];
     }
@@ -212,39 +227,39 @@ function resultIn(part: Fields, toolCallId: string, content: Json): UiAnswer {
   };
 }
 
-// How fields are read: one that does not fit is refused with its place.
+// Readers of fields. Each one rejects an invalid value with its place.
 
 function objectAt(value: unknown, place: Place): Fields {
   if (isPlainObject(value)) return value;
-  throw refused(place, "must be an object");
+  throw invalid(place, "must be an object");
 }
 
 function listAt(value: unknown, place: Place): readonly unknown[] {
   if (Array.isArray(value)) return value;
-  throw refused(place, "must be a list");
+  throw invalid(place, "must be a list");
 }
 
 function textAt(fields: Fields, key: string, place: Place): string {
   const value = fields[key];
   if (typeof value === "string") return value;
-  throw refused([...place, key], "must be a string");
+  throw invalid([...place, key], "must be a string");
 }
 
 function idAt(fields: Fields, key: string, place: Place, { idLength }: UiLimits): string {
   const id = textAt(fields, key, place);
   if (id !== "" && id.length <= idLength) return id;
-  throw refused([...place, key], `must have 1 to ${idLength} characters`);
+  throw invalid([...place, key], `must have 1 to ${idLength} characters`);
 }
 
 function jsonAt(value: unknown, place: Place): Json {
-  const found = read(json, value);
-  if ("value" in found) return found.value;
+  const parsed = read(json, value);
+  if ("value" in parsed) return parsed.value;
   throw new ValidationError("invalid_request", {
-    issues: found.issues.map((issue) => ({ ...issue, path: [...place, "output", ...issue.path] })),
+    issues: parsed.issues.map((issue) => ({ ...issue, path: [...place, "output", ...issue.path] })),
   });
 }
 
-function refused(path: Place, message: string): ValidationError {
+function invalid(path: Place, message: string): ValidationError {
   const issue: Issue = { path, code: "invalid_value", message };
   return new ValidationError("invalid_request", { issues: [issue] });
 }

@@ -1,10 +1,10 @@
-// A turn as the stream of a chat: what the client has to be told first, what happens, and what it came to.
+// A turn as a stream of chunks: initial chunks, the translated events, and the ending. Chunks are produced on demand (backpressure).
 
 import type { RuntimeEvent, TurnHandle } from "../../runtime/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiTranslator } from "./translator.ts";
 
-/** Reads a turn. Leaving lets go at once, also in the middle of waiting, and does nothing to the turn (H6). */
+/** The chunks of a turn. Leaving the iteration detaches the reader at once, also during a wait, and does not affect the turn (H6). */
 export function turnChunks(
   turn: TurnHandle,
   first: readonly UiChunk[],
@@ -17,49 +17,49 @@ class TurnChunks implements AsyncIterator<UiChunk> {
   readonly #turn: TurnHandle;
   readonly #translator: UiTranslator;
   readonly #events: AsyncIterator<RuntimeEvent>;
-  #ready: readonly UiChunk[];
-  #at = 0;
+  #pending: readonly UiChunk[];
+  #index = 0;
   #state: "reading" | "over" = "reading";
 
   constructor(turn: TurnHandle, first: readonly UiChunk[], translator: UiTranslator) {
     this.#turn = turn;
-    this.#ready = first;
+    this.#pending = first;
     this.#translator = translator;
     this.#events = turn.events[Symbol.asyncIterator]();
   }
 
   async next(): Promise<IteratorResult<UiChunk, undefined>> {
     for (;;) {
-      const chunk = this.#ready[this.#at];
-      this.#at += 1;
+      const chunk = this.#pending[this.#index];
+      this.#index += 1;
       if (chunk !== undefined) return { done: false, value: chunk };
-      if (this.#isOver()) return { done: true, value: undefined };
+      if (this.#isDone()) return { done: true, value: undefined };
       const { done, value } = await this.#events.next();
-      if (this.#isOver()) return { done: true, value: undefined };
-      this.#at = 0;
+      if (this.#isDone()) return { done: true, value: undefined };
+      this.#index = 0;
       if (done !== true) {
-        this.#ready = this.#translator.add(value);
+        this.#pending = this.#translator.add(value);
         continue;
       }
       this.#state = "over";
-      this.#ready = this.#translator.end(await this.#turn.result);
+      this.#pending = this.#translator.end(await this.#turn.result);
     }
   }
 
   async return(): Promise<IteratorResult<UiChunk, undefined>> {
     this.#state = "over";
-    this.#ready = [];
+    this.#pending = [];
     await this.#events.return?.();
     return { done: true, value: undefined };
   }
 
-  #isOver(): boolean {
+  #isDone(): boolean {
     return this.#state === "over";
   }
 }
 
-/** What is known already, as a stream. */
-export async function* knownChunks(chunks: readonly UiChunk[]): AsyncGenerator<UiChunk, undefined> {
+/** A stream of given chunks. */
+export async function* chunkStream(chunks: readonly UiChunk[]): AsyncGenerator<UiChunk, undefined> {
   yield* chunks;
   return undefined;
 }

@@ -1,4 +1,4 @@
-// What happens in a turn, as chunks that the AI SDK's own schemas take and its own reader understands, from wherever they are read.
+// Turns as chunks that the AI SDK's own schemas and reader accept, from any position at which a reader starts.
 
 import type { UiChunk } from "./chunks.ts";
 import type { FakeScript, FakeStep } from "everturn";
@@ -42,7 +42,7 @@ const tools = [
   tool({ name: "ask", description: "Asks.", schema, handler: () => askUser("Really?") }),
 ];
 
-/** Everything that was read of a turn while it ran. */
+/** All events that a live reader of a turn receives. */
 async function recorded(scripts: readonly FakeScript[]): Promise<readonly RuntimeEvent[]> {
   const retry = { maxAttempts: 2, baseDelayMs: 0, afterOutput: true };
   const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools, retry }) };
@@ -90,14 +90,14 @@ const turns: { readonly [name: string]: readonly FakeScript[] } = {
   unknown: [[call("nobody", "a"), call("look", "b")]],
 };
 
-/** Errors of the reader, but for the one that a failed turn says. */
+/** Errors of the reader, except the one of a failed turn. */
 const wrong = (errors: readonly string[], chunks: readonly UiChunk[]) => {
   const said = chunks.flatMap((chunk) => (chunk.type === "error" ? [chunk.errorText] : []));
   return errors.filter((error) => !said.includes(error));
 };
 
 describe("a turn", () => {
-  test.each(Object.entries(turns))("(%s) is a stream that the SDK understands", async (_, scripts) => {
+  test.each(Object.entries(turns))("(%s) is a stream that the SDK accepts", async (_, scripts) => {
     const chunks = translated(await recorded(scripts));
     const { message, errors } = await readChunks(chunks);
     expect(wrong(errors, chunks)).toEqual([]);
@@ -105,12 +105,12 @@ describe("a turn", () => {
     expect(chunks.at(-1)?.type).toBe("finish");
     const steps = chunks.filter(({ type }) => type === "start-step" || type === "finish-step").map(({ type }) => type);
     expect(steps.every((type, index) => type === (index % 2 === 0 ? "start-step" : "finish-step"))).toBe(true);
-    // Nothing is left in the middle, but for what somebody is asked for.
+    // No part is left incomplete, except calls that wait for the user.
     const open = message?.parts.filter((part) => "state" in part && part.state?.endsWith("streaming") === true);
     expect(open).toEqual([]);
   });
 
-  test("says for what it waits when it has ended, and not before", async () => {
+  test("requests approvals and answers only after it has ended", async () => {
     const chunks = translated(await recorded(turns["waits"] ?? []));
     const { message } = await readChunks(chunks);
     expect(message?.parts).toMatchObject([
@@ -128,7 +128,7 @@ describe("a turn", () => {
     expect(chunks.at(-1)).toMatchObject({ finishReason: "tool-calls", messageMetadata: { status: "awaiting_user" } });
   });
 
-  test("that was tried again shows the last try, and has said that the others are void", async () => {
+  test("that was retried shows the last attempt and resets the others", async () => {
     const chunks = translated(await recorded(turns["retried"] ?? []));
     expect(chunks.filter(({ type }) => type === "reset-step")).toHaveLength(2);
     const { message } = await readChunks(chunks);
@@ -142,7 +142,7 @@ describe("a turn", () => {
     ]);
   });
 
-  test("that failed says its reason and its message, once, and after everything else", async () => {
+  test("that failed ends with one error of reason and message", async () => {
     const chunks = translated(await recorded(turns["failed"] ?? []));
     expect(chunks.slice(-3)).toMatchObject([
       { type: "message-metadata", messageMetadata: { status: "error", haltedReason: "error" } },
@@ -157,7 +157,7 @@ describe("a turn", () => {
     ]);
   });
 
-  test("whose calls were not run says so of them", async () => {
+  test("shows calls that were not run as errors", async () => {
     for (const name of ["unfinished", "unknown"] as const) {
       const { message } = await readChunks(translated(await recorded(turns[name] ?? [])));
       const states = message?.parts.flatMap((part) => ("toolCallId" in part ? [part.state] : []));
@@ -165,22 +165,24 @@ describe("a turn", () => {
     }
   });
 
-  test("that a reader comes to when it is over comes to the same as one that was heard", async () => {
-    // A call that was only half written when its reply broke off is in no entry.
+  test("results in the same message for a live reader and one that joins after the end", async () => {
+    // A call whose arguments were incomplete when the reply failed is not stored.
     const { failed: _, ...stored } = turns;
     for (const scripts of Object.values(stored)) {
       const events = await recorded(scripts);
       const entries = events.filter(({ sequence }) => sequence !== null);
-      const [heard, told] = await Promise.all([events, entries].map(async (some) => readChunks(translated(some))));
+      const [heard, runtimeEvent] = await Promise.all(
+        [events, entries].map(async (some) => readChunks(translated(some))),
+      );
       const shown = (read: typeof heard) =>
         read?.message?.parts.filter(({ type }) => type !== "data-tool-progress").map(comparable);
-      expect(shown(told)).toEqual(shown(heard));
+      expect(shown(runtimeEvent)).toEqual(shown(heard));
     }
   });
 });
 
-describe("a reader that comes late", () => {
-  test("gets a legal stream from wherever it begins, by any cut of what was told", async () => {
+describe("a reader that joins late", () => {
+  test("gets a valid stream from any event on", async () => {
     for (const scripts of Object.values(turns)) {
       const events = await recorded(scripts);
       for (let cut = 0; cut <= events.length; cut += 1) {
@@ -190,7 +192,7 @@ describe("a reader that comes late", () => {
     }
   });
 
-  test("gets by its cursor what it has not read, and no word twice", async () => {
+  test("gets the unread text after its cursor, exactly once", async () => {
     const engines = { default: engine({ adapter: fake({ scripts: turns["text"] ?? [] }), model: "fake:m" }) };
     const sessions = runtime({ host: memoryStorage(), engines });
     const events = await readAll((await sessions.start("Go", { id: "s" })).events);
@@ -205,7 +207,7 @@ describe("a reader that comes late", () => {
     }
   });
 
-  test("gets a legal stream by its cursor", async () => {
+  test("gets a valid stream after its cursor", async () => {
     for (const scripts of Object.values(turns)) {
       const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools }) };
       const sessions = runtime({ host: memoryStorage(), engines });
@@ -219,7 +221,7 @@ describe("a reader that comes late", () => {
     }
   });
 
-  test("gets a legal stream also when live events are missing, or come again", async () => {
+  test("gets a valid stream also if live events are missing or repeated", async () => {
     const all = await Promise.all(Object.values(turns).map(recorded));
     const some = fc
       .constantFrom(...all)
@@ -244,7 +246,7 @@ describe("a reader that comes late", () => {
 });
 
 describe("a reply", () => {
-  const told = (event: TurnEvent, rest: Partial<RuntimeEvent> = {}): RuntimeEvent => ({
+  const runtimeEvent = (event: TurnEvent, rest: Partial<RuntimeEvent> = {}): RuntimeEvent => ({
     cursor: "",
     turnId: "t",
     sequence: null,
@@ -253,9 +255,9 @@ describe("a reply", () => {
     ...rest,
   });
   const delta = (type: "text_delta" | "reasoning_delta", part: string, offset: number, text: string) =>
-    told({ type, id: null, delta: text }, { delta: { attempt: { epoch: 1, n: 1 }, part, offset } });
+    runtimeEvent({ type, id: null, delta: text }, { delta: { attempt: { epoch: 1, n: 1 }, part, offset } });
   const completed = (message: ReturnType<typeof assistant>) =>
-    told(
+    runtimeEvent(
       {
         type: "message_completed",
         message,
@@ -270,12 +272,12 @@ describe("a reply", () => {
       },
       { sequence: 1 },
     );
-  const end = told(
+  const end = runtimeEvent(
     { type: "chat_completed", result: chatResult({ type: "assistant_message", text: "" }) },
     { sequence: 2 },
   );
 
-  test("in several blocks keeps them apart, also when they take turns", async () => {
+  test("keeps interleaved blocks apart", async () => {
     const chunks = translated([
       delta("reasoning_delta", "reasoning/0", 0, "A"),
       delta("text_delta", "text/0", 0, "one"),
@@ -296,7 +298,7 @@ describe("a reply", () => {
     ]);
   });
 
-  test("has its pictures, and the tools its provider ran, with what they found", async () => {
+  test("shows images and the tools that the provider executed with their results", async () => {
     const search = toolCall({ id: "w", name: "web_search", arguments: { q: "cats" } });
     const chunks = translated([
       completed(
@@ -321,7 +323,7 @@ describe("a reply", () => {
     expect(JSON.stringify(chunks)).not.toContain("secret");
   });
 
-  test("leaves a call that its provider still runs as it is", () => {
+  test("leaves a call that the provider still executes open", () => {
     const search = toolCall({ id: "w", name: "web_search", arguments: {} });
     const chunks = translated([
       completed(assistant([{ type: "tool_call", toolCallId: "w", providerExecuted: search }])),
@@ -330,7 +332,7 @@ describe("a reply", () => {
     expect(chunks.some(({ type }) => type === "tool-output-error")).toBe(false);
   });
 
-  test("that a turn was parked with is followed by why", () => {
+  test("is followed by the failure if the turn is parked", () => {
     const failure = runtimeFailure("diverged", { message: "the replay went another way" });
     const translator = new UiTranslator();
     translator.add(completed(assistant("So far.")));
@@ -368,27 +370,27 @@ describe("a reply", () => {
     ]);
   });
 
-  test("that is void before anything was shown of it takes nothing away from the message it adds to", () => {
-    const translator = new UiTranslator({ messageId: "m", known: [["c", "open"]] });
+  test("that is reset before any output removes nothing from the message it extends", () => {
+    const translator = new UiTranslator({ messageId: "m", existingCalls: [["c", "open"]] });
     const reset = { type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null } as const;
-    expect(translator.add(told(reset)).map(({ type }) => type)).toEqual(["start"]);
+    expect(translator.add(runtimeEvent(reset)).map(({ type }) => type)).toEqual(["start"]);
     expect(translator.add(delta("text_delta", "text/0", 0, "So"))[0]).toEqual({ type: "start-step" });
-    expect(translator.add(told(reset))).toEqual([{ type: "reset-step" }]);
+    expect(translator.add(runtimeEvent(reset))).toEqual([{ type: "reset-step" }]);
   });
 
-  test("whose call is heard from the middle shows its arguments when they are whole", () => {
+  test("shows the arguments of a call only when complete if their start was missed", () => {
     const translator = new UiTranslator();
-    translator.add(told({ type: "tool_call_started", id: "c", name: "look", providerExecuted: false }));
+    translator.add(runtimeEvent({ type: "tool_call_started", id: "c", name: "look", providerExecuted: false }));
     const more = { type: "tool_call_delta", id: "c", argumentsDelta: '"}' } as const;
     const place = { attempt: { epoch: 1, n: 1 }, part: "call/0", offset: 9 };
-    expect(translator.add(told(more, { delta: place }))).toEqual([]);
+    expect(translator.add(runtimeEvent(more, { delta: place }))).toEqual([]);
     const whole = toolCall({ id: "c", name: "look", arguments: { at: "sea" } });
     expect(translator.add(completed(assistant("", { toolCalls: [whole] })))).toMatchObject([
       { type: "tool-input-available", toolCallId: "c", toolName: "look", input: { at: "sea" } },
     ]);
   });
 
-  test("of another turn is none of this message", () => {
+  test("of another turn is ignored", () => {
     const translator = new UiTranslator();
     translator.add(delta("text_delta", "text/0", 0, "mine"));
     expect(translator.add({ ...delta("text_delta", "text/0", 4, "theirs"), turnId: "other" })).toEqual([]);
@@ -399,7 +401,7 @@ function textIn(chunks: readonly UiChunk[]): string {
   return chunks.reduce((all, chunk) => (chunk.type === "text-delta" ? all + chunk.delta : all), "");
 }
 
-/** A part without what only a stream has. */
+/** A part without the fields that only a stream has. */
 function comparable(part: object): unknown {
   const { rawInput: _, ...rest } = JSON.parse(JSON.stringify(part));
   return rest;

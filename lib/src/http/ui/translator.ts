@@ -1,11 +1,11 @@
-// The stream of a chat, from what happens in a turn.
+// Translates the events of a turn to chunks of the AI SDK's UI message stream.
 //
-// Rules:
-//   1. A client that is told of something it has not seen begin gives the whole chat up. So nothing is told of a block or a call before it was begun
-//      in this stream, or is known to be there; also to a reader that comes late.
-//   2. What is only heard (text, reasoning, arguments as they are written) is shown as that; a call is whole when its reply is stored, and nobody is
-//      asked for anything before the turn has ended: an answer could not be taken earlier.
-//   3. An `error` ends the stream for the client. It is said when the turn has failed, and not for what was tried again.
+// Rules
+//   1. The client rejects a stream with a chunk for a block or call that was not started. So no chunk refers to a block or call before
+//      it was started in this stream or is known to be in the message, also for a reader that joins late.
+//   2. Live events (text, reasoning and argument deltas) are sent as deltas. A call is complete when its reply is stored. Approvals and
+//      questions are requested when the turn has ended, because the session accepts no answer before.
+//   3. An `error` chunk ends the stream for the client. It is sent when the turn has failed, and not for attempts that are retried.
 
 import type {
   ChatResult,
@@ -24,45 +24,48 @@ import type { UiProgress, UiResult } from "./parts.ts";
 import { parseCursor } from "../../runtime/internal.ts";
 import { deniedChunks, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
-import { approvalOf, resultOf, saidParts } from "./parts.ts";
-import { UiReply } from "./reply.ts";
+import { approvalOf, resultOf, userParts } from "./parts.ts";
+import { ReplyBlocks } from "./reply-blocks.ts";
 
 export type UiTranslatorOptions = {
-  /** The message that is told; where it is not said, it has the id of the turn. */
+  /** The id of the message. Default: the id of the turn. */
   readonly messageId?: string;
-  /** Calls that are in the message already, with what the reader knows of them. */
-  readonly known?: Iterable<readonly [toolCallId: string, state: "open" | "settled"]>;
-  /** The cursor behind which events are read: of a reply that it is in the middle of, only what is missing is told. */
+  /** The calls that the message already contains. `open`: the reader waits for their result. */
+  readonly existingCalls?: Iterable<readonly [toolCallId: string, state: "open" | "settled"]>;
+  /** The cursor after which events are read. If it is inside of a reply, only the missing text is sent. */
   readonly after?: string;
 };
 
-/** How far a call has been told. `unheard`: its arguments are not shown until they are whole; `waiting`: somebody has to answer. */
-type CallState = "streaming" | "unheard" | "open" | "waiting" | "settled";
+/**
+ * What was sent of a call. `streaming`: its arguments as deltas. `withheld`: nothing until the arguments are complete. `open`: complete
+ * arguments. `waiting`: an answer or a result of the provider is pending. `settled`: its result.
+ */
+type CallState = "streaming" | "withheld" | "open" | "waiting" | "settled";
 
-/** What happens in one turn, as chunks. Takes its events in the order they are read. */
+/** Translates the events of one turn, in the order they are read. */
 export class UiTranslator {
   #messageId: string | null;
   #turnId: string | null = null;
   readonly #calls: Map<string, CallState>;
-  /** Calls that were begun in the step that is open: a reset makes them void. */
-  readonly #ofStep = new Set<string>();
-  /** How much of its arguments has been told of a call that is being written. */
-  readonly #written = new Map<string, number>();
-  readonly #hints = new Map<string, JsonObject>();
-  /** Has the first reply been heard in part before? */
-  #inTheMiddle: boolean;
+  /** The calls that were started in the open step. A reset voids them. */
+  readonly #stepCalls = new Set<string>();
+  /** The length of the arguments that were sent of each streaming call. */
+  readonly #sentArguments = new Map<string, number>();
+  readonly #questionOptions = new Map<string, JsonObject>();
+  /** Whether the cursor is inside of the first reply. */
+  #resumesInsideReply: boolean;
   #step = 0;
-  /** The reply of the step that is open; `null`: none is. */
-  #reply: UiReply | null = null;
+  /** The reply of the open step; `null` if no step is open. */
+  #reply: ReplyBlocks | null = null;
   #result: ChatResult | null = null;
 
-  constructor({ messageId, known = [], after }: UiTranslatorOptions = {}) {
+  constructor({ messageId, existingCalls = [], after }: UiTranslatorOptions = {}) {
     this.#messageId = messageId ?? null;
-    this.#inTheMiddle = after !== undefined && (parseCursor(after).position?.offsets.size ?? 0) > 0;
-    this.#calls = new Map(known);
+    this.#resumesInsideReply = after !== undefined && (parseCursor(after).position?.offsets.size ?? 0) > 0;
+    this.#calls = new Map(existingCalls);
   }
 
-  /** The message begins. Said before anything else, once; with the first event at the latest. */
+  /** The `start` chunk. It is the first chunk and is sent once, with the first event at the latest. */
   start(turnId: string): readonly UiChunk[] {
     if (this.#turnId !== null) return [];
     this.#turnId = turnId;
@@ -70,54 +73,57 @@ export class UiTranslator {
     return [{ type: "start", messageId: this.#messageId, messageMetadata: { turnId } }];
   }
 
-  add(told: RuntimeEvent): readonly UiChunk[] {
-    const begun = this.start(told.turnId);
-    if (told.turnId !== this.#turnId || this.#result !== null) return begun;
-    return [...begun, ...this.#told(told, told.event)];
+  add(runtimeEvent: RuntimeEvent): readonly UiChunk[] {
+    const startChunks = this.start(runtimeEvent.turnId);
+    if (runtimeEvent.turnId !== this.#turnId || this.#result !== null) return startChunks;
+    return [...startChunks, ...this.#translate(runtimeEvent, runtimeEvent.event)];
   }
 
-  /** What is said at the end, with what the turn came to; `null`: nobody knows, the reading was cut. */
+  /** The chunks that end the stream. `end` is the stored end of the turn; `null` if the reader was disconnected. */
   end(end: TurnEnd | null): readonly UiChunk[] {
     return [...this.#finishStep(), ...endingChunks(this.#turnId ?? end?.turnId ?? "", this.#result, end)];
   }
 
-  #told(told: RuntimeEvent, event: TurnEvent): readonly UiChunk[] {
+  #translate(runtimeEvent: RuntimeEvent, event: TurnEvent): readonly UiChunk[] {
     switch (event.type) {
       case "message_started":
         return this.#openStep();
       case "text_delta":
-        return this.#delta("text", told, event.delta);
+        return this.#delta("text", runtimeEvent, event.delta);
       case "reasoning_delta":
-        return this.#delta("reasoning", told, event.delta);
+        return this.#delta("reasoning", runtimeEvent, event.delta);
       case "reasoning_completed":
         return this.#reply?.endReasoning() ?? [];
       case "tool_call_started":
         return this.#callStarted(event.id, event.name, event.providerExecuted);
       case "tool_call_delta":
-        return this.#callDelta(told, event.id, event.argumentsDelta);
+        return this.#callDelta(runtimeEvent, event.id, event.argumentsDelta);
       case "message_completed":
         return this.#settle(event.message);
       case "tool_execution_started":
-        return this.#known(event.id, event.name, event.arguments);
+        return this.#ensureCall(event.id, event.name, event.arguments);
       case "tool_progress": {
         const { id, name, progress } = event;
         const data: UiProgress = { toolCallId: id, toolName: name, progress };
         return [
-          ...this.#known(id, name, {}),
+          ...this.#ensureCall(id, name, {}),
           { type: "data-tool-progress", id: `${this.#turnId ?? ""}/${this.#step}/${id}`, data },
         ];
       }
       case "tool_execution_completed": {
         const result = resultOf(event.result);
-        return [...this.#known(event.id, event.name, {}), ...(result === null ? [] : this.#answered(event.id, result))];
+        return [
+          ...this.#ensureCall(event.id, event.name, {}),
+          ...(result === null ? [] : this.#settleCall(event.id, result)),
+        ];
       }
       case "ask_user_requested":
-        this.#hints.set(event.toolCallId, event.opts);
-        return this.#waits(event.toolCallId, event.toolName, {});
+        this.#questionOptions.set(event.toolCallId, event.opts);
+        return this.#markWaiting(event.toolCallId, event.toolName, {});
       case "approval_requested":
-        return this.#waits(event.toolCallId, event.toolName, event.arguments);
+        return this.#markWaiting(event.toolCallId, event.toolName, event.arguments);
       case "input_accepted":
-        // What a turn begins with is a message of its own.
+        // Input that starts a turn is a user message of its own.
         if (event.checkpoint === null) return [];
         return event.inputs.flatMap(({ id, message }, index): readonly UiChunk[] =>
           message.role === "user"
@@ -125,7 +131,7 @@ export class UiTranslator {
                 {
                   type: "steering-message",
                   id: id ?? message.id ?? `${this.#turnId ?? ""}/${this.#step}/input/${index}`,
-                  parts: saidParts(message.content),
+                  parts: userParts(message.content),
                 },
               ]
             : [],
@@ -151,16 +157,16 @@ export class UiTranslator {
 
   #openStep(): readonly UiChunk[] {
     if (this.#reply !== null) return [];
-    this.#beginReply();
+    this.#startReply();
     return [{ type: "start-step" }];
   }
 
-  #beginReply(): void {
-    this.#reply = new UiReply(`${this.#turnId ?? ""}/${this.#step}`);
-    if (this.#inTheMiddle) this.#reply.hear();
-    this.#inTheMiddle = false;
-    this.#ofStep.clear();
-    this.#written.clear();
+  #startReply(): void {
+    this.#reply = new ReplyBlocks(`${this.#turnId ?? ""}/${this.#step}`);
+    if (this.#resumesInsideReply) this.#reply.markReceived();
+    this.#resumesInsideReply = false;
+    this.#stepCalls.clear();
+    this.#sentArguments.clear();
   }
 
   #finishStep(): readonly UiChunk[] {
@@ -172,79 +178,87 @@ export class UiTranslator {
 
   #stepCompleted({ response, pendingToolCalls }: StepCompleted): readonly UiChunk[] {
     const { outputText, finishReason } = response;
-    // A reply that broke off is told by no entry of its own: what there is of it is kept.
-    const isTold = finishReason !== "error" || this.#reply?.heard === true;
-    const rest = isTold || outputText === null || outputText === "" ? [] : this.#brokenOff(outputText);
-    const chunks = [...rest, ...this.#close(pendingToolCalls, "not_run: the call was not run"), ...this.#finishStep()];
+    // A reply that failed has no `message_completed` event; its partial text is sent here if it did not arrive as deltas.
+    const wasSent = finishReason !== "error" || this.#reply?.hasDeltas === true;
+    const partialTextChunks = wasSent || outputText === null || outputText === "" ? [] : this.#partialText(outputText);
+    const chunks = [
+      ...partialTextChunks,
+      ...this.#closeCalls(pendingToolCalls, "not_run: the call was not run"),
+      ...this.#finishStep(),
+    ];
     this.#step += 1;
     return chunks;
   }
 
-  #brokenOff(text: string): readonly UiChunk[] {
-    const opened = this.#openStep();
-    return [...opened, ...(this.#reply?.wholeText(text) ?? [])];
+  #partialText(text: string): readonly UiChunk[] {
+    const startChunks = this.#openStep();
+    return [...startChunks, ...(this.#reply?.completeText(text) ?? [])];
   }
 
-  /** What the step has shown is void. The client keeps what came before it, also when nothing of the step has been shown. */
+  /** Voids what was sent of the open step. Without an open step nothing is sent: `reset-step` would remove earlier parts of the message. */
   #reset(): readonly UiChunk[] {
     if (this.#reply === null) return [];
-    for (const id of this.#ofStep) this.#calls.delete(id);
-    this.#beginReply();
+    for (const id of this.#stepCalls) this.#calls.delete(id);
+    this.#startReply();
     return [{ type: "reset-step" }];
   }
 
   #delta(kind: "text" | "reasoning", { delta }: RuntimeEvent, text: string): readonly UiChunk[] {
-    const opened = this.#openStep();
-    return [...opened, ...(this.#reply?.delta(kind, delta?.part ?? `${kind}/0`, text) ?? [])];
+    const startChunks = this.#openStep();
+    return [...startChunks, ...(this.#reply?.delta(kind, delta?.part ?? `${kind}/0`, text) ?? [])];
   }
 
   #callStarted(id: string, toolName: string, providerExecuted: boolean): readonly UiChunk[] {
-    const opened = this.#openStep();
-    if (this.#ofStep.has(id)) return opened;
-    this.#ofStep.add(id);
+    const startChunks = this.#openStep();
+    if (this.#stepCalls.has(id)) return startChunks;
+    this.#stepCalls.add(id);
     this.#calls.set(id, "streaming");
-    const by = providerExecuted ? { providerExecuted } : {};
-    return [...opened, { type: "tool-input-start", toolCallId: id, toolName, ...by }];
+    const providerFields = providerExecuted ? { providerExecuted } : {};
+    return [...startChunks, { type: "tool-input-start", toolCallId: id, toolName, ...providerFields }];
   }
 
   #callDelta({ delta }: RuntimeEvent, id: string, inputTextDelta: string): readonly UiChunk[] {
-    this.#reply?.hear();
-    if (!this.#ofStep.has(id) || this.#calls.get(id) !== "streaming") return [];
-    const heard = this.#written.get(id) ?? 0;
-    // The beginning was told to somebody else: half of it is no JSON.
-    if (delta !== null && delta.offset !== heard) {
-      this.#calls.set(id, "unheard");
+    this.#reply?.markReceived();
+    if (!this.#stepCalls.has(id) || this.#calls.get(id) !== "streaming") return [];
+    const sentLength = this.#sentArguments.get(id) ?? 0;
+    // This reader missed the start of the arguments, and a fragment cannot be parsed as partial JSON.
+    if (delta !== null && delta.offset !== sentLength) {
+      this.#calls.set(id, "withheld");
       return [];
     }
-    this.#written.set(id, heard + inputTextDelta.length);
+    this.#sentArguments.set(id, sentLength + inputTextDelta.length);
     return [{ type: "tool-input-delta", toolCallId: id, inputTextDelta }];
   }
 
-  /** A reply is stored: its calls are whole. */
+  /** The reply is stored, and its calls are complete. */
   #settle(message: MessageCompleted["message"]): readonly UiChunk[] {
-    const opened = this.#openStep();
+    const startChunks = this.#openStep();
     const calls = new Map(message.toolCalls.map((call) => [call.id, call]));
-    const told = this.#reply?.settle(message, (part) => {
+    const replyChunks = this.#reply?.settle(message, (part) => {
       if (part.type === "tool_result") return this.#providerResult(part.toolCallId, part.content, part.isError);
       const call = part.providerExecuted ?? calls.get(part.toolCallId);
       calls.delete(part.toolCallId);
-      return call === undefined ? [] : this.#whole(call, part.providerExecuted !== null);
+      return call === undefined ? [] : this.#completeCall(call, part.providerExecuted !== null);
     });
-    return [...opened, ...(told ?? []), ...[...calls.values()].flatMap((call) => this.#whole(call, false))];
+    return [
+      ...startChunks,
+      ...(replyChunks ?? []),
+      ...[...calls.values()].flatMap((call) => this.#completeCall(call, false)),
+    ];
   }
 
-  #whole({ id, name, arguments: args, rawArguments }: ToolCall, providerExecuted: boolean): readonly UiChunk[] {
-    this.#ofStep.add(id);
-    // One that its provider runs is nobody's to answer, and its result may be in a later reply.
+  #completeCall({ id, name, arguments: args, rawArguments }: ToolCall, providerExecuted: boolean): readonly UiChunk[] {
+    this.#stepCalls.add(id);
+    // A call that the provider executes is not answered here; its result may be in a later reply.
     this.#calls.set(id, providerExecuted ? "waiting" : "open");
-    // What the model wrote, where that is no JSON object.
+    // `rawArguments` if the arguments are not a JSON object.
     return [this.#available(id, name, args ?? rawArguments ?? {}, providerExecuted)];
   }
 
   #available(toolCallId: string, toolName: string, input: Json, providerExecuted = false): UiChunk {
-    const by = providerExecuted ? { providerExecuted } : {};
+    const providerFields = providerExecuted ? { providerExecuted } : {};
     const toolMetadata = { turnId: this.#turnId ?? "" };
-    return { type: "tool-input-available", toolCallId, toolName, input, toolMetadata, ...by };
+    return { type: "tool-input-available", toolCallId, toolName, input, toolMetadata, ...providerFields };
   }
 
   #providerResult(toolCallId: string, content: Json, isError: boolean): readonly UiChunk[] {
@@ -257,22 +271,22 @@ export class UiTranslator {
     return [{ type: "tool-output-available", toolCallId, output: content, providerExecuted: true }];
   }
 
-  /** Tells of a call that this reader has not seen being made: it came late, or the call was made by code. */
-  #known(id: string, name: string, args: JsonObject): readonly UiChunk[] {
+  /** Sends a call that was not sent yet: the reader joined late, or the call was made by code. */
+  #ensureCall(id: string, name: string, args: JsonObject): readonly UiChunk[] {
     const state = this.#calls.get(id);
-    if (state !== undefined && state !== "streaming" && state !== "unheard") return [];
+    if (state !== undefined && state !== "streaming" && state !== "withheld") return [];
     this.#calls.set(id, "open");
-    if (this.#reply !== null) this.#ofStep.add(id);
+    if (this.#reply !== null) this.#stepCalls.add(id);
     return [this.#available(id, name, args)];
   }
 
-  #waits(id: string, name: string, args: JsonObject): readonly UiChunk[] {
-    const known = this.#known(id, name, args);
+  #markWaiting(id: string, name: string, args: JsonObject): readonly UiChunk[] {
+    const callChunks = this.#ensureCall(id, name, args);
     this.#calls.set(id, "waiting");
-    return known;
+    return callChunks;
   }
 
-  #answered(toolCallId: string, result: UiResult): readonly UiChunk[] {
+  #settleCall(toolCallId: string, result: UiResult): readonly UiChunk[] {
     this.#calls.set(toolCallId, "settled");
     switch (result.type) {
       case "output":
@@ -286,8 +300,8 @@ export class UiTranslator {
     }
   }
 
-  /** Calls that nobody will hear of again. */
-  #close(pending: readonly PendingToolCall[], errorText: string): readonly UiChunk[] {
+  /** Ends the calls that get no further events. */
+  #closeCalls(pending: readonly PendingToolCall[], errorText: string): readonly UiChunk[] {
     const waiting = new Set(pending.map(({ id }) => id));
     return [...this.#calls].flatMap(([toolCallId, state]): readonly UiChunk[] => {
       if (state === "settled" || state === "waiting" || waiting.has(toolCallId)) return [];
@@ -302,12 +316,12 @@ export class UiTranslator {
     const pending = result.pendingToolCalls.filter(({ decision }) => decision === null);
     const cancelled = result.outcome.type === "cancelled";
     const chunks: UiChunk[] = [
-      ...this.#close(pending, cancelled ? "cancelled: the turn was cancelled" : "not_run: the call was not run"),
+      ...this.#closeCalls(pending, cancelled ? "cancelled: the turn was cancelled" : "not_run: the call was not run"),
       ...this.#finishStep(),
     ];
     for (const call of pending) {
       const { id: toolCallId, name, arguments: args, reason } = call;
-      chunks.push(...this.#waits(toolCallId, name, args ?? {}));
+      chunks.push(...this.#markWaiting(toolCallId, name, args ?? {}));
       if (reason === "approval" || reason === "outcome_unknown")
         chunks.push(requestChunk(toolCallId, approvalOf(turnId, call)));
     }
@@ -315,7 +329,7 @@ export class UiTranslator {
     const question = result.pendingQuestion ?? asked?.question ?? null;
     if (question !== null && failureIn(result) === null) {
       const toolCallId = result.pendingToolCallId ?? asked?.id ?? "";
-      const opts = this.#hints.get(toolCallId) ?? result.metadata.askUserOpts ?? asked?.opts ?? {};
+      const opts = this.#questionOptions.get(toolCallId) ?? result.metadata.askUserOpts ?? asked?.opts ?? {};
       chunks.push({ type: "data-question", id: `${turnId}/${toolCallId}`, data: { toolCallId, question, opts } });
     }
     return chunks;

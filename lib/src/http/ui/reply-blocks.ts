@@ -1,5 +1,5 @@
-// One reply of the model as it is told to a chat: its text and its reasoning in blocks, each begun once, ended once, and told nothing in between
-// that it was told before.
+// One model reply as text and reasoning blocks of the AI SDK. Each block is started once and ended once, and its text is sent exactly
+// once, whether it arrives as deltas or with the complete message.
 
 import type { AssistantMessage, AssistantPart } from "../../model/internal.ts";
 import type { UiChunk } from "./chunks.ts";
@@ -10,37 +10,40 @@ type BlockKind = "text" | "reasoning";
 
 type Block = { readonly kind: BlockKind; readonly id: string; readonly state: "open" | "ended" };
 
-export class UiReply {
-  /** What ids in this reply begin with. */
+export class ReplyBlocks {
+  /** The prefix of block ids in this reply. */
   readonly #prefix: string;
   readonly #blocks = new Map<string, Block>();
-  #heard = false;
-  #count = 0;
+  #hasDeltas = false;
+  #continuations = 0;
 
   constructor(prefix: string) {
     this.#prefix = prefix;
   }
 
-  /** Has any of it been heard, be it only arguments of a call? The reader sees to it that nothing is missing then, and nothing is told twice. */
-  get heard(): boolean {
-    return this.#heard;
+  /** Whether any delta of the reply was received, also one of call arguments. The event reader delivers all deltas from then on, so the complete message adds no text. */
+  get hasDeltas(): boolean {
+    return this.#hasDeltas;
   }
 
-  hear(): void {
-    this.#heard = true;
+  markReceived(): void {
+    this.#hasDeltas = true;
   }
 
-  /** More of a block. */
+  /** Appends text to a block, and starts the block if necessary. */
   delta(kind: BlockKind, part: string, delta: string): readonly UiChunk[] {
-    this.#heard = true;
+    this.#hasDeltas = true;
     const chunks: UiChunk[] = [];
-    // Whoever begins to speak has stopped thinking.
+    // Text ends the reasoning before it.
     if (kind === "text") chunks.push(...this.endReasoning());
-    const known = this.#blocks.get(part);
-    let id = known?.id ?? "";
-    if (known === undefined || known.state === "ended") {
-      // One that goes on after it was ended is another one to the client.
-      id = known === undefined ? `${this.#prefix}/${part}` : `${this.#prefix}/${part}/${(this.#count += 1)}`;
+    const existingBlock = this.#blocks.get(part);
+    let id = existingBlock?.id ?? "";
+    if (existingBlock === undefined || existingBlock.state === "ended") {
+      // A block that continues after its end needs a new id: the client does not reopen one.
+      id =
+        existingBlock === undefined
+          ? `${this.#prefix}/${part}`
+          : `${this.#prefix}/${part}/${(this.#continuations += 1)}`;
       this.#blocks.set(part, { kind, id, state: "open" });
       chunks.push({ type: `${kind}-start`, id });
     }
@@ -56,36 +59,36 @@ export class UiReply {
     return this.#end(() => true);
   }
 
-  #end(isMeant: (block: Block) => boolean): readonly UiChunk[] {
+  #end(matches: (block: Block) => boolean): readonly UiChunk[] {
     const chunks: UiChunk[] = [];
     for (const [part, block] of this.#blocks) {
-      if (block.state === "ended" || !isMeant(block)) continue;
+      if (block.state === "ended" || !matches(block)) continue;
       this.#blocks.set(part, { ...block, state: "ended" });
       chunks.push({ type: `${block.kind}-end`, id: block.id });
     }
     return chunks;
   }
 
-  /** A text nobody has heard anything of. */
-  wholeText(text: string): readonly UiChunk[] {
+  /** A complete text of which no delta was received. */
+  completeText(text: string): readonly UiChunk[] {
     return text === "" ? [] : [...this.delta("text", "text/0", text), ...this.endAll()];
   }
 
-  /** The reply is whole: what was not heard is told. Calls and their results are told by `tell`, at their places. */
+  /** Called with the complete message: ends all blocks and sends what did not arrive as deltas. `renderCall` renders calls and results at their places. */
   settle(
     { content }: AssistantMessage,
-    tell: (part: Extract<AssistantPart, { readonly type: "tool_call" | "tool_result" }>) => readonly UiChunk[],
+    renderCall: (part: Extract<AssistantPart, { readonly type: "tool_call" | "tool_result" }>) => readonly UiChunk[],
   ): readonly UiChunk[] {
-    const heard = this.#heard;
+    const hadDeltas = this.#hasDeltas;
     const chunks: UiChunk[] = [...this.endAll()];
-    if (typeof content === "string") return heard ? chunks : [...chunks, ...this.wholeText(content)];
+    if (typeof content === "string") return hadDeltas ? chunks : [...chunks, ...this.completeText(content)];
     const counts = { text: 0, reasoning: 0 };
     for (const part of content) {
       switch (part.type) {
         case "text":
         case "reasoning": {
-          // What was encrypted, or says nothing, was never heard and has no number.
-          if (heard || part.text === "") break;
+          // Encrypted or empty parts have no deltas and no number.
+          if (hadDeltas || part.text === "") break;
           const name = `${part.type}/${counts[part.type]}`;
           counts[part.type] += 1;
           chunks.push(...this.delta(part.type, name, part.text), ...this.endAll());
@@ -99,7 +102,7 @@ export class UiReply {
         }
         case "tool_call":
         case "tool_result":
-          chunks.push(...tell(part));
+          chunks.push(...renderCall(part));
           break;
         case "opaque":
           break;

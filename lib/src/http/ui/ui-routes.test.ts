@@ -1,4 +1,4 @@
-// The AI SDK's chat with the handler itself: routes, keys and frames included.
+// The AI SDK's chat over the HTTP handler: routes, authentication and frames.
 
 import {
   DefaultChatTransport,
@@ -46,8 +46,8 @@ async function until(done: () => boolean): Promise<void> {
   while (!done()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-describe("a chat with the handler", () => {
-  test("is begun, left, loaded anew, consented to in, and resumed", async () => {
+describe("the AI SDK's chat over the HTTP handler", () => {
+  test("is started, reloaded, approved and continued", async () => {
     let paid = 0;
     const pay = tool({
       name: "pay",
@@ -91,7 +91,7 @@ describe("a chat with the handler", () => {
     expect(await load()).toMatchObject({ status: "completed", turnId: null, error: null });
   });
 
-  test("that was left in the middle is resumed by a page that is loaded anew", async () => {
+  test("is resumed by a reloaded page during a turn", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
@@ -115,7 +115,7 @@ describe("a chat with the handler", () => {
     expect(answers.map(({ headers }) => headers.get("x-vercel-ai-ui-message-stream"))).toEqual(["v1", "v1"]);
   });
 
-  test("is told why it is refused, and nothing happens", async () => {
+  test("shows the reason of a rejected post, which starts nothing", async () => {
     const adapter = fake({ scripts: [says("One.")] });
     const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter, model: "fake:m" }) } });
     const handler = createHandler({ sessions, auth: [{ token }] });
@@ -128,7 +128,7 @@ describe("a chat with the handler", () => {
     const chat = known.chat();
     await chat.sendMessage({ text: "Hi" });
     await chat.regenerate();
-    expect(chat.error?.message).toContain("history only grows");
+    expect(chat.error?.message).toContain("history is append-only");
     expect(known.answers.map(({ status }) => status)).toEqual([200, 400]);
     expect(adapter.calls).toHaveLength(1);
   });

@@ -9,9 +9,9 @@ export default defineConfig({
   test: {
     include: ["lib/src/**/*.test.ts", "lib/test/**/*.test.ts", "apps/*/{src,test}/**/*.test.ts"],
     testTimeout: 30_000,
-    // All cores: by default one is left idle, which on a machine of two is half of it.
+    // All cores. The default leaves one idle, which is half of a machine with two.
     maxWorkers: "100%",
-    // What these find under "source" is TypeScript too, which Node does not load by itself.
+    // These packages resolve their imports to TypeScript under the condition "source". Node does not load TypeScript, so Vite transforms them.
     server: { deps: { inline: [/\/node_modules\/(?:ai|@ai-sdk|eventsource-parser)\//] } },
   },
 });

@@ -20,19 +20,19 @@ const behaviour = [...allm, ...lash];
 const names = nameRows(namePart);
 const titlesByFile = await readTitles();
 
-describe("the lists are whole", () => {
+describe("the lists are complete", () => {
   test("ALLM has 124 rows, lash 100, each once and in order", () => {
     expect(allm.map((row) => row.number)).toEqual(Array.from({ length: 124 }, (_, index) => index + 1));
     expect(lash.map((row) => row.number)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
   });
 
-  test("every line of every table was understood", () => {
+  test("every line of every table is parsed", () => {
     const lines = page.split("\n").filter((line) => line.startsWith("| ") && !/^\| (?:---|#|source) /.test(line));
     expect(behaviour.length + names.length).toBe(lines.length);
     expect(names.length).toBeGreaterThan(600);
   });
 
-  test("no name stands twice", () => {
+  test("no name is listed twice", () => {
     const keys = names.map(({ kind, name }) => `${kind} ${name}`);
     expect(keys.filter((key, index) => keys.indexOf(key) < index)).toEqual([]);
   });
@@ -45,7 +45,7 @@ describe("statuses", () => {
     if (file !== null) expect(citations(file), `${file} cites it in a title`).toContain(`[${list} ${number}]`);
   });
 
-  test("a test that cites a row is named by it", () => {
+  test("every row names the test that cites it", () => {
     const named = new Set(behaviour.map((row) => `[${row.list} ${row.number}] ${proofOf(row.status) ?? ""}`));
     const files = new Set(behaviour.map((row) => proofOf(row.status)));
     const unnamed = [...titlesByFile.keys()]
@@ -55,7 +55,7 @@ describe("statuses", () => {
     expect(unnamed).toEqual([]);
   });
 
-  test("a row that is not yet done is cited by no test", () => {
+  test('no test cites a row with the status "not yet"', () => {
     const open = new Set(
       behaviour.filter((row) => row.status === "not yet").map((row) => `[${row.list} ${row.number}]`),
     );
@@ -68,7 +68,7 @@ describe("statuses", () => {
   });
 });
 
-describe("every name that is here", () => {
+describe("every exported name", () => {
   const present = names.filter(({ status, target }) => status !== "not yet" && target !== null);
   const workplace = join(root, "lib/.snippets/names");
   let broken: ReadonlySet<number> = new Set();
@@ -87,7 +87,7 @@ describe("every name that is here", () => {
     expect(broken.has(index + preambleLength)).toBe(false);
   });
 
-  test("a name that is not there would be noticed", async () => {
+  test("a name that does not exist is detected", async () => {
     const made = ["Session.mood", 'SessionStatus "asleep"', "isTired", "Dream", 'SessionFailure.reason "bored"'].map(
       checkOf,
     );

@@ -171,7 +171,7 @@ describe("an option of the engine that accepted a turn", () => {
   });
 });
 
-describe("an option is refused", () => {
+describe("an option is rejected where it is not supported", () => {
   const reasons: { readonly [Why in DurableRefusal]: MisuseReason } = {
     function: "invalid_argument",
     secret: "invalid_argument",
@@ -206,7 +206,7 @@ describe("an option is refused", () => {
   });
 });
 
-test("a number outside the range of an option is refused by the verbs that use it", async () => {
+test("a number outside the range of an option is rejected by every verb that uses it", async () => {
   for (const name of names((row) => "number" in row)) {
     const row = runOptionTable[name];
     const range = "number" in row ? row.number : { least: 0, whole: false };

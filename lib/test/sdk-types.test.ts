@@ -106,25 +106,25 @@ beforeAll(async () => {
   }
 }, 120_000);
 
-describe.each(targets.map(({ codec }) => codec.api))("%s: the SDK's types take", (api) => {
+describe.each(targets.map(({ codec }) => codec.api))("%s: the types of the SDK accept", (api) => {
   test.each(fine.filter(({ file }) => file === `${api}.ts`))("$title", ({ file, line }) => {
     expect(complaints.get(`${file}:${line}`) ?? []).toEqual([]);
   });
 });
 
-describe.each(targets.map(({ codec }) => codec.api))("%s: the SDK's types do not take", (api) => {
+describe.each(targets.map(({ codec }) => codec.api))("%s: the types of the SDK reject", (api) => {
   test.each(wrong.filter(({ file }) => file === `${api}-wrong.ts`))("$title", ({ file, line }) => {
     expect(complaints.get(`${file}:${line}`)).toEqual([expect.stringMatching(/^error TS2\d+/)]);
   });
 });
 
-test("the compiler complains about nothing else: the types it holds bodies against are there", () => {
+test("the compiler reports no other error: the SDK types are resolved", () => {
   const known = new Set([...fine, ...wrong].map(({ file, line }) => `${file}:${line}`));
   expect([...complaints].filter(([place]) => !known.has(place))).toEqual([]);
   expect(fine.length).toBeGreaterThan(80);
 });
 
-test("the version of Anthropic's API that is asked for is the one with settings for sampling", () => {
+test("the requested version of Anthropic's API supports sampling settings", () => {
   const { headers } = anthropicMessages.encode(request([user("Hello.")]), {
     route: { provider: "anthropic", endpoint: "https://example.com/v1", model: "claude-haiku-4-5" },
     rawChunks: false,

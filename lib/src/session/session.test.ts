@@ -1,4 +1,4 @@
-// Sessions as people use them: said to, asked by, consented in, stored and gone on with.
+// The verbs of sessions: start, reply, manual calls, approvals, questions, errors, serialization.
 
 import type { Tool, ToolContext } from "everturn";
 import type { CodeExecutor } from "everturn/engine";
@@ -31,7 +31,7 @@ const pay = tool({
 });
 const texts = ({ thread }: Session) => thread.messages.map(messageText);
 
-/** A session goes through a file and comes back. */
+/** Serializes a session and restores it. */
 const stored = <C extends object>(given: Session<C>) => orThrow(fromJson(toJson("session", given), { as: "session" }));
 
 describe("[allm 73] [allm 74] start and reply", () => {

@@ -265,8 +265,8 @@ function deepFrozen<T>(value: T): T {
 
 const stored = (turn: Turn): Turn => JSON.parse(JSON.stringify(storableTurn(turn)));
 
-describe("[lash 61] [lash 62] K2, K3: forgetting the process changes nothing", () => {
-  test("a JSON round trip before every answer, and a freeze of everything, give the same turn", () => {
+describe("[lash 61] [lash 62] K2, K3: the state of a turn is plain data", () => {
+  test("a JSON round trip before every response, with everything frozen, gives the same turn", () => {
     fc.assert(
       fc.property(settings, beginnings, story, (chosen, begin, choices) => {
         const plain = drive(chosen, begin, choices, untouched);
@@ -280,7 +280,7 @@ describe("[lash 61] [lash 62] K2, K3: forgetting the process changes nothing", (
   });
 });
 
-test("[lash 3] [lash 6] [lash 67] K6: the same host gets the same turn, with the same ids, and no id is used for two effects", () => {
+test("[lash 3] [lash 6] [lash 67] K6: equal responses give an equal turn with equal, unique effect ids", () => {
   fc.assert(
     fc.property(settings, beginnings, story, (chosen, begin, choices) => {
       const once = drive(chosen, begin, choices, untouched);
@@ -292,8 +292,8 @@ test("[lash 3] [lash 6] [lash 67] K6: the same host gets the same turn, with the
   );
 });
 
-describe("[lash 5] K4: what nobody awaits changes nothing and says so", () => {
-  test("late, doubled and wrong-kind answers at every point leave the very same turn", () => {
+describe("[lash 5] K4: unexpected responses are ignored and reported", () => {
+  test("late, duplicate and wrong responses at every point leave the turn unchanged", () => {
     fc.assert(
       fc.property(settings, beginnings, story, fc.nat(1000), (chosen, begin, choices, what) => {
         const taken: EffectResponse[] = [delivered("nobody"), replied("t/99/model", says(`${what}`))];
@@ -322,7 +322,7 @@ describe("[lash 5] K4: what nobody awaits changes nothing and says so", () => {
 });
 
 describe("[lash 13] K5: a turn ends once", () => {
-  test("it is done once, waits for nothing then, and takes nothing more", () => {
+  test("it emits done once, and then has no pending effects and accepts no response", () => {
     fc.assert(
       fc.property(settings, beginnings, story, (chosen, begin, choices) => {
         const { turn, notices } = drive(chosen, begin, choices, untouched);
@@ -338,7 +338,7 @@ describe("[lash 13] K5: a turn ends once", () => {
 });
 
 describe("[lash 31] S2: every call is answered or pending", () => {
-  test("when a turn has ended, and when it is cancelled at any point", () => {
+  test("after a turn has ended, and after a cancel at any point", () => {
     fc.assert(
       fc.property(settings, beginnings, story, (chosen, begin, choices) => {
         const { turn } = drive(chosen, begin, choices, untouched);
@@ -365,8 +365,8 @@ describe("[lash 31] S2: every call is answered or pending", () => {
   });
 });
 
-describe("[lash 68] progress is written ahead", () => {
-  test("what the host was told adds up to the history, each message once and in order", () => {
+describe("[lash 68] progress is recorded before it is used", () => {
+  test("the progress notices add up to the history, each message once and in order", () => {
     fc.assert(
       fc.property(settings, beginnings, story, (chosen, begin, choices) => {
         const { turn, notices } = drive(chosen, begin, choices, untouched);
@@ -379,7 +379,7 @@ describe("[lash 68] progress is written ahead", () => {
   });
 });
 
-test("[lash 29] the order in which tools finish changes nothing", () => {
+test("[lash 29] the order in which tools finish does not change the turn", () => {
   fc.assert(
     fc.property(fc.array(fc.nat(1000), { minLength: 3, maxLength: 3 }), fc.nat(5), (whats, order) => {
       const orders = [

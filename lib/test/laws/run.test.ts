@@ -167,8 +167,8 @@ const live = new Set<TurnEvent["type"]>([
   "step_reset",
 ]);
 
-describe("[allm 71] [allm 72] [allm 124] R2: awaiting is folding", () => {
-  test("chat, step and generate are their streams, folded, exactly", async () => {
+describe("[allm 71] [allm 72] [allm 124] R2: awaited verbs collect their streams", () => {
+  test("chat, step and generate equal their collected streams", async () => {
     await fc.assert(
       fc.asyncProperty(scripts, options, async (played, chosen) => {
         const folded = await outcome(() => collectChat(stream(engineOf(played), "hi", chosen)));
@@ -183,7 +183,7 @@ describe("[allm 71] [allm 72] [allm 124] R2: awaiting is folding", () => {
     );
   });
 
-  test("so are the verbs of sessions", async () => {
+  test("session verbs equal their collected streams", async () => {
     await fc.assert(
       fc.asyncProperty(scripts, options, async (played, chosen) => {
         const awaited = await outcome(() => sessions.start(engineOf(played), "hi", chosen));
@@ -194,8 +194,8 @@ describe("[allm 71] [allm 72] [allm 124] R2: awaiting is folding", () => {
   });
 });
 
-describe("what a run accepted is all it takes to replay it", () => {
-  test("in a fresh driver, with nothing performed, and the same entries", async () => {
+describe("a run is replayed from its journal", () => {
+  test("a new driver performs nothing and produces the same journal", async () => {
     await fc.assert(
       fc.asyncProperty(scripts, options, async (played, chosen) => {
         const plan = () => planRun(engineOf(played), "hi", chosen, { verb: "chat" });
@@ -212,7 +212,7 @@ describe("what a run accepted is all it takes to replay it", () => {
   });
 });
 
-describe("S2: whatever happens, what is left can be gone on with", () => {
+describe("S2: a session can be continued after any run", () => {
   test("sessions are valid after every run", async () => {
     await fc.assert(
       fc.asyncProperty(scripts, options, async (played, chosen) => {
@@ -248,7 +248,7 @@ describe("[allm 70] [lash 69] cancelling", () => {
     return events;
   };
 
-  test("at every event leaves a thread that is valid and can be gone on with, and closes what was open once", async () => {
+  test("at every event leaves a valid thread and closes open streams once", async () => {
     const { length } = await whole();
     expect(length).toBeGreaterThan(30);
     for (let stop = 0; stop < length; stop += 1) {
@@ -269,7 +269,7 @@ describe("[allm 70] [lash 69] cancelling", () => {
     }
   });
 
-  test("by a signal, at every event, ends the run as cancelled and says so", async () => {
+  test("by a signal at every event ends the run as cancelled", async () => {
     const { length } = await whole();
     for (let stop = 0; stop < length - 2; stop += 1) {
       const controller = new AbortController();

@@ -14,11 +14,11 @@ import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
 import { arbitraries, json } from "../arbitraries.ts";
 
 describe.each(storedTypes)("%s", (type) => {
-  test("[allm 89] survives being written and read, to the last field", () => {
+  test("[allm 89] survives serialization with every field", () => {
     fc.assert(fc.property(arbitraries[type], (value) => roundTrip(type, value)));
   });
 
-  test("is left as it is by parse when nothing is missing", () => {
+  test("is unchanged by parse if no field is missing", () => {
     fc.assert(
       fc.property(arbitraries[type], (value) => {
         const parsed = parse(type, value);
@@ -27,7 +27,7 @@ describe.each(storedTypes)("%s", (type) => {
     );
   });
 
-  test("is read or refused, never thrown at, when any one place in it is replaced by something else", () => {
+  test("with any one value replaced, parse returns a value or a failure and never throws", () => {
     fc.assert(
       fc.property(arbitraries[type], fc.nat(), fc.anything(), (value, place, other) => {
         const damaged = replaceAt(JSON.parse(JSON.stringify(value)), place, other);
@@ -38,7 +38,7 @@ describe.each(storedTypes)("%s", (type) => {
   });
 });
 
-test("parse answers any JSON, and anything else a program can hold, for every type", () => {
+test("parse never throws for any value, for every type", () => {
   fc.assert(
     fc.property(fc.constantFrom(...storedTypes), fc.oneof(json, fc.anything({ withDate: true })), (type, input) => {
       const parsed = parse(type, input);
@@ -47,7 +47,7 @@ test("parse answers any JSON, and anything else a program can hold, for every ty
   );
 });
 
-test("[allm 91] reading answers any text at all", () => {
+test("[allm 91] fromJson never throws for any text", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
       const restored = fromJson(text);
@@ -56,7 +56,7 @@ test("[allm 91] reading answers any text at all", () => {
   );
 });
 
-test("[allm 92] what a newer release or somebody else wrote comes back as the data it is", () => {
+test("[allm 92] data of a newer version or with an unknown tag is returned unchanged", () => {
   fc.assert(
     fc.property(fc.string(), fc.integer({ min: 2, max: 1000 }), json, (type, version, data) => {
       const tagged = { everturn: type, version, data };

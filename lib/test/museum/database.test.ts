@@ -104,11 +104,11 @@ describe.each(dumps)("the database $name", ({ dump }) => {
   const { now, performed: before, tokens, sessions: names } = dumpHeader(dump);
   const path = restoredFile(dump);
 
-  test("is restored as it was written", () => {
+  test("is restored with every row", () => {
     expect(dumpDatabase(copyOf(path), dumpHeader(dump)) === dump).toBe(true);
   });
 
-  test("has a row in every table that a host of one storage writes", () => {
+  test("has a row in every table", () => {
     const database = copyOf(path);
     const tables = database
       .prepare(`SELECT "name" FROM sqlite_master WHERE "type" = 'table'`)
@@ -120,7 +120,7 @@ describe.each(dumps)("the database $name", ({ dump }) => {
     expect(empty.filter((table) => table !== "everturn_untold")).toEqual([]);
   });
 
-  test("has journal rows that fit their hashes", () => {
+  test("has journal rows that match their hashes", () => {
     const rows = copyOf(path).prepare(`SELECT "value" FROM "everturn_journal"`).pluck().all();
     const data = rows.map((row): JournalData => JSON.parse(String(row)).data);
     expect(data.length).toBeGreaterThan(0);
@@ -168,7 +168,7 @@ describe.each(dumps)("the database $name", ({ dump }) => {
     expect((await listed(sessions)).filter(({ id }) => id === name)).toEqual([]);
   });
 
-  test("every turn that was left open is picked up by one process at once", async () => {
+  test("one process recovers all open turns", async () => {
     const { sessions, clock } = await openedBy(copyOf(path), now);
     const isOpen = ({ turnId, status }: SessionSummary) => turnId !== null && status !== "error";
     const open = (await listed(sessions)).filter(isOpen);
@@ -177,7 +177,7 @@ describe.each(dumps)("the database $name", ({ dump }) => {
     await passTime(clock, async () => !(await listed(sessions)).some(isOpen));
   });
 
-  test("a reader in the middle of a reply whose process was killed gets a reset, and then the whole reply", async () => {
+  test("a reader within the reply of a killed process gets a reset and then the full reply", async () => {
     const { sessions } = await openedBy(copyOf(path), now);
     const name = "cut_in_reply";
     const read = await eventsOf(sessions, name);

@@ -30,7 +30,7 @@ const runtimeFiles = shelves.flatMap(({ folder, names }) =>
   names.filter((name) => name.startsWith("runtime-")).map((name) => ({ folder, name })),
 );
 
-test("there is a folder for every version; the first holds the types it knew, the newest holds all", () => {
+test("every stored version has a folder, and the newest has every type", () => {
   expect(folders).toEqual(Array.from({ length: storedVersion }, (_, index) => `v${index + 1}`));
   expect(shelves.at(0)?.names.length).toBeGreaterThanOrEqual(24);
   const ofRuntime = [...rowTables, "turn_states", "turn_records"].map((name) => `runtime-${name}`);
@@ -39,7 +39,7 @@ test("there is a folder for every version; the first holds the types it knew, th
 });
 
 describe.each(files)("$folder/$name", ({ folder, name }) => {
-  test("is read, every value of it, as what it is", async () => {
+  test("every value is read as its type", async () => {
     const stored: unknown = await load(folder, name);
     if (!Array.isArray(stored)) throw new TypeError(`${name} holds a list of values`);
     expect(stored.length).toBeGreaterThan(0);
@@ -48,19 +48,19 @@ describe.each(files)("$folder/$name", ({ folder, name }) => {
   });
 });
 
-describe("a change of what is written is a new version", () => {
+describe("a change of stored data requires a new version", () => {
   test.each(storedTypes)("%s is written as the museum has it", async (type) => {
     const written = exhibits[type].map((value) => toTagged(type, value));
     expect(JSON.parse(JSON.stringify(written))).toEqual(await load(`v${storedVersion}`, `${type}.json`));
   });
 
-  test("the closed lists are the ones the museum has", async () => {
+  test("the closed lists equal the recorded ones", async () => {
     expect(words).toEqual(await load(`v${storedVersion}`, "words.json"));
     expect(Object.keys(words).length).toBeGreaterThan(30);
   });
 });
 
-describe("[lash 65] what the runtime stored", () => {
+describe("[lash 65] rows of the runtime", () => {
   const ofKind = (wanted: (name: string) => boolean) =>
     runtimeFiles
       .map(({ folder, name }) => ({ folder, name, kind: name.slice("runtime-".length, -".json".length) }))
@@ -138,7 +138,7 @@ describe("[lash 65] what the runtime stored", () => {
     },
   );
 
-  test("what a newer release wrote is refused as that, and what cannot be read names its place and never what it holds", () => {
+  test("a newer version is reported as such, and an unreadable row names its path and not its value", () => {
     const row = (value: string) => ({ key: ["acme", "s1"], tag: 0, expires: null, remainingMs: null, value });
     const newer = JSON.stringify({ version: storedVersion + 1, data: { owner: "x" } });
     expect(() => readValue("leases", row(newer))).toThrow(expect.objectContaining({ reason: "newer_schema" }));
@@ -162,14 +162,14 @@ describe("[lash 65] what the runtime stored", () => {
     }
   });
 
-  test("a change of what is recorded is a new version", async () => {
+  test("a change of a runtime row requires a new version", async () => {
     const newest = `v${storedVersion}`;
     expect(JSON.parse(JSON.stringify(records))).toEqual(await load(newest, "runtime-turn_records.json"));
     expect(JSON.parse(JSON.stringify(turnStates))).toEqual(await load(newest, "runtime-turn_states.json"));
   });
 });
 
-test("the exhibits are what a conversation could really leave", () => {
+test("the samples are valid sessions and threads", () => {
   for (const exhibit of exhibits.session) expect(validateSession(exhibit)).toMatchObject({ ok: true });
   for (const exhibit of exhibits.thread) expect(validateThread(exhibit)).toMatchObject({ ok: true });
 });

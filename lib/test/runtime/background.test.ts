@@ -49,8 +49,8 @@ async function resultOf(process: Process) {
   return process.attach("s1").result;
 }
 
-describe("a process that dies during a model call", () => {
-  test("leaves a response that the next one reads while it is still running", async () => {
+describe("a crash during a background model call", () => {
+  test("the next process streams the response that is still running", async () => {
     server.ready = half;
     await crashed();
     const second = world.process(researcher());
@@ -63,7 +63,7 @@ describe("a process that dies during a model call", () => {
     expect(await talk(second)).toEqual(["user How long is the river?", `assistant ${text}`]);
   });
 
-  test("leaves a response that the next one reads whole when it has ended meanwhile", async () => {
+  test("the next process reads the response that has ended meanwhile", async () => {
     server.ready = half;
     await crashed();
     server.finish();
@@ -71,7 +71,7 @@ describe("a process that dies during a model call", () => {
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1"]);
   });
 
-  test("withdraws from readers what it had streamed", async () => {
+  test("readers get a reset for the text of the first process", async () => {
     server.ready = half;
     const first = world.process(researcher(), { live: {} });
     const turn = await first.start("How long is the river?", { id: "s1" });
@@ -88,7 +88,7 @@ describe("a process that dies during a model call", () => {
     expect(posts()).toEqual(["POST /responses"]);
   });
 
-  test("before the response was recorded leaves a request that is sent again", async () => {
+  test("before the response id is recorded the request is sent again", async () => {
     server.ready = half;
     const first = world.process(researcher(), { diesBefore: writes("records", "reference/1") });
     await first.start("How long is the river?", { id: "s1" });
@@ -100,8 +100,8 @@ describe("a process that dies during a model call", () => {
   });
 });
 
-describe("a response that cannot be read any more", () => {
-  test("is asked for again where the provider does not know it", async () => {
+describe("a background response that cannot be read", () => {
+  test("is requested again if the provider does not know it", async () => {
     server.ready = half;
     await crashed();
     server.ready = Infinity;
@@ -110,7 +110,7 @@ describe("a response that cannot be read any more", () => {
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1", "POST /responses"]);
   });
 
-  test("is asked for again where it failed, without retries too, and what it cost is counted", async () => {
+  test("is requested again if it failed, even without retries, and its usage is counted", async () => {
     const strict = { ...researcher(), retry: false } as const;
     server.ready = half;
     await crashed(strict);
@@ -120,7 +120,7 @@ describe("a response that cannot be read any more", () => {
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1", "POST /responses"]);
   });
 
-  test("is asked for once again, however often processes die after that", async () => {
+  test("is requested only once more, however often processes crash after that", async () => {
     server.ready = half;
     await crashed();
     server.knows = false;
@@ -139,7 +139,7 @@ describe("a response that cannot be read any more", () => {
     ]);
   });
 
-  test("is asked for again by an engine with another provider", async () => {
+  test("is requested again by an engine with another provider", async () => {
     server.ready = half;
     await crashed();
     const other = thinker(() => says("It is long."));
@@ -148,8 +148,8 @@ describe("a response that cannot be read any more", () => {
   });
 });
 
-describe("the end of a run", () => {
-  test("by a cancel cancels the response", async () => {
+describe("the end of a run with a background response", () => {
+  test("a cancel cancels the response", async () => {
     server.ready = half;
     const process = world.process(researcher());
     const turn = await process.start("How long is the river?", { id: "s1" });
@@ -158,14 +158,14 @@ describe("the end of a run", () => {
     await vi.waitFor(() => expect(posts()).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]));
   });
 
-  test("by a cancel after a crash cancels the response that was left", async () => {
+  test("a cancel after a crash cancels the remaining response", async () => {
     server.ready = half;
     await crashed();
     expect(await world.process(researcher()).cancel("s1")).toBe("cancelled");
     await vi.waitFor(() => expect(server.requests).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]));
   });
 
-  test("by a deploy leaves the response to the next process", async () => {
+  test("a graceful shutdown leaves the response to the next process", async () => {
     server.ready = half;
     const first = world.process(researcher());
     const turn = await first.start("How long is the river?", { id: "s1" });
@@ -176,7 +176,7 @@ describe("the end of a run", () => {
     expect(posts()).toEqual(["POST /responses"]);
   });
 
-  test("by a deploy leaves the response of a turn inside a tool too", async () => {
+  test("a graceful shutdown also leaves the response of a nested turn", async () => {
     const agent = (): Engine => {
       const ask = agentTool({ name: "ask", description: "Asks the researcher.", engine: researcher() });
       const lead = thinker(({ messages }) =>

@@ -13,8 +13,8 @@ import { call, counting, says, thinker, worker, World } from "./world.ts";
 
 const own = { ...counting("own").tool, manual: true };
 
-describe("options are stored with the turn", () => {
-  test("a function, or what only an engine can say, is misuse that names it, and nothing is stored", async () => {
+describe("options of durable turns", () => {
+  test("a function or an engine-only option throws MisuseError that names it, and nothing is stored", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const given: readonly (readonly [object, string])[] = [
@@ -37,7 +37,7 @@ describe("options are stored with the turn", () => {
     expect(world.writes).toEqual([]);
   });
 
-  test("context and metadata are stored too: what JSON cannot say is refused with its place", async () => {
+  test("context and metadata are stored, and values that are not JSON throw with their path", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const given: readonly (readonly [object, readonly string[]])[] = [
@@ -51,7 +51,7 @@ describe("options are stored with the turn", () => {
     expect(world.writes).toEqual([]);
   });
 
-  test("a key is refused wherever it is put", async () => {
+  test("an API key is rejected in every option", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const given: readonly object[] = [
@@ -64,7 +64,7 @@ describe("options are stored with the turn", () => {
     expect(world.writes).toEqual([]);
   });
 
-  test("what is no option, a bad value, and an engine nobody has are misuse", async () => {
+  test("an unknown option, an invalid value and an unknown engine throw MisuseError", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const given: readonly object[] = [
@@ -79,7 +79,7 @@ describe("options are stored with the turn", () => {
     expect(world.writes).toEqual([]);
   });
 
-  test("they hold for whichever process drives, and answers go on with what the turn that asked was told", async () => {
+  test("apply in any process, and the turn after an answer uses the options of the turn that asked", async () => {
     const world = new World();
     const model = thinker(({ messages }) => (messages.at(-1)?.role === "tool" ? says("Done.") : [call("own")]));
     const accepting = world.process(world.engine(model, { tools: [own] }), { drive: false });
@@ -93,7 +93,7 @@ describe("options are stored with the turn", () => {
     expect(model.asked.map(({ temperature }) => temperature)).toEqual([0.25, 0.25]);
   });
 
-  test("a turn names its engine; a process that does not have it leaves the turn alone", async () => {
+  test("a process without the engine of a turn does not drive it", async () => {
     const world = new World();
     const [mine, theirs] = [worker(), worker()];
     const without = world.process(world.engine(mine));
@@ -106,7 +106,7 @@ describe("options are stored with the turn", () => {
     expect([mine.asked.length, theirs.asked.length]).toEqual([0, 1]);
   });
 
-  test("a fork goes on with the engine and the options of the turn that asked", async () => {
+  test("a fork continues with the engine and the options of the turn that asked", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const [mine, theirs] = [worker("pay"), worker("pay")];
@@ -122,7 +122,7 @@ describe("options are stored with the turn", () => {
   });
 });
 
-describe("verbs refuse what layer D refuses, in the same way", () => {
+describe("durable verbs check preconditions like the in-memory verbs", () => {
   const ask = counting("ask", { handler: () => askUser("Which day?") });
   const pending = [{ ...toolCall({ id: "c0", name: "own", arguments: {} }), reason: "manual" }] as const;
   const open = assistant("", {
@@ -203,7 +203,7 @@ describe("verbs refuse what layer D refuses, in the same way", () => {
     }
   });
 
-  test("start: of a session that waits or has failed", async () => {
+  test("start rejects a session that waits or is in the status error", async () => {
     for (const [status, of] of Object.entries(given)) {
       const world = new World();
       const running = world.process(world.engine(worker(), { tools: [own] }));
@@ -215,7 +215,7 @@ describe("verbs refuse what layer D refuses, in the same way", () => {
     }
   });
 
-  test("a session that is not there is not_found, for every verb; get says null", async () => {
+  test("an unknown session is not_found for every verb, and get returns null", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const verbs: Verbs = {

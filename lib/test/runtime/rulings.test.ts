@@ -48,7 +48,7 @@ describe("Q1 settle, commit, publish", () => {
     expect(world.writes.filter(writes("events")).every(({ batch }) => batch.checks.length > 0)).toBe(true);
   });
 
-  test("Q1 wherever a process dies between two writes, replay makes up for it: the same session, nothing told twice, nothing missing", async () => {
+  test("Q1 after a crash between any two writes, recovery gives the same session and every event exactly once", async () => {
     const told = async (world: World): Promise<readonly unknown[]> => {
       const text = JSON.stringify(await world.values("events"));
       return JSON.parse(text.replaceAll(/turn-[0-9a-f]+/g, "turn").replaceAll(/"epoch":\d+/g, '"epoch":0'));
@@ -92,8 +92,8 @@ describe("Q1 settle, commit, publish", () => {
   });
 });
 
-describe("Q2 inside an effect", () => {
-  test("Q2 attempts and sleeps are rows under the effect's id; what an attempt cost is never forgotten", async () => {
+describe("Q2 records inside an effect", () => {
+  test("Q2 attempts and sleeps are recorded under the effect id, with the usage of every attempt", async () => {
     const world = new World();
     const model = thinker((_, n) => [
       { type: "usage", usage: { inputTokens: n === 1 ? 100 : 10 } },
@@ -117,10 +117,10 @@ describe("Q2 inside an effect", () => {
   });
 });
 
-describe("Q3 the start of a tool", () => {
+describe("Q3 start marks of tools", () => {
   const started = writes("records", "started");
 
-  test("Q3 a mark carries the lease epoch and the policy, and shares the commit of the reply where nobody has a say", async () => {
+  test("Q3 a start mark has the lease epoch and the replay policy, and is written with the reply if no approval has to be checked", async () => {
     const world = new World();
     const pay = counting("pay");
     await (
@@ -132,7 +132,7 @@ describe("Q3 the start of a tool", () => {
     expect(await world.values("records")).toEqual([{ epoch: 1, policy: "never", name: "pay", arguments: { n: 0 } }]);
   });
 
-  test("Q3 a tool with a gate is prepared, which is recorded, and marked by itself when it gets its slot", async () => {
+  test("Q3 a tool with a needsApproval function records its preparation, and is marked in a separate write when it gets its slot", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: () => false, replay: "ask" });
     await (
@@ -148,7 +148,7 @@ describe("Q3 the start of a tool", () => {
     ]);
   });
 
-  test("Q3 without a free slot a call is not marked: it has not begun", async () => {
+  test("Q3 a call that waits for a concurrency slot is not marked", async () => {
     const world = new World();
     const door = gate();
     const slow = counting("slow", { handler: () => door.wait() });
@@ -164,7 +164,7 @@ describe("Q3 the start of a tool", () => {
     expect(await world.rows("records")).toHaveLength(2);
   });
 
-  test("Q3 unmarked means: perform", async () => {
+  test("Q3 recovery performs a call without a start mark", async () => {
     const world = new World();
     // A call with a gate is marked after the gate has decided, and not in the commit of the reply.
     const pay = counting("pay", { needsApproval: () => false });
@@ -180,7 +180,7 @@ describe("Q3 the start of a tool", () => {
     expect(pay.runs).toEqual([{ n: 0 }]);
   });
 
-  test("Q3 first effects of a queued turn are marked when a worker claims it, not when it is accepted", async () => {
+  test("Q3 the first effects of a queued turn are marked when a worker claims the turn, not when it is accepted", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const of = world.engine(worker("pay"), { tools: [pay.tool] });
@@ -197,7 +197,7 @@ describe("Q3 the start of a tool", () => {
     expect(pay.runs).toHaveLength(1);
   });
 
-  test("Q3 outcome_unknown given by recovery is itself settled: nobody after it finds out anything else", async () => {
+  test("Q3 the outcome_unknown of a recovery is recorded, so later recoveries give the same answer", async () => {
     const world = new World();
     const door = gate();
     const pay = counting("pay", { handler: () => door.wait() });
@@ -222,8 +222,8 @@ describe("Q3 the start of a tool", () => {
   });
 });
 
-describe("Q3 a tool that asks after a crash", () => {
-  test("Q3 is pending as outcome_unknown: somebody says what came of it, has it run again, or refuses", async () => {
+describe("Q3 a tool with the replay policy ask after a crash", () => {
+  test("Q3 is pending as outcome_unknown and accepts a result, an approval to run again, or a denial", async () => {
     for (const [answer, ran, told] of [
       ["result", 1, "tool it went through"],
       ["approve", 2, "tool pay: ok"],
@@ -263,7 +263,7 @@ describe("Q3 a tool that asks after a crash", () => {
 describe("Q4 late results", () => {
   const own = { ...counting("own").tool, manual: true };
 
-  test("Q4 entries stay in commit order; the model sees each result at its call, in call order", async () => {
+  test("Q4 stored messages stay in commit order, and the model sees each result at its call, in call order", async () => {
     const world = new World();
     const look = counting("look");
     const model = thinker(({ messages }) =>
@@ -324,11 +324,11 @@ describe("Q4 late results", () => {
   });
 });
 
-describe("Q5 a cell that waits", () => {
+describe("Q5 suspended code cells", () => {
   const protocol = { type: "code", executor: quickjs() } as const;
   const cell = (code: string): FakeScript => says(`\`\`\`js\n${code}\n\`\`\``);
 
-  test("Q5 is session data, and is resumed in the environment it began in, whatever is deployed meanwhile", async () => {
+  test("Q5 a cell is session data and resumes in its pinned environment after a deploy", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe" });
     const pay = counting("pay", { needsApproval: true, handler: ({ n }) => `paid ${String(n)}` });
@@ -361,7 +361,7 @@ describe("Q5 a cell that waits", () => {
     expect(heard(model.asked[1])[0]).toContain("New.");
   });
 
-  test("Q5 one that makes other calls when it is run again has diverged, and the model is told what ran", async () => {
+  test("Q5 a cell that makes other calls when it is run again is diverged, and the model sees the calls that ran", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const look = counting("look");
@@ -393,7 +393,7 @@ describe("Q5 a cell that waits", () => {
     expect((await sessionOf(of)).status).toBe("completed");
   });
 
-  test("Q5 another executor cannot go on with it", async () => {
+  test("Q5 another executor cannot resume a cell", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const model = thinker(({ messages }) => (isFirst(messages) ? cell("print(await pay({}))") : says("Oh.")));
@@ -427,8 +427,8 @@ describe("Q5 a cell that waits", () => {
   });
 });
 
-describe("Q6 releases", () => {
-  test("Q6 a turn's row pins the kernel's revision; a model call names its history by length and digest", async () => {
+describe("Q6 kernel revisions", () => {
+  test("Q6 a turn row pins the kernel revision, and a model call identifies its history by length and digest", async () => {
     const world = new World();
     const look = counting("look");
     const { turnId, result } = await world.process(world.engine(worker("look"), { tools: [look.tool] })).start("hi");
@@ -458,7 +458,7 @@ describe("Q6 releases", () => {
     return { world, of, turnId, model, look };
   }
 
-  test("Q6 a turn of a newer kernel revision is refused with newer_schema, and stays as it is stored", async () => {
+  test("Q6 a turn of a newer kernel revision is rejected with newer_schema and left unchanged", async () => {
     const newer = kernelRevision + 1;
     const { world, of, turnId, model, look } = await openTurnOf(newer);
     // Only the lease and the place in the index of due work change.
@@ -479,7 +479,7 @@ describe("Q6 releases", () => {
     expect(await world.values("turns")).toMatchObject([Object(turn)]);
   });
 
-  test("Q6 a turn of a newer kernel revision keeps no other session from being driven, and is tried once by a worker", async () => {
+  test("Q6 a turn of a newer kernel revision does not block other sessions, and a worker tries it once", async () => {
     const { world, of } = await openTurnOf(kernelRevision + 1);
     await world.process(of, { drive: false }).start("hi", { id: "s2" });
     const second = world.process(of);
@@ -518,7 +518,7 @@ describe("Q6 releases", () => {
 });
 
 describe("Q7 attempts and live events", () => {
-  test("Q7 an attempt is who drives and which try; live events carry both and no sequence, and a newer one begins with a step_reset", async () => {
+  test("Q7 live events carry epoch and attempt number but no sequence, and a newer attempt begins with a step_reset", async () => {
     const world = new World();
     const hand = handModel();
     const first = world.process(world.engine(hand), { live: {} });
@@ -546,7 +546,7 @@ describe("Q7 attempts and live events", () => {
     );
   });
 
-  test("Q7 a reader in the middle of the attempt that settled gets only the rest; any other a reset, and then the entry", async () => {
+  test("Q7 a reader within the attempt that was recorded gets the rest of its text, any other reader a reset and then the event", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -570,7 +570,7 @@ describe("Q7 attempts and live events", () => {
     ]);
   });
 
-  test("Q7 what tools and retries show on the way is live too: no sequence, the effect and the attempt", async () => {
+  test("Q7 tool progress and retries are live events with effect and attempt, without a sequence", async () => {
     const world = new World();
     const busy = counting("busy", {
       retry: { type: "safe", maxAttempts: 2, baseDelayMs: 10, maxDelayMs: 0 },
@@ -594,7 +594,7 @@ describe("Q7 attempts and live events", () => {
     );
   });
 
-  test("Q7 the model that answered is in the response, and stays for the rest of the turn, whoever drives", async () => {
+  test("Q7 the model that answered is recorded and used for the rest of the turn, by any process", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe" });
     const model = thinker(({ model: name, messages }) => {
@@ -612,7 +612,7 @@ describe("Q7 attempts and live events", () => {
     expect(model.asked.map(({ model: name }) => name)).toEqual(["fake:m", "fake:b", "fake:b"]);
   });
 
-  test("Q7 the adapter that answered stays for the rest of the turn, also in a process that recovers it", async () => {
+  test("Q7 the adapter that answered is used for the rest of the turn, also after recovery", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe" });
     const refuses: FakeScript = [{ type: "error", reason: "content_filter" }];
@@ -641,7 +641,7 @@ describe("Q8 when answers start a turn", () => {
     return isFirst(messages) ? [call("own", {}, "c0"), call("own", {}, "c1")] : says("Done.");
   });
 
-  test("Q8 an answer that leaves anything open only commits; the one that closes the last starts the turn", async () => {
+  test("Q8 the answer to the last open call starts the turn, and earlier answers are only recorded", async () => {
     const world = new World();
     const of = world.process(world.engine(twice, { tools: [own] }));
     await (
@@ -653,7 +653,7 @@ describe("Q8 when answers start a turn", () => {
     expect((await (await of.submitToolResults("s1", [["c0", "one"]])).result).text).toBe("Done.");
   });
 
-  test("Q8 with continue: false an answer only records; continue drives", async () => {
+  test("Q8 with continue: false an answer is only recorded, and continue starts the turn", async () => {
     const world = new World();
     const of = world.process(world.engine(twice, { tools: [own] }));
     await (
@@ -682,7 +682,7 @@ describe("Q8 when answers start a turn", () => {
     expect(effects).toContain("call_model");
   });
 
-  test("Q8 edited arguments are checked when decided: bad ones are misuse, and the call waits on; the gate is not asked again", async () => {
+  test("Q8 changed arguments are validated by decide: invalid ones throw and the call stays pending; needsApproval is not called again", async () => {
     const world = new World();
     let asked = 0;
     const pay = tool({
@@ -712,7 +712,7 @@ describe("Q8 when answers start a turn", () => {
     expect(model.asked[1]?.messages[1]).toMatchObject({ toolCalls: [{ arguments: { n: 0 } }] });
   });
 
-  test("Q8 a tool that is gone is answered not_found, without halting", async () => {
+  test("Q8 an approved call of a removed tool is answered not_found and the turn continues", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     await (
@@ -726,7 +726,7 @@ describe("Q8 when answers start a turn", () => {
 });
 
 describe("Q9 cancel", () => {
-  test("Q9 a cancel is settled into the journal, with what was received so far and what it cost; the session is usable", async () => {
+  test("Q9 a cancel is recorded in the journal with the partial reply and its usage, and the session stays usable", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -750,7 +750,7 @@ describe("Q9 cancel", () => {
     expect((await of.attach("s1").result).text).toBe("Ok.");
   });
 
-  test("Q9 what an attempt before had cost is in the row of the cancel", async () => {
+  test("Q9 the journal row of a cancel has the usage of earlier attempts", async () => {
     const world = new World();
     const model = thinker(() => [
       { type: "usage", usage: { inputTokens: 100 } },
@@ -764,7 +764,7 @@ describe("Q9 cancel", () => {
     expect((await sessionOf(of)).usage.inputTokens).toBe(100);
   });
 
-  test("Q9 after a takeover nothing was received, and nothing is performed: a stored cancel outlives whoever ran the turn", async () => {
+  test("Q9 a stored cancel survives a crash: the process that takes over performs nothing", async () => {
     const world = new World();
     const hand = handModel();
     const first = world.process(world.engine(hand));
@@ -782,7 +782,7 @@ describe("Q9 cancel", () => {
     expect(hand.calls).toBe(1);
   });
 
-  test("Q9 a reader who had heard half of it before the takeover is told that it is withdrawn", async () => {
+  test("Q9 a reader that received part of the reply before the takeover gets a reset", async () => {
     const world = new World();
     const hand = handModel();
     const first = world.process(world.engine(hand), { live: {} });
@@ -799,7 +799,7 @@ describe("Q9 cancel", () => {
     expect(told.indexOf("step_reset")).toBeLessThan(told.indexOf("chat_completed"));
   });
 
-  test("Q9 calls that were open when it came are answered, and nothing is lost of what had returned", async () => {
+  test("Q9 a cancel answers open calls and keeps the results of finished ones", async () => {
     const world = new World();
     const door = gate();
     const [quick, slow] = [counting("quick"), counting("slow", { handler: () => door.wait() })];
@@ -814,7 +814,7 @@ describe("Q9 cancel", () => {
     expect(thread.messages.filter(({ role }) => role === "tool")).toHaveLength(2);
   });
 
-  test("Q9 a cancel that loses to the end says completion_won", async () => {
+  test("Q9 a cancel after the end of the turn returns completion_won", async () => {
     const world = new World();
     const door = gate();
     const isEnd = (write: Write): boolean => writes("journal")(write) && writes("sessions")(write);
@@ -832,7 +832,7 @@ describe("Q9 cancel", () => {
     expect(await first.cancel("s1")).toBe("nothing_open");
   });
 
-  test("Q9 a cancel names a turn: it never ends the next one", async () => {
+  test("Q9 a cancel ends the named turn only, never the next one", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -864,7 +864,7 @@ describe("Q10 child turns", () => {
     return { door, inner, childModel, outer, model, engine: world.engine(model, { tools: [outer.tool] }) };
   }
 
-  test("Q10 a safe tool runs again and its child replays: what was paid for is not paid again, and H4 applies to the child's own tools", async () => {
+  test("Q10 a tool with the policy safe runs again and replays its child turn without new model calls, and H4 applies to the tools of the child", async () => {
     const world = new World();
     const { door, inner, childModel, outer, engine: of } = family(world, "safe");
     const first = world.process(of);
@@ -892,7 +892,7 @@ describe("Q10 child turns", () => {
     expect((await second.usage("s1")).lines).toMatchObject([{ source: "tool", usage: { inputTokens: 10 } }]);
   });
 
-  test("Q10 for other tools the child is abandoned, and what it cost is booked in the commit that answers the parent", async () => {
+  test("Q10 with other policies the child turn is abandoned, and its usage is recorded in the commit that answers the parent call", async () => {
     const world = new World();
     const { door, outer, childModel, engine: of } = family(world, "never");
     const first = world.process(of);
@@ -910,7 +910,7 @@ describe("Q10 child turns", () => {
     expect((await second.usage("s1")).lines).toMatchObject([{ source: "tool", usage: { inputTokens: 5 } }]);
   });
 
-  test("Q10 a child that must wait makes the parent call pending, with a path to the inner call; another process goes on with it", async () => {
+  test("Q10 a child turn that waits makes the parent call pending with a path to the nested call, and another process continues it", async () => {
     const world = new World();
     const inner = counting("inner", { needsApproval: true });
     const childModel = thinker(
@@ -938,7 +938,7 @@ describe("Q10 child turns", () => {
 });
 
 describe("Q11 checkpoints", () => {
-  test("Q11 steer enters at the next checkpoint, as a message of the conversation; it names the turn that takes it", async () => {
+  test("Q11 steered input is added at the next checkpoint as a message, and names the turn that accepts it", async () => {
     const world = new World();
     const door = gate();
     const look = counting("look", { handler: () => door.wait() });
@@ -958,7 +958,7 @@ describe("Q11 checkpoints", () => {
     });
   });
 
-  test("Q11 the verdict comes first: what no model call would read is not claimed, and becomes the next turn", async () => {
+  test("Q11 input that no further model call would read is not claimed and becomes the next turn", async () => {
     const world = new World();
     const door = gate();
     const look = counting("look", { handler: () => door.wait() });
@@ -977,7 +977,7 @@ describe("Q11 checkpoints", () => {
     expect(await world.rows("inbox")).toEqual([]);
   });
 
-  test("Q11 an answer that is there completes the turn also when its budget is spent, and takes nothing in", async () => {
+  test("Q11 a final answer completes the turn even if the budget is used up, and accepts no input", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -993,7 +993,7 @@ describe("Q11 checkpoints", () => {
     await of.attach("s1").result;
   });
 
-  test("Q11 what was said before the end is claimed there, and the turn goes on", async () => {
+  test("Q11 input that arrives before completion is claimed, and the turn continues", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -1009,7 +1009,7 @@ describe("Q11 checkpoints", () => {
     expect(await turn.result).toMatchObject({ text: "Yes.", steps: 2 });
   });
 
-  test("Q11 it waits while a question is open: steer never answers one", async () => {
+  test("Q11 steered input waits while a question is open and never answers it", async () => {
     const world = new World();
     const door = gate();
     const ask = counting("ask", { handler: () => door.wait().then(() => askUser("Which day?")) });
@@ -1031,7 +1031,7 @@ describe("Q11 checkpoints", () => {
 });
 
 describe("Q12 budgets", () => {
-  test("Q12 a spent budget is haltedReason budget, and lastRun names which; no finalize comes after it", async () => {
+  test("Q12 a used-up budget ends the run with the reason budget, lastRun names it, and no structured call follows", async () => {
     const world = new World();
     const look = counting("look");
     const model = thinker(() => [call("look"), { type: "usage", usage: { inputTokens: 60, outputTokens: 1 } }]);
@@ -1045,14 +1045,14 @@ describe("Q12 budgets", () => {
     expect(model.asked.every(({ responseFormat }) => responseFormat === null)).toBe(true);
   });
 
-  test("Q12 the prices of all fallbacks are checked at the start, before anything is stored", async () => {
+  test("Q12 a cost budget checks the prices of all fallbacks before anything is stored", async () => {
     const world = new World();
     const of = world.process(world.engine(worker(), { model: priced("m"), fallback: [priced("n"), "fake:unpriced"] }));
     await expect(of.start("hi", { id: "s1", budgets: { cost: 1 } })).rejects.toMatchObject({ reason: "unknown_price" });
     expect(world.writes).toEqual([]);
   });
 
-  test("Q12 a model without a price that is chosen later fails the turn as unknown_price", async () => {
+  test("Q12 a model without a price that is chosen later fails the turn with unknown_price", async () => {
     const world = new World();
     const look = counting("look");
     const of = world.process(
@@ -1067,7 +1067,7 @@ describe("Q12 budgets", () => {
     expect(JSON.stringify(end.failure)).toContain("unknown_price");
   });
 
-  test("Q12 wall time is what effects took: an outage does not count", async () => {
+  test("Q12 the time budget counts the duration of effects, not an outage", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe", handler: () => world.clock.sleep(400) });
     const of = world.engine(worker("look", "look"), { tools: [look.tool] });
@@ -1082,7 +1082,7 @@ describe("Q12 budgets", () => {
     expect(await second.attach("s1", turnId).result).toMatchObject({ text: "Done.", haltedReason: "completed" });
   });
 
-  test("Q12 prepareStep selects the engine's tools by name; what turns are pinned to is stored once, by content", async () => {
+  test("Q12 prepareStep selects tools of the engine by name, and pinned environments are stored once by content hash", async () => {
     const world = new World();
     const [look, pay] = [counting("look"), counting("pay")];
     const model = worker("look");
@@ -1105,7 +1105,7 @@ describe("Q12 budgets", () => {
     expect(await world.rows("contents")).toHaveLength(1);
   });
 
-  test("Q12 budgets of tokens go on with the session", async () => {
+  test("Q12 token budgets continue over the turns of a session", async () => {
     const world = new World();
     const look = counting("look");
     const model = thinker(({ messages }) => {
@@ -1121,11 +1121,11 @@ describe("Q12 budgets", () => {
   });
 });
 
-describe("Q13 finalize", () => {
+describe("Q13 structuredFinalize", () => {
   const output = { type: "object", properties: { n: { type: "number" } } } as const;
   const options = { id: "s1", output, structuredFinalize: true, structuredFinalizeNudge: "As JSON, please." } as const;
 
-  test("Q13 before_completion comes only before it; nudge and structured reply are committed together", async () => {
+  test("Q13 the checkpoint before_completion precedes it, and its prompt and structured reply are committed together", async () => {
     const world = new World();
     const model = thinker(({ responseFormat }) => says(responseFormat === null ? "One." : '{"n":1}'));
     const of = world.process(world.engine(model));
@@ -1142,7 +1142,7 @@ describe("Q13 finalize", () => {
     expect(nudged).toBe(replied);
   });
 
-  test("Q13 a cancel keeps pass 1's thread and no nudge; the partial is only in lastRun, and pass1Halted is kept", async () => {
+  test("Q13 a cancel keeps the thread of pass 1 without the prompt of pass 2; lastRun has the partial reply and pass1Halted", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -1161,7 +1161,7 @@ describe("Q13 finalize", () => {
     });
   });
 
-  test("Q13 a crash in the middle of it leaves no nudge either", async () => {
+  test("Q13 a crash during the structured call leaves no prompt in the thread", async () => {
     const world = new World();
     const hand = handModel();
     const first = world.process(world.engine(hand));
@@ -1175,7 +1175,7 @@ describe("Q13 finalize", () => {
   });
 });
 
-describe("Q14 starting a step again", () => {
+describe("Q14 restarting a step", () => {
   /** A turn that died in its second step while it paid, and whose record of that step no longer fits the code. */
   async function diedWorld({ pays = {} }: { pays?: Partial<ToolDefinition<JsonObject>> }) {
     const world = new World();
@@ -1208,7 +1208,7 @@ describe("Q14 starting a step again", () => {
     return { ...died, second, end: await second.attach("s1", died.turnId).result };
   }
 
-  test("Q14 a row supersedes those of the open step and names what may run twice; inputs, usage and start marks survive", async () => {
+  test("Q14 a journal row supersedes those of the open step and names effects that may run twice; inputs, usage and start marks stay", async () => {
     const { world, look, pay, model, second, end, id, turnId } = await parkedWorld({});
     expect(end).toMatchObject({ status: "parked", failure: { reason: "diverged" } });
     expect(model.asked).toHaveLength(2);
@@ -1223,7 +1223,7 @@ describe("Q14 starting a step again", () => {
     expect((await sessionOf(second)).usage.inputTokens).toBe(40);
   });
 
-  test("Q14 a sequenced step_reset names what was withdrawn", async () => {
+  test("Q14 a stored step_reset names the superseded effects", async () => {
     const { second, id } = await parkedWorld({});
     await second.recover("s1", { from: "step" });
     await second.attach("s1").result;
@@ -1236,7 +1236,7 @@ describe("Q14 starting a step again", () => {
     expect(sequences).toEqual(sequences.map((_, index) => index + 1));
   });
 
-  test("Q14 wherever a process dies while it parks a turn or starts its step again, the log has no hole and the step is started again", async () => {
+  test("Q14 after a crash at any point of parking or restarting, the event log has no gap and the step is restarted", async () => {
     const life = async (parking: number, restarting: number) => {
       const { world, of, turnId } = await diedWorld({});
       const dies = (at: number) => (_: Write, count: number) => count === at;
@@ -1269,7 +1269,7 @@ describe("Q14 starting a step again", () => {
     }
   });
 
-  test("Q14 what a gate said of the call of a step that was withdrawn is not said of another call", async () => {
+  test("Q14 the needsApproval result of a superseded call is not applied to another call", async () => {
     const parked = await parkedWorld({ needsApproval: ({ n }) => n !== 1, replay: "safe" });
     const { world, look, pay } = parked;
     const other = thinker(({ messages }) =>
@@ -1283,7 +1283,7 @@ describe("Q14 starting a step again", () => {
 });
 
 describe("Q15 single steps, unknown tools", () => {
-  test("Q15 a step takes no message; it ends with stop_after, and the session as layer D has it", async () => {
+  test("Q15 step takes no message, ends with stop_after, and leaves the session as the in-memory verb does", async () => {
     const world = new World();
     const look = counting("look");
     const of = world.process(world.engine(worker("look", "look"), { tools: [look.tool] }));
@@ -1296,7 +1296,7 @@ describe("Q15 single steps, unknown tools", () => {
     expect(look.runs).toHaveLength(2);
   });
 
-  test("Q15 a question is always an entry, also one of a single step", async () => {
+  test("Q15 a question is always a message of the thread, also after a single step", async () => {
     const world = new World();
     const [look, ask] = [counting("look"), counting("ask", { handler: () => askUser("Which day?") })];
     const of = world.process(world.engine(worker("look", "ask"), { tools: [look.tool, ask.tool] }));
@@ -1307,7 +1307,7 @@ describe("Q15 single steps, unknown tools", () => {
     expect((await talk(of)).at(-1)).toBe("assistant Which day?");
   });
 
-  test("Q15 manual mode skips the unknown check; answer runs what it can, answers the unknown, and leaves manual ones pending", async () => {
+  test("Q15 manual mode skips the check for unknown tools; onUnknownTool answer runs known tools, answers unknown ones and leaves manual ones pending", async () => {
     const world = new World();
     const look = counting("look");
     const own = { ...counting("own").tool, manual: true };

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { arbitraries } from "../../../test/arbitraries.ts";
 import { noUsage, uncachedInputTokens } from "./usage.ts";
 
-test("[allm 11] the total is the provider's word, else the sum, else unknown", () => {
+test("[allm 11] totalTokens returns the reported total, else the sum, else null", () => {
   expect(totalTokens(usage({ totalTokens: 7, inputTokens: 1, outputTokens: 2 }))).toBe(7);
   expect(totalTokens(usage({ inputTokens: 1, outputTokens: 2 }))).toBe(3);
   expect(totalTokens(usage({ inputTokens: 1 }))).toBeNull();
@@ -24,14 +24,14 @@ test("[allm 11] the total is the provider's word, else the sum, else unknown", (
   });
 });
 
-test("what the cache did not save is what is left of the prompt", () => {
+test("uncachedInputTokens excludes tokens read from and written to a cache", () => {
   expect(uncachedInputTokens(usage({ inputTokens: 100, cachedInputTokens: 60, cacheWriteInputTokens: 10 }))).toBe(30);
   expect(uncachedInputTokens(usage({ inputTokens: 100 }))).toBe(100);
   expect(uncachedInputTokens(usage({ cachedInputTokens: 5 }))).toBeNull();
 });
 
-describe("adding", () => {
-  test("known numbers add up; what neither side knows stays unknown", () => {
+describe("addUsage", () => {
+  test("adds known numbers and keeps unknown ones null", () => {
     const left = usage({ inputTokens: 10, outputTokens: 1, totalCost: 0.5, toolUsage: { web_search: 1 } });
     const right = usage({ inputTokens: 5, reasoningTokens: 2, toolUsage: { web_search: 2, code: 1 } });
     expect(orThrow(addUsage(left, right))).toEqual(
@@ -46,16 +46,16 @@ describe("adding", () => {
     );
   });
 
-  test("half of what is known is in the total, and not dropped from it", () => {
+  test("includes a side without a reported total in the total", () => {
     const sum = addUsage(usage({ inputTokens: 10, outputTokens: 1 }), usage({ inputTokens: 500 }));
     expect(orThrow(sum)).toMatchObject({ inputTokens: 510, outputTokens: 1, totalTokens: 511 });
   });
 
-  test("nothing is neutral, and the order does not matter to the tokens", () => {
+  test("noUsage is neutral, and addition of tokens is commutative", () => {
     fc.assert(
       fc.property(arbitraries.usage, arbitraries.usage, (left, right) => {
         const added = addUsage(left, right);
-        // Costs are generated from all numbers there are: some sums are beyond them.
+        // Costs are generated from all finite numbers, so some sums overflow.
         fc.pre(added.ok);
         const sum = orThrow(added);
         const other = orThrow(addUsage(right, left));
@@ -68,7 +68,7 @@ describe("adding", () => {
     );
   });
 
-  test("[lash 24] beyond exact integers the sum is a failure that names the field", () => {
+  test("[lash 24] a token sum beyond the safe integers is a failure that names the field", () => {
     const most = usage({ reasoningTokens: Number.MAX_SAFE_INTEGER });
     const result = addUsage(most, usage({ reasoningTokens: 1 }));
     expect(result).toMatchObject({
@@ -77,14 +77,14 @@ describe("adding", () => {
     });
   });
 
-  test("[lash 24] costs and counts that add up to no number are a failure, too", () => {
+  test("[lash 24] a cost or count that overflows to Infinity is a failure", () => {
     const dear = usage({ totalCost: Number.MAX_VALUE, toolUsage: { search: Number.MAX_VALUE } });
     expect(addUsage(dear, dear)).toMatchObject({
       failure: { issues: [{ path: ["totalCost"] }, { path: ["toolUsage", "search"] }] },
     });
   });
 
-  test("[lash 24] a total worked out from halves overflows too", () => {
+  test("[lash 24] a computed total that overflows is a failure", () => {
     const half = usage({ inputTokens: Number.MAX_SAFE_INTEGER - 1, outputTokens: 2 });
     expect(addUsage(half, noUsage)).toMatchObject({
       failure: { issues: [{ path: ["totalTokens"], code: "overflow" }] },

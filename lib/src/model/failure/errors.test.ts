@@ -1,4 +1,4 @@
-// One test a row: every reason of every class makes an error, and nothing else does.
+// Failures and error classes. One test for every reason of every class.
 
 import type { EverturnError, Failure } from "everturn/model";
 
@@ -102,7 +102,7 @@ describe("[allm 17] every reason of every error class", () => {
     expect(restored.message).toBe(error.message);
   });
 
-  test("the closed lists hold the reasons of the source system, each of them", () => {
+  test("the closed lists contain every reason of the source system", () => {
     const upstream = {
       engine:
         "missing_adapter missing_stream_adapter missing_model missing_key unknown_tool invalid_engine unsupported_response_format no_image_adapter",
@@ -125,14 +125,14 @@ describe("[allm 17] every reason of every error class", () => {
     expect(imageAdapterErrorReasons).toEqual(expect.arrayContaining(upstream.image.split(" ")));
   });
 
-  test("a word that is no reason throws at once and lists the words that are", () => {
+  test("an unknown reason throws MisuseError and lists the valid ones", () => {
     const word = JSON.parse('"on_fire"');
     expect(() => new AdapterError(word)).toThrow(MisuseError);
     expect(() => new AdapterError(word)).toThrow(/"on_fire" is not a reason; use one of rate_limited, /);
     expect(() => new SessionError(word)).toThrow(/session_in_error_state/);
   });
 
-  test("what is known about a provider's failure is on it, and in its message", () => {
+  test("a provider failure has its details as fields and in its message", () => {
     const error = new AdapterError("rate_limited", { provider: "openai", status: 429, retryAfterMs: 1500 });
     expect(error.message).toBe("adapter error (openai): rate_limited");
     expect(error.failure).toMatchObject({ status: 429, retryAfterMs: 1500, retryable: true, kind: "quota" });
@@ -141,35 +141,35 @@ describe("[allm 17] every reason of every error class", () => {
   });
 });
 
-describe("a failure can always be stored, whatever went into it", () => {
-  test("waits and statuses are whole numbers or nothing", () => {
+describe("a failure is always storable", () => {
+  test("retry delays and statuses are integers or null", () => {
     const failure = new AdapterError("rate_limited", { retryAfterMs: 1500.5, status: Number.NaN }).failure;
     expect(failure).toMatchObject({ retryAfterMs: 1501, status: null });
     expect(() => toJson("failure", failure)).not.toThrow();
   });
 
-  test("details that cannot be stored, keys among them, are left out", () => {
+  test("details that cannot be stored, such as credentials, are dropped", () => {
     const metadata = { apiKey: "sk-1", when: new Date(0), city: "Rome" };
     const failure = new EngineError("missing_key", { metadata: Object(metadata) }).failure;
     expect(failure.metadata).toEqual({ city: "Rome" });
   });
 
-  test("[lash 20] a long answer of a provider is cut in the middle, and says by how much", () => {
+  test("[lash 20] a long response body is truncated in the middle with the number of omitted characters", () => {
     const raw = `${"a".repeat(3000)}${"b".repeat(3000)}`;
     const kept = new AdapterError("unknown", { raw: `  ${raw}\n` }).failure.raw;
     expect(kept).toBe(`${"a".repeat(2000)}\n\n... (2000 chars omitted) ...\n\n${"b".repeat(2000)}`);
     expect(new AdapterError("unknown", { raw: "a".repeat(4000) }).failure.raw).toHaveLength(4000);
   });
 
-  test("a long chain of causes is cut", () => {
+  test("a long chain of causes is truncated", () => {
     let cause: unknown = null;
     for (let level = 0; level < 300; level += 1) cause = { name: "Error", message: "m", cause };
     expect(() => toJson("failure", new EngineError("missing_key", { cause }).failure)).not.toThrow();
   });
 });
 
-describe("causes", () => {
-  test("the live cause stays on the error, what can be stored of it on the failure", () => {
+describe("the cause of an error", () => {
+  test("the error keeps the thrown object, the failure its storable part", () => {
     const root = new TypeError("no such host");
     const cause = new Error("connect failed", { cause: root });
     const error = new AdapterError("network_error", { cause });
@@ -181,7 +181,7 @@ describe("causes", () => {
     });
   });
 
-  test("anything can be thrown, and none of it breaks the account of it", () => {
+  test("toCause accepts any thrown value and never throws", () => {
     const hostile = {
       get message(): string {
         throw new Error("no");
@@ -204,8 +204,8 @@ describe("causes", () => {
   });
 });
 
-describe("tool failures", () => {
-  test("[lash 56] classes, sources and retry dispositions are closed lists with stated defaults", () => {
+describe("toolFailure", () => {
+  test("[lash 56] classes, sources and retry dispositions are closed lists with defaults", () => {
     expect(toolFailureClasses).toEqual([
       "invalid_request",
       "unavailable",
@@ -234,14 +234,14 @@ describe("tool failures", () => {
 describe("failures stored by other releases", () => {
   const minimal = { type: "adapter_error", reason: "unknown", message: "rate limited" };
 
-  test("[lash 21] a failure kind nobody knows, or none, reads as unknown", () => {
+  test("[lash 21] an unknown or missing failure kind is read as unknown", () => {
     const later = parse("failure", { ...minimal, kind: "quantum" });
     const earlier = parse("failure", minimal);
     expect(later).toMatchObject({ ok: true, value: { kind: "unknown" } });
     expect(earlier).toMatchObject({ ok: true, value: { kind: "unknown", retryable: false } });
   });
 
-  test("[lash 60] fields that were not there yet read as their defaults", () => {
+  test("[lash 60] missing fields are read as their defaults", () => {
     expect(parse("failure", minimal)).toMatchObject({
       ok: true,
       value: { code: null, raw: null, retryAfterMs: null, cause: null, metadata: {} },
@@ -249,7 +249,7 @@ describe("failures stored by other releases", () => {
   });
 });
 
-test("errors of another copy of the package are recognised, and nothing else is", () => {
+test("isEverturnError recognises errors of another copy of the package, and nothing else", () => {
   const foreign = Object.assign(new Error("x"), { [Symbol.for("everturn.error")]: true });
   expect(isEverturnError(foreign)).toBe(true);
   expect(isEverturnError(new Error("x"))).toBe(false);

@@ -18,7 +18,7 @@ const missing = () => {
   throw Object.assign(new Error("no such file"), { code: "ENOENT" });
 };
 
-describe("[allm 5] where an image is", () => {
+describe("[allm 5] image sources", () => {
   test.each([
     ["a.png", "image/png"],
     ["a.JPG", "image/jpeg"],
@@ -28,17 +28,17 @@ describe("[allm 5] where an image is", () => {
     ["a.tiff", null],
     ["png", null],
     ["dir.png/a", null],
-  ])("on disk: %s is %s, and no file is read", (path, mimeType) => {
+  ])("imageFromFile: %s has the MIME type %s, and no file is read", (path, mimeType) => {
     expect(imageFromFile(path)).toMatchObject({ source: { type: "file", path }, mimeType });
   });
 
-  test("bytes are kept as base64, with their type", () => {
+  test("imageFromBinary stores bytes as base64 with their MIME type", () => {
     expect(imageFromBinary(bytes, "image/png")).toMatchObject({ source: { type: "base64", data: "aGk=" } });
     expect(imageFromBase64("not base64", "image/png").source).toEqual({ type: "base64", data: "not base64" });
     expect(() => imageFromBase64("aGk=", JSON.parse("null"))).toThrow(MisuseError);
   });
 
-  test("on the web, and never fetched", () => {
+  test("imageFromUrl does not fetch the URL", () => {
     expect(imageFromUrl("https://example.com/cat.png")).toMatchObject({
       source: { type: "url", url: "https://example.com/cat.png" },
       mimeType: null,
@@ -46,7 +46,7 @@ describe("[allm 5] where an image is", () => {
   });
 });
 
-describe("[allm 6] the bytes of an image", () => {
+describe("[allm 6] imageToBinary and imageToDataUri", () => {
   const file = imageFromFile("cat.png");
   const untypedFile = imageFromFile("cat");
   const uploaded = image({ source: { type: "provider_file", provider: "openai", id: "file-1" } });
@@ -82,7 +82,7 @@ describe("[allm 6] the bytes of an image", () => {
 });
 
 describe("base64", () => {
-  test("is what Node's own is, both ways, for any bytes", () => {
+  test("agrees with Node's Buffer in both directions, for any bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (any) => {
         const text = Buffer.from(any).toString("base64");
@@ -93,11 +93,14 @@ describe("base64", () => {
     );
   });
 
-  test.each(["a", "aGk==", "aGk=a", "aG=k", "a-_k", "aG k\u00e9", "====", "aGkx="])("%j is refused", (text) => {
-    expect(fromBase64(text)).toBeNull();
-  });
+  test.each(["a", "aGk==", "aGk=a", "aG=k", "a-_k", "aG k\u00e9", "====", "aGkx="])(
+    "%j is not valid base64",
+    (text) => {
+      expect(fromBase64(text)).toBeNull();
+    },
+  );
 
-  test("line breaks, as mail and certificates have them, are skipped", () => {
+  test("line breaks are skipped", () => {
     expect(fromBase64("aG\r\nk=\n")).toEqual(bytes);
     expect(fromBase64("")).toEqual(new Uint8Array());
   });

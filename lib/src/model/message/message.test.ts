@@ -26,11 +26,11 @@ import { message, normalizeContent, roles } from "./message.ts";
 import { opaquePart, reasoningPart, toolCallPart, toolResultPart, visibleText } from "./part.ts";
 import { replayFor } from "./provider-replay.ts";
 
-/** What a caller without a compiler may pass. */
+/** A value that only a JavaScript caller can pass. */
 const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));
 
 describe("[allm 1] messages", () => {
-  test("five roles; text or parts", () => {
+  test("have five roles and text or parts as content", () => {
     expect(roles).toEqual(["system", "user", "assistant", "tool", "event"]);
     for (const role of ["system", "user", "assistant", "event"] as const) {
       expect(message({ role, content: "hi" })).toMatchObject({ role, content: "hi" });
@@ -39,7 +39,7 @@ describe("[allm 1] messages", () => {
     expect(message({ role: "user", content: [{ type: "text", text: "hi" }] }).content).toEqual([textPart("hi")]);
   });
 
-  test("role and content are required, an unknown field throws, and the error names them", () => {
+  test("role and content are required, and an unknown field throws an error that names it", () => {
     expect(() => message(untyped({ content: "hi" }))).toThrow(/role: is required/);
     expect(() => message(untyped({ role: "user" }))).toThrow(/message: content: is required/);
     expect(() => message(untyped({ role: "user", content: "hi", contnt: "" }))).toThrow(
@@ -48,7 +48,7 @@ describe("[allm 1] messages", () => {
     expect(() => user("hi", untyped({ nam: "Ada" }))).toThrow(MisuseError);
   });
 
-  test("the builders of each role", () => {
+  test("each role has a constructor", () => {
     expect(user("hi")).toEqual({ role: "user", content: "hi", id: null, name: null, origin: null, metadata: {} });
     expect(system("Be brief.").role).toBe("system");
     expect(eventMessage("The build failed.").role).toBe("event");
@@ -56,27 +56,27 @@ describe("[allm 1] messages", () => {
     expect(user("hi", { name: "Ada" }).name).toBe("Ada");
   });
 
-  test("an option that is undefined counts as left out", () => {
+  test("an undefined field counts as absent", () => {
     const name: string | undefined = undefined;
     expect(user("hi", untyped({ name })).name).toBeNull();
     expect(user("hi", Object({ name: undefined })).name).toBeNull();
   });
 });
 
-describe("[allm 2] what a model said", () => {
-  test("how the reply ended and the calls in it are fields of the message", () => {
+describe("[allm 2] assistant messages", () => {
+  test("finish reason and calls are fields of the message", () => {
     const call = toolCall({ id: "c1", name: "weather", arguments: { city: "Rome" } });
     const said = assistant("", { toolCalls: [call], finishReason: "tool_calls" });
     expect(said.finishReason).toBe("tool_calls");
     expect(said.toolCalls).toEqual([call]);
   });
 
-  test("reasoning, text and calls keep their places among each other", () => {
+  test("reasoning, text and calls keep their order", () => {
     const parts = [reasoningPart("hm"), toolCallPart("c1"), reasoningPart("so"), toolCallPart("c2"), textPart("!")];
     expect(parse("message", assistant(parts))).toMatchObject({ ok: true, value: { content: parts } });
   });
 
-  test("a search the provider ran itself is kept in place with its result, and is nobody's to answer", () => {
+  test("a provider-run search keeps its position and its result and needs no answer", () => {
     const search = toolCall({ id: "s1", name: "web_search", arguments: { query: "weather" } });
     const said = assistant([toolCallPart("s1", { providerExecuted: search }), toolResultPart("s1", "sunny")]);
     expect(said.toolCalls).toEqual([]);
@@ -85,13 +85,13 @@ describe("[allm 2] what a model said", () => {
 });
 
 describe("[allm 3] normalizeContent", () => {
-  test("text becomes one part; parts stay as they are", () => {
+  test("converts text to one part and keeps parts", () => {
     const parts = [textPart("a"), textPart("b")];
     expect(normalizeContent("hi")).toEqual([textPart("hi")]);
     expect(normalizeContent(parts)).toBe(parts);
   });
 
-  test("the text of a message leaves out everything else", () => {
+  test("messageText returns the text parts only", () => {
     const cat = imagePart(imageFromUrl("https://example.com/cat.png"));
     expect(messageText(user([textPart("Who "), cat, textPart("is this?")]))).toBe("Who is this?");
     expect(messageText(assistant([reasoningPart("secret"), textPart("A cat.")]))).toBe("A cat.");
@@ -99,17 +99,17 @@ describe("[allm 3] normalizeContent", () => {
   });
 });
 
-test("[allm 4] an image is looked at with detail auto unless said otherwise", () => {
+test("[allm 4] the default detail of an image part is auto", () => {
   const cat = imageFromUrl("https://example.com/cat.png");
   expect(imagePart(cat).detail).toBe("auto");
   expect(imagePart(cat, { detail: "low" }).detail).toBe("low");
   expect(textPart("hi")).toMatchObject({ text: "hi", kind: "text", phase: null, metadata: {} });
 });
 
-describe("the answer to a call", () => {
+describe("toolResult", () => {
   const chart = attachment({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
 
-  test("is text, parts, or a value as JSON", () => {
+  test("accepts text, parts, or a value that becomes JSON", () => {
     expect(toolResult("c1", "sunny").content).toBe("sunny");
     expect(toolResult("c1", { celsius: 21 }).content).toBe('{"celsius":21}');
     expect(toolResult("c1", [{ celsius: 21 }]).content).toBe('[{"celsius":21}]');
@@ -118,12 +118,12 @@ describe("the answer to a call", () => {
     expect(toolResult("c1", "", { status: "failure", code: "timeout" })).toMatchObject({ status: "failure" });
   });
 
-  test("shows attachments as what they are", () => {
+  test("sends attachments as image and file parts", () => {
     const content = toolResult("c1", { chart }).content;
     expect(typeof content === "string" ? [] : content.map((part) => part.type)).toEqual(["text", "image", "text"]);
   });
 
-  test("does not turn a part with a slip in it into text", () => {
+  test("throws for an invalid part and does not encode it as text", () => {
     const slip = [{ type: "text", text: "hi", metadata: { apiKey: "sk-1" } }];
     expect(() => toolResult("c1", slip)).toThrow(MisuseError);
     interface Weather {
@@ -133,7 +133,7 @@ describe("the answer to a call", () => {
     expect(toolResult("c1", weather).content).toBe('{"celsius":21}');
   });
 
-  test("cannot be something that JSON would mangle", () => {
+  test("throws for a value that JSON cannot represent", () => {
     const circular: { me?: unknown } = {};
     circular.me = circular;
     for (const value of [circular, { n: Number.NaN }, { seen: new Map() }, 1n]) {
@@ -142,7 +142,7 @@ describe("the answer to a call", () => {
   });
 });
 
-test("what is written by hand compiles and is filled in", () => {
+test("the loose form of a message compiles and gets its defaults", () => {
   const cat = { type: "image", image: { source: { type: "url", url: "https://example.com/cat.png" } } } as const;
   expect(user([{ type: "text", text: "Who is this?" }, cat]).content).toHaveLength(2);
   expect(assistant("", { toolCalls: [{ id: "c1", name: "weather", arguments: {} }] }).toolCalls).toHaveLength(1);
@@ -151,7 +151,7 @@ test("what is written by hand compiles and is filled in", () => {
   expect(held.usage.inputTokens).toBe(5);
 });
 
-describe("[lash 49] what is left of a part that was pruned", () => {
+describe("[lash 49] visibleText of pruned parts", () => {
   test.each([
     ["intact", null, "the text"],
     ["cleared", { type: "cleared" }, "[Old tool result content cleared]"],
@@ -168,7 +168,7 @@ describe("[lash 49] what is left of a part that was pruned", () => {
   });
 });
 
-test("[lash 51] W4: replay data survives storage, and goes back to the route it came by and to no other", () => {
+test("[lash 51] W4: replay data survives storage and is returned to its own route only", () => {
   const route = { provider: "anthropic", endpoint: "messages", model: "claude" };
   const replay = { ...route, data: { signature: "EqQBCg==", list: [1, "two", null], __proto__: null } };
   const said = assistant([reasoningPart("hm", { provider: replay }), textPart("!", { provider: replay })]);
@@ -183,7 +183,7 @@ test("[lash 51] W4: replay data survives storage, and goes back to the route it 
   expect(replayFor(null, route)).toEqual({ type: "none" });
 });
 
-test("what only its provider can read is kept in its place", () => {
+test("an opaque part keeps its position", () => {
   const route = { provider: "openai", endpoint: "responses", model: "gpt-x" };
   const said = assistant([opaquePart("compaction", { ...route, data: { id: "cmp_1" } }), textPart("Hello.")]);
   expect(parse("message", said)).toEqual({ ok: true, value: said });

@@ -33,7 +33,7 @@ function issuesOf(result: Result<unknown>): readonly (readonly [Path, IssueCode]
 }
 
 describe("the envelope", () => {
-  test("[allm 89] says what it is, which version wrote it, and leaves no field out", () => {
+  test("[allm 89] has the type tag, the version and every field", () => {
     expect(toTagged("thread", fromMessages([{ role: "user", content: "hi" }]))).toEqual({
       everturn: "thread",
       version: storedVersion,
@@ -44,7 +44,7 @@ describe("the envelope", () => {
     });
   });
 
-  test("[allm 89] there is one for every type of the source system that is data", () => {
+  test("[allm 89] exists for every data type of the source system", () => {
     const names: readonly StoredType[] = [
       ...(["message", "tool", "tool_call", "request", "reply", "thread", "session", "step_result"] as const),
       ...(["chat_result", "usage", "model_ref", "failure", "image", "image_request", "image_response"] as const),
@@ -53,14 +53,14 @@ describe("the envelope", () => {
     expect(storedTypes).toEqual(expect.arrayContaining([...names]));
   });
 
-  test("an image says where its bytes are; a size is a pair of numbers", () => {
+  test("an image is stored with its source, and a size as two numbers", () => {
     const cat = image({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
     expect(toTagged("image", cat).data).toMatchObject({ source: { type: "base64", data: "aGk=" } });
     const asked = imageRequest("a cat", { size: { width: 512, height: 256 } });
     expect(toTagged("image_request", asked).data).toMatchObject({ size: { width: 512, height: 256 } });
   });
 
-  test("tool calls come back as tool calls, not as a map somebody has to interpret", () => {
+  test("tool calls are restored as tool calls, not as plain objects", () => {
     const call = toolCall({ id: "c1", name: "weather", arguments: { city: "Rome" }, rawArguments: '{"city":"Rome"}' });
     const said = message({ role: "assistant", content: "", toolCalls: [call] });
     const restored = orThrow(fromJson(toJson("message", said), { as: "message" }));
@@ -68,7 +68,7 @@ describe("the envelope", () => {
   });
 });
 
-describe("[allm 91] what cannot be read", () => {
+describe("[allm 91] invalid text", () => {
   const rows: readonly (readonly [string, string, Path, IssueCode])[] = [
     ["text that is no JSON", "{", ["json"], "malformed"],
     ["no text", "", ["json"], "malformed"],
@@ -93,30 +93,30 @@ describe("[allm 91] what cannot be read", () => {
     expect(issuesOf(fromJson(text))).toEqual([[path, code]]);
   });
 
-  test("a name that is no type", () => {
+  test("an unknown type name is a failure", () => {
     const name = JSON.parse('"sesion"');
     expect(issuesOf(fromJson("{}", { as: name }))).toEqual([[[], "unknown_type_tag"]]);
     expect(issuesOf(fromJson("{}", { as: JSON.parse('"constructor"') }))).toEqual([[[], "unknown_type_tag"]]);
     expect(issuesOf(parse(name, {}))).toEqual([[[], "unknown_type_tag"]]);
   });
 
-  test("something else than was asked for", () => {
+  test("another type than requested is a failure", () => {
     expect(issuesOf(fromJson(toJson("thread", thread()), { as: "session" }))).toEqual([
       [["format"], "unknown_type_tag"],
     ]);
   });
 
-  test("the failure never quotes the text", () => {
+  test("the failure does not contain the text", () => {
     const result = fromJson('{"apiKey": sk-secret-1234}');
     expect(JSON.stringify(result)).not.toContain("secret");
   });
 
-  test("no text at all", () => {
+  test("a value that is not a string is a failure", () => {
     expect(issuesOf(fromJson(JSON.parse("null")))).toEqual([[["json"], "invalid_type"]]);
   });
 });
 
-test("a number JSON does not know is no number", () => {
+test("a number that overflows is a failure", () => {
   for (const temperature of [Number.NaN, Infinity, -Infinity]) {
     expect(issuesOf(fromTagged({ messages: [], temperature }, { as: "request" }))).toEqual([
       [["temperature"], "invalid_type"],
@@ -124,12 +124,12 @@ test("a number JSON does not know is no number", () => {
   }
 });
 
-describe("[allm 92] what is not ours to judge", () => {
-  test("untagged JSON is read as the type the caller names", () => {
+describe("[allm 92] untagged, unknown and newer data", () => {
+  test("untagged JSON is read as the type that the caller names", () => {
     expect(orThrow(fromJson('{"id":"s1"}', { as: "session" })).id).toBe("s1");
   });
 
-  test("an unknown tag comes back as data, and so does a newer version", () => {
+  test("data with an unknown tag or of a newer version is returned unchanged", () => {
     expect(fromJson('{"everturn":"hologram","version":1,"data":[1]}')).toEqual({
       ok: true,
       value: { known: false, type: "hologram", version: 1, data: [1] },
@@ -140,14 +140,14 @@ describe("[allm 92] what is not ours to judge", () => {
     });
   });
 
-  test("asked for by type, a newer version is a failure that says so", () => {
+  test("a newer version is a failure if the caller names the type", () => {
     const result = fromJson('{"everturn":"session","version":99,"data":{}}', { as: "session" });
     expect(issuesOf(result)).toEqual([[["version"], "newer_version"]]);
     expect(JSON.stringify(result)).toContain(`version 99; this release reads versions up to ${storedVersion}`);
   });
 });
 
-describe("[allm 93] what is refused on the way out, with its path", () => {
+describe("[allm 93] toJson throws with the path for values that are not JSON", () => {
   const circular: { self?: unknown } = {};
   circular.self = circular;
   const rows: readonly (readonly [string, unknown, Path])[] = [
@@ -189,7 +189,7 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
     expect(String(thrown)).not.toContain("sk-1");
   });
 
-  test("a schema may describe a key, and a call may have an argument of that name", () => {
+  test("credential names are allowed in schemas and in call arguments", () => {
     const login = toolSpec({
       name: "login",
       description: "Logs in.",
@@ -201,7 +201,7 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
     expect(() => toJson("request", request([user("hi")], { options: { apiKey: "sk-1" } }))).toThrow(MisuseError);
   });
 
-  test("every refused place is in the message", () => {
+  test("the message contains every invalid path", () => {
     const value = { ...newSession(), context: { a: () => 1, b: 2n } };
     expect(() => toJson("session", value)).toThrow(
       "this session cannot be stored: context.a: a function cannot be stored as JSON; context.b: a bigint cannot be stored as JSON",
@@ -209,15 +209,15 @@ describe("[allm 93] what is refused on the way out, with its path", () => {
   });
 });
 
-describe("what is read is nobody else's", () => {
-  test("a parsed value shares nothing with its input", () => {
+describe("parsed values are copies", () => {
+  test("a parsed value shares no object with its input", () => {
     const input = { metadata: { tags: ["a"] } };
     const parsed = orThrow(parse("thread", input));
     input.metadata.tags.push("b");
     expect(parsed.metadata).toEqual({ tags: ["a"] });
   });
 
-  test("a list with ideas of its own about JSON is a list", () => {
+  test("toJSON of an array is not called", () => {
     class Disguise extends Array<number> {
       toJSON(): unknown {
         return { apiKey: "sk-1" };
@@ -226,13 +226,13 @@ describe("what is read is nobody else's", () => {
     expect(toJson("thread", { messages: [], metadata: { list: Disguise.from([1]) } })).toContain('{"list":[1]}');
   });
 
-  test("a getter is asked once", () => {
+  test("a getter is read once", () => {
     let asked = 0;
     const sly = Object.defineProperty({}, "apiKey", { enumerable: true, get: () => (asked++ === 0 ? 1 : "sk-1") });
     expect(toJson("thread", { messages: [], metadata: Object(sly) })).toContain('{"apiKey":1}');
   });
 
-  test("a default cannot be changed under those who share it", () => {
+  test("shared defaults are frozen", () => {
     const shared: unknown[] = [newSession().thread.messages, request([]).tools, chatMessages()];
     for (const list of shared) expect(() => Array.isArray(list) && list.push("leak")).toThrow(TypeError);
     expect(newSession().thread.messages).toEqual([]);
@@ -244,7 +244,7 @@ function chatMessages(): unknown {
   return said.role === "assistant" ? said.toolCalls : null;
 }
 
-describe("what is accepted can be stored", () => {
+describe("accepted values can be stored", () => {
   test("the deepest message fits into a session, and the deepest call into an event", () => {
     let deep: unknown = 1;
     for (let level = 0; level < 127; level += 1) deep = [deep];
@@ -253,29 +253,29 @@ describe("what is accepted can be stored", () => {
     expect(parse("message", { role: "user", content: "hi", metadata: { deep: [deep] } }).ok).toBe(false);
   });
 
-  test("what is left out counts like what is there", () => {
+  test("defaults count toward the limit of values", () => {
     const many = { messages: Array.from({ length: 400_000 }, () => ({ role: "user", content: "" })) };
     expect(issuesOf(parse("thread", many)).at(0)?.[1]).toBe("too_large");
   });
 
-  test("more text than is read back is not written", () => {
+  test("toJson throws for text that fromJson would reject", () => {
     const long = thread({ metadata: { text: Array.from({ length: 40 }, () => "x".repeat(2 ** 20)) } });
     expect(() => toJson("thread", long)).toThrow(/takes \d+ characters; at most 33554432 are read back/);
   });
 });
 
-describe("hostile input", () => {
-  test("a text of ten million little objects is refused before they are made", () => {
+describe("untrusted input", () => {
+  test("text with ten million objects is rejected before it is parsed", () => {
     const crowd = `{"metadata":{"a":[${"{},".repeat(10_000_000)}{}]}}`;
     expect(issuesOf(fromJson(crowd, { as: "thread" }))).toEqual([[["json"], "too_large"]]);
   });
 
-  test("text full of commas and brackets is text, and can be read back", () => {
+  test("commas and brackets inside strings do not count as values", () => {
     const text = toJson("thread", fromMessages([user(',[{\\"'.repeat(2_000_000))]));
     expect(fromJson(text, { as: "thread" }).ok).toBe(true);
   });
 
-  test("a long key does not make a long failure", () => {
+  test("a long key is truncated in the path", () => {
     const key = "k".repeat(1_000_000);
     const text = JSON.stringify({ metadata: { [key]: Array.from({ length: 100 }, () => ({ apiKey: "s" })) } });
     expect(JSON.stringify(fromJson(text, { as: "thread" })).length).toBeLessThan(50_000);
@@ -284,7 +284,7 @@ describe("hostile input", () => {
     ).toBeLessThan(1000);
   });
 
-  test("__proto__ and constructor are keys like any other and pollute nothing", () => {
+  test("__proto__ and constructor are ordinary keys: no prototype pollution", () => {
     const text = '{"metadata":{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}}';
     const restored = orThrow(fromJson(text, { as: "thread" }));
     expect(Object.keys(restored.metadata)).toEqual(["__proto__", "constructor"]);
@@ -293,7 +293,7 @@ describe("hostile input", () => {
     expect(toJson("thread", restored)).toContain('"__proto__":{"polluted":true}');
   });
 
-  test("__proto__ as a field is an unknown field, and what an object inherits is not there", () => {
+  test("__proto__ is an unknown field, and inherited properties are ignored", () => {
     expect(issuesOf(fromJson('{"__proto__":{"messages":[]}}', { as: "thread" }))).toEqual([
       [["__proto__"], "unknown_field"],
     ]);
@@ -304,7 +304,7 @@ describe("hostile input", () => {
     expect(issuesOf(fromTagged(relative, { as: "message" }))).toEqual([[["role"], "required"]]);
   });
 
-  test("nesting without end is cut at a limit", () => {
+  test("nesting beyond the limit is an issue", () => {
     const deep = `{"metadata":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`;
     const [issue] = issuesOf(fromJson(deep, { as: "thread" }));
     expect(issue?.[1]).toBe("too_deep");
@@ -313,12 +313,12 @@ describe("hostile input", () => {
     expect(issuesOf(fromJson(failure, { as: "failure" })).at(0)?.[1]).toBe("too_deep");
   });
 
-  test("a million broken messages are a hundred issues", () => {
+  test("a million invalid messages give a hundred issues", () => {
     const result = fromTagged({ messages: Array.from({ length: 1_000_000 }).fill(null) }, { as: "thread" });
     expect(issuesOf(result)).toHaveLength(100);
   });
 
-  test("reading stops at the hundredth issue and looks at nothing behind it", () => {
+  test("reading stops at the hundredth issue", () => {
     const broken: unknown[] = Array.from({ length: 1000 }).fill(null);
     let looked = false;
     Object.defineProperty(broken, 500, { get: () => (looked = true) });
@@ -326,15 +326,15 @@ describe("hostile input", () => {
     expect(looked).toBe(false);
   });
 
-  test("an array that claims four billion items is given up on", () => {
+  test("reading stops in an array with a length of four billion", () => {
     const sparse: unknown[] = [];
     sparse.length = 2 ** 32 - 1;
     expect(issuesOf(fromTagged({ messages: sparse }, { as: "thread" }))).toHaveLength(100);
     expect(issuesOf(fromTagged({ metadata: { sparse } }, { as: "thread" }))).toHaveLength(100);
   });
 
-  test("a text beyond the limit is not parsed", () => {
-    // Repeating shares memory, so this does not really take the space it claims.
+  test("text beyond the length limit is not parsed", () => {
+    // V8 represents a repeated string as a rope, so this does not allocate its length.
     const long = " ".repeat(maxTextLength + 1);
     expect(issuesOf(fromJson(long))).toEqual([[["json"], "too_large"]]);
   });

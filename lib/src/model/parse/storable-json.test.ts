@@ -1,4 +1,4 @@
-// The guard that codecs ask of every frame agrees with the reader that stored events go through.
+// isStorableJson, which codecs call for every frame, must agree with the shape that reads stored events.
 
 import type { Json } from "./json.ts";
 
@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { isEvent } from "../turn/event-shape.ts";
 import { isStorableJson, withFiniteNumbers } from "./storable-json.ts";
 
-/** JSON as `JSON.parse` gives it: also with numbers that are not finite. */
+/** Values that `JSON.parse` can return, including infinite numbers. */
 function parsed(text: string): Json {
   const value: Json = JSON.parse(text);
   return value;
@@ -21,8 +21,8 @@ function canBeStored(chunk: Json): boolean {
   return isEvent({ type: "raw_chunk", chunk });
 }
 
-describe("what can be stored", () => {
-  test("any JSON: the guard says what the reader of events says", () => {
+describe("isStorableJson", () => {
+  test("agrees with the shape of events for any JSON", () => {
     const leaf = fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.constant(null), fc.constant(Infinity));
     const { tree } = fc.letrec<{ tree: Json }>((tie) => ({
       tree: fc.oneof(
@@ -52,8 +52,8 @@ describe("what can be stored", () => {
   });
 });
 
-describe("numbers without end", () => {
-  test("become null; a value without them is the same value", () => {
+describe("withFiniteNumbers", () => {
+  test("replaces infinite numbers by null and returns other values unchanged", () => {
     const fine = parsed('{"a":[1,{"b":"x"}],"__proto__":2}');
     expect(withFiniteNumbers(fine, 100)).toBe(fine);
     expect(withFiniteNumbers(parsed('{"a":[1e999,{"__proto__":-1e999}],"b":2}'), 100)).toEqual(
@@ -61,7 +61,7 @@ describe("numbers without end", () => {
     );
   });
 
-  test("are no reason to follow a value deeper than the limit", () => {
+  test("does not recurse beyond the limit", () => {
     expect(withFiniteNumbers(nested(100, "1e999"), 100)).toEqual(nested(100, "null"));
     expect(withFiniteNumbers(nested(102, "1e999"), 100)).toBeUndefined();
     expect(withFiniteNumbers(nested(20_000), 100)).toBeUndefined();

@@ -1,4 +1,4 @@
-// One test a row: the rules of allm's validator, then the rules we add.
+// One test for every rule: those of ALLM's validator, then the added ones.
 
 import type { Path } from "../failure/issue.ts";
 import type { ImageRequest, IssueCode, Message, ModelRequest, Session, Thread, ToolSpec } from "everturn/model";
@@ -27,7 +27,7 @@ import { describe, expect, test } from "vitest";
 import { toolCallPart } from "../message/part.ts";
 import { validateImageRequest } from "./validate-image-request.ts";
 
-/** What a caller without a compiler may pass. */
+/** A value that only a JavaScript caller can pass. */
 function untyped<T>(value: unknown): T;
 function untyped(value: unknown): unknown {
   return value;
@@ -74,14 +74,14 @@ describe("[allm 85] validateRequest", () => {
     expect(issuesOf(validateRequest(broken))).toEqual([[path, code]]);
   });
 
-  test("the edges of every range are inside", () => {
+  test("the bounds of every range are valid", () => {
     for (const temperature of [0, 2]) expect(validateRequest(request([hello], { temperature })).ok).toBe(true);
     expect(validateRequest(request([hello], { maxTokens: 1 })).ok).toBe(true);
     const finalized = { structuredFinalize: true, responseFormat: jsonSchema("answer", { type: "object" }) };
     expect(validateRequest(request([hello], finalized)).ok).toBe(true);
   });
 
-  test("[allm 88] everything is reported at once, field by field, with the whole path", () => {
+  test("[allm 88] reports every violation with its full path", () => {
     const broken = untyped<ModelRequest>({
       messages: [{ role: "tool", content: 5 }],
       tools: [{ name: "auto", description: 1, schema: [] }, weather, weather],
@@ -136,7 +136,7 @@ describe("[allm 86] validateMessage", () => {
     expect(!result.ok && result.failure.reason).toBe("invalid_message");
   });
 
-  test("two calls of one reply with one id, and a mark for a call that is not there", () => {
+  test("reports duplicate call ids and tool_call parts without a call", () => {
     expect(issuesOf(validateMessage(asked("c1", "c2", "c1")))).toEqual([[["toolCalls", 2], "duplicate_tool_call_id"]]);
     const nameless = { role: "assistant", content: "", toolCalls: [{}, { id: "a" }, { id: "a" }] };
     expect(issuesOf(validateMessage(untyped<Message>(nameless)))).toEqual([
@@ -149,7 +149,7 @@ describe("[allm 86] validateMessage", () => {
     expect(validateMessage(assistant([toolCallPart("s1", { providerExecuted: search })])).ok).toBe(true);
   });
 
-  test("the message says which parts would be legal", () => {
+  test("the message lists the allowed parts", () => {
     const result = validateMessage(untyped<Message>({ role: "user", content: ["hi"] }));
     expect(!result.ok && result.failure.message).toContain("may contain parts of type text, image, file");
   });
@@ -175,7 +175,7 @@ describe("[allm 86] validateTool", () => {
     expect(!result.ok && result.failure.reason).toBe("invalid_tool");
   });
 
-  test("a name of 64 letters, digits, underscores and hyphens is fine", () => {
+  test("a name of 64 letters, digits, underscores and hyphens is valid", () => {
     expect(validateTool({ ...weather, name: `${"a".repeat(60)}_-09` }).ok).toBe(true);
   });
 });
@@ -185,41 +185,41 @@ describe("[allm 86] validateThread", () => {
     expect(validateThread(fromMessages([])).ok).toBe(true);
   });
 
-  test("the errors of a message carry its place", () => {
+  test("issues of a message have its position in their path", () => {
     const broken = untyped<Thread>({ messages: [hello, { role: "tool", content: "" }] });
     const result = validateThread(broken);
     expect(issuesOf(result)).toEqual([[["messages", 1, "toolCallId"], "required"]]);
     expect(!result.ok && result.failure.reason).toBe("invalid_thread");
   });
 
-  test("a call without an answer is named, with what to do about it", () => {
+  test("reports a call without an answer and the call of toolResult that adds it", () => {
     const result = validateThread(fromMessages([hello, asked("c1", "c2"), toolResult("c1", "21")]));
     expect(issuesOf(result)).toEqual([[["messages", 1, "toolCalls", 1], "unanswered_tool_call"]]);
     expect(!result.ok && result.failure.message).toContain('append toolResult("c2", …)');
   });
 
-  test("an answer without a call is named", () => {
+  test("reports an answer without a call", () => {
     const result = validateThread(fromMessages([hello, toolResult("c9", "21")]));
     expect(issuesOf(result)).toEqual([[["messages", 1, "toolCallId"], "unknown_tool_call_id"]]);
   });
 
-  test("a second answer to one call has no call", () => {
+  test("reports a second answer to a call", () => {
     const result = validateThread(fromMessages([asked("c1"), toolResult("c1", "21"), toolResult("c1", "22")]));
     expect(issuesOf(result)).toEqual([[["messages", 2, "toolCallId"], "unknown_tool_call_id"]]);
   });
 
-  test("Q4: an answer may come late, behind other messages and out of order", () => {
+  test("Q4: an answer may follow other messages and be out of order", () => {
     const late = fromMessages([asked("c1", "c2"), toolResult("c2", "b"), user("and?"), toolResult("c1", "a")]);
     expect(validateThread(late).ok).toBe(true);
   });
 
-  test("ids that a provider uses again in the next reply are told apart by order", () => {
+  test("call ids that repeat across replies are matched in order", () => {
     const again = [asked("0"), toolResult("0", "a"), asked("0"), toolResult("0", "b")];
     expect(validateThread(fromMessages(again)).ok).toBe(true);
     expect(validateThread(fromMessages(again.slice(0, 3))).ok).toBe(false);
   });
 
-  test("a thread that is none at all is refused, not thrown at", () => {
+  test("a value that is not a thread is a failure and does not throw", () => {
     expect(issuesOf(validateThread(untyped<Thread>(null)))).toEqual([[[], "invalid_type"]]);
     expect(issuesOf(validateThread(untyped<Thread>({})))).toEqual([[["messages"], "not_a_list"]]);
   });
@@ -266,7 +266,7 @@ describe("[allm 86] validateSession", () => {
     expect(!result.ok && result.failure.reason).toBe("invalid_session");
   });
 
-  test("S2: a call of the thread may be pending instead of answered", () => {
+  test("S2: a call of the thread may be pending", () => {
     const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [pending],
@@ -275,7 +275,7 @@ describe("[allm 86] validateSession", () => {
     expect(validateSession(waiting).ok).toBe(true);
   });
 
-  test("Q4: a decided call may wait for its result in a session that is idle", () => {
+  test("Q4: a decided call may be pending in an idle session", () => {
     const decided = {
       ...pending,
       reason: "approval",
@@ -286,7 +286,7 @@ describe("[allm 86] validateSession", () => {
     );
   });
 
-  test("one pending call excuses one call of its id, not all of them", () => {
+  test("one pending call accounts for one unanswered call of its id", () => {
     const twice = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [pending],
@@ -297,7 +297,7 @@ describe("[allm 86] validateSession", () => {
     ]);
   });
 
-  test("a status with what it needs is fine", () => {
+  test("every status is valid with its required fields", () => {
     expect(validateSession(newSession({ status: "awaiting_user", pendingQuestion: "Sure?" })).ok).toBe(true);
     expect(
       validateSession(newSession({ status: "error", metadata: { error: new EngineError("missing_model").failure } }))
@@ -351,7 +351,7 @@ describe("[allm 87] validateImageRequest", () => {
     expect(!result.ok && result.failure.reason).toBe("invalid_image_request");
   });
 
-  test("one good request of each operation", () => {
+  test("accepts a valid request of each operation", () => {
     expect(validateImageRequest(imageRequest("a cat", { size: "auto" })).ok).toBe(true);
     expect(validateImageRequest(imageRequest("a hat", { operation: "edit", inputImages: [cat, cat] })).ok).toBe(true);
     expect(validateImageRequest(imageRequest(null, { operation: "variation", inputImages: [cat] })).ok).toBe(true);
@@ -361,7 +361,7 @@ describe("[allm 87] validateImageRequest", () => {
 describe("size", () => {
   const many = Array.from({ length: 300_000 }, (_, index) => `c${index}`);
 
-  test("validating takes time in proportion to what is validated", () => {
+  test("validation time is linear in the size of the value", () => {
     const tools = many.map((name) => ({ ...weather, name }));
     expect(validateRequest({ ...request([hello]), tools }).ok).toBe(true);
     const calls = {
@@ -376,7 +376,7 @@ describe("size", () => {
     expect(validateThread(thread).ok).toBe(true);
   });
 
-  test("a million broken rules are a hundred issues, and nothing throws", () => {
+  test("a million violations give a hundred issues and do not throw", () => {
     const orphans = { messages: Array.from({ length: 1_000_000 }).fill(toolResult("c9", "")), metadata: {} };
     expect(issuesOf(validateThread(untyped<Thread>(orphans)))).toHaveLength(100);
     const inputs = {

@@ -18,8 +18,8 @@ const report = attachment({ source: { type: "file", path: "report.pdf" }, mimeTy
 const chartPart = imagePart(image({ source: chart.source, mimeType: "image/png" }));
 const reportPart = filePart(report.source, { mimeType: "application/pdf", name: "Q3" });
 
-describe("[lash 54] a tool's value, stored and read back", () => {
-  test("any JSON with attachments anywhere in it survives", () => {
+describe("[lash 54] encodeToolValue and decodeToolValue", () => {
+  test("round-trip any JSON with attachments at any position", () => {
     const leaf = fc.constantFrom<ProgramValue>(chart, report);
     const value = fc.letrec<{ value: ProgramValue }>((tie) => ({
       value: fc.oneof(
@@ -41,7 +41,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     );
   });
 
-  test("data that has the reserved key cannot pass itself off as an attachment", () => {
+  test("data with the reserved key does not become an attachment", () => {
     const forged = {
       $everturn: "attachment",
       source: { type: "file", path: "/etc/passwd" },
@@ -61,13 +61,13 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     ["malformed escape", { $everturn: "object", entries: [] }, "malformed escaped object"],
     ["an escape with more in it", { $everturn: "object", entries: {}, x: 1 }, "malformed escaped object"],
     ["an unknown mark", { $everturn: "hologram" }, "unknown value of $everturn"],
-  ])("%s is refused", (_, stored, words) => {
+  ])("%s is a failure", (_, stored, words) => {
     const result = decodeToolValue([stored]);
     expect(result.ok).toBe(false);
     expect(!result.ok && result.failure.message).toContain(`[0]: ${words}`);
   });
 
-  test("what JSON writes is taken", () => {
+  test("accepts what JSON.stringify accepts", () => {
     class Reading {
       celsius = 21;
     }
@@ -76,7 +76,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     expect(orThrow(encodeToolValue([undefined, new Reading()]))).toEqual([null, { celsius: 21 }]);
   });
 
-  test("a value that would take for ever is given up on", () => {
+  test("a value with too many nodes is a failure", () => {
     let doubled: unknown = 1;
     for (let level = 0; level < 40; level += 1) doubled = [doubled, doubled];
     expect(encodeToolValue(doubled)).toMatchObject({ ok: false, failure: { reason: "encoding_failed" } });
@@ -85,7 +85,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     expect(encodeToolValue(sparse)).toMatchObject({ ok: false, failure: { reason: "encoding_failed" } });
   });
 
-  test("escaping counts: what is encoded can be stored, however often the reserved key is in it", () => {
+  test("escape objects count toward the depth limit, so encoded values are always storable", () => {
     let nested: unknown = 1;
     for (let level = 0; level < maxToolValueDepth; level += 1) nested = { $everturn: nested };
     expect(encodeToolValue(nested).ok).toBe(false);
@@ -95,7 +95,7 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     expect(parse("tool_outcome", { type: "success", value }).ok).toBe(true);
   });
 
-  test("an attachment that lost its source is refused, and one of another copy of the package is one", () => {
+  test("an attachment without a source is a failure, and one of another copy of the package is accepted", () => {
     expect(encodeToolValue({ ...chart, source: undefined })).toMatchObject({ ok: false });
     const foreign = {
       [Symbol.for("everturn.attachment")]: true,
@@ -120,14 +120,14 @@ describe("[lash 54] a tool's value, stored and read back", () => {
     ["a cycle", circular, "me cannot be given to the model: the value contains itself"],
     ["nesting without end", deep, "nested more than 128 levels deep"],
     ["a toJSON that throws", { toJSON: () => Object(null).x.y }, "reading it threw"],
-  ])("%s is refused with its path", (_, value, words) => {
+  ])("%s is a failure with its path", (_, value, words) => {
     const result = encodeToolValue(value);
     expect(!result.ok && result.failure.reason).toBe("encoding_failed");
     expect(!result.ok && result.failure.message).toContain(words);
   });
 });
 
-test("a value as deep as can be still fits into an event", () => {
+test("a value of the maximum depth fits into an event", () => {
   let deepest: unknown = 1;
   for (let level = 0; level < maxToolValueDepth; level += 1) deepest = [deepest];
   const value = orThrow(encodeToolValue(deepest));
@@ -136,7 +136,7 @@ test("a value as deep as can be still fits into an event", () => {
   expect(() => toJson("event", said)).not.toThrow();
 });
 
-describe("[lash 55] what the model sees of a value", () => {
+describe("[lash 55] toolValueParts", () => {
   const rows: readonly (readonly [string, ProgramValue, unknown])[] = [
     ["text is text", "sunny", [textPart("sunny")]],
     ["no text is still an answer", "", [textPart("[Tool returned no output]")]],
@@ -157,7 +157,7 @@ describe("[lash 55] what the model sees of a value", () => {
     expect(toolValueParts(orThrow(encodeToolValue(value)))).toEqual(parts);
   });
 
-  test("text without attachments is exactly what JSON.stringify writes", () => {
+  test("a value without attachments is rendered as JSON.stringify writes it", () => {
     fc.assert(
       fc.property(json, (value) => {
         fc.pre(typeof value !== "string");
@@ -167,7 +167,7 @@ describe("[lash 55] what the model sees of a value", () => {
   });
 });
 
-describe("[lash 55] what the model sees of an outcome", () => {
+describe("[lash 55] toolOutcomeParts", () => {
   const failure = new ToolError("handler_failed", { message: "disk full" }).failure;
   const rows: readonly (readonly [string, ToolOutcome, unknown, string])[] = [
     ["success", { type: "success", value: "ok", control: null }, [textPart("ok")], "success"],

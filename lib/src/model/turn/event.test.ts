@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import { arbitraries } from "../../../test/arbitraries.ts";
 import { eventTypes } from "./event-shape.ts";
 
-describe("[allm 18] the one event union", () => {
-  test("is closed: the sixteen of the source system and nine of ours, each once", () => {
+describe("[allm 18] the event union", () => {
+  test("has the sixteen events of the source system and nine others, each once", () => {
     const theirs =
       "message_started text_delta text_completed tool_call_started tool_call_delta tool_call_completed message_completed " +
       "raw_chunk error tool_execution_started tool_execution_completed tool_result_encoded ask_user_requested tool_halt " +
@@ -17,7 +17,7 @@ describe("[allm 18] the one event union", () => {
     expect([...eventTypes].sort()).toEqual([...theirs.split(" "), ...ours.split(" ")].sort());
   });
 
-  test("every generated event is one, and every type is generated", () => {
+  test("isEvent accepts every generated event, and every type is generated", () => {
     const seen = new Set<string>();
     fc.assert(
       fc.property(arbitraries.event, (event) => {
@@ -29,7 +29,7 @@ describe("[allm 18] the one event union", () => {
     expect([...seen].sort()).toEqual([...eventTypes].sort());
   });
 
-  test("a known type with the wrong payload is none, and neither is an unknown type", () => {
+  test("isEvent rejects a wrong payload and an unknown type", () => {
     expect(isEvent({ type: "text_delta", delta: 5 })).toBe(false);
     expect(isEvent({ type: "text_delta" })).toBe(false);
     expect(isEvent({ type: "telepathy" })).toBe(false);
@@ -37,7 +37,7 @@ describe("[allm 18] the one event union", () => {
     expect(isEvent(null)).toBe(false);
   });
 
-  test("what an event leaves out is filled in when it is read", () => {
+  test("parse fills in the defaults of an event", () => {
     expect(parse("event", { type: "text_delta", delta: "hi" })).toEqual({
       ok: true,
       value: { type: "text_delta", id: null, delta: "hi" },

@@ -1,4 +1,4 @@
-// The one table: outcome, haltedReason, session status. One test a row.
+// The table of outcome, halted reason and session status. One test for every row.
 
 import type { HaltedReason, SessionStatus, TurnOutcome } from "everturn/model";
 
@@ -72,18 +72,18 @@ test.each(Object.entries(table))("%s", (_, { outcome, reason, status }) => {
   expect(sessionStatusOf(outcome)).toBe(status);
 });
 
-test("a single step that would have been the last one anyway completes the session", () => {
+test("stop_after completes the session if the step would have ended the run anyway", () => {
   expect(sessionStatusOf({ type: "stop_after" }, { lastStepDone: true })).toBe("completed");
 });
 
-test("calls that still wait keep a session from resting, whatever else ended well", () => {
+test("a session with undecided calls is awaiting_tools after an outcome that would complete it", () => {
   for (const [type, { outcome, status }] of Object.entries(table)) {
     const rests = status === "completed" || status === "idle";
     expect([type, sessionStatusOf(outcome, { callsWait: true })]).toEqual([type, rests ? "awaiting_tools" : status]);
   }
 });
 
-test("every reason of ours is some outcome's", () => {
+test("every known halted reason belongs to an outcome", () => {
   const produced = new Set(Object.values(table).map((row) => row.reason));
   produced.delete("enough");
   expect([...produced].sort()).toEqual([...knownHaltedReasons].sort());

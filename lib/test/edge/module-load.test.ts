@@ -5,7 +5,7 @@ import { afterEach, expect, test, vi } from "vitest";
 
 afterEach(() => void vi.unstubAllGlobals());
 
-test("nothing is asked of the platform by loading the doors, nor by making engines, runtimes, handlers and clients", async () => {
+test("loading the entry points and building engines, runtimes, handlers and clients uses no network, timer or random number", async () => {
   const asked: string[] = [];
   const refuses = (name: string) => () => {
     asked.push(name);

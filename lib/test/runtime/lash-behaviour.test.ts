@@ -56,8 +56,8 @@ function working(of: ReturnType<World["process"]>): () => Promise<void> {
   };
 }
 
-describe("[lash 73] completion from outside, and waits that end by themselves", () => {
-  test("a call that nobody answers in time is answered so, and the turn goes on", async () => {
+describe("[lash 73] completion from outside, and deadlines of waits", () => {
+  test("a pending call that passes its deadline is answered as timed out, and the turn continues", async () => {
     const world = new World();
     const model = worker("own");
     const of = world.process(world.engine(model, { tools: [own] }));
@@ -76,7 +76,7 @@ describe("[lash 73] completion from outside, and waits that end by themselves", 
     expect(await world.rows("deadlines")).toEqual([]);
   });
 
-  test("consent that nobody gives in time is refused; a question gets an answer that says so; fail_turn fails the session", async () => {
+  test("at the deadline an approval is denied, a question is answered as timed out, and fail_turn fails the session", async () => {
     const pay = counting("pay", { needsApproval: true });
     const ask = counting("ask", { handler: () => askUser("Which day?", { answerAs: "tool_result" }) });
     const ends = async (name: string, waits: object) => {
@@ -100,7 +100,7 @@ describe("[lash 73] completion from outside, and waits that end by themselves", 
     expect(await failed.of.recover("s1")).toMatchObject({ usable: true });
   });
 
-  test("a deadline ends the wait it was made for, and no other call that has the same id", async () => {
+  test("a deadline ends its own wait and no other call with the same id", async () => {
     const world = new World();
     const model = thinker(({ messages }) => (messages.at(-1)?.role === "tool" ? says("Done.") : [call("own")]));
     const of = world.process(world.engine(model, { tools: [own] }));
@@ -120,7 +120,7 @@ describe("[lash 73] completion from outside, and waits that end by themselves", 
     expect((await sessionOf(of)).status).toBe("awaiting_tools");
   });
 
-  test("what waits may say is checked", async () => {
+  test("validates the options of waits", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     for (const waits of [{ lunch: { afterMs: 1 } }, { manual: {} }, { manual: { afterMs: -1 } }, [], 7]) {
@@ -131,8 +131,8 @@ describe("[lash 73] completion from outside, and waits that end by themselves", 
   });
 });
 
-describe("[lash 75] what was asked for is known by its id", () => {
-  test("every model call and every tool run has one row, under an id that is unique in the session", async () => {
+describe("[lash 75] effect ids", () => {
+  test("every model call and every tool run has one journal row with an id that is unique in the session", async () => {
     const world = new World();
     const look = counting("look");
     const model = worker("look", "look");
@@ -153,8 +153,8 @@ describe("[lash 75] what was asked for is known by its id", () => {
   });
 });
 
-describe("[lash 76] who holds a session", () => {
-  test("one drives, others are told that it is busy; after it died the next one goes on, and the dead one's answer counts no more", async () => {
+describe("[lash 76] the lease of a session", () => {
+  test("one process drives and others get busy; after a crash the next one continues, and late results of the first are rejected", async () => {
     const world = new World();
     const door = gate();
     const look = counting("look", { replay: "safe", handler: () => door.wait() });
@@ -173,7 +173,7 @@ describe("[lash 76] who holds a session", () => {
     expect(look.runs).toHaveLength(2);
   });
 
-  test("a writer that was superseded changes nothing, and whoever waits there gets the result of whoever goes on", async () => {
+  test("a fenced writer changes nothing, and its callers get the result of the process that continues", async () => {
     const world = new World();
     const doors = [gate(), gate()];
     let runs = 0;
@@ -210,7 +210,7 @@ describe("[lash 76] who holds a session", () => {
 describe("[lash 78] strict replay", () => {
   const perform = () => Promise.reject(new Error("performed"));
 
-  test("hands out what is on record and performs nothing; what is not on record is replay_missing", async () => {
+  test("returns recorded responses and performs nothing; a missing record is replay_missing", async () => {
     const world = new World();
     const turn = await world.process(world.engine(worker())).start("hi", { id: "s1" });
     await turn.result;
@@ -227,7 +227,7 @@ describe("[lash 78] strict replay", () => {
   });
 });
 
-describe("[lash 79] a replay that goes another way", () => {
+describe("[lash 79] a replay that diverges", () => {
   const secret = "hunter2-very-secret";
 
   async function diverged() {
@@ -260,7 +260,7 @@ describe("[lash 79] a replay that goes another way", () => {
     return { world, second, end, read: await read, model, look, pay, turnId: turn.turnId };
   }
 
-  test("parks the turn as an error that names places and no values, anywhere", async () => {
+  test("parks the turn with a failure that names paths and no values", async () => {
     const { world, second, end, read, turnId } = await diverged();
     expect(end).toMatchObject({
       status: "parked",
@@ -277,7 +277,7 @@ describe("[lash 79] a replay that goes another way", () => {
     await expect(second.reply("s1", "hello?")).rejects.toMatchObject({ reason: "conflict" });
   });
 
-  test("recover ends it; its open call is answered by its replay policy, and the session is usable", async () => {
+  test("recover ends the turn, answers its open call by its replay policy, and the session is usable", async () => {
     const { second, model, turnId } = await diverged();
     expect(await second.recover("s1")).toMatchObject({ usable: true });
     expect(await second.attach("s1", turnId).result).toMatchObject({ status: "ended", haltedReason: "error" });
@@ -294,7 +294,7 @@ describe("[lash 79] a replay that goes another way", () => {
     expect(heard(model.asked.at(-1)).at(-1)).toBe("user go on");
   });
 
-  test("recover from the step brings it back, and names what may run twice", async () => {
+  test("recover from the step continues the turn and names the effects that may run twice", async () => {
     const { second, pay, look, turnId } = await diverged();
     const { mayRunTwice } = await second.recover("s1", { from: "step" });
     expect(mayRunTwice).toEqual([`${turnId}/1/model`]);
@@ -302,14 +302,14 @@ describe("[lash 79] a replay that goes another way", () => {
     expect([look.runs.length, pay.runs.length]).toEqual([1, 1]);
   });
 
-  test("the order of keys is no difference; lists are compared by place", () => {
+  test("the comparison ignores key order and compares lists by position", () => {
     expect(canonicalJson({ b: 1, a: [{ d: 1, c: 2 }] })).toBe(canonicalJson({ a: [{ c: 2, d: 1 }], b: 1 }));
     const paths = divergentPaths({ a: { b: [1, { c: 2 }] }, d: 1 }, { a: { b: [1, { c: 3 }, 4] }, e: 1 });
     expect(paths).toEqual(["a.b[1].c", "a.b[2]", "d", "e"]);
     expect(divergentPaths(1, "1")).toEqual(["(all of it)"]);
   });
 
-  test("a row that does not fit its own hash is no divergence, and parks the turn too: nobody tries it again and again", async () => {
+  test("a journal row that does not match its hash parks the turn, without endless retries", async () => {
     const world = new World();
     const door = gate();
     const look = counting("look", { replay: "safe", handler: () => door.wait() });
@@ -333,7 +333,7 @@ describe("[lash 79] a replay that goes another way", () => {
     expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
   });
 
-  test("a turn that goes wrong for another reason is left alone for a while by whoever tried", async () => {
+  test("a turn that fails for another reason is not retried in a loop", async () => {
     const world = new World();
     const accepting = world.process(world.engine(worker()), { drive: false });
     const turn = await accepting.start("hi", { id: "s1" });
@@ -350,8 +350,8 @@ describe("[lash 79] a replay that goes another way", () => {
   });
 });
 
-describe("[lash 80] what is put together of parts is recorded by its parts", () => {
-  test("each call of a reply is a row of its own: after a crash the answered ones are not run again, and the reply's results are whole", async () => {
+describe("[lash 80] composite effects are recorded by their parts", () => {
+  test("each call of a reply has its own row: after a crash answered calls do not run again, and the results are complete", async () => {
     const world = new World();
     const door = gate();
     const quick = counting("quick", { replay: "safe" });
@@ -373,8 +373,8 @@ describe("[lash 80] what is put together of parts is recorded by its parts", () 
   });
 });
 
-describe("[lash 82] the same verb twice", () => {
-  test("under one key it is accepted once, whoever asks; with other content it is a conflict", async () => {
+describe("[lash 82] idempotency keys", () => {
+  test("a verb with the same key is accepted once; with other content it is a conflict", async () => {
     const world = new World();
     const model = worker();
     const [one, two] = [world.process(world.engine(model)), world.process(world.engine(model))];
@@ -390,7 +390,7 @@ describe("[lash 82] the same verb twice", () => {
     expect(model.asked).toHaveLength(2);
   });
 
-  test("without an id a key names the session that begins under it", async () => {
+  test("start without an id derives the session id from the key", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const first = await of.start("hi", { key: "k1" });
@@ -400,8 +400,8 @@ describe("[lash 82] the same verb twice", () => {
   });
 });
 
-describe("[lash 83] a commit holds as a whole, or not at all", () => {
-  test("verbs at the same version: one is accepted, the others are told of the conflict and change nothing", async () => {
+describe("[lash 83] atomic commits", () => {
+  test("of concurrent verbs at one version one is accepted, and the others get a conflict and change nothing", async () => {
     const world = new World();
     const model = worker();
     const of = world.process(world.engine(model));
@@ -417,7 +417,7 @@ describe("[lash 83] a commit holds as a whole, or not at all", () => {
     await expect(of.reply("s1", "d", { version })).rejects.toMatchObject({ reason: "conflict" });
   });
 
-  test("lessons 5 and 7: what a checkpoint took in is settled in the write that records it; a claim holds as long as the lease, however slow", async () => {
+  test("lessons 5 and 7: input accepted at a checkpoint is recorded in the same write, and a claim lasts as long as the lease", async () => {
     const world = new World();
     const [door, model] = [gate(), worker("look", "look")];
     const look = counting("look", { handler: () => door.wait() });
@@ -436,7 +436,7 @@ describe("[lash 83] a commit holds as a whole, or not at all", () => {
     expect((await talk(of)).filter((line) => line === "user and hurry")).toHaveLength(1);
   });
 
-  test("lesson 6: a crash before that write leaves the input to the next one, and a crash after it does not deliver it twice", async () => {
+  test("lesson 6: a crash before that write leaves the input for the next process, and a crash after it does not deliver the input twice", async () => {
     for (const when of ["diesBefore", "diesAfter"] as const) {
       const world = new World();
       const door = gate();
@@ -482,7 +482,7 @@ describe("[lash 84] leases", () => {
     expect(() => runtime({ host: memoryStorage(), engines: {}, lease: { ttlMs: 5 } })).toThrow(MisuseError);
   });
 
-  test("are held by one process: a claim while one lasts names the holder, a claim after it gets the next epoch", () => {
+  test("are exclusive: a claim during a lease names the holder, and a claim after it gets the next epoch", () => {
     const first = claim(key, null, "a", at(0), leaseTimings);
     expect(first).toMatchObject({
       type: "acquired",
@@ -499,13 +499,13 @@ describe("[lash 84] leases", () => {
     }
   });
 
-  test("that are released are claimed without a takeover", () => {
+  test("a released lease is claimed without counting a takeover", () => {
     const { tag, value } = releasePut(key, { owner: "a", epoch: 4 });
     const released: Row = { key, tag, value, expires: 0, remainingMs: 0 };
     expect(claim(key, released, "b", at(0), leaseTimings)).toMatchObject({ lease: { epoch: 5 }, takesOver: false });
   });
 
-  test("that expire too far ahead are claimed once they were observed unchanged for one lease time", () => {
+  test("a lease with an expiry too far ahead is claimed after it was unchanged for one lease time", () => {
     const stuck = row({ owner: "a", epoch: 1 }, 31_000, 7);
     const seen = { epoch: 1, expires: 7, since: 1000 };
     const claimed = (now: number, observed: typeof seen | null) =>
@@ -519,7 +519,7 @@ describe("[lash 84] leases", () => {
     expect(claim(key, usual, "b", at(90_000), leaseTimings, seen).type).toBe("busy");
   });
 
-  test("end for their holder when either local clock has passed the deadline", () => {
+  test("end for their holder when its wall clock or its monotonic clock passes the deadline", () => {
     const lease = { owner: "a", epoch: 1, sentAt: { wall: 1000, monotonic: 50 } };
     const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
     expect(safe(30_999, 30_049)).toBe(true);
@@ -527,7 +527,7 @@ describe("[lash 84] leases", () => {
     expect(safe(0, 30_050)).toBe(false);
   });
 
-  test("are renewed under the same epoch, released with it, and refuse writes once they have expired", async () => {
+  test("are renewed and released under the same epoch, and writes fail once they have expired", async () => {
     const lease = { owner: "a", epoch: 3 };
     expect(releasePut(key, lease)).toMatchObject({ tag: 3, ttlMs: 0 });
     const clock = handClock();
@@ -541,7 +541,7 @@ describe("[lash 84] leases", () => {
     expect(await held(3)).toBe(false);
   });
 
-  test("pin claims: what somebody claimed is free for whoever has the next epoch, and not for themselves again", () => {
+  test("bind input claims to their epoch: the next epoch may claim the input again", () => {
     const entry = { id: "i", input: { type: "message", message: user("x") }, turn: "t", at: 0 } as const;
     expect(claimable({ ...entry, state: "pending", epoch: null }, 1)).toBe(true);
     expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 1)).toBe(false);
@@ -561,7 +561,7 @@ describe("[lash 85] input", () => {
     return { world, door, model, of, turn };
   }
 
-  test("an id is accepted once: the same again is the same, other content is a conflict", async () => {
+  test("an input id is accepted once: equal content is idempotent, other content is a conflict", async () => {
     const { door, of, turn } = await running();
     const first = await of.steer("s1", "quick", { id: "i1" });
     expect(await of.steer("s1", "quick", { id: "i1" })).toEqual(first);
@@ -572,7 +572,7 @@ describe("[lash 85] input", () => {
     expect((await talk(of)).filter((line) => line === "user quick")).toHaveLength(1);
   });
 
-  test("can be taken back until it is taken in, and says what became of it", async () => {
+  test("withdraw removes input that is not yet accepted, and returns the state of the input", async () => {
     const { door, of, turn } = await running();
     await of.steer("s1", "no", { id: "i1" });
     await of.steer("s1", "yes", { id: "i2" });
@@ -585,7 +585,7 @@ describe("[lash 85] input", () => {
     expect(await talk(of)).not.toContain("user no");
   });
 
-  test("what is being claimed cannot be taken back; what a dead process claimed can", async () => {
+  test("claimed input cannot be withdrawn, unless the process that claimed it is gone", async () => {
     const world = new World();
     const door = gate();
     const look = counting("look", { replay: "safe", handler: () => door.wait() });
@@ -602,7 +602,7 @@ describe("[lash 85] input", () => {
     expect(await second.withdraw("s1", "i1")).toBe("already_claimed");
   });
 
-  test("lesson 12: is a message of the conversation, unless it is said to be passing; causes are told as what happened elsewhere", async () => {
+  test("lesson 12: input is a message of the thread, a transient message is not kept, and a cause is shown as an external event", async () => {
     const { door, model, of, turn } = await running();
     await of.steer("s1", { type: "message", message: user("keep this") });
     await of.steer("s1", { type: "transient", message: user("not this") });
@@ -620,7 +620,7 @@ describe("[lash 85] input", () => {
     expect(kept).not.toContain("not this");
   });
 
-  test("send is a reply, or steer while a turn runs", async () => {
+  test("send replies, or steers while a turn runs", async () => {
     const { door, of, turn } = await running();
     expect((await of.send("s1", "quick")).turnId).toBe(turn.turnId);
     door.open();
@@ -630,7 +630,7 @@ describe("[lash 85] input", () => {
     expect((await next.result).text).toBe("Done.");
   });
 
-  test("what is said in the very moment in which the turn ends is not lost: it becomes the next one", async () => {
+  test("input that arrives while the turn ends becomes the next turn", async () => {
     const world = new World();
     const door = gate();
     const model = worker();
@@ -646,7 +646,7 @@ describe("[lash 85] input", () => {
     expect(await talk(of)).toEqual(["user hi", "assistant Done.", "user wait!", "assistant Done."]);
   });
 
-  test("a result is there when its turn has ended, also while the turn made of what was said too late still runs", async () => {
+  test("the result of a turn resolves at its end, also while the turn of late input still runs", async () => {
     const world = new World();
     const doors = [gate(), gate()];
     let runs = 0;
@@ -680,7 +680,7 @@ describe("[lash 86] tokens", () => {
     return { world, of, model };
   }
 
-  test("complete one call, from anywhere, and are not stored as they are", async () => {
+  test("complete one call from any process, and are not stored in plain text", async () => {
     const { world, of } = await waiting("own");
     const token = await of.token("s1", "c0");
     expect(token).toMatch(/^[0-9a-f]{64}$/);
@@ -693,7 +693,7 @@ describe("[lash 86] tokens", () => {
     expect(await talk(of)).toContain("tool by mail");
   });
 
-  test("work once: whoever is first has answered", async () => {
+  test("work once: the first answer counts", async () => {
     const { of } = await waiting("own");
     const token = await of.token("s1", "c0");
     const all = await Promise.all(["a", "b", "c"].map((value) => of.complete(token, { type: "result", value })));
@@ -703,7 +703,7 @@ describe("[lash 86] tokens", () => {
     expect(await of.complete("guess", { type: "result", value: 1 })).toEqual({ type: "unknown" });
   });
 
-  test("are revoked when the call has been answered otherwise, or the session is gone", async () => {
+  test("are revoked when the call is answered otherwise or the session is deleted", async () => {
     const { of } = await waiting("own", "own");
     const tokens = [await of.token("s1", "c0"), await of.token("s1", "c1")];
     await of.submitToolResults("s1", [["c0", "mine"]]);
@@ -712,7 +712,7 @@ describe("[lash 86] tokens", () => {
     expect(await of.complete(tokens[1] ?? "", { type: "result", value: 1 })).toEqual({ type: "revoked" });
   });
 
-  test("are for this call with these arguments, and take what it may be answered with", async () => {
+  test("are bound to a call and its arguments, and accept the answers of its reason", async () => {
     const { of } = await waiting("pay");
     const token = await of.token("s1", "c0");
     await expect(of.complete(token, { type: "result", value: "paid" })).rejects.toThrow(MisuseError);
@@ -726,7 +726,7 @@ describe("[lash 86] tokens", () => {
     await expect(of.token("s1", "c0")).rejects.toMatchObject({ reason: "not_found" });
   });
 
-  test("a token for a call that waits because a turn inside it does is for what that turn asked, and not for what it asks next", async () => {
+  test("a token for a nested wait answers that wait and not the next one", async () => {
     const world = new World();
     const inner = counting("inner", { needsApproval: true });
     const childModel = thinker(({ messages }) => {
@@ -763,8 +763,8 @@ describe("[lash 86] tokens", () => {
   });
 });
 
-describe("[lash 87] a cancel is a command that is kept", () => {
-  test("it survives whoever runs the turn, and the one who asked, with who it was and why; the first one counts", async () => {
+describe("[lash 87] a cancel is stored", () => {
+  test("survives the process of the turn and that of the caller, with its origin and reason; the first cancel counts", async () => {
     const world = new World();
     const hand = handModel();
     const first = world.process(world.engine(hand));
@@ -784,7 +784,7 @@ describe("[lash 87] a cancel is a command that is kept", () => {
     expect(await second.cancel("s1", { turnId: turn.turnId ?? "" })).toBe("cancelled");
   });
 
-  test("lesson 2: a turn that was cancelled before anybody drove it performs nothing, however slow the storage is", async () => {
+  test("lesson 2: a turn that is cancelled before it is driven performs nothing, even with a slow storage", async () => {
     const world = new World();
     const model = worker();
     const door = gate();
@@ -805,7 +805,7 @@ describe("[lash 87] a cancel is a command that is kept", () => {
     expect(model.asked).toEqual([]);
   });
 
-  test("one that comes while the turn is being read is noticed", async () => {
+  test("a cancel that arrives while the turn is being loaded takes effect", async () => {
     const world = new World();
     const hand = handModel();
     const door = gate();
@@ -823,7 +823,7 @@ describe("[lash 87] a cancel is a command that is kept", () => {
     expect(await turn.result).toMatchObject({ haltedReason: "cancelled" });
   });
 
-  test("one whose turn is held by a process that does nothing is stored, and the caller does not wait for ever", async () => {
+  test("a cancel of a turn whose process hangs is stored, and the caller gets an answer in time", async () => {
     const world = new World();
     const hand = handModel();
     const first = world.process(world.engine(hand));
@@ -839,7 +839,7 @@ describe("[lash 87] a cancel is a command that is kept", () => {
     expect(await second.attach("s1", turnId).result).toMatchObject({ haltedReason: "cancelled" });
   });
 
-  test("a reader that leaves is nothing", async () => {
+  test("a reader that stops reading does not cancel the turn", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand));
@@ -854,7 +854,7 @@ describe("[lash 87] a cancel is a command that is kept", () => {
 });
 
 describe("[lash 91] attempts in the stream", () => {
-  test("what a failed attempt said is taken back; every delta says of which attempt and part it is and from where on; a cursor goes on behind it", async () => {
+  test("a failed attempt is withdrawn; every delta has attempt, part and offset; a cursor continues after it", async () => {
     const world = new World();
     const hand = handModel();
     const of = world.process(world.engine(hand, { retry: { afterOutput: true } }));
@@ -880,7 +880,7 @@ describe("[lash 91] attempts in the stream", () => {
 });
 
 describe("[lash 94] the ledger", () => {
-  test("has what was paid for, by source and model, with what turns inside tools cost; it only grows, and agrees with the session", async () => {
+  test("has the usage by source and model, including nested turns; it only grows and agrees with the session", async () => {
     const world = new World();
     const spent = { inputTokens: 5, outputTokens: 2 };
     const child = world.engine(thinker(() => says("Found."), { inputTokens: 100, outputTokens: 0 }));
@@ -908,7 +908,7 @@ describe("[lash 94] the ledger", () => {
     expect((await sessionOf(of)).usage).toMatchObject({ inputTokens: 220, outputTokens: total.outputTokens });
   });
 
-  test("has a line once, whatever is replayed", async () => {
+  test("has every line exactly once after replays", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe" });
     const model = thinker(({ messages }) => (isFirst(messages) ? [call("look")] : says("Done.")), { inputTokens: 5 });
@@ -925,8 +925,8 @@ describe("[lash 94] the ledger", () => {
   });
 });
 
-describe("[lash 98] nothing happens beside the record", () => {
-  test("every model call and tool run, of a turn inside a tool too, has its row; a replay performs nothing", async () => {
+describe("[lash 98] every effect is journaled", () => {
+  test("every model call and tool run has a journal row, also in nested turns; a replay performs nothing", async () => {
     const world = new World();
     const inner = counting("inner");
     const childModel = thinker(({ messages }) => (isFirst(messages) ? [call("inner")] : says("Found.")));
@@ -952,12 +952,12 @@ describe("[lash 98] nothing happens beside the record", () => {
   });
 });
 
-describe("[lash 100] what lasts may not rely on what does not", () => {
+describe("[lash 100] volatile storage", () => {
   const engines = { default: new World().engine(worker()) };
   const durable = memoryStorage({ durability: "durable", name: "disk" });
   const volatile = memoryStorage({ name: "ram" });
 
-  test("a durable runtime refuses a storage that does not outlive the process, and names it", () => {
+  test("a durable runtime rejects a storage that does not survive the process, and names it", () => {
     expect(() => runtime({ host: volatile, engines, durability: "durable" })).toThrow(
       expect.objectContaining({ reason: "volatile_storage", message: expect.stringMatching("ram") }),
     );
@@ -967,7 +967,7 @@ describe("[lash 100] what lasts may not rely on what does not", () => {
 });
 
 describe("lessons of lash's hard bugs", () => {
-  test("1: nothing that is stored of a turn differs when another process drives it: no id is made up beside the turn's own", async () => {
+  test("1: the stored rows of a turn do not depend on the process that drives it: all ids derive from the turn id", async () => {
     const stored = async (dies: boolean) => {
       const world = new World();
       const look = counting("look", { replay: "safe" });
@@ -989,7 +989,7 @@ describe("lessons of lash's hard bugs", () => {
     expect(await stored(true)).toEqual(await stored(false));
   });
 
-  test("21: a session that was deleted stays deleted, whoever still holds it; its id can begin anew", async () => {
+  test("21: a deleted session stays deleted while a process still drives it, and its id can be used again", async () => {
     const world = new World();
     const door = gate();
     const look = counting("look", { handler: () => door.wait() });
@@ -1009,7 +1009,7 @@ describe("lessons of lash's hard bugs", () => {
     expect(await talk(anew)).toEqual(["user ho", "assistant Done."]);
   });
 
-  test("24: a turn is accepted before anything is done for it: whoever dies right after that leaves a turn somebody finds", async () => {
+  test("24: a turn is stored before any effect: after a crash right after the acceptance it is found and driven", async () => {
     const world = new World();
     const model = worker();
     const first = world.process(world.engine(model), { diesAfter: () => true });
@@ -1024,7 +1024,7 @@ describe("lessons of lash's hard bugs", () => {
 });
 
 describe("a deploy in the middle of a turn", () => {
-  test("the turn finishes on the instructions, tools, model and settings it began with; the next one has the new ones", async () => {
+  test("the turn finishes with the instructions, tools, model and settings it started with; the next turn has the new ones", async () => {
     const world = new World();
     const [look, pay] = [counting("look", { replay: "safe" }), counting("pay")];
     const before = worker("look");

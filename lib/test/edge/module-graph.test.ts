@@ -89,7 +89,7 @@ function isOf(id: string, names: readonly string[]): boolean {
   return names.some((name) => id === name || id.startsWith(`${name}/`));
 }
 
-test("the graph is there to be looked at", () => {
+test("the module graph is not empty", () => {
   expect(graph.size).toBeGreaterThan(100);
   expect(doors.filter(({ file }) => !graph.has(file))).toEqual([]);
   const front = join(library, "src/index.ts");
@@ -98,16 +98,16 @@ test("the graph is there to be looked at", () => {
 });
 
 describe.each(doors)("everturn at $name", ({ name, file }) => {
-  test("imports no module of Node that it does not need, not even late", () => {
+  test("imports no unexpected Node module, statically or dynamically", () => {
     const used = new Set(needs(file, "ever").flatMap(([id]) => (isNode(id) ? [id] : [])));
     expect([...used].toSorted()).toEqual(nodeOf[name] ?? []);
   });
 
-  test("is loaded with the packages it may be loaded with", () => {
+  test("loads only its allowed packages", () => {
     expect(needs(file, "loaded").filter(([id]) => !isNode(id) && !isOf(id, packagesOf[name] ?? anyDoor))).toEqual([]);
   });
 
-  test("imports optional packages only if it is about them", () => {
+  test("imports an optional package only in its own entry point", () => {
     const others = Object.keys(peerDependencies).filter((peer) => !peersOf[name]?.includes(peer));
     expect(needs(file, "ever").filter(([id]) => isOf(id, others))).toEqual([]);
   });

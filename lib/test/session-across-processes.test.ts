@@ -27,7 +27,7 @@ const done = step === "1"
 writeFileSync(file, toJson("session", done.session));
 `;
 
-test("what one process asked, another hears the answer to", async () => {
+test("a session that waits for an answer is continued by another process", async () => {
   const folder = await mkdtemp(join(tmpdir(), "everturn-"));
   try {
     const [file, source] = [join(folder, "session.json"), join(root, "lib/.snippets", `process-${process.pid}.mts`)];

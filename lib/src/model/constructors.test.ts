@@ -1,4 +1,4 @@
-// Constructors and small helpers: what a value is when little is said about it.
+// The constructors of the data types: required fields, defaults, and small helpers.
 
 import {
   addAssistant,
@@ -45,7 +45,7 @@ import { knownHaltedReasons } from "./turn/outcome.ts";
 
 const untyped = (value: unknown) => JSON.parse(JSON.stringify(value));
 
-test("[allm 7] a tool needs a name, a description and a schema, and manual is yes or no", () => {
+test("[allm 7] a tool requires a name, a description and a schema, and manual is a boolean", () => {
   const weather = { name: "weather", description: "Tells the weather.", schema: { type: "object" } };
   expect(toolSpec(weather)).toEqual({
     ...weather,
@@ -60,7 +60,7 @@ test("[allm 7] a tool needs a name, a description and a schema, and manual is ye
   expect(() => toolSpec(untyped({ ...weather, handler: "x" }))).toThrow(MisuseError);
 });
 
-test("[allm 8] a call keeps its arguments parsed and raw, and what its provider needs back", () => {
+test("[allm 8] a call keeps parsed arguments, raw arguments and provider replay data", () => {
   const provider = { provider: "gemini", endpoint: "generate", model: "g", data: { thoughtSignature: "x" } };
   const call = toolCall({ id: "c1", name: "weather", arguments: { a: 1 }, rawArguments: '{"a": 1}', provider });
   expect(call).toEqual({
@@ -75,7 +75,7 @@ test("[allm 8] a call keeps its arguments parsed and raw, and what its provider 
   expect(() => toolCall(untyped({ id: "c1", name: "weather" }))).toThrow(/arguments: is required/);
 });
 
-test("[allm 9] a request has a default for everything but its messages; a schema is strict", () => {
+test("[allm 9] a request has a default for every field but messages, and jsonSchema is strict by default", () => {
   expect(request([user("hi")])).toEqual({
     messages: [user("hi")],
     model: null,
@@ -110,7 +110,7 @@ test("[allm 9] a request has a default for everything but its messages; a schema
   });
 });
 
-test("[allm 10] the text of a reply: what was collected, else what the message says, else nothing", () => {
+test("[allm 10] replyText returns outputText, else the text of the message, else null", () => {
   expect(modelReply()).toMatchObject({ id: null, message: null, outputText: null, toolCalls: [], usage: noUsage });
   expect(replyText(modelReply({ outputText: "a", message: assistant("b") }))).toBe("a");
   expect(replyText(modelReply({ outputText: "", message: assistant("b") }))).toBe("");
@@ -119,7 +119,7 @@ test("[allm 10] the text of a reply: what was collected, else what the message s
 });
 
 describe("[allm 12] a thread", () => {
-  test("only grows, and never changes the one it grew from", () => {
+  test("addMessage returns a longer thread and leaves the original unchanged", () => {
     const empty = thread();
     const grown = addAssistant(addUser(addSystem(empty, "Be brief."), "hi"), "Hello.");
     expect(grown.messages).toEqual([system("Be brief."), user("hi"), assistant("Hello.")]);
@@ -127,12 +127,12 @@ describe("[allm 12] a thread", () => {
     expect(empty.messages).toEqual([]);
   });
 
-  test("knows its newest message, and that there may be none", () => {
+  test("lastMessage returns the last message, or null for an empty thread", () => {
     expect(lastMessage(thread())).toBeNull();
     expect(lastMessage(fromMessages([user("a"), user("b")]))).toEqual(user("b"));
   });
 
-  test("takes messages written by hand", () => {
+  test("fromMessages accepts messages in the loose form", () => {
     expect(fromMessages([{ role: "user", content: "hi" }]).messages).toEqual([user("hi")]);
   });
 });
@@ -152,7 +152,7 @@ describe("[allm 13] results", () => {
     expect(() => stepResult(untyped({ metadata: { moood: 1 } }))).toThrow(/metadata\.moood: unknown field/);
   });
 
-  test("of a run: any reason but completed means it was stopped", () => {
+  test("isHalted is true for every reason but completed", () => {
     const done = chatResult({ type: "assistant_message", text: "Hello." });
     expect(done).toMatchObject({ haltedReason: "completed", finalResponse: null, steps: [], metadata: {} });
     expect(isHalted(done)).toBe(false);
@@ -163,7 +163,7 @@ describe("[allm 13] results", () => {
 });
 
 describe("[allm 14] a session", () => {
-  test("five statuses; everything has a default", () => {
+  test("has five statuses and a default for every field", () => {
     expect(sessionStatuses).toEqual(["idle", "awaiting_user", "awaiting_tools", "completed", "error"]);
     expect(newSession()).toEqual({
       id: null,
@@ -181,7 +181,7 @@ describe("[allm 14] a session", () => {
     expect(() => newSession(untyped({ state: "idle" }))).toThrow(/state: unknown field/);
   });
 
-  test("a pending call says why it waits; without a word it is the caller's to run", () => {
+  test("a pending call has a reason, manual by default", () => {
     const call = toolCall({ id: "c1", name: "weather", arguments: {} });
     const waiting = newSession({ status: "awaiting_tools", pendingToolCalls: [call] });
     expect(pendingToolCalls(waiting)).toEqual([
@@ -202,12 +202,12 @@ describe("[allm 14] a session", () => {
     );
   });
 
-  test("the caller's context is handed through untouched, whatever is in it", () => {
+  test("keeps the context of the caller without inspecting it", () => {
     const context = { db: new Map(), now: () => 1 };
     expect(newSession({ context }).context).toBe(context);
   });
 
-  test("why it is in error can be asked", () => {
+  test("sessionError returns the failure of a session in the status error", () => {
     const failure = new SessionError("session_in_error_state").failure;
     expect(sessionError(newSession({ status: "error", metadata: { error: failure } }))).toEqual(failure);
     expect(sessionError(newSession())).toBeNull();
@@ -215,7 +215,7 @@ describe("[allm 14] a session", () => {
   });
 });
 
-test("[allm 83] appending touches the thread alone", () => {
+test("[allm 83] append, appendUser and appendToolResult change the thread only", () => {
   const waiting = newSession({ status: "awaiting_user", pendingQuestion: "Sure?" });
   const answered = appendToolResult(appendUser(append(waiting, system("Be brief.")), "yes"), "c1", { ok: true });
   expect(messages(answered).map((message) => message.role)).toEqual(["system", "user", "tool"]);
@@ -223,7 +223,7 @@ test("[allm 83] appending touches the thread alone", () => {
   expect(messages(waiting)).toEqual([]);
 });
 
-test("[allm 15] a model is a name passed on verbatim, or a reference with what is known about it", () => {
+test("[allm 15] a model is a name that is sent verbatim, or a reference with capabilities", () => {
   for (const model of ["gpt-x", "openai:gpt-x", "gpt-x@openai"]) {
     expect(request([user("hi")], { model }).model).toBe(model);
   }
@@ -239,7 +239,7 @@ test("[allm 15] a model is a name passed on verbatim, or a reference with what i
   });
 });
 
-test("[allm 16] asking for images", () => {
+test("[allm 16] image requests have defaults", () => {
   expect(imageRequest("a cat")).toEqual({
     operation: "generate",
     model: null,
@@ -268,7 +268,7 @@ test("[allm 16] asking for images", () => {
   expect(() => imageRequest("a cat", untyped({ hue: 1 }))).toThrow(/hue: unknown field/);
 });
 
-test("only a plugin's own message can be transient", () => {
+test("isTransient is true for transient plugin messages only", () => {
   expect(isTransient({ type: "plugin", pluginId: "p", transient: true })).toBe(true);
   expect(isTransient({ type: "plugin", pluginId: "p", transient: false })).toBe(false);
   expect(isTransient({ type: "turn_input", turnId: "t", inputId: null })).toBe(false);

@@ -66,35 +66,35 @@ function namesOf(tools: readonly Tool[]): readonly string[] {
   return tools.map(({ name }) => name);
 }
 
-describe("seed 000: chat", () => {
+describe("examples of page 000: chat", () => {
   const echo = tool({ name: "echo", description: "", schema: {}, handler: (args) => args });
   const thread = fromMessages([user("echo please")]);
 
-  test("run, here chat: a tool that echoes and an answer are two steps, and completed", async () => {
+  test("run, here chat: a tool call and an answer are two steps of a completed run", async () => {
     const result = await chat(engineOf([callsEcho, says("done")], [echo]), thread);
     expect(result.haltedReason).toBe("completed");
     expect(result.steps).toHaveLength(2);
   });
 
-  test("step: one reply and its tool is a step that is not done, with one result", async () => {
+  test("step: a reply with a tool call is a step that is not done, with one result", async () => {
     const result = await step(engineOf([callsEcho], [echo]), thread);
     expect(result.done).toBe(false);
     expect(result.toolResults).toHaveLength(1);
   });
 
-  test("stream: chat_completed comes once", async () => {
+  test("stream: emits chat_completed once", async () => {
     const events = await eventsOf(stream(engineOf([callsEcho, says("done")], [echo]), thread));
     expect(countOf(events, "chat_completed")).toBe(1);
   });
 
-  test("stream_step: step_completed comes", async () => {
+  test("stream_step: emits step_completed", async () => {
     const events = await eventsOf(streamStep(engineOf([callsEcho], [echo]), thread));
     expect(events.some(({ type }) => type === "step_completed")).toBe(true);
   });
 });
 
-describe("seed 001: session", () => {
-  test("continue: a session that goes on with a message is completed again", async () => {
+describe("examples of page 001: session", () => {
+  test("continue: a session that continues with a message is completed again", async () => {
     const talks = engineOf([says("first"), says("second")]);
     const { session: first } = await sessions.start(talks, [user("hi")]);
     const { session: second } = await sessions.continue(talks, first, user("more"));
@@ -108,7 +108,7 @@ describe("seed 001: session", () => {
     expect(messages(second).length).toBeGreaterThan(messages(first).length);
   });
 
-  test("start: an answer completes the session and the run", async () => {
+  test("start: an answer completes the session", async () => {
     const { session: begun, result } = await sessions.start(engineOf([says("hi")]), [user("hello")]);
     expect(begun.status).toBe("completed");
     expect(result.haltedReason).toBe("completed");
@@ -121,25 +121,25 @@ describe("seed 001: session", () => {
     expect(stepped.status).toBe("completed");
   });
 
-  test("stream_reply: chat_completed comes once", async () => {
+  test("stream_reply: emits chat_completed once", async () => {
     const talks = engineOf([says("ok"), says("again")]);
     const { session: first } = await sessions.start(talks, [user("hi")]);
     const events = await eventsOf(sessions.streamReply(talks, first, "again"));
     expect(countOf(events, "chat_completed")).toBe(1);
   });
 
-  test("stream_start: chat_completed comes once", async () => {
+  test("stream_start: emits chat_completed once", async () => {
     const events = await eventsOf(sessions.streamStart(engineOf([says("hi")]), [user("hello")]));
     expect(countOf(events, "chat_completed")).toBe(1);
   });
 
-  test("stream_step: step_completed comes once", async () => {
+  test("stream_step: emits step_completed once", async () => {
     const idle = newSession({ thread: fromMessages([user("hi")]) });
     const events = await eventsOf(sessions.streamStep(engineOf([says("hi")]), idle));
     expect(countOf(events, "step_completed")).toBe(1);
   });
 
-  test("submit_tool_result: the last result makes the session idle, with nothing pending", () => {
+  test("submit_tool_result: the last result makes the session idle without pending calls", () => {
     const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [toolCall({ id: "c0", name: "echo", arguments: {} })],
@@ -150,7 +150,7 @@ describe("seed 001: session", () => {
     expect(updated.pendingToolCalls).toEqual([]);
   });
 
-  test("submit_tool_results: the results of all calls make the session idle, with nothing pending", () => {
+  test("submit_tool_results: the results of all calls make the session idle without pending calls", () => {
     const waiting = newSession({
       status: "awaiting_tools",
       pendingToolCalls: [
@@ -168,7 +168,7 @@ describe("seed 001: session", () => {
   });
 });
 
-describe("seed 002: engine", () => {
+describe("examples of page 002: engine", () => {
   const a = tool({ name: "a", description: "a", schema: {} });
   const b = tool({ name: "b", description: "b", schema: {} });
   const c = tool({ name: "c", description: "c", schema: {} });
@@ -184,7 +184,7 @@ describe("seed 002: engine", () => {
     expect(merged.params).toEqual({ temperature: 0.9 });
   });
 
-  test("new, here engine: it has the adapter and the model it was given, and no tools", () => {
+  test("new, here engine: has the given adapter and model, and no tools", () => {
     const adapter = fake();
     const made = engine({ adapter, model: "fake:m" });
     expect(made.adapter).toBe(adapter);
@@ -209,7 +209,7 @@ describe("seed 002: engine", () => {
     expect(namesOf(putTools(engine(), [a, b]).tools)).toEqual(["a", "b"]);
   });
 
-  test("resolve_model: the call wins over the engine; a pair of provider and id is here a modelRef, and passes as it is", () => {
+  test("resolve_model: the call takes precedence over the engine; a provider and id are a modelRef here, which is unchanged", () => {
     const made = engine({ model: "fake:m" });
     expect(resolveModel(made, {})).toBe("fake:m");
     expect(resolveModel(made, { model: "override" })).toBe("override");
@@ -217,7 +217,7 @@ describe("seed 002: engine", () => {
     expect(resolveModel(engine({ model: pair }), {})).toEqual(pair);
   });
 
-  test("resolve_params: the call wins, the model is none of them, and a word nobody knows passes", () => {
+  test("resolve_params: the call takes precedence, the model is not a param, and unknown params are kept", () => {
     const made = engine({ params: { temperature: 0.2, topP: 1 } });
     expect(resolveParams(made, { temperature: 0.7 })).toEqual({ temperature: 0.7, topP: 1 });
     expect(resolveParams(made, { model: "x", reasoningEffort: "high" })).toEqual({
@@ -227,7 +227,7 @@ describe("seed 002: engine", () => {
     });
   });
 
-  test("resolve_tools: a tool of the call takes the place of its namesake, and the rest stand behind", () => {
+  test("resolve_tools: a tool of the call replaces the one of the same name, and new tools are appended", () => {
     const otherB = tool({ name: "b", description: "override", schema: {} });
     const d = tool({ name: "d", description: "d", schema: {} });
     const resolved = resolveTools(putTools(engine(), [a, b, c]), { tools: [otherB, d] });
@@ -241,24 +241,24 @@ describe("seed 002: engine", () => {
 });
 
 // A result is made from its outcome, which also says what `haltedReason` is.
-describe("seed 003: chat result", () => {
+describe("examples of page 003: chat result", () => {
   const answered = chatResult({ type: "assistant_message", text: "" });
 
-  test("halted?, here isHalted: a completed run, made from its outcome, is not halted", () => {
+  test("halted?, here isHalted: a completed run is not halted", () => {
     expect(isHalted(answered)).toBe(false);
   });
 
-  test("halted?, here isHalted: a run out of turns, made from its outcome, is halted", () => {
+  test("halted?, here isHalted: a run that used all its turns is halted", () => {
     expect(isHalted(chatResult({ type: "max_turns", maxTurns: 8 }))).toBe(true);
   });
 
-  test("new, here chatResult from an outcome and not from the reason: an answer is completed, with no steps", () => {
+  test("new, here chatResult with an outcome instead of a reason: an answer is completed, without steps", () => {
     expect(answered.haltedReason).toBe("completed");
     expect(answered.steps).toEqual([]);
   });
 });
 
-describe("[allm 75] seed 001: the matrix of statuses", () => {
+describe("[allm 75] which verbs a status allows", () => {
   type Verdict = "goes through" | "throws MisuseError" | "throws SessionError";
 
   const yes: Verdict = "goes through";
@@ -395,7 +395,7 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
     await expectVerdict(inStatus[status], verb, verdict);
   });
 
-  test("idle and completed: continue goes through with a message of another role", async () => {
+  test("idle and completed: continue accepts a message of another role", async () => {
     for (const given of [inStatus.idle, inStatus.completed]) {
       const { session: after } = await sessions.continue(engineOf([says("ok")]), given, system("Be brief."));
       expect(after.status).toBe("completed");
@@ -409,7 +409,7 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
     }
   });
 
-  test("awaiting_user with calls that wait, which the seed does not know: submitToolResults goes through, and the question stays", () => {
+  test("awaiting_user with pending calls (an addition): submitToolResults is accepted, and the question stays", () => {
     const both = newSession({
       ...inStatus.awaiting_user,
       pendingToolCalls: [toolCall({ id: "c1", name: "pay", arguments: {} })],
@@ -421,21 +421,21 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
     });
   });
 
-  test("awaiting_tools with no call that waits: continue(null) goes through", async () => {
+  test("awaiting_tools without undecided calls: continue(null) is accepted", async () => {
     const thread = fromMessages([...called, toolResult("c0", "r0")]);
     await expectVerdict(newSession({ status: "awaiting_tools", thread }), "continue(null)", yes);
   });
 
-  test("awaiting_tools with no call that waits: continue(message) throws MisuseError", async () => {
+  test("awaiting_tools without undecided calls: continue(message) throws MisuseError", async () => {
     const thread = fromMessages([...called, toolResult("c0", "r0")]);
     await expectVerdict(newSession({ status: "awaiting_tools", thread }), "continue(message)", misuse);
   });
 
-  test.each(sessionStatuses)("%s: submitToolResults of nothing gives the session itself", (status) => {
+  test.each(sessionStatuses)("%s: submitToolResults without results returns the session itself", (status) => {
     expect(sessions.submitToolResults(inStatus[status], [])).toBe(inStatus[status]);
   });
 
-  test("awaiting_tools: submitToolResults for a call that does not wait throws SessionError and names it", () => {
+  test("awaiting_tools: submitToolResults for an unknown call throws SessionError that names it", () => {
     expect(() => sessions.submitToolResults(inStatus.awaiting_tools, [["c9", "r9"]])).toThrow(
       expect.objectContaining({
         name: "SessionError",
@@ -445,7 +445,7 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
     );
   });
 
-  test("awaiting_tools: of a batch with one call that does not wait, nothing is applied", () => {
+  test("awaiting_tools: a batch with an unknown call records nothing", () => {
     const given = inStatus.awaiting_tools;
     const batch = [
       ["c0", "r0"],
@@ -459,7 +459,7 @@ describe("[allm 75] seed 001: the matrix of statuses", () => {
   });
 });
 
-describe("[allm 76] seed 001: projection", () => {
+describe("[allm 76] the session after a run or a step", () => {
   const tools = [
     tool({ name: "echo", description: "", schema: {}, handler: (args) => args }),
     tool({ name: "ask", description: "", schema: {}, handler: () => askUser("Which city?") }),
@@ -501,8 +501,8 @@ describe("[allm 76] seed 001: projection", () => {
 
   const idsOf = ({ pendingToolCalls }: Session): readonly string[] => pendingToolCalls.map(({ id }) => id);
 
-  describe("of chat results", () => {
-    test("all: the thread is that of the result, what was pending is gone, the session's own metadata stays, and that of the result is, differently, in lastRun", async () => {
+  describe("applyChatResult", () => {
+    test("takes the thread of the result, clears pending calls, keeps the metadata of the session, and puts that of the result into lastRun (a difference)", async () => {
       const { session: after, result } = await sessions.start(calling("stop"), before);
       expect(after.thread).toEqual(result.thread);
       expect(after).toMatchObject({ id: "s1", pendingQuestion: null, pendingToolCallId: null, pendingToolCalls: [] });
@@ -510,7 +510,7 @@ describe("[allm 76] seed 001: projection", () => {
       expect(after.lastRun?.metadata).toEqual(result.metadata);
     });
 
-    test("ask_user: awaiting_user, with the question and the call that asked it", async () => {
+    test("ask_user: awaiting_user, with the question and its call", async () => {
       const { session: after, result } = await sessions.start(calling("ask"), before);
       expect(result.haltedReason).toBe("ask_user");
       expect(after).toMatchObject({
@@ -521,7 +521,7 @@ describe("[allm 76] seed 001: projection", () => {
       });
     });
 
-    test("manual_tool_calls of manual tools: awaiting_tools, with these calls alone", async () => {
+    test("manual_tool_calls of manual tools: awaiting_tools, with these calls only", async () => {
       const { session: after, result } = await sessions.start(calling("echo", "pay"), before);
       expect(result.haltedReason).toBe("manual_tool_calls");
       expect(after.status).toBe("awaiting_tools");
@@ -535,26 +535,26 @@ describe("[allm 76] seed 001: projection", () => {
       expect(idsOf(after)).toEqual(["c0", "c1"]);
     });
 
-    test("manual_tool_calls without calls: awaiting_tools, with nothing pending", () => {
+    test("manual_tool_calls without calls: awaiting_tools, without pending calls", () => {
       const after = sessions.applyChatResult(before, chatResult({ type: "manual_tool_calls" }));
       expect(after).toMatchObject({ status: "awaiting_tools", pendingToolCalls: [] });
     });
 
-    test("tool_error: error, and the error is, differently, the failure of the tool and not all metadata", async () => {
+    test("tool_error: error, with the failure of the tool and not all metadata (a difference)", async () => {
       const { session: after, result } = await sessions.start(calling("break"), before, { onToolError: "halt" });
       expect(result.haltedReason).toBe("tool_error");
       expect(after.status).toBe("error");
       expect(sessionError(after)).toMatchObject({ type: "tool_error", reason: "handler_raised", message: "broken" });
     });
 
-    test("tool_error because onToolError threw: error, and what it threw is, differently, the cause of the error", async () => {
+    test("tool_error because onToolError threw: error, with the thrown error as its cause (a difference)", async () => {
       const { session: after, result } = await sessions.start(calling("break"), before, { onToolError: throws });
       expect(result.haltedReason).toBe("tool_error");
       expect(after.status).toBe("error");
       expect(sessionError(after)?.cause).toMatchObject({ name: "Error", message: "policy" });
     });
 
-    test("error: error, and the error is that of the result", async () => {
+    test("error: error, with the error of the result", async () => {
       const { session: after, result } = await sessions.start(engineOf([breaksOff]), before);
       expect(result.haltedReason).toBe("error");
       expect(after.status).toBe("error");
@@ -581,20 +581,20 @@ describe("[allm 76] seed 001: projection", () => {
     });
 
     // We say `idle`; no page says that this is on purpose.
-    test("cancelled: idle, and not completed: what was said stays, and nothing was done", async () => {
+    test("cancelled: idle, not completed, and the user message stays", async () => {
       const { session: after } = await sessions.start(calling("echo"), before, { signal: AbortSignal.abort() });
       expect(after.status).toBe("idle");
     });
 
-    test("a tool's own reason: completed", async () => {
+    test("a reason of a tool: completed", async () => {
       const { session: after, result } = await sessions.start(calling("stop"), before);
       expect(result.haltedReason).toBe("enough");
       expect(after.status).toBe("completed");
     });
   });
 
-  describe("of step results", () => {
-    test("all: the thread is that of the result, what was pending is gone, and the session's own metadata stays", async () => {
+  describe("applyStepResult", () => {
+    test("takes the thread of the result, clears pending calls, and keeps the metadata of the session", async () => {
       const { session: after, result } = await sessions.step(calling("stop"), before);
       expect(after.thread).toEqual(result.thread);
       expect(after).toMatchObject({ id: "s1", pendingQuestion: null, pendingToolCallId: null, pendingToolCalls: [] });
@@ -602,12 +602,12 @@ describe("[allm 76] seed 001: projection", () => {
     });
 
     // After a step they are nowhere in the session, and `lastRun` goes on telling of the run before.
-    test("all: the halt details of the result are in lastRun", async () => {
+    test("puts the halt details of the result into lastRun", async () => {
       const { session: after } = await sessions.step(calling("stop"), before);
       expect(after.lastRun?.metadata).toMatchObject({ haltToolCallId: "c0", haltResult: 1 });
     });
 
-    test("ask_user: awaiting_user, with the question and the call that asked it", async () => {
+    test("ask_user: awaiting_user, with the question and its call", async () => {
       const { session: after, result } = await sessions.step(calling("ask"), before);
       expect(result.metadata.haltedReason).toBe("ask_user");
       expect(after).toMatchObject({
@@ -618,7 +618,7 @@ describe("[allm 76] seed 001: projection", () => {
       });
     });
 
-    test("tool_error: error, and the session says that there is one", async () => {
+    test("tool_error: error, and sessionError returns it", async () => {
       for (const onToolError of ["halt", throws] as const) {
         const { session: after, result } = await sessions.step(calling("break"), before, { onToolError });
         expect(result.metadata.haltedReason).toBe("tool_error");
@@ -628,17 +628,17 @@ describe("[allm 76] seed 001: projection", () => {
     });
 
     // A failure nobody had stands there instead: `handler_failed`, of no tool.
-    test("tool_error: the error is the failure of the tool, as it is for a run", async () => {
+    test("tool_error: the error is the failure of the tool, as for a run", async () => {
       const { session: after } = await sessions.step(calling("break"), before, { onToolError: "halt" });
       expect(sessionError(after)).toMatchObject({ reason: "handler_raised", toolName: "break", message: "broken" });
     });
 
-    test("tool_error because onToolError threw: what it threw is the cause of the error, as it is for a run", async () => {
+    test("tool_error because onToolError threw: the thrown error is the cause, as for a run", async () => {
       const { session: after } = await sessions.step(calling("break"), before, { onToolError: throws });
       expect(sessionError(after)?.cause).toMatchObject({ name: "Error", message: "policy" });
     });
 
-    test("calls of manual tools: awaiting_tools, with these calls alone", async () => {
+    test("calls of manual tools: awaiting_tools, with these calls only", async () => {
       const { session: after, result } = await sessions.step(calling("echo", "pay"), before);
       expect(result.metadata.manualToolCalls?.map(({ id }) => id)).toEqual(["c1"]);
       expect(after.status).toBe("awaiting_tools");
@@ -653,7 +653,7 @@ describe("[allm 76] seed 001: projection", () => {
       expect(idsOf(after)).toEqual(["c0", "c1"]);
     });
 
-    test("a reply that failed: error, and the error is that of the reply", async () => {
+    test("a failed reply: error, with the error of the reply", async () => {
       const { session: after, result } = await sessions.step(engineOf([breaksOff]), before);
       expect(result.response.finishReason).toBe("error");
       expect(after.status).toBe("error");
@@ -661,7 +661,7 @@ describe("[allm 76] seed 001: projection", () => {
       expect(sessionError(after)).toEqual(result.response.error);
     });
 
-    test("done: completed, also by a tool's own reason", async () => {
+    test("done: completed, also with a reason of a tool", async () => {
       const answered = await sessions.step(engineOf([says("done")]), before);
       const stopped = await sessions.step(calling("stop"), before);
       expect([answered.result.done, answered.session.status]).toEqual([true, "completed"]);

@@ -11,7 +11,7 @@ import { calls, plain, playing, says } from "./runs.ts";
 
 const ok = plain("ok", () => "fine");
 
-test("G1: the model of the call is the one that is asked, whatever the request and the engine say", async () => {
+test("G1: the model of the call takes precedence over those of the request and the engine", async () => {
   const { engine: of, adapter } = playing([says("A")], [], { model: "engine" });
   await generate(of, request([user("hi")], { model: "request" }), { model: "call" });
   expect(adapter.calls[0]?.request.model).toBe("call");
@@ -26,13 +26,13 @@ test("G3: settings of the engine reach the request of every verb", async () => {
   for (const { request: asked } of adapter.calls) expect(asked).toMatchObject({ temperature: 0.3, maxTokens: 2000 });
 });
 
-test("G6: a tool nobody knows ends a streamed run as it ends an awaited one, and the model is not asked again", async () => {
+test("G6: an unknown tool ends a streamed run like an awaited one, without another model call", async () => {
   const { engine: of, adapter } = playing([calls("nobody"), says("never")], [ok]);
   expect((await transcript(stream(of, "hi"))).at(-1)).toBe("chat_completed error");
   expect(adapter.remaining).toBe(1);
 });
 
-test("G7: a reply that ended for a reason nobody knows ends the run", async () => {
+test("G7: a reply with an unknown finish reason ends the run", async () => {
   const { engine: of, adapter } = playing([
     [
       { type: "text", text: "A" },
@@ -44,14 +44,14 @@ test("G7: a reply that ended for a reason nobody knows ends the run", async () =
   expect(adapter.remaining).toBe(1);
 });
 
-test("G8: of two tools that halt, both are answered", async () => {
+test("G8: two tools that halt in one reply are both answered", async () => {
   const { engine: of } = playing([calls("stop", "stop")], [plain("stop", () => halt("enough", "x"))]);
   const events = stream(of, "hi");
   await transcript(events);
   expect((await events.result).thread.messages.slice(2)).toMatchObject([{ toolCallId: "c0" }, { toolCallId: "c1" }]);
 });
 
-test("G10: what fails before a later step is told as an error and the end of the run, also to a reader of the stream", async () => {
+test("G10: a preflight failure of a later step is an error event and the end of the run, also in a stream", async () => {
   const { engine: of } = playing([calls("ok"), [{ type: "preflight_error", reason: "authentication_failed" }]], [ok]);
   expect((await transcript(stream(of, "hi"))).slice(-3)).toEqual([
     "error authentication_failed",
@@ -60,7 +60,7 @@ test("G10: what fails before a later step is told as an error and the end of the
   ]);
 });
 
-test("G12: that a tool has begun is told while it runs", async () => {
+test("G12: tool_execution_started is emitted while the tool runs", async () => {
   const order: string[] = [];
   const slow = plain("slow", async () => {
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -72,7 +72,7 @@ test("G12: that a tool has begun is told while it runs", async () => {
   expect(order).toEqual(["told", "ended"]);
 });
 
-test("G15: a handler knows the request it runs for, streamed or not", async () => {
+test("G15: a handler gets the request id, streamed or not", async () => {
   const seen: string[] = [];
   const looks = tool({
     name: "looks",
@@ -85,14 +85,14 @@ test("G15: a handler knows the request it runs for, streamed or not", async () =
   expect(seen).toEqual(["a", "b"]);
 });
 
-test("G18: whatever a run leaves in a session can be stored: hints of a question, lists of issues", async () => {
+test("G18: a session can be stored after any run, with hints of a question and lists of issues", async () => {
   const bad = playing([says("no json")]);
   const { session } = await sessions.start(bad.engine, "hi", { output: { type: "object", required: ["x"] } });
   expect(session.status).toBe("error");
   expect(orThrow(fromJson(toJson("session", session), { as: "session" }))).toEqual(session);
 });
 
-test("G24: a text block that is told whole replaces itself and no other", () => {
+test("G24: text_completed replaces the text of its own block only", () => {
   const collector = new Collector();
   const whole = { phase: null, provider: null };
   collector.add({ type: "text_delta", id: "a", delta: "one " });
@@ -102,7 +102,7 @@ test("G24: a text block that is told whole replaces itself and no other", () => 
   expect(collector.text).toBe("one two");
 });
 
-test("G27: reasoning, the model's name and the way the call took are kept", async () => {
+test("G27: the reply keeps reasoning, model name and route", async () => {
   const { engine: of } = playing([
     [
       { type: "reasoning", text: "hm" },
@@ -117,7 +117,7 @@ test("G27: reasoning, the model's name and the way the call took are kept", asyn
   ]);
 });
 
-test("G29: the span of a stream lasts as long as it is read", async () => {
+test("G29: the span of a stream lasts until the stream ends", async () => {
   const told: string[] = [];
   const stop = subscribe((event) => {
     if ("name" in event && event.name === "chat") told.push(event.type);
@@ -128,7 +128,7 @@ test("G29: the span of a stream lasts as long as it is read", async () => {
   expect(told.indexOf("text_delta")).toBeLessThan(told.indexOf("stop"));
 });
 
-test("G30: a run can be cancelled from outside, and has an end to what it may spend", async () => {
+test("G30: a run can be cancelled by a signal and limited by a budget", async () => {
   const controller = new AbortController();
   const stops = plain("stops", () => controller.abort("enough"));
   const { engine: of } = playing([calls("stops"), says("never")], [stops]);
@@ -137,7 +137,7 @@ test("G30: a run can be cancelled from outside, and has an end to what it may sp
   expect((await chat(loops.engine, "hi", { budgets: { steps: 2 } })).haltedReason).toBe("budget");
 });
 
-test("G32: what a call may say about tools an engine may say for all of them", async () => {
+test("G32: tool options of a call can be set on the engine", async () => {
   const bad = plain("bad", () => fail("no"));
   const { engine: of } = playing([calls("bad")], [bad], { options: { onToolError: "halt" } });
   expect((await chat(of, "hi")).haltedReason).toBe("tool_error");
@@ -145,7 +145,7 @@ test("G32: what a call may say about tools an engine may say for all of them", a
   expect((await chat(manual.engine, "hi")).haltedReason).toBe("manual_tool_calls");
 });
 
-test("G33: scripts are strict: an error ends the stream, engines do not share a place in them, an end is an end", async () => {
+test("G33: fake scripts are strict: an error ends the stream, and adapters do not share a position", async () => {
   const script = [{ type: "text", text: "A" }] as const;
   const [one, two] = [fake({ script }), fake({ script })];
   expect((await generate(engine({ adapter: one }), "hi")).finishReason).toBe("stop");
@@ -159,7 +159,7 @@ test("G33: scripts are strict: an error ends the stream, engines do not share a 
   expect((await generate(engine({ adapter: failed }), "hi")).outputText).toBe("");
 });
 
-test("what a run said before it failed stays in its thread", async () => {
+test("the thread keeps the text of a reply that failed", async () => {
   const { engine: of } = playing([
     [
       { type: "text", text: "Hel" },

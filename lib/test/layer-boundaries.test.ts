@@ -1,5 +1,5 @@
-// The fences around the pure folders, tried from the inside: a copy of the sources gets an intruder, and the commands behind
-// `npm run check` have to turn it away. Without the intruder the same copy passes, so each failure is the intruder's.
+// The layer boundaries: what each folder of lib/src must not import or call. A file that violates a boundary is added to a copy of the sources,
+// and the compiler or the linter of `npm run check` must reject it. The copy without the file passes, so the file causes the failure.
 
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -12,17 +12,17 @@ const root = join(import.meta.dirname, "../..");
 const bin = (name: string) => join(root, "node_modules", name);
 const pureFolders = (await readdir(join(root, "lib/src"))).filter((name) => ["model", "kernel", "wire"].includes(name));
 
-const exported: { readonly [door: string]: { readonly source: string } | string } = JSON.parse(
+const exported: { readonly [subpath: string]: { readonly source: string } | string } = JSON.parse(
   await readFile(join(root, "lib/package.json"), "utf8"),
 ).exports;
-const doorFiles = Object.values(exported).flatMap((door) =>
-  typeof door === "string" ? [] : [join("lib", door.source)],
+const entryPointFiles = Object.values(exported).flatMap((target) =>
+  typeof target === "string" ? [] : [join("lib", target.source)],
 );
 
 let copy = "";
 
 beforeAll(async () => {
-  copy = await mkdtemp(join(tmpdir(), "everturn-fences-"));
+  copy = await mkdtemp(join(tmpdir(), "everturn-boundaries-"));
   for (const name of [
     "lib/src",
     "lib/package.json",
@@ -33,13 +33,13 @@ beforeAll(async () => {
   ]) {
     await cp(join(root, name), join(copy, name), { recursive: true });
   }
-  // The apps are outside: they use the library by its doors, and have dependencies of their own.
+  // The apps are left out: they import the library through its entry points and have dependencies of their own.
   const projects = await readFile(join(root, "tsconfig.json"), "utf8");
   await writeFile(
     join(copy, "tsconfig.json"),
     projects.replaceAll(/^.*"\.\/apps\/.*\n/gm, "").replace(/,(\s*\])/, "$1"),
   );
-  // Only what the library may use is there to be found.
+  // Only the packages that the library may use can be resolved in the copy.
   for (const name of [
     "@cfworker",
     "@jitl",
@@ -56,7 +56,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(copy, { recursive: true, force: true }));
 
-/** What a command printed, and whether it was content. */
+/** Runs a command in the copy. Returns its output and whether it succeeded. */
 function run(script: string, args: readonly string[]): Promise<{ readonly ok: boolean; readonly output: string }> {
   return new Promise((resolve) => {
     execFile(process.execPath, [script, ...args], { cwd: copy }, (error, stdout, stderr) => {
@@ -68,8 +68,8 @@ function run(script: string, args: readonly string[]): Promise<{ readonly ok: bo
 const types = () => run(bin("typescript/bin/tsc"), ["-b"]);
 const lint = () => run(bin("oxlint/bin/oxlint"), ["--deny-warnings", "-f", "unix"]);
 
-async function withIntruder<T>(folder: string, source: string, check: () => Promise<T>): Promise<T> {
-  const path = join(copy, "lib/src", folder, "intruder.ts");
+async function withFile<T>(folder: string, source: string, check: () => Promise<T>): Promise<T> {
+  const path = join(copy, "lib/src", folder, "violation.ts");
   await writeFile(path, source);
   try {
     return await check();
@@ -78,7 +78,7 @@ async function withIntruder<T>(folder: string, source: string, check: () => Prom
   }
 }
 
-test("the house as it is passes", async () => {
+test("the unchanged sources compile and pass the linter", async () => {
   const built = await types();
   expect(built.output).toBe("");
   expect(built.ok).toBe(true);
@@ -87,60 +87,59 @@ test("the house as it is passes", async () => {
 
 describe.each(pureFolders)("[lash 1] %s", (folder) => {
   test.each([
-    ["an import from above", 'export { user } from "../index.ts";', /TS6307/],
-    ["a module of Node", 'export { readFileSync } from "node:fs";', /TS2307|TS2591/],
+    ["an import from a higher layer", 'export { user } from "../index.ts";', /TS6307/],
+    ["a Node module", 'export { readFileSync } from "node:fs";', /TS2307|TS2591/],
     ["a package", 'export { test } from "vitest";', /TS2307/],
     ["Node's process", "export const pid = process.pid;", /TS2591.*process/],
     ["Node's Buffer", 'export const bytes = Buffer.from("");', /TS2591.*Buffer/],
-    ["the document of a page", "export const title = document.title;", /TS2584.*document/],
+    ["the DOM document", "export const title = document.title;", /TS2584.*document/],
     ["fetch", 'export const reply = fetch("/");', /TS2304.*fetch/],
     ["a timer", "export const timer = setTimeout(() => {}, 1);", /TS2304.*setTimeout/],
     ["a text decoder", "export const decoder = new TextDecoder();", /TS2304.*TextDecoder/],
-    ["randomness of the platform", "export const id = crypto.randomUUID();", /TS2304.*crypto/],
+    ["crypto of the platform", "export const id = crypto.randomUUID();", /TS2304.*crypto/],
     ["the console", 'console.log("hello");', /TS2584.*console/],
   ])("%s does not compile", async (_, source, words) => {
-    const checked = await withIntruder(folder, source, types);
+    const checked = await withFile(folder, source, types);
     expect(checked.ok).toBe(false);
-    expect(checked.output).toMatch(/intruder\.ts/);
+    expect(checked.output).toMatch(/violation\.ts/);
     expect(checked.output).toMatch(words);
   });
 
   test.each([
     ["the clock", "export const now = Date.now();", /no clock/],
     ["a date", "export const today = new Date();", /no clock/],
-    ["the clock by a detour", 'export const now: unknown = Reflect.get(globalThis, "Date");', /nothing ambient/],
-    ["dice", "export const dice = Math.random();", /Math.random/],
-    ["dice in brackets", 'export const dice = Math["random"]();', /Math.random/],
-    ["dice taken out", "export const { random } = Math;", /'Math.random' is restricted/],
-  ])("%s does not pass the linter", async (_, source, words) => {
-    const checked = await withIntruder(folder, source, lint);
+    [
+      "the clock through globalThis",
+      'export const now: unknown = Reflect.get(globalThis, "Date");',
+      /no ambient state/,
+    ],
+    ["Math.random", "export const dice = Math.random();", /Math.random/],
+    ['Math["random"]', 'export const dice = Math["random"]();', /Math.random/],
+    ["destructured Math.random", "export const { random } = Math;", /'Math.random' is restricted/],
+  ])("%s is rejected by the linter", async (_, source, words) => {
+    const checked = await withFile(folder, source, lint);
     expect(checked.ok).toBe(false);
-    expect(checked.output).toMatch(/intruder\.ts/);
+    expect(checked.output).toMatch(/violation\.ts/);
     expect(checked.output).toMatch(words);
   });
 });
 
-describe("time outside the pure folders comes from a clock that is passed in", () => {
+describe("time outside the pure folders comes from the clock option", () => {
   test.each([
     ["engine", "the time", "export const now = Date.now();", /'Date'/],
     ["client", "a date", "export const today = new Date();", /'Date'/],
-    ["http", "the time by way of the global object", "export const now = globalThis.Date.now();", /globalThis\.Date/],
-    ["run", "a stopwatch", "export const now = performance.now();", /'performance'/],
+    ["http", "the time through globalThis", "export const now = globalThis.Date.now();", /globalThis\.Date/],
+    ["run", "performance.now", "export const now = performance.now();", /'performance'/],
     ["client", "a timer", "export const timer = setTimeout(() => {}, 1);", /'setTimeout'/],
     ["http", "an interval", "export const timer = setInterval(() => {}, 1);", /'setInterval'/],
-    [
-      "runtime",
-      "a timer of the global object",
-      "export const timer = globalThis.setTimeout(() => {}, 1);",
-      /'setTimeout'/,
-    ],
-    ["host/sqlite", "a signal with a timer", "export const signal = AbortSignal.timeout(1);", /AbortSignal\.timeout/],
-    ["adapters", "a timer of Node", 'export { setTimeout } from "node:timers/promises";', /timers\/promises/],
-    ["testing", "randomness", "export const dice = Math.random();", /Math\.random/],
-  ])("%s: %s does not pass the linter", async (folder, _, source, words) => {
-    const checked = await withIntruder(folder, source, lint);
+    ["runtime", "globalThis.setTimeout", "export const timer = globalThis.setTimeout(() => {}, 1);", /'setTimeout'/],
+    ["host/sqlite", "AbortSignal.timeout", "export const signal = AbortSignal.timeout(1);", /AbortSignal\.timeout/],
+    ["adapters", "node:timers/promises", 'export { setTimeout } from "node:timers/promises";', /timers\/promises/],
+    ["testing", "Math.random", "export const dice = Math.random();", /Math\.random/],
+  ])("%s: %s is rejected by the linter", async (folder, _, source, words) => {
+    const checked = await withFile(folder, source, lint);
     expect(checked.ok).toBe(false);
-    expect(checked.output).toMatch(/intruder\.ts/);
+    expect(checked.output).toMatch(/violation\.ts/);
     expect(checked.output).toMatch(words);
   });
 });
@@ -150,17 +149,17 @@ test.each([
   ["client", "the handler", 'export { createHandler } from "../http/index.ts";'],
   ["http", "an adapter", 'export { fake } from "../adapters/internal.ts";'],
   ["http", "a host", 'export { memoryStorage } from "../host/memory/index.ts";'],
-  ["http", "a module of Node", 'export { createServer } from "node:http";'],
+  ["http", "a Node module", 'export { createServer } from "node:http";'],
   ["runtime", "the handler", 'export { createHandler } from "../http/index.ts";'],
-])("%s does not get to %s", async (folder, _, source) => {
-  const checked = await withIntruder(folder, source, types);
+])("%s cannot import %s", async (folder, _, source) => {
+  const checked = await withFile(folder, source, types);
   expect(checked.ok).toBe(false);
-  expect(checked.output).toMatch(/intruder\.ts.*TS(?:6307|2307|2591|6059)/);
+  expect(checked.output).toMatch(/violation\.ts.*TS(?:6307|2307|2591|6059)/);
 });
 
-describe("the doors", () => {
+describe("entry points", () => {
   test.each(["everturn/model/json", "everturn/dist/model/json.js", "everturn/src/model/json.ts"])(
-    "%s is not one of them",
+    "%s cannot be imported",
     async (specifier) => {
       const program = `import(${JSON.stringify(specifier)}).then(() => process.exit(0), (error) => { console.log(error.code); process.exit(1); })`;
       const tried = await runProgram(program);
@@ -168,9 +167,9 @@ describe("the doors", () => {
     },
   );
 
-  test("no type they show has the name of a web global", async () => {
-    const doors = await Promise.all(doorFiles.map((path) => readFile(join(root, path), "utf8")));
-    const names = new Set(doors.flatMap((door) => door.match(/\b[A-Z]\w+\b(?=[,\s}])/g) ?? []));
+  test("no exported type has the name of a web global", async () => {
+    const texts = await Promise.all(entryPointFiles.map((path) => readFile(join(root, path), "utf8")));
+    const names = new Set(texts.flatMap((text) => text.match(/\b[A-Z]\w+\b(?=[,\s}])/g) ?? []));
     expect(names.size).toBeGreaterThan(100);
     const folder = join(copy, "globals");
     await mkdir(folder, { recursive: true });
@@ -183,7 +182,7 @@ describe("the doors", () => {
       [...output.matchAll(/names\.ts\((\d+),\d+\): error TS(?:2304|2552)/g)].map((match) => Number(match[1])),
     );
     const globals = lines.flatMap((line, index) => (unknown.has(index + 1) ? [] : [line.replace(/^.* = /, "")]));
-    // `Request` is there to show that a global would be seen.
+    // `Request` is a global and must be reported, which shows that the check works.
     expect(globals).toEqual(["Request;"]);
   });
 });

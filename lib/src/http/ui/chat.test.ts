@@ -644,7 +644,7 @@ describe("a posted chat", () => {
     expect(chat.error?.message).toContain("history is append-only");
     chat.messages = messages;
     await chat.sendMessage({ text: "Changed", messageId: messages[0]?.id ?? "" });
-    expect(chat.error?.message).toContain("cannot be edited");
+    expect(chat.error?.message).toContain("editing is not supported");
     expect(server.exchanges.map(({ status }) => status)).toEqual([200, 400, 400]);
     expect(await sessions.get("chat")).toEqual(before);
   });

@@ -2,18 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 
-import {
-  call,
-  counting,
-  gate,
-  says,
-  sessionOf,
-  talk,
-  thinker,
-  worker,
-  World,
-  writes,
-} from "../../../test/runtime/world.ts";
+import { call, counting, gate, says, talk, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { RuntimeError } from "../../model/index.ts";
 
 /** The tables that each commit of a journal row writes to the journal, by the number of rows. */
@@ -123,35 +112,5 @@ describe("start marks", () => {
     expect((await turn.result).text).toBe("Done.");
     expect(pay.runs).toHaveLength(3);
     expect((await world.rows("records")).filter(({ key }) => key.includes("started"))).toHaveLength(3);
-  });
-});
-
-describe("one row that cannot be read", () => {
-  test("harms its own session only: the others are listed, cancelled and freed of old journals", async () => {
-    const world = new World();
-    const of = world.engine(worker());
-    const sessions = world.process(of, { retentionMs: 1000 });
-    for (const id of ["newer", "corrupt", "good"]) {
-      await (
-        await sessions.start("hi", { id })
-      ).result;
-    }
-    for (const [id, value] of [
-      ["newer", '{"version":99,"data":{}}'],
-      ["corrupt", "{}"],
-    ] as const) {
-      const [row] = await world.rows("sessions", ["", id]);
-      if (row !== undefined) await world.raw("sessions", row, value);
-    }
-    expect((await sessions.list()).items.map(({ id }) => id)).toEqual(["good"]);
-    const stop = new AbortController();
-    const working = sessions.work({ signal: stop.signal });
-    await world.clock.advance(5000);
-    stop.abort();
-    await world.clock.advance(0);
-    await working;
-    const kept = new Set((await world.rows("journal")).map(({ key }) => key[1]));
-    expect([...kept].sort()).toEqual(["corrupt", "newer"]);
-    expect(await sessionOf(sessions, "good")).toMatchObject({ status: "completed" });
   });
 });

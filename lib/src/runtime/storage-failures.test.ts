@@ -1,23 +1,26 @@
-// What goes wrong with the storage under a turn: a typed error, nothing lost, and the turn goes on once it is mended.
+// Failures of the storage during a turn: the error is typed, nothing is lost, and the turn continues once the storage works again.
 
-import type { HostStorage, Runtime, RuntimeOptions } from "./index.ts";
+import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { fake } from "../adapters/internal.ts";
-import { engine, tool } from "../engine/internal.ts";
-import { memoryStorage } from "../host/memory/index.ts";
-import { sqliteStorage } from "../host/sqlite/index.ts";
-import { handClock } from "../testing/hand-clock.ts";
-import { runtime } from "./index.ts";
+import { calls, says } from "../../test/runs.ts";
+import { pausedProcess, shortLease, talker } from "../../test/runtime/two-processes.ts";
 
 let folder = "";
+
 let path = "";
+
 const handles: Libsql.Database[] = [];
 
 beforeEach(async () => {
@@ -237,3 +240,61 @@ function later(ms: number) {
   const clock = handClock();
   return { ...clock, now: () => Date.now() + ms };
 }
+
+test("a storage that fails while something is written down leaves the turn as it is", async () => {
+  const storage = memoryStorage();
+  const { engine: of, adapter, ran } = talker([calls("erase"), says("Done.")]);
+  let broken = true;
+  const failing: HostStorage = {
+    ...storage,
+    write: (batch) =>
+      broken && batch.puts.some(({ table }) => table === "records")
+        ? Promise.reject(new Error("the disk is on fire"))
+        : storage.write(batch),
+  };
+  const sessions = runtime({ host: failing, engines: { default: of } });
+  // That a call waits for consent is written down.
+  const turn = await sessions.start("erase it", { id: "s" });
+  await expect(turn.result).rejects.toThrow("on fire");
+  expect((await sessions.get("s"))?.openTurn).toMatchObject({ turnId: turn.turnId });
+  broken = false;
+  expect(await sessions.recover()).toMatchObject({ pickedUp: 1 });
+  expect(await sessions.attach("s", turn.turnId).result).toMatchObject({ session: { status: "awaiting_tools" } });
+  expect(adapter.calls).toHaveLength(1);
+  await (
+    await sessions.decide("s", "c0", { type: "approve" })
+  ).result;
+  expect(ran).toHaveLength(1);
+});
+
+test("a turn that cannot be driven is tried again now and then, and keeps nobody from driving the others", async () => {
+  const { storage, clock, engines, model } = pausedProcess();
+  const acceptor = runtime({ host: storage, engines, clock, drive: false });
+  await acceptor.start("Go.", { id: "broken" });
+  const [[content] = []] = await storage.read([{ table: "contents", prefix: [] }]);
+  await acceptor.start("Go.", { id: "unreadable", instructions: "Be nice." });
+  const unreadable = { table: "open", key: ["", "unreadable"], tag: 0, value: "?" } as const;
+  await storage.write({ checks: [], removals: [], puts: [unreadable] });
+  let tries = 0;
+  const failing: HostStorage = {
+    ...storage,
+    read: (queries) => {
+      const isGone = queries.some(({ table, prefix }) => table === "contents" && prefix[1] === content?.key[1]);
+      if (!isGone) return storage.read(queries);
+      tries += 1;
+      return Promise.reject(new Error("this part of the disk is gone"));
+    },
+  };
+  const stop = new AbortController();
+  const working = runtime({ host: failing, engines, clock, lease: shortLease }).work({ signal: stop.signal });
+  await clock.advance(1500);
+  expect(tries).toBeGreaterThan(1);
+  expect(tries).toBeLessThan(20);
+  const turn = await acceptor.start("Go.", { id: "zealous", instructions: "Be quick." });
+  await clock.advance(100);
+  (await model.call(1)).finish();
+  expect(await turn.result).toMatchObject({ status: "ended" });
+  stop.abort();
+  await clock.advance(100);
+  await working;
+});

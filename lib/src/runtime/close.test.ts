@@ -1,0 +1,171 @@
+// `close`: a process hands its turns over to others.
+
+import type { HostStorage } from "everturn/runtime";
+
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+
+import { readUntil } from "../../test/readings.ts";
+import { calls, plain, says } from "../../test/runs.ts";
+import { latch } from "../../test/runtime/sessions.ts";
+import { nextTask, pausedProcess, texts } from "../../test/runtime/two-processes.ts";
+
+function raise(): never {
+  throw new Error("it has to be there");
+}
+
+describe("close", () => {
+  test("without grace leaves a reply in the middle; the next worker asks again, and nothing fails", async () => {
+    const { clock, model, first, second } = pausedProcess();
+    const turn = await first.start("Go.", { id: "s" });
+    const result = turn.result;
+    const call = await model.call(1);
+    await call.say("Half of");
+    const refused = expect(result).rejects.toMatchObject({ reason: "lease_lost" });
+    const closed = first.close({ graceMs: 0 });
+    await clock.advance(0);
+    await closed;
+    await refused;
+    expect(call.signal.aborted).toBe(true);
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    const again = await model.call(2);
+    await again.say("All of it");
+    again.finish();
+    expect(await second.attach("s", turn.turnId).result).toMatchObject({ text: "All of it", failure: null });
+  });
+
+  test("with grace lets a reply end, begins nothing that follows from it, and nothing is asked for again", async () => {
+    const { clock, model, first, second, ran } = pausedProcess();
+    const turn = await first.start("Go.", { id: "s" });
+    const call = await model.call(1);
+    await call.say("I look.");
+    const closed = first.close({ graceMs: 5000 });
+    await clock.advance(100);
+    call.callTool("look");
+    await closed;
+    expect(ran).toEqual([]);
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    const next = await model.call(2);
+    expect(next.request.messages.at(-1)).toMatchObject({ role: "tool", content: expect.stringContaining("seen") });
+    await next.say("Seen.");
+    next.finish();
+    expect(await second.attach("s", turn.turnId).result).toMatchObject({ text: "Seen.", failure: null });
+    expect(ran).toHaveLength(1);
+    expect(model.calls).toBe(2);
+  });
+
+  test("in the middle of a tool that must not run twice: it is let run to its end within the grace", async () => {
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    let ran = 0;
+    let finish: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (finish = resolve));
+    const dig = tool({
+      name: "dig",
+      description: "Digs.",
+      schema: { type: "object" },
+      handler: async () => {
+        ran += 1;
+        await gate;
+        return "deep";
+      },
+    });
+    const adapter = fake({ scripts: [calls("dig"), says("Dug.")] });
+    const engines = { default: engine({ adapter, model: "fake:m", tools: [dig] }) };
+    const [first, second] = ["first", "second"].map((owner) => runtime({ host: storage, engines, clock, owner }));
+    const turn = await first?.start("Dig.", { id: "s" });
+    await clock.advance(0);
+    expect(ran).toBe(1);
+    const closed = first?.close({ graceMs: 5000 });
+    finish();
+    await closed;
+    // What follows from the tool is for the next worker to ask.
+    expect(adapter.calls).toHaveLength(1);
+    expect(await second?.recover()).toMatchObject({ pickedUp: 1 });
+    expect(await second?.attach("s", turn?.turnId).result).toMatchObject({ text: "Dug." });
+    expect(ran).toBe(1);
+    expect((await texts(second ?? raise(), "s"))[2]).toContain("deep");
+  });
+
+  test("begins no call of a model behind the commit at which it lets go", async () => {
+    const { passed: gate, open } = latch();
+    const adapter = fake({ scripts: [calls("look"), says("Done.")] });
+    const asked: Promise<null>[] = [];
+    const prepareStep = () => {
+      asked.push(gate.then(() => null));
+      return asked[0] ?? null;
+    };
+    const tools = [plain("look", () => "seen")];
+    const engines = { default: engine({ adapter, model: "fake:m", tools, options: { prepareStep } }) };
+    const host = memoryStorage();
+    const first = runtime({ host, engines });
+    const turn = await first.start("Go.", { id: "s" });
+    while (asked.length === 0) await nextTask();
+    const closed = first.close({ graceMs: 5000 });
+    open();
+    await closed;
+    expect(adapter.calls).toHaveLength(1);
+    const second = runtime({ host, engines });
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect(await second.attach("s", turn.turnId).result).toMatchObject({ text: "Done." });
+    expect(asked).toHaveLength(1);
+  });
+
+  test("right after something was accepted hands that over too", async () => {
+    const { clock, model, first, second } = pausedProcess();
+    const turns = await Promise.all(["a", "b", "c"].map((id) => first.start("Go.", { id })));
+    const closed = first.close({ graceMs: 0 });
+    await clock.advance(0);
+    await closed;
+    const later = await first.start("Go.", { id: "d" });
+    const made = model.calls;
+    expect(await second.recover()).toMatchObject({ pickedUp: 4 });
+    for (let n = made + 1; n <= made + 4; n += 1) (await model.call(n)).finish();
+    for (const { sessionId, turnId } of [...turns, later]) {
+      expect(await second.attach(sessionId, turnId).result).toMatchObject({ status: "ended" });
+    }
+  });
+
+  test("hands over a turn that was begun before the one before it was quite gone", async () => {
+    const { storage, clock, model, engines, second } = pausedProcess();
+    const { passed: gate, open } = latch();
+    let looking = 0;
+    // Whoever drives a turn looks now and then whether it is to stop, and is not gone before it has looked.
+    const slow: HostStorage = {
+      ...storage,
+      read: async (queries) => {
+        if (queries.length === 1 && queries[0]?.table === "cancels" && model.calls === 1) {
+          looking += 1;
+          await gate;
+        }
+        return storage.read(queries);
+      },
+    };
+    const first = runtime({ host: slow, engines, clock });
+    const turn = await first.start("Go.", { id: "s" });
+    const one = await model.call(1);
+    await first.steer("s", "Something is written.");
+    const cancel = { table: "cancels", key: ["", "s", "another turn"], tag: 0, value: "" } as const;
+    await storage.write({ checks: [], removals: [], puts: [cancel] });
+    await clock.advance(150);
+    expect(looking).toBeGreaterThan(0);
+    one.callTool("look");
+    await readUntil(second.attach("s", turn.turnId).events, ({ event }) => event.type === "step_completed");
+    (await model.call(2)).finish();
+    await readUntil(second.attach("s", turn.turnId).events, ({ event }) => event.type === "chat_completed");
+    const next = await first.reply("s", "More.");
+    const call = await model.call(3);
+    open();
+    await clock.advance(0);
+    const closed = first.close({ graceMs: 0 });
+    await clock.advance(0);
+    await closed;
+    expect(call.signal.aborted).toBe(true);
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    (await model.call(4)).finish();
+    expect(await second.attach("s", next.turnId).result).toMatchObject({ status: "ended" });
+  });
+});

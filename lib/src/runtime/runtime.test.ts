@@ -1,0 +1,60 @@
+// The options of `runtime`, and that callers cannot change stored data through the values they get.
+
+import { engine, fake, tool } from "everturn";
+import { describe, expect, test } from "vitest";
+
+import { says, sessionsOf, toolCall } from "../../test/runtime/sessions.ts";
+
+describe("settings nobody could keep", () => {
+  const of = engine({ adapter: fake({ scripts: [] }) });
+  test.each([
+    ["retentionMs", { retentionMs: Number.NaN }],
+    ["retentionMs", { retentionMs: -1 }],
+    ["lease", { lease: { ttlMs: 1e300, renewMs: 1 } }],
+    ["lease", { lease: { ttlMs: 10, renewMs: 5 } }],
+    ["lease", { lease: { ttlMs: Number.NaN } }],
+  ])("%s: %j is misuse before anything happens", (name, options) => {
+    expect(() => sessionsOf(of, options)).toThrow(expect.objectContaining({ name: "MisuseError", path: [name] }));
+  });
+
+  test("recover knows where a turn can be started again from", async () => {
+    const sessions = sessionsOf(engine({ adapter: fake({ scripts: [[says("one")]] }) }));
+    await (
+      await sessions.start("go", { id: "s" })
+    ).result;
+    const wrong: { readonly from?: "step" } = JSON.parse('{"from":"start"}');
+    await expect(sessions.recover("s", wrong)).rejects.toThrow(/from has to be "step", not start/);
+  });
+});
+
+describe("what is handed out", () => {
+  test("a context belongs to the session: a handler cannot change it", async () => {
+    const change = tool({
+      name: "work",
+      description: "Changes its context.",
+      schema: { type: "object" },
+      handler: (_, { context }) => Reflect.set(context, "n", 2),
+    });
+    const adapter = fake({ scripts: [[toolCall("work")], [says("done")]] });
+    const sessions = sessionsOf(engine({ adapter, tools: [change] }));
+    await (
+      await sessions.start("go", { id: "s", context: { n: 1 } })
+    ).result;
+    expect((await sessions.get("s"))?.session).toMatchObject({ context: { n: 1 } });
+    expect((await sessions.get("s"))?.session.thread.messages[2]?.content).toBe("false");
+  });
+
+  test("a message that was handed out cannot be changed for the next turn", async () => {
+    const adapter = fake({ scripts: [[says("one")], [says("two")]] });
+    const sessions = sessionsOf(engine({ adapter, model: "fake:m" }));
+    await (
+      await sessions.start("go", { id: "s" })
+    ).result;
+    const [message] = (await sessions.get("s"))?.session.thread.messages ?? [];
+    expect(Reflect.set(message ?? {}, "content", "changed")).toBe(false);
+    await (
+      await sessions.reply("s", "more")
+    ).result;
+    expect(JSON.stringify(adapter.calls[1]?.request.messages)).not.toContain("changed");
+  });
+});

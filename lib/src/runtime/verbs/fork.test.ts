@@ -1,0 +1,74 @@
+// Forks of sessions.
+
+import { describe, expect, test } from "vitest";
+
+import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
+import { counting, gate, worker, World } from "../../../test/runtime/world.ts";
+
+describe("forks", () => {
+  test("while an approval is being spent, the fork has to ask for its own; each call has a key of its own", async () => {
+    const world = new World();
+    const held = gate();
+    const keys: string[] = [];
+    const pay = counting("pay", {
+      needsApproval: true,
+      handler: async (_, { idempotencyKey }) => {
+        keys.push(idempotencyKey);
+        await held.wait();
+        return "paid";
+      },
+    });
+    const of = world.process(world.engine(worker("pay"), { tools: [pay.tool] }));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    const turn = await of.decide("s1", "c0", { type: "approve", by: "ada" });
+    await held.reached;
+    await of.fork("s1", { id: "s2" });
+    const forked = (await of.get("s2"))?.session;
+    expect(forked).toMatchObject({
+      status: "awaiting_tools",
+      pendingToolCalls: [{ id: "c0", decision: null, idempotencyKey: null }],
+    });
+    held.open();
+    await turn.result;
+    await (
+      await of.decide("s2", "c0", { type: "approve" })
+    ).result;
+    expect(new Set(keys).size).toBe(2);
+  });
+
+  test("of a turn that has used its approvals and goes on: they are answered there too", async () => {
+    const world = new World();
+    const held = gate();
+    const pay = counting("pay", { needsApproval: true });
+    const slow = counting("slow", { handler: () => held.wait() });
+    const of = world.process(world.engine(worker("pay", "slow"), { tools: [pay.tool, slow.tool] }));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    const turn = await of.decide("s1", "c0", { type: "approve" });
+    await held.reached;
+    await of.fork("s1", { id: "s2" });
+    const forked = (await of.get("s2"))?.session;
+    expect(forked).toMatchObject({ status: "idle", pendingToolCalls: [] });
+    expect(forked?.thread.messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool"]);
+    held.open();
+    await turn.result;
+  });
+
+  test("onto an id that was deleted; and what is not its own turn is not exported as one", async () => {
+    const { of } = await awaitingApproval();
+    await of.fork("s1", { id: "s2" });
+    await expect(of.fork("s1", { id: "s2" })).rejects.toMatchObject({ reason: "conflict" });
+    await expect(of.export("s2")).rejects.toMatchObject({ reason: "not_found" });
+    await of.delete("s2");
+    await of.fork("s1", { id: "s2" });
+    expect((await (await of.decide("s2", "c0", { type: "approve" })).result).text).toBe("Done.");
+    await of.export("s2");
+    // A fork of a fork knows what it goes on with as well.
+    await of.fork("s1", { id: "s3" });
+    await of.fork("s3", { id: "s4" });
+    expect((await (await of.decide("s4", "c0", { type: "approve" })).result).text).toBe("Done.");
+  });
+});

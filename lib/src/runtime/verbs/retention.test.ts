@@ -1,0 +1,81 @@
+// Retention: journals of ended turns are removed after `retentionMs`, and recovery never needs them.
+
+import type { HostStorage } from "everturn/runtime";
+
+import { askUser, engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
+import { expect, test } from "vitest";
+
+import { says, sessionsOf, toolCall } from "../../../test/runtime/sessions.ts";
+
+async function journaled(storage: HostStorage): Promise<number> {
+  const [rows = []] = await storage.read([{ table: "journal", prefix: [] }]);
+  return rows.length;
+}
+
+function agent() {
+  const scripts = [[{ type: "text", text: "one" } as const], [{ type: "text", text: "two" } as const]];
+  return engine({ adapter: fake({ scripts }), model: "fake:m" });
+}
+
+test("a worker removes journals whose retention time is over, and the session continues", async () => {
+  const clock = handClock();
+  const host = memoryStorage();
+  const sessions = runtime({ host, engines: { default: agent() }, clock, retentionMs: 3000, live: false });
+  const stop = new AbortController();
+  const turn = await sessions.start("go", { id: "s" });
+  await turn.result;
+  expect(await journaled(host)).toBe(2);
+  expect((await sessions.export("s")).data.rows).toHaveLength(2);
+  const working = sessions.work({ signal: stop.signal });
+  await clock.advance(2000);
+  expect(await journaled(host)).toBe(2);
+  await clock.advance(3000);
+  expect(await journaled(host)).toBe(0);
+  expect(await turn.result).toMatchObject({ text: "one" });
+  expect(await (await sessions.reply("s", "more")).result).toMatchObject({ text: "two" });
+  stop.abort();
+  await working;
+});
+
+test("for ever, where nothing is said: nothing is marked to go", async () => {
+  const storage = memoryStorage();
+  const sessions = runtime({ host: storage, engines: { default: agent() }, live: false });
+  await (
+    await sessions.start("go", { id: "s" })
+  ).result;
+  expect(await storage.read([{ table: "retained", prefix: [] }])).toEqual([[]]);
+  expect(await journaled(storage)).toBe(2);
+});
+
+test("the journals of turns inside a call go with its own, and not while the call waits for somebody", async () => {
+  const clock = handClock();
+  const storage = memoryStorage({ clock });
+  const ask = tool({ name: "ask", description: "Asks.", schema: { type: "object" }, handler: () => askUser("Which?") });
+  const inner = engine({ adapter: fake({ scripts: [[toolCall("ask")], [says("that one")]] }), tools: [ask] });
+  const delegate = tool({
+    name: "work",
+    description: "Delegates.",
+    schema: { type: "object" },
+    replay: "safe",
+    handler: async (_, { runChild }) => (await runChild(inner, "do it")).haltedReason,
+  });
+  const adapter = fake({ scripts: [[toolCall("work")], [says("done")]] });
+  const sessions = sessionsOf(engine({ adapter, tools: [delegate] }), { host: storage, clock, retentionMs: 1000 });
+  await (
+    await sessions.start("go", { id: "s" })
+  ).result;
+  const stop = new AbortController();
+  const working = sessions.work({ signal: stop.signal });
+  await clock.advance(3000);
+  const end = await (await sessions.reply("s", "the red one")).result;
+  expect(end).toMatchObject({ text: "done" });
+  await clock.advance(5000);
+  for (const table of ["journal", "records", "retained"] as const) {
+    expect(await storage.read([{ table, prefix: [] }])).toEqual([[]]);
+  }
+  stop.abort();
+  await working;
+});

@@ -1,0 +1,144 @@
+// Deadlines of pending calls and questions, and answers to questions by token.
+
+import type { Process } from "../../../test/runtime/world.ts";
+
+import { askUser, engine, fake, tool } from "everturn";
+import { handClock } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+
+import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
+import { says, sessionsOf, toolCall } from "../../../test/runtime/sessions.ts";
+import { counting, talk, worker, World, writes } from "../../../test/runtime/world.ts";
+import { openCallDeadlines } from "../verbs/waits.ts";
+
+/** A session that asks something whose answer is said by the user: no call waits. */
+async function asked(options: object, world = new World()) {
+  const ask = counting("ask", { handler: () => askUser("Which day?", { answerAs: "user_message" }) });
+  const of = world.process(world.engine(worker("ask"), { tools: [ask.tool] }));
+  await (
+    await of.start("hi", { id: "s1", ...options })
+  ).result;
+  return { world, of };
+}
+
+async function working(world: World, of: Process, ms: number): Promise<void> {
+  const stop = new AbortController();
+  const done = of.work({ signal: stop.signal });
+  await world.clock.advance(ms);
+  stop.abort();
+  await world.clock.advance(2000);
+  await done;
+}
+
+describe("waits end for a reason", () => {
+  test("one of an engine this process does not have is left for one that does", async () => {
+    const world = new World();
+    const pay = counting("pay", { needsApproval: true });
+    const other = world.engine(worker("pay"), { tools: [pay.tool] });
+    const having = world.process(world.engine(worker()), { also: { other } });
+    await (
+      await having.start("hi", { id: "s1", engine: "other", waits: { approval: { afterMs: 1000 } } })
+    ).result;
+    await working(world, world.process(world.engine(worker())), 3000);
+    expect(await world.rows("deadlines")).toHaveLength(1);
+    await working(world, having, 3000);
+    expect(await world.rows("deadlines")).toEqual([]);
+    expect((await having.get("s1"))?.session.status).toBe("completed");
+    expect(pay.runs).toEqual([]);
+  });
+
+  test("those that are left keep nobody from ending the rest", async () => {
+    const world = new World();
+    const pay = counting("pay", { needsApproval: true });
+    const mine = world.engine(worker("pay"), { tools: [pay.tool] });
+    const having = world.process(mine, { also: { other: mine } });
+    const waits = { approval: { afterMs: 1000 } };
+    for (let n = 0; n < 70; n += 1) await (await having.start("hi", { id: `s${n}`, engine: "other", waits })).result;
+    await (
+      await having.start("hi", { id: "zz", waits })
+    ).result;
+    await working(world, world.process(mine), 3000);
+    expect(await world.rows("deadlines")).toHaveLength(70);
+    expect((await having.get("zz"))?.session.status).toBe("completed");
+  });
+
+  test("a storage that fails in that moment does not lose one", async () => {
+    const { world, of, pay } = await awaitingApproval({ waits: { approval: { afterMs: 1000 } } });
+    let fails = true;
+    const tools = [pay.tool];
+    const worse = world.process(world.engine(worker("pay"), { tools }), {
+      refuses: (write) => (fails && writes("sessions")(write) ? new Error("the disk is gone") : null),
+    });
+    await working(world, worse, 3000);
+    expect(await world.rows("deadlines")).toHaveLength(1);
+    fails = false;
+    await working(world, worse, 3000);
+    expect((await of.get("s1"))?.session.status).toBe("completed");
+  });
+
+  test("those of a session go with it", async () => {
+    const { world, of } = await awaitingApproval({ waits: { approval: { afterMs: 1000 } } });
+    expect(await world.rows("deadlines")).toHaveLength(1);
+    await of.delete("s1");
+    expect(await world.rows("deadlines")).toEqual([]);
+  });
+
+  test("how long is bounded", async () => {
+    const of = new World().process(new World().engine(worker()));
+    for (const afterMs of [1e300, 4e12, Number.NaN, Number.POSITIVE_INFINITY]) {
+      const options = { waits: { approval: { afterMs } } };
+      await expect(of.start("hi", options)).rejects.toMatchObject({ name: "MisuseError" });
+    }
+  });
+});
+
+describe("a question that is no call waits too", () => {
+  test("its time can be up", async () => {
+    const { world, of } = await asked({});
+    const view = await of.get("s1");
+    const [turn] = await world.rows("turns");
+    if (view === null || turn === undefined) throw new Error("there is no session");
+    expect(view.session).toMatchObject({ status: "awaiting_user", pendingToolCalls: [], pendingToolCallId: "c0" });
+    const key = { tenant: "", session: "s1" };
+    const options = { waits: { question: { afterMs: 1000 } } };
+    expect(openCallDeadlines(key, String(turn.key[2]), [], options, 0)).toEqual([]);
+    const [put, ...more] = openCallDeadlines(key, String(turn.key[2]), [], options, 0, view.session);
+    if (put === undefined) throw new Error("there is no deadline");
+    expect([put.key, more]).toEqual([[1000, "", "s1", "c0"], []]);
+    await world.raw("deadlines", { ...put, expires: null, remainingMs: null }, put.value);
+    await working(world, of, 3000);
+    expect(await world.rows("deadlines")).toEqual([]);
+    expect(await talk(of)).toContain("user (nobody answered in time)");
+  });
+
+  test("somebody outside can answer it, once", async () => {
+    const { of } = await asked({});
+    const token = await of.token("s1", "c0");
+    const done = await of.complete(token, { type: "answer", text: "Friday" });
+    if (done.type === "completed") await done.turn.result;
+    expect(done.type).toBe("completed");
+    expect(await talk(of)).toContain("user Friday");
+    expect(await of.complete(token, { type: "answer", text: "Monday" })).toEqual({ type: "already_completed" });
+    await expect(of.token("s1", "c0")).rejects.toMatchObject({ reason: "not_found" });
+  });
+});
+
+test("a question that nobody answers ends when its time is up, also one that is no pending call", async () => {
+  const clock = handClock();
+  const ask = tool({ name: "ask", description: "Asks.", schema: { type: "object" }, handler: () => askUser("Which?") });
+  const adapter = fake({ scripts: [[toolCall("ask")], [says("then not")]] });
+  const sessions = sessionsOf(engine({ adapter, tools: [ask] }), { clock });
+  await (
+    await sessions.start("go", { id: "s", waits: { question: { afterMs: 3000 } } })
+  ).result;
+  expect(await sessions.get("s")).toMatchObject({ session: { status: "awaiting_user", pendingToolCalls: [] } });
+  const stop = new AbortController();
+  const working = sessions.work({ signal: stop.signal });
+  await clock.advance(2000);
+  expect(adapter.calls).toHaveLength(1);
+  await clock.advance(3000);
+  expect(await sessions.get("s")).toMatchObject({ session: { status: "completed" }, openTurn: null });
+  expect(JSON.stringify(adapter.calls[1]?.request.messages)).toContain("nobody answered in time");
+  stop.abort();
+  await working;
+});

@@ -89,15 +89,25 @@ export type TurnOptions = {
   readonly responseFormat?: ResponseFormat;
   /** How often the model may correct an answer that does not conform to `output`. */
   readonly repair?: number;
+  /** Whether the model must, may or must not call a tool. */
   readonly toolChoice?: ToolChoice;
+  /** Whether one reply may contain several tool calls. */
   readonly parallelToolCalls?: boolean;
+  /** Randomness of the reply. */
   readonly temperature?: number;
+  /** Nucleus sampling, from 0 to 1. */
   readonly topP?: number;
+  /** Longest reply of one model call, in tokens. */
   readonly maxTokens?: number;
+  /** Texts at which the model stops. */
   readonly stopSequences?: readonly string[];
+  /** A seed for sampling. */
   readonly seed?: number;
+  /** `manual` leaves all tool calls pending. */
   readonly mode?: ToolMode;
+  /** How many model calls the turn may make. */
   readonly maxTurns?: number;
+  /** Limits of steps, tokens, cost and time. */
   readonly budgets?: TurnBudgets;
 };
 

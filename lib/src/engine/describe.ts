@@ -16,9 +16,13 @@ import { engine as newEngine } from "./engine.ts";
 
 /** Adapters, tools and executors that {@link restoreEngine} finds by name. */
 export type EngineRegistry<Context extends CallerContext = CallerContext> = {
+  /** Found by their provider. */
   readonly adapters?: readonly Adapter[];
+  /** Found by their provider. */
   readonly imageAdapters?: readonly ImageAdapter[];
+  /** Found by their names. */
   readonly tools?: readonly Tool<Context>[];
+  /** Found by name and version. */
   readonly executors?: readonly CodeExecutor[];
 };
 

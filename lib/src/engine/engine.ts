@@ -34,6 +34,7 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly model: ModelName | null;
   /** The system prompt. */
   readonly instructions: string | null;
+  /** The tools that the model may call. */
   readonly tools: readonly Tool<Context>[];
   /** Settings of model calls by their names in a request. Other names are sent in the body of the provider's API. */
   readonly params: JsonObject;
@@ -57,6 +58,7 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly catalog: Catalog | null;
   /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
   readonly clock: Clock;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
   /** Reserved. */
   readonly middleware: readonly never[];
@@ -181,9 +183,13 @@ export function withModel<Context extends CallerContext>(engine: Engine<Context>
 
 /** The options of a call that {@link mergeOpts} and the `resolve…` functions read. */
 export type Overrides<Context extends CallerContext = CallerContext> = {
+  /** Replaces the model. */
   readonly model?: ModelName | null;
+  /** Added to the tools; a tool replaces the one of the same name. */
   readonly tools?: readonly Tool<Context>[];
+  /** Merged over the params. */
   readonly params?: JsonObject;
+  /** Merged over the context. */
   readonly context?: Partial<Context>;
 };
 

@@ -26,12 +26,15 @@ export type TelemetryEvent =
     };
 
 type Span = {
+  /** What the span measures. */
   readonly name: SpanName;
   /** Unique within the process. */
   readonly id: number;
   /** The id of the enclosing span; `null`: a root span. */
   readonly parent: number | null;
+  /** The request id of the run. */
   readonly requestId: string;
+  /** Details of the span, for example the name of a tool. */
   readonly metadata: JsonObject;
 };
 

@@ -22,11 +22,15 @@ import { isPlainObject } from "../model/parse/reading.ts";
  * operator may see.
  */
 export type HttpFailure = {
+  /** The part that failed: the HTTP layer, the request itself, or a failure type of the library. */
   readonly type: "http_error" | "misuse" | Failure["type"];
+  /** One word of a closed list. */
   readonly reason: string;
+  /** A sentence for people. */
   readonly message: string;
   /** The place in the request that is invalid, if the failure concerns one. */
   readonly path?: readonly (string | number)[];
+  /** Every violation in the request, with its path. */
   readonly issues?: readonly Json[];
   /** The places at which a replay diverged from its record. */
   readonly paths?: readonly string[];

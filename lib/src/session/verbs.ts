@@ -42,13 +42,17 @@ export type SessionInput<Context extends CallerContext = CallerContext> = Sessio
 
 /** The session after a verb, and the result of its run. */
 export type SessionResult<Context extends CallerContext = CallerContext> = {
+  /** The session after the run. */
   readonly session: Session<Context>;
+  /** The result of the run. */
   readonly result: ChatResult;
 };
 
 /** The session after a single step, and the result of the step. */
 export type SessionStepResult<Context extends CallerContext = CallerContext> = {
+  /** The session after the step. */
   readonly session: Session<Context>;
+  /** The result of the step. */
   readonly result: StepResult;
 };
 

@@ -75,7 +75,10 @@ export type AdapterCall = {
 
 /** Makes image calls. Failures are thrown as `ImageAdapterError`. */
 export type ImageAdapter = {
+  /** The name of the provider, for failures and telemetry. */
   readonly provider: string;
+  /** The operations that the provider has. */
   readonly operations: readonly ImageRequest["operation"][];
+  /** Makes one request. Rejects with `ImageAdapterError`; the library retries. */
   readonly generate: (request: ImageRequest, call: AdapterCall) => Promise<ImageResponse>;
 };

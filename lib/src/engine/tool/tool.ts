@@ -45,8 +45,11 @@ export type PreparedCall<Context extends CallerContext = CallerContext> =
 export type ToolContext<Context extends CallerContext = CallerContext> = {
   /** The caller's context. */
   readonly context: Context;
+  /** The id of the session; `null` outside a session. */
   readonly sessionId: string | null;
+  /** The request id of the run, for logs. */
   readonly requestId: string;
+  /** The call that is run. */
   readonly toolCall: ToolCall;
   /** Identical for every attempt of this call, also after a crash. Pass it to the service that does the work, so that a repeated call has one effect. */
   readonly idempotencyKey: string;

@@ -12,14 +12,19 @@
  * opens and closes it.
  */
 export type SqliteDatabase = {
+  /** Runs SQL without parameters. */
   exec(sql: string): unknown;
+  /** Compiles one statement. */
   prepare(sql: string): SqliteStatement;
 };
 
 /** A prepared statement of a {@link SqliteDatabase}. */
 export type SqliteStatement = {
+  /** Runs the statement and returns no rows. */
   run(...parameters: SqliteValue[]): unknown;
+  /** Returns the first row, or `undefined`. */
   get(...parameters: SqliteValue[]): unknown;
+  /** Returns all rows. */
   all(...parameters: SqliteValue[]): readonly unknown[];
 };
 

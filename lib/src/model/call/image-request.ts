@@ -28,7 +28,9 @@ import { modelNameShape } from "./model-ref.ts";
 
 /** A request to an image adapter. Fields that are `null` are not sent, so the provider's default applies. */
 export type ImageRequest = {
+  /** `generate`, `edit` or `variation`. */
   readonly operation: ImageOperation;
+  /** The image model, by name or as a reference. */
   readonly model: ModelName | null;
   /** Required for `generate` and `edit`, not allowed for `variation`. */
   readonly prompt: string | null;
@@ -38,8 +40,11 @@ export type ImageRequest = {
   readonly size: ImageSize | string | null;
   /** `low`, `standard`, `high`, `hd`, `auto`, or a provider's own value. */
   readonly quality: string | null;
+  /** The style of the image, for models that have one. */
   readonly style: ImageStyle | null;
+  /** Whether the background is transparent, for models that support it. */
   readonly background: ImageBackground | null;
+  /** Whether the provider returns the bytes or a URL. */
   readonly responseFormat: ImageFormat;
   /** The images to edit (1 or 2) or to vary (1). Empty for `generate`. */
   readonly inputImages: readonly ImageContent[];
@@ -47,30 +52,45 @@ export type ImageRequest = {
   readonly mask: ImageContent | null;
   /** Merged into the provider's request body. */
   readonly options: JsonObject;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 
 /** The result of an image call: the images, their usage, and the provider's response body in `raw`. */
 export type ImageResponse = {
+  /** The provider's id of the response. */
   readonly id: string | null;
+  /** The id of the HTTP request, as the provider reports it; otherwise the request id of the call. */
   readonly requestId: string | null;
+  /** The model that made the images. */
   readonly model: string | null;
+  /** The images, in order. */
   readonly images: readonly ImageContent[];
+  /** The number of images, tokens and cost. */
   readonly usage: ImageUsage;
+  /** The provider's response body; `null` if there is none. */
   readonly raw: Json;
+  /** Other data of the response. */
   readonly metadata: JsonObject;
 };
 
 /** Counts and costs of an image call. `null` means unknown. */
 export type ImageUsage = {
+  /** The number of images. */
   readonly images: number;
+  /** The size that was billed. */
   readonly size: ImageSize | string | null;
+  /** The quality that was billed. */
   readonly quality: string | null;
+  /** Tokens of the prompt and the input images; `null` if unknown. */
   readonly inputTokens: number | null;
+  /** Tokens of the images; `null` if unknown. */
   readonly outputTokens: number | null;
   /** In US dollars. */
   readonly inputCost: number | null;
+  /** In US dollars. */
   readonly outputCost: number | null;
+  /** In US dollars. */
   readonly totalCost: number | null;
 };
 

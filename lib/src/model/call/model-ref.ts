@@ -24,11 +24,17 @@ import { imageOperations } from "./image-operation.ts";
 
 /** A model with what is known about it: provider, id, capabilities, limits, prices. `null` means unknown. */
 export type ModelRef = {
+  /** The name of the provider; `null`: not stated. */
   readonly provider: string | null;
+  /** The provider's name of the model. */
   readonly id: string | null;
+  /** What the model supports; `null`: unknown, nothing is refused. */
   readonly capabilities: ModelCapabilities | null;
+  /** Sizes of the context and of the output in tokens; `null`: unknown. */
   readonly limits: ModelLimits | null;
+  /** Prices in US dollars per million tokens; `null`: unknown, so costs are not computed. */
   readonly pricing: ModelPricing | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

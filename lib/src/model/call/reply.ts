@@ -43,19 +43,25 @@ export type ModelReply = {
   readonly model: string | null;
   /** Provider, endpoint and requested model of the call: the route that replay data belongs to. */
   readonly route: ProviderRoute | null;
+  /** The reply as a message of the thread; `null` if nothing was received. */
   readonly message: AssistantMessage | null;
+  /** The text of the reply; `null` without text. */
   readonly outputText: string | null;
+  /** Why the model stopped; `null` if the provider gave no reason, or if the reply is incomplete. */
   readonly finishReason: FinishReason | null;
   /** The provider's finish reason, verbatim. */
   readonly rawFinishReason: string | null;
+  /** The tool calls of the reply, in order. */
   readonly toolCalls: readonly ToolCall[];
   /** The structured output, parsed and checked; `null` if none was requested or the text does not match the schema. */
   readonly output: StructuredOutput | null;
+  /** Tokens and cost of this call. */
   readonly usage: Usage;
   /** The failure, if `finishReason` is `error`. The other fields hold what was received before it. */
   readonly error: Failure | null;
   /** The provider's response body, if the caller asks to keep it; otherwise `null`. */
   readonly raw: Json;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

@@ -33,23 +33,33 @@ import { modelNameShape } from "./model-ref.ts";
  * default applies.
  */
 export type ModelRequest = {
+  /** The conversation, the system prompt included. */
   readonly messages: readonly Message[];
+  /** The model to call, by name or as a reference. */
   readonly model: ModelName | null;
+  /** The tools that the model may call. */
   readonly tools: readonly ToolSpec[];
   /** Tools that the provider runs itself. Adapters of other providers omit them. */
   readonly providerTools: readonly ProviderTool[];
+  /** Whether the model must, may or must not call a tool. */
   readonly toolChoice: ToolChoice | null;
   /** Whether the model may make several calls in one reply. */
   readonly parallelToolCalls: boolean | null;
   /** From 0 to 2. */
   readonly temperature: number | null;
+  /** Nucleus sampling: the share of the probability mass that is sampled from, from 0 to 1. */
   readonly topP: number | null;
   /** The largest number of output tokens, 1 or more. A reply that reaches it ends with the finish reason `length`. */
   readonly maxTokens: number | null;
+  /** Texts at which the model stops. The text itself is not in the reply. */
   readonly stopSequences: readonly string[];
+  /** A seed for sampling, for providers that accept one. */
   readonly seed: number | null;
+  /** How much the model reasons, and what is shown of it. */
   readonly reasoning: ReasoningSettings | null;
+  /** Prompt caching; `null` does not ask for it. */
   readonly promptCache: PromptCacheSettings | null;
+  /** Text, any JSON object, or JSON that matches a schema. */
   readonly responseFormat: ResponseFormat | null;
   /** Make a separate model call for the structured output, after the tools have run. Requires a `json_schema` response format. */
   readonly structuredFinalize: boolean;
@@ -59,6 +69,7 @@ export type ModelRequest = {
   readonly scope: RequestScope | null;
   /** Merged into the provider's request body; a key here replaces the field of the same name. */
   readonly options: JsonObject;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

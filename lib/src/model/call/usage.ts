@@ -35,7 +35,9 @@ export type Usage = {
   readonly totalTokens: number | null;
   /** In US dollars. */
   readonly inputCost: number | null;
+  /** In US dollars. */
   readonly outputCost: number | null;
+  /** In US dollars; `null` if one of the two is unknown. */
   readonly totalCost: number | null;
   /** Uses of provider-run tools, by name. */
   readonly toolUsage: JsonObject;

@@ -8,8 +8,11 @@ export type Path = readonly (string | number)[];
  * (`message`, for people).
  */
 export type Issue = {
+  /** The place in the value; empty for the value itself. */
   readonly path: Path;
+  /** The kind of violation. */
   readonly code: IssueCode;
+  /** A sentence for people. */
   readonly message: string;
 };
 

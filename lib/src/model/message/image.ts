@@ -15,14 +15,19 @@ import { contentSourceShape } from "./content-source.ts";
 
 /** An image: its source (base64 data, URL, file path or provider file id) and its MIME type. */
 export type ImageContent = {
+  /** Base64 data, a URL, a file path, or a provider's file id. */
   readonly source: ContentSource;
+  /** For example `image/png`; `null` if unknown. */
   readonly mimeType: string | null;
+  /** In pixels; `null` if unknown. */
   readonly width: number | null;
+  /** In pixels; `null` if unknown. */
   readonly height: number | null;
   /** For a generated image: the prompt of the request. */
   readonly prompt: string | null;
   /** For a generated image: the prompt as the provider rewrote it. */
   readonly revisedPrompt: string | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

@@ -73,8 +73,11 @@ export type AssistantMessage = MessageFields & {
 /** The answer to one tool call, as the model sees it. */
 export type ToolMessage = MessageFields & {
   readonly role: "tool";
+  /** The call that this message answers. */
   readonly toolCallId: string;
+  /** What the model sees of the result. */
   readonly content: string | readonly UserPart[];
+  /** The outcome of the call. `awaiting_user`: a question waits for an answer, and `content` is a placeholder. */
   readonly status: ToolMessageStatus;
   /** The error code of a failed call: a reason such as `timeout` or `not_found`, or the tool's own code. Otherwise `null`. */
   readonly code: string | null;

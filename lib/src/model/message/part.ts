@@ -37,34 +37,49 @@ export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPar
 /** Text in the content of a message. */
 export type TextPart = {
   readonly type: "text";
+  /** The text. */
   readonly text: string;
   /** What the text contains. The default is `text`. */
   readonly kind: TextKind;
   /** The phase of a reply, as OpenAI's Responses API reports it. If a reply has a `final_answer`, its text excludes `commentary`. */
   readonly phase: TextPhase | null;
+  /** What pruning did to the part; `null`: it is intact. */
   readonly pruneState: PruneState | null;
+  /** Data that the provider requires back with the part; `null` if there is none. */
   readonly provider: ProviderReplay | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 
 /** An image in the content of a message. */
 export type ImagePart = {
   readonly type: "image";
+  /** The image. */
   readonly image: ImageContent;
+  /** The resolution at which the model looks at the image. The default is `auto`. */
   readonly detail: ImageDetail;
+  /** What pruning did to the part; `null`: it is intact. */
   readonly pruneState: PruneState | null;
+  /** Data that the provider requires back with the part; `null` if there is none. */
   readonly provider: ProviderReplay | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 
 /** A file in the content of a message that is not an image, for example a PDF or an audio recording. */
 export type FilePart = {
   readonly type: "file";
+  /** Base64 data, a URL, or a provider's file id. A file path cannot be sent. */
   readonly source: ContentSource;
+  /** For example `application/pdf`; `null` if unknown. */
   readonly mimeType: string | null;
+  /** The file name that the model sees; `null` if there is none. */
   readonly name: string | null;
+  /** What pruning did to the part; `null`: it is intact. */
   readonly pruneState: PruneState | null;
+  /** Data that the provider requires back with the part; `null` if there is none. */
   readonly provider: ProviderReplay | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 
@@ -74,9 +89,13 @@ export type FilePart = {
  */
 export type ReasoningPart = {
   readonly type: "reasoning";
+  /** The reasoning, or its summary; empty if the provider sends it encrypted only. */
   readonly text: string;
+  /** The provider withheld the text. */
   readonly redacted: boolean;
+  /** The signature or the encrypted reasoning, which is sent back to the same provider and model. */
   readonly provider: ProviderReplay | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 
@@ -86,8 +105,11 @@ export type ReasoningPart = {
  */
 export type ToolCallPart = {
   readonly type: "tool_call";
+  /** The id of the call in `toolCalls` of the message, or of `providerExecuted`. */
   readonly toolCallId: string;
+  /** The call, if the provider runs it itself; otherwise `null`. */
   readonly providerExecuted: ToolCall | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

@@ -15,9 +15,13 @@ import { json, object, required, string } from "../parse/shape.ts";
  * name in the provider's response.
  */
 export type ProviderReplay = {
+  /** The provider that the data belongs to. */
   readonly provider: string;
+  /** The base URL and the API of that provider. */
   readonly endpoint: string;
+  /** The model that was requested. */
   readonly model: string;
+  /** The provider's data, unchanged. */
   readonly data: Json;
 };
 

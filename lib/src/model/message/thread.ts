@@ -11,7 +11,9 @@ import { assistant, message, messageShape, system, user } from "./message.ts";
 
 /** A conversation: its messages in order. */
 export type Thread = {
+  /** The messages, oldest first. */
   readonly messages: readonly Message[];
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

@@ -14,11 +14,13 @@ import type { Session } from "./session.ts";
 export type RuntimeEvent = {
   /** Pass it to `events` to continue reading after this event. */
   readonly cursor: string;
+  /** The turn that emitted the event. */
   readonly turnId: string;
   /** The position in the stored event log; `null` for a live event, which is not stored. */
   readonly sequence: number | null;
   /** For a text delta: the attempt, the part of the reply, and the offset of the delta in the text of that part. */
   readonly delta: { readonly attempt: Attempt; readonly part: string; readonly offset: number } | null;
+  /** The event itself. */
   readonly event: TurnEvent;
 };
 
@@ -27,16 +29,25 @@ export type RuntimeEvent = {
  * replay diverged from its record; `waiting` means that pending calls need an answer first.
  */
 export type TurnEnd = {
+  /** The id of the turn; `null` if no turn was started. */
   readonly turnId: string | null;
   /** `failure` holds the reason of `parked`. */
   readonly status: "ended" | "parked" | "waiting";
+  /** The text of the answer; empty without one. */
   readonly text: string;
+  /** Why the turn ended. `completed`: the model answered. */
   readonly haltedReason: HaltedReason;
+  /** How the turn ended, with its details. */
   readonly outcome: TurnOutcome;
+  /** The last reply; `null` if the turn ended before any reply. */
   readonly finalResponse: ModelReply | null;
+  /** The number of steps. */
   readonly steps: number;
+  /** Tokens and cost of the turn. */
   readonly usage: Usage;
+  /** Details about the end of the turn. */
   readonly metadata: JsonObject;
+  /** The failure of a failed or parked turn; otherwise `null`. */
   readonly failure: Failure | null;
   /** The session after the turn, without messages; `get` returns those. */
   readonly session: SessionSummary;
@@ -44,28 +55,39 @@ export type TurnEnd = {
 
 /** A session in a list: its status and what it waits for, without messages. */
 export type SessionSummary = {
+  /** The id of the session. */
   readonly id: string;
+  /** What the session waits for. */
   readonly status: Session["status"];
+  /** The number of changes. Pass it to a verb to detect a concurrent change. */
   readonly version: number;
   /** The number of messages. */
   readonly length: number;
+  /** The calls that wait for an answer or an approval. */
   readonly pendingToolCalls: readonly PendingToolCall[];
+  /** The question that waits for an answer; `null` if there is none. */
   readonly pendingQuestion: string | null;
+  /** Tokens and cost of all turns. */
   readonly usage: Usage;
+  /** Metadata of the session. */
   readonly metadata: JsonObject;
   /** The open turn; `null` if there is none. */
   readonly turnId: string | null;
   /** In milliseconds since 1970-01-01 UTC. */
   readonly createdAt: number;
+  /** The time of the last change, in milliseconds since 1970-01-01 UTC. */
   readonly changedAt: number;
 };
 
 /** A session as of its last committed turn, and its open turn if there is one. */
 export type SessionView = {
+  /** The session, with the requested number of messages. */
   readonly session: Session<JsonObject>;
+  /** The number of changes. Pass it to a verb to detect a concurrent change. */
   readonly version: number;
   /** The number of messages. The thread holds the newest of them, or all. */
   readonly length: number;
+  /** The turn that is running, queued or parked; `null` if there is none. */
   readonly openTurn: OpenTurnView | null;
 };
 
@@ -118,6 +140,8 @@ export type Recovered = {
 
 /** The usage of a session: in total, and by source and model. */
 export type LedgerSum = {
+  /** The sum of all lines. */
   readonly total: Usage;
+  /** One line for each source (`model`, `tool`, `cancelled`) and model. */
   readonly lines: readonly { readonly source: string; readonly model: string | null; readonly usage: Usage }[];
 };

@@ -48,11 +48,15 @@ import { sessionStatuses } from "./session-status.ts";
  * return a new one. `Context` is the type of the caller's context: any object in memory, JSON once it was stored.
  */
 export type Session<Context extends CallerContext = CallerContext> = {
+  /** The id of the session; `null` for a session without one. */
   readonly id: string | null;
+  /** The conversation. */
   readonly thread: Thread;
+  /** What the session waits for. */
   readonly status: SessionStatus;
   /** The calls that wait. Every call of the thread is answered or listed here (S2). */
   readonly pendingToolCalls: readonly PendingToolCall[];
+  /** The question that a tool asked the user; `null` if there is none. */
   readonly pendingQuestion: string | null;
   /** The call that asked the pending question. */
   readonly pendingToolCallId: string | null;

@@ -23,6 +23,7 @@ import {
 export type ToolSpec = {
   /** 1 to 64 letters, digits, underscores and hyphens. */
   readonly name: string;
+  /** Tells the model what the tool does and when to use it. */
   readonly description: string;
   /** JSON Schema of the arguments. */
   readonly schema: JsonObject;
@@ -34,6 +35,7 @@ export type ToolSpec = {
   readonly needsApproval: boolean;
   /** What recovery does with a call that has started and has no recorded result (H4). */
   readonly replay: ReplayPolicy;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 
@@ -57,12 +59,15 @@ export type ProviderTool = {
 export type ToolCall = {
   /** The provider's id. Unique within its reply only: some providers count from zero in each reply. */
   readonly id: string;
+  /** The name of the tool. */
   readonly name: string;
   /** The parsed arguments; `null` if the model's text is not a JSON object. The call then fails and the tool does not run. */
   readonly arguments: JsonObject | null;
   /** The arguments as the model wrote them; `null` if the provider sends an object. */
   readonly rawArguments: string | null;
+  /** Data that the provider requires back with the call; `null` if there is none. */
   readonly provider: ProviderReplay | null;
+  /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
 

@@ -20,9 +20,13 @@ import { providerToolShape, toolCallShape, toolShape } from "../tool/tool.ts";
  * only through a recorded response.
  */
 export type Environment = {
+  /** The system prompt. */
   readonly instructions: string | null;
+  /** The model of the next call. */
   readonly model: ModelName | null;
+  /** The tools that the model may call. */
   readonly tools: readonly ToolSpec[];
+  /** Tools that the provider runs itself. */
   readonly providerTools: readonly ProviderTool[];
   /** Settings of model calls, under the names of the fields of a request, for example `temperature`. */
   readonly params: JsonObject;

@@ -252,13 +252,19 @@ export const stepResetReasons = ["retry", "fallback", "recovery", "restart"] as 
 /** A step ended: one model reply and its tool calls. Emitted once per step. */
 export type StepCompleted = {
   readonly type: "step_completed";
+  /** The reply of the model. */
   readonly response: ModelReply;
+  /** The conversation after the step. */
   readonly thread: Thread;
+  /** `manual` if all tool calls are left to the caller. */
   readonly mode: ToolMode;
+  /** The calls that the caller has to run. */
   readonly manualToolCalls: readonly ToolCall[];
+  /** The calls that wait, each with its reason. */
   readonly pendingToolCalls: readonly PendingToolCall[];
   /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
+  /** Tokens and cost of the step. */
   readonly usage: Usage;
 };
 

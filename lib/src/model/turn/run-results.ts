@@ -43,6 +43,7 @@ import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./ou
 export type StepResult = {
   /** The thread after the step. It has no message for a question that a tool asked; the thread of the run has. */
   readonly thread: Thread;
+  /** The reply of the model in this step. */
   readonly response: ModelReply;
   /** The answers to the calls of this step, in call order. */
   readonly toolResults: readonly ToolMessage[];
@@ -54,6 +55,7 @@ export type StepResult = {
   readonly usage: Usage;
   /** Whether a run would end after this step. */
   readonly done: boolean;
+  /** Details about the end of the step. */
   readonly metadata: StepMetadata;
 };
 
@@ -66,21 +68,29 @@ export type StepMetadata = HaltDetails & {
 
 /** The result of a run: the thread after it, its steps, usage, and why it ended. */
 export type ChatResult = {
+  /** The conversation after the run: the input, the replies and the tool results. */
   readonly thread: Thread;
   /** `null` when the run ended before any reply. */
   readonly finalResponse: ModelReply | null;
+  /** Why the run ended. `completed`: the model answered. */
   readonly haltedReason: HaltedReason;
+  /** How the run ended, with its details. */
   readonly outcome: TurnOutcome;
+  /** The question that a tool asked the user; `null` if there is none. */
   readonly pendingQuestion: string | null;
+  /** The call that asked the question. */
   readonly pendingToolCallId: string | null;
+  /** The calls that wait for an answer or an approval. */
   readonly pendingToolCalls: readonly PendingToolCall[];
   /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
+  /** The steps of the run, in order. */
   readonly steps: readonly StepResult[];
   /** The usage of the whole run. */
   readonly usage: Usage;
-  /** The part of a reply that was received before the run was cancelled. It is not in the thread. */
+  /** The received part of a structured call (`structuredFinalize`) that was cancelled. It is not in the thread; a cancelled reply of the loop is. */
   readonly partial: AssistantMessage | null;
+  /** Details about the end of the run, for example `metadata.error`. */
   readonly metadata: ChatMetadata;
 };
 
@@ -90,9 +100,13 @@ export type ChatMetadata = HaltDetails & {
   readonly manualTurnIndex?: number;
   /** The index of the step after which `haltWhen` returned true. */
   readonly haltWhenStepIndex?: number;
+  /** The limit that was reached. */
   readonly maxTurns?: number;
+  /** The budget that was exhausted. */
   readonly budget?: Budget;
+  /** The origin and the reason of the cancel. */
   readonly cancellation?: CancelEvidence;
+  /** The end of the loop before the structured call, and the failure of that call. */
   readonly structuredFinalize?: StructuredFinalizeDetails;
 };
 

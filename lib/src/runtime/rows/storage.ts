@@ -24,6 +24,7 @@ export type Key = readonly KeyPart[];
  * `StorageRow`.
  */
 export type Row = {
+  /** The key, with the columns that `storageTables` lists. */
   readonly key: Key;
   /** An integer that checks compare (compare-and-swap). The writer of the row chooses it: a version, an epoch, a count of commits. */
   readonly tag: number;
@@ -37,6 +38,7 @@ export type Row = {
 
 /** Selects rows by key prefix, in key order. Exported as `StorageQuery`. */
 export type Query = {
+  /** The table to read. */
   readonly table: TableName;
   /** The first parts of the key. A complete key selects one row; an empty prefix selects the table. */
   readonly prefix: Key;
@@ -80,8 +82,11 @@ export type Removal = { readonly table: TableName; readonly prefix: Key };
  * `StorageBatch`.
  */
 export type Batch = {
+  /** Conditions. If one of them fails, nothing is written. */
   readonly checks: readonly Check[];
+  /** Rows to remove. */
   readonly removals: readonly Removal[];
+  /** Rows to write. A row of the same key is replaced. */
   readonly puts: readonly Put[];
   /**
    * `false`: the write need not be flushed to disk. It survives a crash of the process, but not necessarily a power loss. For lease

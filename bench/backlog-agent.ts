@@ -1,4 +1,4 @@
-// What the processes of the backlog benchmark share: the storage, the agent, and the message that a worker sends for each turn it ends.
+// Shared by the processes of the backlog benchmark: the storage, the agent, and the message that a worker sends for each turn it ends.
 
 import type { Adapter, Engine } from "everturn";
 import type { HostStorage } from "everturn/runtime";

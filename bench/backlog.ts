@@ -83,7 +83,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-/** Creates a file with so many accepted turns. All of it is in the database file, none in its WAL. */
+/** Creates a file with `count` accepted turns. All rows are in the database file, none in its write-ahead log. */
 async function prepare(name: string, count: number): Promise<string> {
   const path = join(folder, name);
   const { storage, close } = openHandle(path, "normal");
@@ -100,7 +100,7 @@ async function prepare(name: string, count: number): Promise<string> {
   return path;
 }
 
-/** A copy that is on the disk, so that the fsyncs of the workers do not wait for it. */
+/** Copies the file and syncs the copy to disk, so that the fsyncs of the workers do not wait for it. */
 function copyOf(file: string): string {
   const path = join(folder, "run.db");
   for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });
@@ -254,7 +254,7 @@ async function stepTable(few: string): Promise<void> {
 
 const from = performance.now();
 console.log(`Node ${process.version}, ${process.arch}`);
-/** Turns that are left over, so that no worker runs out of turns before the end of the measurement. */
+/** Spare turns, so that no worker runs out of turns before the end of the measurement. */
 const spare = concurrency * Math.max(0, ...workerCounts, ...stepWorkerCounts);
 const count = spare + Math.max(warmup + turns, spare + stepTurns);
 const few = await prepare("few.db", count);

@@ -1,5 +1,5 @@
-// What durability costs: one step (reply, tool, checkpoint: three commits) at step n of a turn on one SQLite file; opening and continuing a session
-// of n messages; and the same step beside a run in memory and beside the same rows in as many bare transactions on the same file.
+// The cost of durability: one step (reply, tool, checkpoint: three commits) at step n of a turn on one SQLite file; opening and continuing a
+// session of n messages; and one step compared with a run in memory and with the same rows in as many bare transactions on the same file.
 
 import type { ModelEvent } from "everturn/model";
 import type { HostStorage, Runtime } from "everturn/runtime";
@@ -110,7 +110,7 @@ async function table(title: string, rounds: number, run: (n: number) => Promise<
   for (const [index, n] of messages.entries()) line(`n = ${n}`, medians[index] ?? Number.NaN, medians[0] ?? Number.NaN);
 }
 
-/** A turn that takes one step when it is told to: until then its model call waits. */
+/** A turn that takes one step when the benchmark asks for it; until then its model call waits. */
 class Stepper {
   readonly from: number;
   steps = 0;
@@ -218,7 +218,7 @@ type Counted = HostStorage & {
   }>;
 };
 
-/** A storage that can say what was written in the meantime. */
+/** A storage that records the batches written during a piece of work. */
 function counted(storage: HostStorage): Counted {
   let batches: string[][] | null = null;
   return {
@@ -241,7 +241,7 @@ function counted(storage: HostStorage): Counted {
   };
 }
 
-/** The same rows, and nothing else. */
+/** Writes the rows of the recorded batches in bare transactions, without the runtime. */
 function bareTransactions(
   database: Database.Database,
   batches: readonly (readonly string[])[],

@@ -1,5 +1,5 @@
-// What the fold from events to a reply costs beside a bare loop that appends the same strings. Both end by reading the text, so
-// that both have to have built it. And what appending to a history costs, however long it is.
+// The cost of collecting events into a reply, compared with a loop that appends the same strings. Both read the text at the end, which forces
+// the engine to flatten it. Also the cost of appending to a history, by its length.
 
 import type { EffectResponse, Turn } from "everturn/kernel";
 import type { TurnEvent } from "everturn/model";
@@ -57,7 +57,7 @@ export function benchKernel(): void {
         return {
           name: `n = ${size}`,
           run: () => {
-            // A hundred at once: one is too short to time.
+            // A hundred at a time: a single one is too short to measure.
             for (let turn = 0; turn < 100; turn += 1) history = appendHistory(history, added);
             return history.digest;
           },
@@ -72,7 +72,7 @@ export function benchKernel(): void {
       [10, 100, 1000, 10_000].map((steps) => {
         let turn = startTurn(settings, turnInput("t", { messages: [user("hi")] })).turn;
         for (let step = 0; step < steps; step += 1) turn = oneStep(turn);
-        // The turn goes on, a step a round: going back would make the history fork, and a fork is a copy.
+        // Each round continues the same turn: starting again from an earlier state would fork the history, and a fork copies it.
         return { name: `n = ${steps}`, run: () => (turn = oneStep(turn)) };
       }),
       201,
@@ -92,7 +92,7 @@ const asked = modelReply({
 function oneStep(turn: Turn): Turn {
   let next = turn;
   let written = 0;
-  // What a store would keep of it: the row of the journal, with the canonical effect, and what is new.
+  // What a storage would keep of a step: the journal row with the canonical effect, and the new messages.
   const take = (response: EffectResponse) => {
     const [effect] = pendingEffects(next);
     const { turn: after, notices } = advance(settings, next, response);

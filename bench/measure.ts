@@ -1,11 +1,11 @@
-// How benchmarks measure: contenders take turns, so that what the machine does besides hits all of them alike, and the
-// median of their times is compared. Ratios travel between machines; milliseconds do not.
+// The measuring method of the benchmarks: contenders alternate, so that other load of the machine affects all of them equally, and the
+// medians of their times are compared. Ratios are comparable between machines; milliseconds are not.
 
 export type Contender = { readonly name: string; readonly run: () => unknown };
 
 export type Timing = { readonly name: string; readonly milliseconds: number; readonly ratio: number };
 
-/** Times contenders against the first of them. */
+/** Measures contenders and reports each as a ratio to the first. */
 export function compare(contenders: readonly Contender[], rounds = 61): readonly Timing[] {
   const times = contenders.map((): number[] => []);
   for (const { run } of contenders) for (let warmup = 0; warmup < 20; warmup += 1) run();

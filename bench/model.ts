@@ -1,4 +1,4 @@
-// What the doors of the model cost beside the bare work behind them.
+// The cost of parsing, validating and serializing, compared with JSON.parse and JSON.stringify of the same data.
 
 import { Buffer } from "node:buffer";
 

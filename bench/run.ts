@@ -1,4 +1,4 @@
-// `npm run bench`: every benchmark, one after the other, in one process, on what would be published and not on its sources.
+// `npm run bench`: runs every benchmark in one process, one after the other, on the built package and not on its sources.
 
 import { benchDurable } from "./durable.ts";
 import { benchKernel } from "./kernel.ts";

@@ -32,7 +32,7 @@ export async function benchSqlite(): Promise<void> {
   }
 }
 
-/** Each form on a file of its own, where an fsync takes so much longer than this machine's. */
+/** Opens each form on a separate file whose fsync takes `fsyncMs` milliseconds longer than that of this machine. */
 async function bothForms(folder: string, fsyncMs: number): Promise<readonly Form[]> {
   const driver = new URL(`slow-driver.mjs?ms=${fsyncMs}`, import.meta.url);
   const { open }: { readonly open: (path: string) => Handle } = await import(driver.href);
@@ -69,7 +69,7 @@ async function benchEventLoop(folder: string): Promise<void> {
     await storage.read([]);
     const delay = monitorEventLoopDelay({ resolution: 1 });
     delay.enable();
-    // A delay is recorded between two rounds of the loop.
+    // The delay of the event loop is recorded between two of its iterations.
     await rest();
     const start = performance.now();
     await write(storage, 60, 1);
@@ -85,7 +85,7 @@ async function benchEventLoop(folder: string): Promise<void> {
 
 let position = 0;
 
-/** Each writer waits for its last write before it sends the next. Rows are new: SQLite writes nothing where a row is replaced by an equal one. */
+/** Each writer awaits a write before it sends the next. Every row is new, because SQLite writes nothing if a row is replaced by an equal one. */
 async function write(storage: HostStorage, writers: number, times: number): Promise<void> {
   const work = async (_: unknown, writer: number) => {
     for (let time = 0; time < times; time += 1) {

@@ -1,4 +1,4 @@
-// What reading a stream costs: frames beside the bare parser they stand on, and a codec beside JSON.parse of the same events.
+// The cost of reading a stream: frames compared with the bare SSE parser, and a codec compared with JSON.parse of the same events.
 
 import { createParser } from "eventsource-parser";
 import { frameReader, noQuirks, openaiChat } from "everturn/wire";
@@ -15,7 +15,7 @@ export function benchWire(): void {
     }),
   );
   const text = events.map((event) => `data: ${event}\n\n`).join("");
-  // As they come off a socket: 16 KiB a read.
+  // In reads of 16 KiB, as from a socket.
   const reads = Array.from({ length: Math.ceil(text.length / 16_384) }, (_, index) =>
     text.slice(index * 16_384, (index + 1) * 16_384),
   );
@@ -67,7 +67,7 @@ function call(fields: object, text: string): object {
   return { tool_calls: [{ ...fields, function: { name: "f", arguments: text } }] };
 }
 
-/** A piece costs the same however many came before it: the last eighth of a long stream beside the first. */
+/** Decoding is linear: compares the last eighth of a long stream with the first. */
 function growing(): void {
   const count = 32_000;
   const deltas: readonly (readonly [string, (n: number) => object])[] = [

@@ -1,4 +1,4 @@
-// The same program with the AI SDK.
+// The program of everturn.ts, written with the AI SDK.
 
 import { generateText, Output, stepCountIs, tool } from "ai";
 import { z } from "zod";

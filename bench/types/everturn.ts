@@ -1,4 +1,4 @@
-// A user's program, for the type checker alone: five tools, a typed answer, a loop. Its twin is ai-sdk.ts.
+// A user program that is only type-checked: five tools, a typed answer, a loop. ai-sdk.ts is the same program with the AI SDK.
 
 import { chat, engine, fake, tool } from "everturn";
 import { z } from "zod";

@@ -7,11 +7,11 @@ import { Session } from "node:inspector";
 
 /** A function of the library, and how often it was called. */
 export type CalledFunction = {
-  /** Its file, relative to the folder that is counted, without its extension. */
+  /** The file, relative to the counted folder, without its extension. */
   readonly file: string;
-  /** Empty for one without a name. */
+  /** The name of the function; empty for an anonymous one. */
   readonly name: string;
-  /** Where it begins in the file: two functions of one name are told apart by it. */
+  /** The offset of the function in the file, which distinguishes functions of one name. */
   readonly offset: number;
   readonly calls: number;
 };
@@ -28,11 +28,11 @@ export class CallCounter {
     this.#session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
   }
 
-  /** What was called since it was taken the last time. */
+  /** Returns the calls since the last call of this method. */
   take(): readonly CalledFunction[] {
     let taken: readonly Profiler.ScriptCoverage[] = [];
     let failure: Error | null = null;
-    // A session in the same process answers before `post` returns.
+    // An inspector session in the same process calls back before `post` returns.
     this.#session.post("Profiler.takePreciseCoverage", (error, answer) => {
       failure = error;
       taken = answer?.result ?? [];

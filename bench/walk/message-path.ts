@@ -1,12 +1,12 @@
-// The path of one message through the library: from `reply` to the first `text_delta` that the caller's iterator receives. The session has had a turn
-// before, so that nothing is counted that happens once in a process.
+// The path of one message through the library: from `reply` to the first `text_delta` that the caller's iterator receives. The session has had a
+// turn before, so that work that happens once in a process is not counted.
 
 import type { CalledFunction, CallCounter } from "./call-counter.ts";
 import type { HostStorage, StorageQuery as Query } from "everturn/runtime";
 
-/** A part of the path: what is called until the next read, write or request begins. */
+/** A phase of the path: the calls until the next read, write or request begins. */
 export type Phase = {
-  /** What it follows. */
+  /** The read, write or request that the phase follows. */
   readonly after: string;
   readonly called: readonly CalledFunction[];
 };
@@ -17,10 +17,10 @@ export type MessagePath = {
   readonly writes: readonly StorageCall[];
 };
 
-/** One call of the storage, and the tables it named. */
+/** One call of the storage and its tables. */
 export type StorageCall = readonly string[];
 
-/** Walks the path. Loads the library by itself: the counter has to be there first. */
+/** Measures the path. Loads the library dynamically, because the counter has to be started first. */
 export async function walkMessage(counter: CallCounter): Promise<MessagePath> {
   const { engine, openai } = await import("everturn");
   const { memoryStorage } = await import("everturn/host/memory");
@@ -57,7 +57,7 @@ export async function walkMessage(counter: CallCounter): Promise<MessagePath> {
   return path;
 }
 
-/** Takes the calls at each mark, from `begin` to `end`. */
+/** Collects the calls at each mark, from `begin` to `end`. */
 class Recorder {
   readonly #counter: CallCounter;
   readonly #phases: Phase[] = [];
@@ -86,7 +86,7 @@ class Recorder {
     return { phases: this.#phases, reads: this.#reads, writes: this.#writes };
   }
 
-  /** The storage, with its calls recorded. Its own functions are counted like all others. */
+  /** Wraps the storage and records its calls. The functions of the storage are counted like all others. */
   storage(real: HostStorage): HostStorage {
     return {
       ...real,
@@ -141,7 +141,7 @@ function newGate(): Gate {
   return { opened, open: () => waiting.forEach((go) => go()) };
 }
 
-/** A reply of the Responses API as server-sent events: up to its first piece of text at once, the rest when it may go on. */
+/** A reply of the Responses API as server-sent events: up to its first text delta at once, the rest when `mayGoOn` resolves. */
 function replyStream(mayGoOn: Promise<void>, sending: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const bytes = (events: readonly ResponseEvent[]) =>

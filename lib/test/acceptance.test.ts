@@ -1,5 +1,5 @@
-// Keeps docs/acceptance.md honest: the list is whole, statuses are one of four words, proofs exist and cite what they prove,
-// and every name marked `exported` is really there.
+// Checks docs/acceptance.md: the lists are complete, every status is one of four, the named tests exist and cite the row, and every name marked
+// `exported` is exported.
 
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -111,7 +111,7 @@ const preambleLength = preamble.split("\n").length;
 
 /**
  * Builds a line that compiles exactly when the name exists. A name is `Type.field`, `Type "word"`, `Type.field "word"`, `Type` or `value`,
- * with the prefix `door:` when the entry point is not `everturn/model`.
+ * with the prefix `entry point:` if the entry point is not `everturn/model`.
  */
 function checkOf(named: string, index: number): string {
   const [door, target] = named.includes(":") ? [named.split(":")[0], named.split(":")[1] ?? ""] : ["model", named];
@@ -161,7 +161,7 @@ function nameRows(part: string) {
   });
 }
 
-/** The file that a status names as its proof. */
+/** The test file that a status names. */
 function proofOf(status: string): string | null {
   return /`([^`]+\.test\.ts)`$/.exec(status)?.[1] ?? null;
 }
@@ -170,7 +170,7 @@ function citations(file: string): readonly string[] {
   return [...(titlesByFile.get(file) ?? "").matchAll(/\[(?:allm|lash) \d+\]/g)].map(([citation]) => citation);
 }
 
-/** What the tests of each file are called. */
+/** The test titles of each file. */
 async function readTitles(): Promise<ReadonlyMap<string, string>> {
   const below = await readdir(join(root, "lib"), { recursive: true });
   const files = below.filter((name) => name.endsWith(".test.ts") && !name.includes("node_modules"));

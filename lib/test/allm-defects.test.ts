@@ -1,4 +1,4 @@
-// Mistakes of the library this one grew out of, each as the behaviour that took its place. Those with a test where the code is are there.
+// Known defects of ALLM (G1 to G33), each as the corrected behaviour. Defects that are tested beside their code are not repeated here.
 
 import { chat, engine, fail, fake, generate, halt, stream, subscribe, tool } from "everturn";
 import { Collector } from "everturn/kernel";

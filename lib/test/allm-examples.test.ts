@@ -1,5 +1,5 @@
-// The pages Everturn was made from, in our words: every `iex>` example of the seeds 000 to 003 with the values it shows, then two tables of the
-// behaviour behind page 001, a test a cell. A title says where we differ on purpose. What fails here on purpose is a disagreement to be settled.
+// The documentation pages 000 to 003 of ALLM, from which the interface is derived: every `iex>` example with the values it shows, then two tables of
+// the behaviour of page 001, one test for each cell. A title states an intended difference.
 
 import type { Engine, FakeScript, Session, Tool, TurnEvent } from "everturn";
 import type { SessionStatus } from "everturn/model";
@@ -601,7 +601,7 @@ describe("[allm 76] the session after a run or a step", () => {
       expect(after.metadata).toEqual({ tenant: "t1" });
     });
 
-    // After a step they are nowhere in the session, and `lastRun` goes on telling of the run before.
+    // In ALLM they are not in the session after a step, and `lastRun` still describes the run before.
     test("puts the halt details of the result into lastRun", async () => {
       const { session: after } = await sessions.step(calling("stop"), before);
       expect(after.lastRun?.metadata).toMatchObject({ haltToolCallId: "c0", haltResult: 1 });
@@ -627,7 +627,7 @@ describe("[allm 76] the session after a run or a step", () => {
       }
     });
 
-    // A failure nobody had stands there instead: `handler_failed`, of no tool.
+    // In ALLM there is an artificial failure instead: `handler_failed`, of no tool.
     test("tool_error: the error is the failure of the tool, as for a run", async () => {
       const { session: after } = await sessions.step(calling("break"), before, { onToolError: "halt" });
       expect(sessionError(after)).toMatchObject({ reason: "handler_raised", toolName: "break", message: "broken" });

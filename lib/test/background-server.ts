@@ -1,12 +1,12 @@
-// A server on the loopback that speaks the background mode of the Responses API. Its responses go on without a connection: they are streamed with numbered
-// events, read whole by their ids, and cancelled.
+// A loopback server with the background mode of OpenAI's Responses API. Its responses continue without a connection: they can be streamed with numbered
+// events, read by their ids, and cancelled.
 
 import type { Json, JsonObject } from "everturn/model";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createServer } from "node:http";
 
-/** One response: its events, and how many of them there are by now. */
+/** One response: its final status, and the number of events that are available now. */
 type Work = { readonly id: string; status: "completed" | "failed" | "cancelled"; ready: number };
 
 export class BackgroundServer {
@@ -14,17 +14,17 @@ export class BackgroundServer {
   readonly requests: string[] = [];
   /** The bodies of requests that started a response. */
   readonly bodies: JsonObject[] = [];
-  /** Connections are cut after the event of this number, one entry for each connection. */
+  /** Each connection is cut after the event with this number; one item for each connection. */
   cuts: number[] = [];
-  /** Events that a new response has at once; the others come with `finish`. */
+  /** The number of events that a new response has at once; the others follow with `finish`. */
   ready = Infinity;
-  /** Responses can be streamed again. */
+  /** Whether responses can be streamed again. */
   streams = true;
-  /** Responses can be found. */
+  /** Whether responses can be found. */
   knows = true;
-  /** Answers GET requests with these statuses first. */
+  /** Error statuses for the next GET requests. */
   refusals: number[] = [];
-  /** Events have numbers, and `starting_after` is obeyed. */
+  /** Whether events have numbers and `starting_after` is supported. */
   numbers = true;
   readonly #pieces: readonly string[];
   readonly #works = new Map<string, Work>();
@@ -50,7 +50,7 @@ export class BackgroundServer {
     return `http://127.0.0.1:${address.port}/v1`;
   }
 
-  /** The responses have come to their end. */
+  /** Ends all responses with this status. */
   finish(status: Work["status"] = "completed"): void {
     for (const work of this.#works.values()) Object.assign(work, { status, ready: Infinity });
     for (const wake of this.#waiting) wake();
@@ -86,7 +86,7 @@ export class BackgroundServer {
     return this.#stream(work, after === null ? 0 : Number(after) + 1, answer);
   }
 
-  /** The response as it is now. */
+  /** Sends the current state of the response. */
   #tell(work: Work, answer: ServerResponse): void {
     const isDone = work.ready >= this.#eventsOf(work).length;
     json(answer, 200, this.#responseOf(work, isDone ? work.status : "in_progress"));

@@ -1,29 +1,29 @@
-// A model that a test speaks for: each call waits until the test says the next words, ends the reply, or breaks it off.
+// A model that a test controls: each call waits until the test emits text, ends the reply, or fails it.
 
 import type { Adapter } from "everturn";
 import type { ModelEvent, ModelRequest } from "everturn/model";
 
 import { adapterFailure, assistant } from "everturn/model";
 
-/** One call of the model, in the hand of the test. */
+/** One model call, controlled by the test. */
 export type HandCall = {
   readonly request: ModelRequest;
-  /** Aborted when nobody listens any more. */
+  /** Aborted when the caller stops reading. */
   readonly signal: AbortSignal;
-  /** Says some words. Resolves when they have been heard. */
+  /** Emits text. Resolves when the reader has taken it. */
   readonly say: (text: string) => Promise<void>;
-  /** Thinks aloud. */
+  /** Emits reasoning text. */
   readonly think: (text: string) => Promise<void>;
   /** Ends the reply. */
   readonly finish: () => void;
-  /** Ends the reply with a call of a tool. */
+  /** Ends the reply with a tool call. */
   readonly callTool: (name: string) => void;
-  /** Breaks the reply off, as a provider does that is overloaded. */
+  /** Fails the reply with `provider_unavailable`, as an overloaded provider does. */
   readonly fail: () => void;
 };
 
 export type HandModel = Adapter & {
-  /** The call of that place, counted from 1, once it has been made. */
+  /** Resolves with the n-th call, counted from 1, once it is made. */
   readonly call: (n: number) => Promise<HandCall>;
   readonly calls: number;
 };

@@ -1,5 +1,5 @@
-// The memory of a turn is linear in its steps: twice the steps retain about twice the heap. Were a list of all messages kept for each step, they
-// would retain about three times as much already at these numbers of steps.
+// The memory of a turn is linear in its steps: twice the steps retain about twice the heap. A copy of the message list for each step (quadratic) would
+// retain about three times as much at these numbers of steps.
 
 import type { ChatResult } from "everturn/model";
 
@@ -12,7 +12,7 @@ import { heapInUse, interruptedTurn, loopingEngine } from "./looping-engine.ts";
 const [few, many] = [500, 1000];
 const linear = 2.3;
 
-/** Bytes that the result of a run of so many steps retains, and the result. */
+/** The result of a run with this number of steps, and the bytes of heap it retains. */
 async function heapOfRun(steps: number): Promise<{ readonly heap: number; readonly result: ChatResult }> {
   const before = heapInUse();
   const result = await chat(loopingEngine(steps), "go");
@@ -36,7 +36,7 @@ test("H5: the result of a run in memory retains heap linear in its steps", async
   expect(JSON.parse(JSON.stringify(steps[1]?.thread))).toEqual({ messages: thread.messages.slice(0, 5), metadata: {} });
 });
 
-/** Bytes that a recovered turn retains when it has replayed so many steps. */
+/** The bytes of heap that a recovered turn retains after it has replayed this number of steps. */
 async function heapOfReplay(steps: number): Promise<number> {
   const storage = await interruptedTurn(steps);
   const before = heapInUse();
@@ -52,7 +52,7 @@ async function heapOfReplay(steps: number): Promise<number> {
 
 test("H5: the replay of a journal retains heap linear in its steps", async () => {
   await heapOfReplay(10);
-  // A collection that comes late makes a measurement too large or too small: the best of three counts.
+  // A late garbage collection distorts a measurement, so the best of three counts.
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 3 && best >= linear; round += 1) {
     const [short, long] = [await heapOfReplay(few), await heapOfReplay(many)];

@@ -1,25 +1,25 @@
-// What a reader has to be able to rely on, checked over whatever was read: entries each once and in order; the text of a reply each once, without
-// a gap, and in the end the reply's own; what was withdrawn begins again from nothing.
+// Checks the guarantees of event readers over the events that were read: stored events come exactly once and in order; the deltas of a reply come
+// exactly once, without a gap, and add up to the reply; after a reset the text starts again from nothing.
 
 import type { TurnEvent } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";
 
 import { messageText } from "everturn/model";
 
-/** What was read: the entries, and the text of each reply as it was put together. */
+/** The events that were read, and the text of each reply as its deltas add up. */
 export type Reading = {
   readonly entries: readonly TurnEvent[];
   readonly sequences: readonly number[];
-  /** What was heard of each settled reply; `null`: only its entry was read. */
+  /** The sum of the deltas of each completed reply; `null` if only the stored event was read. */
   readonly heard: readonly (string | null)[];
-  /** What the settled replies say. */
+  /** The texts of the completed replies. */
   readonly replies: readonly string[];
   readonly resets: number;
   /** The text of the reply that is open. */
   readonly open: string;
 };
 
-/** Puts together what is read, event by event. Throws when a reader was told something twice, too late, or with a hole in it. */
+/** Collects events one by one. Throws if an event is duplicated, late, or leaves a gap. */
 export class Readings {
   readonly entries: TurnEvent[] = [];
   readonly sequences: number[] = [];
@@ -47,14 +47,14 @@ export class Readings {
 
   #entry(sequence: number, event: TurnEvent): void {
     const last = this.sequences.at(-1);
-    if (last !== undefined && sequence !== last + 1) throw new Error(`entry ${sequence} was told behind ${last}`);
+    if (last !== undefined && sequence !== last + 1) throw new Error(`event ${sequence} follows event ${last}`);
     this.sequences.push(sequence);
     this.entries.push(event);
     if (event.type === "message_completed") {
       const whole = messageText(event.message);
       const heard = this.#parts.size > 0 ? this.open : null;
       if (heard !== null && heard !== whole) {
-        throw new Error(`heard ${JSON.stringify(heard)} of a reply that says ${JSON.stringify(whole)}`);
+        throw new Error(`the deltas are ${JSON.stringify(heard)}, but the reply is ${JSON.stringify(whole)}`);
       }
       this.heard.push(heard);
       this.replies.push(whole);
@@ -65,7 +65,7 @@ export class Readings {
   #heard({ attempt, part, offset }: NonNullable<RuntimeEvent["delta"]>, text: string): void {
     const of = `${attempt.epoch}.${attempt.n}`;
     if (this.#parts.size > 0 && of !== this.#attempt) {
-      throw new Error(`attempt ${of} was heard behind ${this.#attempt} without a reset`);
+      throw new Error(`attempt ${of} follows attempt ${this.#attempt} without a reset`);
     }
     this.#attempt = of;
     const known = this.#parts.get(part) ?? "";
@@ -76,7 +76,7 @@ export class Readings {
   }
 }
 
-/** Puts together what was read. */
+/** Collects a list of events. */
 export function reading(events: readonly RuntimeEvent[]): Reading {
   const all = new Readings();
   for (const event of events) all.take(event);
@@ -103,7 +103,7 @@ export async function readAll(events: AsyncIterable<RuntimeEvent>): Promise<read
   return read;
 }
 
-/** Reads until something has been read, that included, and leaves. */
+/** Reads until the condition is true, including the event that makes it true, and stops reading. */
 export async function readUntil(
   events: AsyncIterable<RuntimeEvent>,
   isLast: (event: RuntimeEvent, all: readonly RuntimeEvent[]) => boolean,
@@ -116,7 +116,7 @@ export async function readUntil(
   return read;
 }
 
-/** Has so much been heard of the reply that is open? */
+/** A condition for {@link readUntil}: the deltas of the open reply add up to this text. */
 export function hasHeard(text: string) {
   return (_: RuntimeEvent, all: readonly RuntimeEvent[]): boolean => reading(all).open === text;
 }

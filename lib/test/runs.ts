@@ -1,4 +1,4 @@
-// Small words for runs in tests.
+// Helpers for tests that run engines with scripted models.
 
 import type { EngineFields } from "../src/engine/internal.ts";
 import type { FakeScript, FakeStep, Tool } from "everturn";
@@ -9,17 +9,17 @@ import { handClock } from "everturn/testing";
 
 export const says = (text: string): FakeScript => [{ type: "text", text }];
 
-/** A reply that makes calls, known by their places. */
+/** A reply with calls whose ids are their positions: `c0`, `c1`. */
 export const calls = (...names: readonly string[]): FakeScript =>
   names.map((name, index): FakeStep => ({ type: "tool_call", id: `c${index}`, name, arguments: {} }));
 
-/** A tool that takes anything. */
+/** A tool that accepts any object. */
 export function plain(name: string, handler?: () => unknown): Tool {
   const described = { name, description: name, schema: { type: "object" } };
   return handler === undefined ? tool(described) : tool({ ...described, handler });
 }
 
-/** An engine that plays these scripts, on a clock that stands still. */
+/** An engine with these scripts, on a clock that does not advance. */
 export function playing(
   scripts: readonly FakeScript[],
   tools: readonly Tool[] = [],

@@ -1,5 +1,5 @@
-// What the encoders write, held against the types the official SDKs have for requests. Only the types of the SDKs are used: bodies become
-// literals of a generated file, one a line, and the compiler says which lines it takes.
+// Checks the request bodies of the encoders against the types of the official SDKs. Only the types are used: the bodies become literals of a
+// generated file, one on each line, and the compiler reports the lines that do not match.
 
 import type { Target } from "./sdk-types/targets.ts";
 import type { JsonObject } from "everturn/model";
@@ -19,10 +19,10 @@ import { targets } from "./sdk-types/targets.ts";
 const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/sdk-types");
 
-/** A body, and the line of the generated file it stands on. */
+/** A body and its line in the generated file. */
 type Written = { readonly title: string; readonly file: string; readonly line: number; readonly body: JsonObject };
 
-/** Bodies nobody could take, each by one change to one that is fine. */
+/** Invalid bodies, each with one change to a valid one. */
 const mistakes: { readonly [Api in Target["codec"]["api"]]: readonly (readonly [string, JsonObject])[] } = {
   "openai-chat": [
     ["a field of another API", { max_output_tokens: 5 }],
@@ -75,7 +75,7 @@ const wrong = targets.flatMap((target) => {
   return placed(target, `${codec.api}-wrong.ts`, bodies);
 });
 
-/** What the compiler has to say, by file and line. */
+/** The errors of the compiler, by file and line. */
 const complaints = new Map<string, readonly string[]>();
 
 beforeAll(async () => {

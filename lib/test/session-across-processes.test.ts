@@ -1,4 +1,4 @@
-// A session that waits is written to a file by one process and gone on with by another.
+// A session that waits for an answer is written to a file by one process and continued by another.
 
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

@@ -1,18 +1,18 @@
-// One storage as several workers see it, for tests of what happens between them.
+// Wrappers of a storage for tests of concurrent workers: writes that are held back, random delays, and a dump of all rows.
 
 import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
 
 import { storageTables as tables } from "everturn/runtime";
 
-/** A storage whose writes a test can hold back, as a process that is paused holds them back. */
+/** A storage whose writes a test can hold back, to simulate a paused process. */
 export type GatedStorage = HostStorage & {
   readonly hold: () => void;
   readonly release: () => void;
-  /** How many writes are held. */
+  /** The number of held writes. */
   readonly held: number;
 };
 
-/** `holds`: which writes can be held back; all of them, where it is not said. */
+/** `holds` selects the writes that are held back; all by default. */
 export function gated(storage: HostStorage, holds: (batch: Batch) => boolean = () => true): GatedStorage {
   let waiting: (() => void)[] | null = null;
   return {
@@ -36,7 +36,7 @@ export function gated(storage: HostStorage, holds: (batch: Batch) => boolean = (
   };
 }
 
-/** A storage whose answers take a number of moments that depends on the seed: who is first is another one with each. */
+/** A storage with random delays before and after each operation, so that the order of concurrent operations depends on the seed. */
 export function jittered(storage: HostStorage, random: () => number): HostStorage {
   const moments = async () => {
     for (let left = Math.floor(random() * 4); left > 0; left -= 1) {
@@ -60,7 +60,7 @@ export function jittered(storage: HostStorage, random: () => number): HostStorag
   };
 }
 
-/** Numbers from 0 to 1 that depend on the seed alone. */
+/** A deterministic generator of numbers from 0 to 1. */
 export function seeded(seed: number): () => number {
   let state = (seed * 2_654_435_769 + 1) >>> 0;
   return () => {
@@ -71,7 +71,7 @@ export function seeded(seed: number): () => number {
   };
 }
 
-/** Every row there is, without the time it has left, which passes. */
+/** All rows of all tables, without their remaining time, which changes. */
 export async function everything(storage: HostStorage): Promise<{ readonly [table: string]: unknown }> {
   const names = Object.keys(tables).filter(isTable);
   const rows = await storage.read(names.map((table) => ({ table, prefix: [] })));

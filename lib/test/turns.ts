@@ -1,4 +1,4 @@
-// Small words for turns in tests: a configuration, what a model or a tool may answer, and a turn as lines a person can read.
+// Helpers for tests of the turn machine: a configuration, replies and tool results, and a turn as lines of text.
 
 import type { ChatProtocolOptions, Transition } from "../src/kernel/internal.ts";
 import type { EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
@@ -26,13 +26,13 @@ export function input(rest: Partial<TurnInput> = {}): TurnInput {
   return turnInput("t", { messages: [user("hi")], ...rest });
 }
 
-/** A reply that says something. */
+/** A reply with this text. */
 export function says(text: string, rest: Partial<ModelReply> = {}): ModelReply {
   const spent = usage({ inputTokens: 10, outputTokens: 5 });
   return modelReply({ message: assistant(text), outputText: text, finishReason: "stop", usage: spent, ...rest });
 }
 
-/** A reply that calls tools, each with its place as id. */
+/** A reply with tool calls whose ids are their positions. */
 export function calls(...names: readonly string[]): ModelReply {
   const toolCalls = names.map((name, slot): ToolCall => toolCall({ id: `c${slot}`, name, arguments: {} }));
   return says("", { toolCalls, message: assistant("", { toolCalls }), finishReason: "tool_calls" });
@@ -45,7 +45,7 @@ export function returned(id: string, outcome: ToolOutcome, stops = false): Effec
   return toolReturned(id, outcome, { content, stops });
 }
 
-/** A tool that asks for something a person says next. */
+/** The outcome of a tool that asks the user a question. */
 export const asks = (question: string): ToolOutcome => ({
   type: "ask_user",
   question,
@@ -60,7 +60,7 @@ export function delivered(id: string, ...messages: readonly Message[]): EffectRe
   return checkpointDelivered(id, { messages });
 }
 
-/** A turn as lines: `>` what it waits for, `<` what it was told, `!` what it said, `=` how it ended. */
+/** A turn as lines: `>` pending effects, `<` responses, `!` notices, `=` the outcome. */
 export function transcript(
   settings: TurnMachineConfig,
   begin: TurnInput,

@@ -1,4 +1,4 @@
-// The AI SDK's own client over a runtime: its transport, its state machine, its reader and its schemas. The server between them is a function.
+// The client of the AI SDK over a runtime: its transport, state machine, reader and schemas. The server between them is a function.
 
 import type { UiChatOptions, UiStream } from "../src/http/ui/chat.ts";
 import type { UiChunk } from "../src/http/ui/chunks.ts";
@@ -10,7 +10,7 @@ import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunk
 import { failureOf } from "../src/http/failure.ts";
 import { loadUiChat, postUiChat, resumeUiChat } from "../src/http/ui/chat.ts";
 
-/** What one of the SDK's hooks keeps, in memory. */
+/** The state of a chat in memory, as a hook of the SDK keeps it. */
 class State implements ChatState<UIMessage> {
   status: ChatStatus = "ready";
   error: Error | undefined = undefined;
@@ -41,17 +41,17 @@ export class TestChat extends AbstractChat<UIMessage> {
   }
 }
 
-/** A request that came in, and what was sent back. */
+/** A received request and its response. */
 type Exchange = { readonly path: string; readonly body: unknown; status: number; readonly chunks: UiChunk[] };
 
 export type Server = {
   readonly fetch: typeof fetch;
   readonly exchanges: readonly Exchange[];
-  /** Breaks the newest connection after the next chunk of that type. */
+  /** Breaks the newest connection after the next chunk of this type. */
   readonly cutAfter: (type: UiChunk["type"]) => void;
 };
 
-/** The three routes of a chat, with nothing around them. */
+/** The three routes of a chat, without the handler around them. */
 export function serve(sessions: Runtime, options: UiChatOptions = {}): Server {
   const exchanges: Exchange[] = [];
   let cut: UiChunk["type"] | null = null;
@@ -116,19 +116,19 @@ export function serve(sessions: Runtime, options: UiChatOptions = {}): Server {
 
 const headers = { "content-type": "text/event-stream", "x-vercel-ai-ui-message-stream": "v1" };
 
-/** A chat of the SDK with that server. */
+/** A chat of the SDK that uses this server. */
 export function chatWith(server: Server, init: Omit<ChatInit<UIMessage>, "transport"> = {}): TestChat {
   const transport = new DefaultChatTransport<UIMessage>({ api: "/ui/chat", fetch: server.fetch });
   return new TestChat({ id: "chat", ...init, transport });
 }
 
-/** What a page that is loaded anew begins with. */
+/** The messages that a reloaded page starts with. */
 export async function loaded(sessions: Runtime, id = "chat"): Promise<UIMessage[]> {
   const chat = await loadUiChat(sessions, id);
   return JSON.parse(JSON.stringify(chat?.messages ?? []));
 }
 
-/** A chunk as the SDK reads it. Throws where it would not. */
+/** Validates a chunk with the schema of the SDK. Throws if it is invalid. */
 async function checkedChunk(chunk: UiChunk): Promise<UIMessageChunk> {
   const schema = uiMessageChunkSchema();
   const read = await schema.validate?.(JSON.parse(JSON.stringify(chunk)));
@@ -136,7 +136,7 @@ async function checkedChunk(chunk: UiChunk): Promise<UIMessageChunk> {
   throw new Error(`not a chunk: ${JSON.stringify(chunk)}: ${String(read?.error)}`);
 }
 
-/** The message that chunks come to in the SDK's own reader, and what it said was wrong. */
+/** The message that the reader of the SDK builds from chunks, and the errors it reports. */
 export async function readChunks(
   chunks: readonly UiChunk[],
   message?: UIMessage,
@@ -156,7 +156,7 @@ export async function readChunks(
   return { message: last, errors };
 }
 
-/** What of a message is worth comparing: no fields that are not there, and no metadata. */
+/** The comparable part of a message: without absent fields and metadata. */
 export function plainMessage(message: UIMessage | null | undefined): unknown {
   if (message === null || message === undefined) return null;
   const { id, role, parts } = message;

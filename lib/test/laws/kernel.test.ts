@@ -1,5 +1,5 @@
-// The laws of the turn machine, over turns that random hosts drive: a model that may say anything, tools that may come to anything, in
-// any order, with every kind of answer that nobody asked for in between.
+// Property tests of the turn machine (K2 to K6, S2), over turns that random hosts drive: any reply, any tool result, in any order, with
+// unexpected responses in between.
 
 import type { SuspendedCell } from "../../src/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
@@ -34,7 +34,7 @@ import { transitionFor } from "../../src/kernel/machine/transitions.ts";
 import { noUsage, sessionStatusOf } from "../../src/model/internal.ts";
 import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
 
-/** What a host does: which pending effect it answers next, and with what. */
+/** One action of a host: which pending effect it answers next, and with what. */
 type Choice = { readonly which: number; readonly what: number };
 
 const choice = fc.record({ which: fc.nat(7), what: fc.nat(1000) });
@@ -96,7 +96,7 @@ const suspended: SuspendedCell = {
   ],
 };
 
-/** What turns begin with: something that is said, or answers to calls that waited, some of them under one id, or a cell that did. */
+/** The inputs of a turn: a user message, answers to pending calls (some with equal ids), or a suspended cell. */
 const beginnings: fc.Arbitrary<TurnInput> = fc.constantFrom(
   input(),
   input(),
@@ -223,7 +223,7 @@ function answer(effect: Effect, what: number): EffectResponse {
 
 type Run = { readonly turn: Turn; readonly notices: readonly Notice[]; readonly effects: readonly string[] };
 
-/** Drives a turn by a story, letting `between` do what it likes to the turn before each answer. */
+/** Drives a turn by a list of actions. `between` may replace the turn before each response. */
 function drive(
   settings: TurnMachineConfig,
   begin: TurnInput,
@@ -356,7 +356,7 @@ describe("[lash 31] S2: every call is answered or pending", () => {
         const metadata = status === "error" ? { error: failure } : {};
         const left = newSession({ thread: { messages }, pendingToolCalls, suspendedCell, status, metadata, ...asked });
         const valid = validateSession(left);
-        // That ids repeat is the provider's doing and no question of who answered.
+        // Repeated ids come from the provider and are not a violation.
         const issues = valid.ok ? [] : valid.failure.issues.filter(({ code }) => code !== "duplicate_tool_call_id");
         expect(issues).toEqual([]);
       }),

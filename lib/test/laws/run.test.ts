@@ -1,4 +1,4 @@
-// The laws of running turns, over scripts that random models follow and tools that do anything.
+// Property tests of runs (R2, S2, replay, cancellation), over random scripts of the model and random tools.
 
 import type { Engine, FakeScript, FakeStep, OnToolError } from "everturn";
 import type { ChatOptions } from "everturn/engine";
@@ -32,7 +32,7 @@ import { planRun, replayPlan } from "../../src/run/internal.ts";
 const object = { type: "object" };
 const named = (name: string) => ({ name, description: name, schema: object });
 
-/** What every run of the laws may call. */
+/** The tools of every run. */
 const tools = [
   tool({ ...named("ok"), handler: () => ({ sky: "clear" }) }),
   tool({ ...named("later"), handler: async () => Promise.resolve().then(() => "later") }),
@@ -124,7 +124,7 @@ const options: fc.Arbitrary<ChatOptions> = fc
     requestId: "run",
   }));
 
-// Time stands still, short waits are over at once, and long ones never: nothing here takes longer than its limit.
+// Time does not advance: short sleeps resolve at once and long ones never, so no timeout expires.
 const clock = {
   now: () => 0,
   random: () => 0,
@@ -140,7 +140,7 @@ function engineOf(played: readonly FakeScript[]): Engine {
   return engine({ adapter: fake({ scripts: played, clock }), model: "fake:m", tools, clock });
 }
 
-/** A value, or what was thrown in its place, as something to compare. */
+/** A value, or the error that was thrown instead, in a comparable form. */
 async function outcome<T>(run: () => Promise<T>): Promise<unknown> {
   try {
     return { value: await run() };

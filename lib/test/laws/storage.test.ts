@@ -1,5 +1,4 @@
-// Laws of stored data, over generated values of every type: written and read back nothing changes, and whatever comes in at
-// the door is answered, never thrown at.
+// Property tests of stored data (S1), over generated values of every type: serialization is lossless, and parsing never throws.
 
 import type { StoredTypes } from "../../src/model/internal.ts";
 import type { StoredType } from "everturn/model";
@@ -74,7 +73,7 @@ function roundTrip<K extends StoredType>(type: K, value: StoredTypes[K]): void {
   deepStrictEqual(JSON.stringify(value), before);
 }
 
-/** A copy of `value` in which the place with this number, counted depth first, is `other`. */
+/** A copy of `value` in which the node with this number, counted depth first, is `other`. */
 function replaceAt(value: unknown, place: number, other: unknown): unknown {
   const places = countPlaces(value);
   let left = place % places;

@@ -1,4 +1,5 @@
-// Model calls that the provider goes on with after a crash: the process that takes over reads the response instead of sending the request again.
+// Model calls that continue at the provider after a crash (background mode): the process that takes over reads the response instead of sending the
+// request again.
 
 import type { Process } from "./world.ts";
 import type { Engine } from "everturn";
@@ -12,7 +13,7 @@ import { call, eventsUntil, says, sessionOf, talk, thinker, World, writes } from
 
 const pieces = ["The ", "river ", "is ", "long."];
 const text = pieces.join("");
-/** The response is created, and half of its text is there. */
+/** The response is created, and half of its text is available. */
 const half = 4;
 let server = new BackgroundServer(pieces);
 let world = new World();
@@ -29,7 +30,7 @@ const researcher = (): Engine =>
 
 const posts = (): readonly string[] => server.requests.filter((one) => one.startsWith("POST"));
 
-/** A process that dies when the response has been named and that is recorded. */
+/** A process that is killed once the id of the response is recorded. */
 async function crashed(of = researcher()): Promise<void> {
   const process = world.process(of, { diesAfter: writes("records", "reference/1") });
   await process.start("How long is the river?", { id: "s1" });
@@ -37,7 +38,7 @@ async function crashed(of = researcher()): Promise<void> {
   await world.leaseRunsOut();
 }
 
-/** What a deploy does with a process. */
+/** Shuts a process down as a deploy does. */
 async function closed(process: Process): Promise<void> {
   const closing = process.close({ graceMs: 0 });
   await world.clock.advance(1);

@@ -1,5 +1,5 @@
-// What lash's durable host does, here: rows 73–87, 91, 94, 98 and 100 of its list, and the lessons of its hard bugs. Through the door of the runtime,
-// except where a row is about a rule that is a pure function.
+// The behaviour of lash's durable host: rows 73–87, 91, 94, 98 and 100 of docs/acceptance.md, and the lessons of its difficult bugs. Tested through
+// the entry point of the runtime, except for rules that are pure functions.
 
 import type { Write } from "./world.ts";
 import type { ModelRequest } from "everturn/model";
@@ -70,7 +70,7 @@ describe("[lash 73] completion from outside, and deadlines of waits", () => {
     await world.clock.advance(2000);
     await stop();
     expect((await talk(of)).slice(2)).toEqual([expect.stringContaining("nobody answered in time"), "assistant Done."]);
-    // The model is told of a failure, not of a result.
+    // The model gets a failure, not a result.
     const [answer] = (await of.messages("s1")).items.filter(({ role }) => role === "tool");
     expect(answer).toMatchObject({ status: "failure", code: "timeout" });
     expect(await world.rows("deadlines")).toEqual([]);
@@ -187,7 +187,7 @@ describe("[lash 76] the lease of a session", () => {
       },
     });
     const of = world.engine(worker("look"), { tools: [look.tool] });
-    // Its renewals are lost on the way.
+    // Its renewals do not reach the storage.
     const first = world.process(of, { refuses: (write) => (isRenewal(write.batch.puts) ? new Error("lost") : null) });
     const turn = await first.start("hi", { id: "s1" });
     await doors[0]?.reached;
@@ -271,7 +271,7 @@ describe("[lash 79] a replay that diverges", () => {
     expect((await sessionOf(second)).status).toBe("error");
     const told = [end.failure, (await sessionOf(second)).metadata, await world.values("turns"), read.at(-1)];
     for (const one of told) expect(JSON.stringify(one)).not.toMatch(/hunter2|swordfish/);
-    // Nobody drives it, and nobody is asked to.
+    // No process drives the turn, and none is asked to.
     expect(await world.rows("open")).toEqual([]);
     expect((await second.recover()).pickedUp).toBe(0);
     await expect(second.reply("s1", "hello?")).rejects.toMatchObject({ reason: "conflict" });
@@ -425,7 +425,7 @@ describe("[lash 83] atomic commits", () => {
     const turn = await of.start("hi", { id: "s1" });
     await door.reached;
     await of.steer("s1", "and hurry", { id: "i1" });
-    // Hours of work, and the lease is renewed all the while.
+    // The work takes hours, and the lease is renewed meanwhile.
     await world.clock.advance(100_000);
     door.open();
     await turn.result;
@@ -934,7 +934,7 @@ describe("[lash 98] every effect is journaled", () => {
     const outer = counting("outer", { handler: async (_, { runChild }) => (await runChild(child, "x")).haltedReason });
     const model = worker("outer");
     const of = world.engine(model, { tools: [outer.tool] });
-    // It dies with everything on record but the end.
+    // The process is killed when everything but the end is recorded.
     const first = world.process(of, { diesBefore: (write) => JSON.stringify(write).includes("chat_completed") });
     const turn = await first.start("hi", { id: "s1" });
     await first.died;
@@ -983,7 +983,7 @@ describe("lessons of lash's hard bugs", () => {
       const tablesOfTurn = ["journal", "entries", "events", "ledger", "turns"] as const;
       const values = JSON.stringify(await Promise.all(tablesOfTurn.map((table) => world.values(table))));
       const named = values.replaceAll(/turn-[0-9a-f]{20}/g, "turn").replaceAll(/(epoch":)\d/g, "$10");
-      // Digests of what has the turn's name in it.
+      // Digests of values that contain the turn id.
       return JSON.parse(named.replaceAll(/((?:hash|digest)\\*":\\*")\w+/g, "$1"));
     };
     expect(await stored(true)).toEqual(await stored(false));

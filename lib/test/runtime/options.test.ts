@@ -1,5 +1,5 @@
-// What durable verbs take, and when they refuse: JSON only, no key, an engine and a session that are there, and a status that allows it, exactly as
-// in layer D.
+// The options of durable verbs and their errors: JSON only, no API key, an existing engine and session, and a status that allows the verb, as for the
+// verbs of everturn/session.
 
 import type { Process } from "./world.ts";
 import type { Json, JsonObject, Message, Session } from "everturn/model";
@@ -149,7 +149,7 @@ describe("durable verbs check preconditions like the in-memory verbs", () => {
     }),
   };
 
-  /** What a verb came to: `ok`, or what was thrown. */
+  /** The result of a verb: `ok`, or the error it threw. */
   async function came(verb: () => Promise<unknown>): Promise<Json> {
     try {
       await verb();
@@ -236,7 +236,7 @@ describe("durable verbs check preconditions like the in-memory verbs", () => {
     }
     expect(await of.get("s1")).toBe(null);
     expect(await of.withdraw("s1", "i1")).toBe("not_found");
-    // Sessions of others are not there either.
+    // Sessions of other tenants are not found either.
     await (
       await of.tenant("a").start("hi", { id: "s1" })
     ).result;

@@ -1,4 +1,5 @@
-// The rulings for the hard cases (Q1–Q15), each as what a program sees of it: through the door of the runtime, over storages that outlive processes.
+// The rules Q1 to Q15 of ARCHITECTURE.md, each as the behaviour that a program observes: through the entry point of the runtime, over a storage that
+// survives processes.
 
 import type { Write } from "./world.ts";
 import type { FakeScript } from "everturn";
@@ -41,7 +42,7 @@ describe("Q1 settle, commit, publish", () => {
     const turn = await world.process(world.engine(worker())).start("hi", { id: "s1" });
     await turn.result;
     const commits = world.writes.filter(writes("journal")).map(({ batch }) => batch.puts.map(({ table }) => table));
-    // A reply, and the checkpoint before the end.
+    // A reply, and the checkpoint before completion.
     expect(commits).toHaveLength(2);
     for (const tables of commits) expect(tables).toEqual(expect.arrayContaining(["journal", "turns"]));
     expect(commits.flat().filter((table) => table === "events").length).toBeGreaterThan(1);
@@ -75,7 +76,7 @@ describe("Q1 settle, commit, publish", () => {
     for (let dies = 1; dies < whole.total; dies += 1) {
       const { keys, told: events, talk: said, runs, asked } = await life(dies);
       expect([dies, keys, events, said]).toEqual([dies, whole.keys, whole.told, whole.talk]);
-      // What was settled is not asked for again: only what was under way when the process died.
+      // Recorded effects are not performed again, only those under way at the kill.
       expect(asked.length + runs.length).toBeLessThanOrEqual(6);
     }
   });
@@ -166,7 +167,7 @@ describe("Q3 start marks of tools", () => {
 
   test("Q3 recovery performs a call without a start mark", async () => {
     const world = new World();
-    // A call with a gate is marked after the gate has decided, and not in the commit of the reply.
+    // A call with a needsApproval function is marked after the function has returned, not in the commit of the reply.
     const pay = counting("pay", { needsApproval: () => false });
     const of = world.engine(worker("pay"), { tools: [pay.tool] });
     const first = world.process(of, { diesBefore: started });
@@ -210,7 +211,7 @@ describe("Q3 start marks of tools", () => {
     const second = world.process(of, { diesAfter: (write) => writes("journal")(write) });
     await second.recover();
     await second.died;
-    // The checkpoint after it is in the same commit.
+    // The checkpoint that follows is in the same commit.
     expect((await world.values("journal")).at(-2)).toMatchObject({
       item: { response: { outcome: { type: "failure", failure: { reason: "outcome_unknown" } } } },
     });
@@ -356,7 +357,7 @@ describe("Q5 suspended code cells", () => {
     const cells = [...(await world.journal(begun.turnId)), ...(await world.journal(turn.turnId))].flatMap(({ asked }) =>
       asked["type"] === "run_code" ? [asked["answers"]] : [],
     );
-    // The cell and a number of answers, never the answers.
+    // The effect has the cell id and the number of answers, not the answers.
     expect(cells).toEqual([0, 1, 2]);
     expect(heard(model.asked[1])[0]).toContain("New.");
   });
@@ -620,7 +621,7 @@ describe("Q7 attempts and live events", () => {
     const failing = fake({ provider: "failing", scripts: [refuses, refuses] });
     const answering = fake({ provider: "answering", scripts: [[call("look")], says("Done.")] });
     const asked = () => [primary, failing, answering].map(({ calls }) => calls.length);
-    // All three know a model of this name.
+    // All three providers have a model of this name.
     const fallback = [failing, answering].map((adapter) => ({ adapter, model: "fake:m" }));
     const of = world.engine(primary, { tools: [look.tool], fallback });
     const first = world.process(of, { diesAfter: writes("journal") });
@@ -877,7 +878,7 @@ describe("Q10 child turns", () => {
     expect((await second.attach("s1", turnId).result).text).toBe("Done.");
     expect([outer.runs.length, inner.runs.length, childModel.asked.length]).toEqual([2, 1, 2]);
     expect(childModel.asked[1]?.messages.at(-1)).toMatchObject({ role: "tool", code: "outcome_unknown" });
-    // Its journal stands under the call, and has each row once.
+    // The journal of the child is stored under the call and has each row once.
     const inside = (await world.rows("journal")).map(({ key }) => String(key[2])).find((name) => name !== turnId) ?? "";
     const childRows = await world.journal(inside);
     expect(inside).toContain(`${turnId}/0/tool/0`);
@@ -1176,7 +1177,7 @@ describe("Q13 structuredFinalize", () => {
 });
 
 describe("Q14 restarting a step", () => {
-  /** A turn that died in its second step while it paid, and whose record of that step no longer fits the code. */
+  /** A turn that was interrupted in its second step while the tool ran, and whose recorded step does not match the code. */
   async function diedWorld({ pays = {} }: { pays?: Partial<ToolDefinition<JsonObject>> }) {
     const world = new World();
     const door = gate();
@@ -1216,7 +1217,7 @@ describe("Q14 restarting a step", () => {
     expect(recovered).toEqual({ pickedUp: 1, usable: true, mayRunTwice: [id] });
     expect(await second.attach("s1", turnId).result).toMatchObject({ status: "ended", text: "Done." });
     expect((await world.journal(turnId)).map(({ row }) => row.item.type)).toContain("step_restarted");
-    // The step before it holds; the call that may have been made is not made again.
+    // The earlier step stays; the call that may have run does not run again.
     expect([look.runs.length, pay.runs.length, model.asked.length]).toEqual([1, 1, 4]);
     expect((await second.messages("s1")).items.at(-2)).toMatchObject({ role: "tool", code: "outcome_unknown" });
     expect((await second.usage("s1")).total.inputTokens).toBe(40);

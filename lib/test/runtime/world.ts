@@ -1,5 +1,5 @@
-// What outlives processes in a test: storages, time, and what was done outside. Processes come and die. One that died reads and writes nothing any
-// more, as if somebody had pulled the plug: no `finally` of its own changes anything.
+// A simulated world for tests of the durable runtime: the storage, the time and the log of external effects survive the processes. A process
+// that is killed reads and writes nothing any more, as after a power failure: its `finally` blocks have no effect.
 
 import type { TableName } from "../../src/runtime/internal.ts";
 import type { JournalRow } from "../../src/runtime/rows/values.ts";
@@ -30,28 +30,28 @@ import { readValue, writeValue } from "../../src/runtime/rows/stored.ts";
 export type Write = { readonly batch: Batch };
 
 export type Process = Runtime & {
-  /** It is gone. */
+  /** The process is killed. */
   readonly died: Promise<void>;
   readonly kill: () => void;
 };
 
-type Circumstances = Partial<Omit<RuntimeOptions, "host" | "engines" | "clock">> & {
-  /** Engines it has besides the default one. */
+type ProcessOptions = Partial<Omit<RuntimeOptions, "host" | "engines" | "clock">> & {
+  /** Engines besides the default one. */
   readonly also?: RuntimeOptions["engines"];
-  /** It dies once this has been written, or before. */
+  /** Kills the process after (or before) the first write for which this returns true. */
   readonly diesAfter?: (write: Write, count: number) => boolean;
   readonly diesBefore?: (write: Write) => boolean;
-  /** What a read waits for. */
+  /** Awaited before each read. */
   readonly holdsRead?: (queries: readonly Query[]) => Promise<void> | null;
-  /** What a write waits for. */
+  /** Awaited before each write. */
   readonly holds?: (write: Write) => Promise<void> | null;
-  /** What a write comes to instead. */
+  /** Makes a write fail with this error. */
   readonly refuses?: (write: Write) => Error | null;
 };
 
 export class World {
   readonly clock = handClock();
-  /** All that was written, by anybody. */
+  /** The writes of all processes. */
   readonly writes: Write[] = [];
   readonly #storage: HostStorage;
 
@@ -59,8 +59,8 @@ export class World {
     this.#storage = storage ?? memoryStorage({ clock: this.clock });
   }
 
-  /** A process with this engine. */
-  process(of: Engine, circumstances: Circumstances = {}): Process {
+  /** Starts a process with this engine. */
+  process(of: Engine, circumstances: ProcessOptions = {}): Process {
     const { diesAfter, diesBefore, holds, holdsRead, refuses, also = {}, ...options } = circumstances;
     const death = deferred();
     const life = { over: false, writes: 0 };
@@ -100,7 +100,7 @@ export class World {
     };
   }
 
-  /** The time after which nobody holds what a dead process held. */
+  /** Advances the time until the leases of killed processes have expired. */
   leaseRunsOut(): Promise<void> {
     return this.clock.advance(31_000);
   }
@@ -110,12 +110,12 @@ export class World {
     return rows;
   }
 
-  /** What rows say, without the envelope they are stored in. */
+  /** The values of the rows of a table, without their envelopes. */
   async values(table: TableName): Promise<readonly unknown[]> {
     return (await this.rows(table)).map(({ value }) => JSON.parse(value).data);
   }
 
-  /** The journal of a turn, in order: what was asked for, and what came back. */
+  /** The journal of a turn in order: effects and responses. */
   async journal(turn: string | null): Promise<readonly { readonly asked: JsonObject; readonly row: JournalRow }[]> {
     const rows = (await this.rows("journal")).filter(({ key }) => key[2] === turn);
     return rows.map((stored) => {
@@ -124,13 +124,13 @@ export class World {
     });
   }
 
-  /** Everything that is stored anywhere, as text. */
+  /** All stored rows as text. */
   async everything(tables: readonly TableName[]): Promise<string> {
     const rows = await Promise.all(tables.map((table) => this.rows(table)));
     return JSON.stringify(rows);
   }
 
-  /** Makes a row of the journal one of an effect that the code would not ask for. It fits its own hash. */
+  /** Replaces the effect of a journal row by one that the code does not order, with a matching hash. */
   async diverge(row: Row, change: (effect: string) => string): Promise<void> {
     const recorded = readValue("journal", row);
     const effect = change(recorded.effect ?? "");
@@ -139,12 +139,12 @@ export class World {
     await this.#storage.write({ checks: [], removals: [], puts: [{ table: "journal", ...row, value }] });
   }
 
-  /** Changes what a row says, behind everybody's back. */
+  /** Changes the value of a row without the checks of the runtime. */
   async raw(table: TableName, row: Row, value: string): Promise<void> {
     await this.#storage.write({ checks: [], removals: [], puts: [{ table, ...row, value }] });
   }
 
-  /** Puts a session there as another process would have left it. */
+  /** Stores a session as another process would have left it. */
   async put(id: string, session: Session<JsonObject>): Promise<void> {
     const { entries, length, digest } = startHistory(session.thread.messages);
     const head = { turn: null, lastTurn: null, sequence: 0, createdAt: 0, changedAt: 0, deleted: false };
@@ -160,7 +160,7 @@ export class World {
     await this.#storage.write({ checks: [], removals: [], puts });
   }
 
-  /** An engine on this world's clock. */
+  /** An engine on the clock of this world. */
   engine(adapter: Adapter, rest: Omit<Partial<Engine>, "context"> = {}): Engine {
     return engine({ adapter, model: "fake:m", clock: this.clock, ...rest });
   }
@@ -168,7 +168,7 @@ export class World {
 
 const never = (): Promise<never> => new Promise(() => undefined);
 
-/** A model that says what follows from what it is asked. It may be shared by processes. */
+/** A model whose reply is a function of the request. Processes can share it. */
 export type Thinker = Adapter & { readonly asked: readonly ModelRequest[] };
 
 export function thinker(answer: (request: ModelRequest, call: number) => FakeScript, usage?: Partial<Usage>): Thinker {
@@ -184,11 +184,11 @@ export function thinker(answer: (request: ModelRequest, call: number) => FakeScr
   };
 }
 
-/** What a model is asked, a line a message. */
+/** The messages of a request, one line each. */
 export const heard = (request: ModelRequest | undefined): readonly string[] =>
   (request?.messages ?? []).map((message) => `${message.role} ${messageText(message)}`);
 
-/** Says this, once so many tools have answered; calls these tools before. */
+/** Calls these tools, one a step, and replies with the text after the last result. */
 export function worker(...names: readonly string[]): Thinker {
   return thinker(({ messages }) => {
     const results = messages.filter(({ role }) => role === "tool").length;
@@ -205,7 +205,7 @@ export async function eventsOf(events: AsyncIterable<RuntimeEvent>): Promise<rea
   return read;
 }
 
-/** A tool that writes down how often it ran, and with what. */
+/** A tool that records the arguments of its runs. */
 export function counting(name: string, rest: Partial<ToolDefinition<JsonObject>> = {}) {
   const runs: JsonObject[] = [];
   const { handler = () => `${name}: ok`, ...definition } = rest;
@@ -225,10 +225,10 @@ export const call = (name: string, args: JsonObject = {}, id = name): FakeScript
 export const priced = (id: string) =>
   modelRef({ provider: "fake", id, pricing: { input: 1, output: 1, cacheRead: null, cacheWrite: null } });
 
-/** Has the model said nothing yet? */
+/** Returns whether a request has no reply of the model yet. */
 export const isFirst = (messages: readonly Message[]): boolean => messages.every(({ role }) => role !== "assistant");
 
-/** What was said in a session, a line a message. */
+/** The messages of a session, one line each. */
 export async function talk(of: Pick<Runtime, "messages">, id = "s1"): Promise<readonly string[]> {
   return (await of.messages(id)).items.map((message) => `${message.role} ${messageText(message)}`);
 }
@@ -242,19 +242,19 @@ export const sessionOf = async (of: Process, id = "s1"): Promise<Session<JsonObj
 export const writes = (table: string, name?: string) => (write: Write) =>
   write.batch.puts.some((put) => put.table === table && (name === undefined || put.key.includes(name)));
 
-/** The first event of that kind. */
+/** Reads events until the first of this type, and returns it. */
 export async function eventsUntil(events: AsyncIterable<RuntimeEvent>, type: TurnEvent["type"]): Promise<RuntimeEvent> {
   for await (const event of events) if (event.event.type === type) return event;
   throw new Error(`there was no ${type}`);
 }
 
-/** A door a test opens. */
+/** A gate that a test opens. */
 export function gate() {
   const door = deferred();
   const there = deferred();
   return {
     open: door.resolve,
-    /** Somebody stands before it. */
+    /** Resolves when a caller waits at the gate. */
     reached: there.promise,
     wait: (): Promise<void> => {
       there.resolve();

@@ -1,4 +1,4 @@
-// Responses in the background, against a server that is really there.
+// Tests of background responses against an HTTP server on the loopback interface.
 
 import type { Adapter, AdapterCall } from "everturn/engine";
 import type { JsonObject, ModelEvent } from "everturn/model";
@@ -59,7 +59,7 @@ function summary(events: readonly ModelEvent[]) {
 const whole = { starts: 1, deltas: text, text, failure: null, usages: 1, ends: 1 };
 
 describe("a background response", () => {
-  test("is streamed like any other, stored by the provider, and named before its first event", async () => {
+  test("is streamed and stored by the provider, and its reference is reported before its first event", async () => {
     const order: unknown[] = [];
     const onReference = (reference: JsonObject) => void order.push(reference);
     for await (const batch of model().stream(asked, callOf({ onReference })))
@@ -72,7 +72,7 @@ describe("a background response", () => {
     expect(server.requests).toEqual(["POST /responses"]);
   });
 
-  test("is asked for by the request as well as by the adapter, which is the default", async () => {
+  test("is requested by the adapter's option, which a request can override", async () => {
     await generate(engine({ adapter: model({ background: false }), model: "gpt-5.4" }), "Hi", {
       params: { background: true },
     });
@@ -85,13 +85,13 @@ describe("a background response", () => {
     ]);
   });
 
-  test("has no place in Chat Completions", () => {
+  test("is refused with Chat Completions", () => {
     expect(() => openai({ api: "chat", background: true })).toThrow(
       expect.objectContaining({ reason: "invalid_argument", path: ["background"] }),
     );
   });
 
-  test("that is not streamed is read by its status until it has ended", async () => {
+  test("is polled by its status if it is not streamed", async () => {
     server.ready = 2;
     const clock = handClock();
     const adapter = model();
@@ -115,15 +115,15 @@ describe("a background response", () => {
   });
 });
 
-describe("a connection that is cut", () => {
-  test.each([0, 1, 2, 3, 4, 5])("after event %i is resumed there, in the same attempt", async (cut) => {
+describe("a lost connection", () => {
+  test.each([0, 1, 2, 3, 4, 5])("is resumed after event %i in the same attempt", async (cut) => {
     server.cuts = [cut];
     const events = await read(model().stream(asked, callOf()));
     expect(summary(events)).toEqual(whole);
     expect(server.requests).toEqual(["POST /responses", `GET /responses/resp_1?stream=true&starting_after=${cut}`]);
   });
 
-  test("again and again is resumed each time, and no reader sees a reset", async () => {
+  test("is resumed every time, and no reader sees a reset", async () => {
     server.cuts = [1, 2, 3, 4];
     const seen: string[] = [];
     const running = stream(engine({ adapter: model(), model: "gpt-5.4" }), "Hi");
@@ -137,7 +137,7 @@ describe("a connection that is cut", () => {
     );
   });
 
-  test("is completed from the whole response where it can no longer be streamed", async () => {
+  test("is completed from the whole response when it can no longer be streamed", async () => {
     server.cuts = [3];
     server.streams = false;
     expect(summary(await read(model().stream(asked, callOf())))).toEqual(whole);
@@ -148,14 +148,14 @@ describe("a connection that is cut", () => {
     ]);
   });
 
-  test("is completed from the whole response where events have no numbers", async () => {
+  test("is completed from the whole response when events have no numbers", async () => {
     server.cuts = [3];
     server.numbers = false;
     expect(summary(await read(model().stream(asked, callOf())))).toEqual(whole);
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1"]);
   });
 
-  test("waits and asks again while the provider is overloaded, and gives up after six failures in a row", async () => {
+  test("is retried with backoff while the provider is overloaded, and fails after six failures in a row", async () => {
     const clock = handClock();
     server.cuts = [3];
     server.refusals = [503, 429];
@@ -176,7 +176,7 @@ describe("a connection that is cut", () => {
     expect(summary(await failing)).toMatchObject({ failure: "provider_unavailable", ends: 1 });
   });
 
-  test("to a response that is gone is an interruption: sent again only if nothing was shown", async () => {
+  test("to a deleted response is an interruption, retried only if nothing was shown", async () => {
     server.cuts = [3];
     server.knows = false;
     const shown = await generate(engine({ adapter: model(), model: "gpt-5.4" }), "Hi");
@@ -193,7 +193,7 @@ describe("a connection that is cut", () => {
     expect((await reply).outputText).toBe(text);
   });
 
-  test("is not resumed when the time of the whole call is over, and the response is stopped", async () => {
+  test("is not resumed after timeouts.total, and the response is cancelled", async () => {
     server.ready = 3;
     const adapter = model({ timeouts: { total: 5000 } });
     const clock = handClock();
@@ -216,12 +216,12 @@ describe("resume", () => {
     if (adapter.resume === undefined) throw new Error("the adapter cannot resume");
     return read(adapter.resume(given, asked, callOf()));
   };
-  /** A process that dies when it has read so much. */
+  /** Reads until the first text and stops, like a process that crashes then. */
   async function abandoned(adapter = model()): Promise<void> {
     for await (const batch of adapter.stream(asked, callOf())) if (deltas(batch) !== "") return;
   }
 
-  test("reads a response that has ended with one request", async () => {
+  test("reads an ended response with one request", async () => {
     await abandoned();
     expect(summary(await resume())).toEqual(whole);
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1"]);
@@ -237,7 +237,7 @@ describe("resume", () => {
     expect(server.requests.slice(1)).toEqual(["GET /responses/resp_1", "GET /responses/resp_1?stream=true"]);
   });
 
-  test("ends with a failure and shows nothing where the response failed, is gone, or is of another server", async () => {
+  test("emits only a failure if the response failed, was deleted or belongs to another server", async () => {
     server.ready = 4;
     await abandoned();
     server.finish("failed");
@@ -250,7 +250,7 @@ describe("resume", () => {
     expect(server.requests).toHaveLength(before);
   });
 
-  test("goes to the adapter that the reference is of, where there are several", async () => {
+  test("goes to the adapter of the reference when there are several", async () => {
     const references: JsonObject[] = [];
     const onReference = (one: JsonObject) => void references.push(one);
     const all = providers({ cloud: model(), other: model() });
@@ -267,7 +267,7 @@ describe("resume", () => {
 });
 
 describe("a run in memory", () => {
-  test("that is cancelled cancels the response", async () => {
+  test("cancels the response when it is cancelled", async () => {
     server.ready = 4;
     const stop = new AbortController();
     const running = stream(engine({ adapter: model(), model: "gpt-5.4" }), "Hi", { signal: stop.signal });
@@ -277,7 +277,7 @@ describe("a run in memory", () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test("that ends well cancels nothing, and counts its usage once", async () => {
+  test("cancels nothing when it completes, and counts its usage once", async () => {
     server.cuts = [2, 4];
     const result = await chat(engine({ adapter: model(), model: "gpt-5.4" }), "Hi");
     expect(result.usage).toMatchObject({ inputTokens: 11, outputTokens: 7, totalTokens: 18 });

@@ -30,7 +30,7 @@ type Answer = {
   readonly body: unknown;
 };
 
-/** A `fetch` that writes down what it is asked, and answers. */
+/** A `fetch` that records its requests and returns the given responses in order. */
 function server(...answers: readonly Answer[]) {
   const sent: Sent[] = [];
   const fetch = async (url: string, init: RequestInit): Promise<Response> => {
@@ -59,7 +59,7 @@ function call(fields: Partial<AdapterCall> = {}): AdapterCall {
 const drawn = { created: 1, data: [{ b64_json: png }] };
 const painted = { candidates: [{ content: { parts: [{ inlineData: { mimeType: "image/png", data: png } }] } }] };
 
-/** What was sent, when it was JSON. */
+/** The JSON body of a request. */
 function json(sent: readonly Sent[]): unknown {
   const body = sent[0]?.init.body;
   return typeof body === "string" ? JSON.parse(body) : body;
@@ -77,7 +77,7 @@ async function geminiBody(request: ImageRequest): Promise<unknown> {
   return json(sent);
 }
 
-/** What a form holds: its texts, and of its files the type, the name and the number of bytes. */
+/** The fields of a form: texts, and for files the type, the name and the number of bytes. */
 function fieldsOf(sent: readonly Sent[]): readonly unknown[] {
   const body = sent[0]?.init.body;
   if (!(body instanceof FormData)) throw new Error("no form was sent");
@@ -101,8 +101,8 @@ const banana = (fields: Partial<ImageRequest> = {}) =>
 const hat = (images: readonly ImageContent[], fields: Partial<ImageRequest> = {}) =>
   cat({ operation: "edit", inputImages: images, ...fields });
 
-describe("[allm 119] openaiImages asks", () => {
-  test("for images in JSON, with the key in a header", async () => {
+describe("[allm 119] openaiImages sends", () => {
+  test("a JSON request with the key in a header", async () => {
     const { sent, fetch } = server({ body: drawn });
     const adapter = openaiImages({
       apiKey: key,
@@ -129,7 +129,7 @@ describe("[allm 119] openaiImages asks", () => {
         },
       },
     });
-    // GPT image models know neither a style nor a format of the response.
+    // GPT image models have neither `style` nor `response_format`.
     expect(json(sent)).toEqual({
       model: "gpt-image-1",
       prompt: "a cat",
@@ -140,7 +140,7 @@ describe("[allm 119] openaiImages asks", () => {
     });
   });
 
-  test("other models for bytes or links, as the caller wants them", async () => {
+  test("the responseFormat to models that have it", async () => {
     const request = { model: "dall-e-3", style: "vivid", background: "opaque" } as const;
     expect(await openaiBody(cat(request))).toEqual({
       model: "dall-e-3",
@@ -152,7 +152,7 @@ describe("[allm 119] openaiImages asks", () => {
     expect(await openaiBody(cat({ ...request, responseFormat: "url" }))).toMatchObject({ response_format: "url" });
   });
 
-  test("with the options of the request last, and never for a stream", async () => {
+  test("options last, and never a stream", async () => {
     const options = { output_format: "webp", output_compression: 50, quality: null, stream: true, partial_images: 2 };
     expect(await openaiBody(cat({ quality: "low", options }))).toEqual({
       model: "gpt-image-1",
@@ -163,7 +163,7 @@ describe("[allm 119] openaiImages asks", () => {
     });
   });
 
-  test("for an edit in a form, whose type fetch writes", async () => {
+  test("an edit as a form with the content type of fetch", async () => {
     const { sent, fetch } = server({ body: drawn });
     const adapter = openaiImages({ apiKey: key, fetch, headers: { "Content-Type": "application/json" } });
     const options = { input_fidelity: "high", output_compression: 80 };
@@ -183,7 +183,7 @@ describe("[allm 119] openaiImages asks", () => {
     ]);
   });
 
-  test("for an edit of two images, whose type their bytes say", async () => {
+  test("an edit of two images with detected MIME types", async () => {
     const { sent, fetch } = server({ body: drawn });
     const bare = image({ source: { type: "base64", data: png } });
     const photo = imageFromBase64("/9j/4AAQ", "image/jpeg");
@@ -194,7 +194,7 @@ describe("[allm 119] openaiImages asks", () => {
     ]);
   });
 
-  test("for an edit in JSON when an image is elsewhere, and fetches nothing itself", async () => {
+  test("an edit as JSON if an image is a reference, and fetches nothing itself", async () => {
     const { sent, fetch } = server({ body: drawn });
     const uploaded = image({ source: { type: "provider_file", provider: "openai", id: "file_1" } });
     const request = hat([imageFromUrl("https://example.com/a.png"), uploaded], { mask: dot });
@@ -209,7 +209,7 @@ describe("[allm 119] openaiImages asks", () => {
     });
   });
 
-  test("another server, when it is given one", async () => {
+  test("to the given baseURL", async () => {
     const { sent, fetch } = server({ body: drawn });
     await openaiImages({ apiKey: key, fetch, baseURL: "https://images.example/v1/" }).generate(cat(), call());
     expect(sent[0]?.url).toBe("https://images.example/v1/images/generations");
@@ -218,7 +218,7 @@ describe("[allm 119] openaiImages asks", () => {
 });
 
 describe("[allm 119] openaiImages reads", () => {
-  test("bytes, their type and size, what became of the prompt, and what it cost", async () => {
+  test("image data, MIME type, size, revised prompt and usage", async () => {
     const usage = {
       input_tokens: 12,
       output_tokens: 272,
@@ -252,12 +252,12 @@ describe("[allm 119] openaiImages reads", () => {
       usage: { images: 1, size: "1024x1536", quality: "medium", inputTokens: 12, outputTokens: 272, totalCost: null },
       metadata: { providerRequestId: "req_7", created: 1_700_000_000, usageDetails: usage },
     });
-    // The bytes are kept once.
+    // The image data is stored once, in `images`.
     expect(JSON.stringify(response.raw)).not.toContain(png);
     expect(response.raw).toMatchObject({ data: [{ revised_prompt: "a tabby cat" }] });
   });
 
-  test("links, whose type nobody said", async () => {
+  test("URLs without a MIME type", async () => {
     const { fetch } = server({
       body: { data: [{ url: "https://example.com/1.png" }, { url: "https://example.com/2.png" }] },
     });
@@ -270,7 +270,7 @@ describe("[allm 119] openaiImages reads", () => {
     expect(usage).toMatchObject({ images: 2, size: "512x512", inputTokens: null });
   });
 
-  test("a key that stands in the bytes of an image by chance does not touch them", async () => {
+  test("image data that contains the key by chance, unchanged", async () => {
     const apiKey = png.slice(4, 14);
     const { fetch } = server({ body: { data: [{ b64_json: png, revised_prompt: `say ${apiKey}` }] } });
     const { images } = await openaiImages({ apiKey, fetch }).generate(cat(), call());
@@ -313,7 +313,7 @@ describe("[allm 119] openaiImages refuses before anything is sent", () => {
     expect([sent.length, asked]).toEqual([0, 0]);
   });
 
-  test("a request for no model, and one without a key", async () => {
+  test("a request without a model or a key", async () => {
     const { sent, fetch } = server({ body: drawn });
     const adapter = openaiImages({ apiKey: () => null, fetch });
     await expect(adapter.generate(cat({ model: null }), call())).rejects.toMatchObject({ reason: "missing_model" });
@@ -328,8 +328,8 @@ describe("[allm 119] openaiImages refuses before anything is sent", () => {
   });
 });
 
-describe("[allm 119] geminiImages asks", () => {
-  test("for text and images, with the key in a header", async () => {
+describe("[allm 119] geminiImages sends", () => {
+  test("a request for text and images with the key in a header", async () => {
     const { sent, fetch } = server({ body: painted });
     await geminiImages({ apiKey: key, fetch }).generate(banana(), call());
     expect(sent).toHaveLength(1);
@@ -344,7 +344,7 @@ describe("[allm 119] geminiImages asks", () => {
     });
   });
 
-  test("for an edit with the images before the words", async () => {
+  test("an edit with the images before the prompt", async () => {
     const uploaded = image({
       source: { type: "provider_file", provider: "gemini", id: "files/7" },
       mimeType: "image/png",
@@ -375,14 +375,14 @@ describe("[allm 119] geminiImages asks", () => {
     ["1080x1920", "9:16"],
     ["1024x768", "4:3"],
     ["3:4", "3:4"],
-  ])("the size %j in the shape %s", async (size, aspectRatio) => {
+  ])("the size %j as the aspect ratio %s", async (size, aspectRatio) => {
     expect(await geminiBody(banana({ size }))).toHaveProperty("generationConfig", {
       responseModalities: ["TEXT", "IMAGE"],
       ...(aspectRatio === null ? {} : { imageConfig: { aspectRatio } }),
     });
   });
 
-  test("with options that are joined to what is said already, and for several candidates", async () => {
+  test("options merged into the body, and several candidates", async () => {
     const options = { generationConfig: { imageConfig: { imageSize: "2K" }, temperature: 0 }, safetySettings: [] };
     expect(await geminiBody(banana({ size: "1:1", n: 3, options }))).toMatchObject({
       generationConfig: {
@@ -397,7 +397,7 @@ describe("[allm 119] geminiImages asks", () => {
 });
 
 describe("[allm 119] geminiImages reads", () => {
-  test("images and words, but not what was drawn in thought", async () => {
+  test("images and text, without the images of thought parts", async () => {
     const inlineData = { mimeType: "image/png", data: png };
     const usageMetadata = { promptTokenCount: 8, candidatesTokenCount: 1290, thoughtsTokenCount: 10 };
     const body = {
@@ -454,7 +454,7 @@ const both: readonly [string, (options: Parameters<typeof geminiImages>[0]) => I
     ["gemini", geminiImages, banana(), painted],
   ];
 
-describe.each(both)("[allm 119] what %s says instead of images", (provider, make, request, fine) => {
+describe.each(both)("[allm 119] failures of %s", (provider, make, request, fine) => {
   test.each<[number, ImageAdapterErrorReason, boolean]>([
     [302, "unknown", false],
     [400, "invalid_request", false],
@@ -468,18 +468,18 @@ describe.each(both)("[allm 119] what %s says instead of images", (provider, make
     [500, "provider_unavailable", true],
     [503, "provider_unavailable", true],
     [504, "timeout", true],
-  ])("%d is %s", async (status, reason, retryable) => {
+  ])("status %d is %s", async (status, reason, retryable) => {
     const headers = { "x-request-id": "req_9", "retry-after": "2" };
     const body = { error: { message: `no, ${key}`, code: null, status: "NO" } };
     const { sent, fetch } = server({ status, headers, body });
     const failure = await failureOf(make({ apiKey: key, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason, status, retryable, provider, requestId: "req_9", retryAfterMs: 2000 });
     expect(failure.message).toBe(`${provider}: no, [key]`);
-    // One attempt: the loop is the caller's.
+    // One request: the adapter does not retry, the engine does.
     expect(sent).toHaveLength(1);
   });
 
-  test("a body that is no JSON, with and without an error, is kept as it is but for the key", async () => {
+  test("a body that is no JSON is kept without the key", async () => {
     const { fetch } = server({ status: 502, body: `<html>${key}</html>` }, { body: `<html>${key}</html>` });
     const adapter = make({ apiKey: ` ${key}\n`, fetch });
     const bad = { reason: "provider_unavailable", raw: "<html>[key]</html>" };
@@ -488,20 +488,20 @@ describe.each(both)("[allm 119] what %s says instead of images", (provider, make
     expect(await failureOf(adapter.generate(request, call()))).toMatchObject(odd);
   });
 
-  test("a stream nobody asked for", async () => {
+  test("a stream is malformed", async () => {
     const { fetch } = server({ body: "data: {}\n\n", headers: { "content-type": "text/event-stream" } });
     const failure = await failureOf(make({ apiKey: key, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason: "malformed_response" });
   });
 
-  test("a reply that is too long", async () => {
+  test("a body above the limit is refused", async () => {
     const { fetch } = server({ body: fine });
     const failure = await failureOf(make({ apiKey: key, fetch, limits: { body: 20 } }).generate(request, call()));
     expect(failure).toMatchObject({ reason: "malformed_response" });
     expect(failure.message).toContain("20 bytes");
   });
 
-  test("an error of fetch that repeats the key", async () => {
+  test("an error of fetch does not show the key", async () => {
     const cause = new Error(`header ${key} is wrong`);
     const fetch = () => Promise.reject(new TypeError(`Bearer ${key} failed`, { cause }));
     const failure = await failureOf(make({ apiKey: key, fetch }).generate(request, call()));
@@ -510,7 +510,7 @@ describe.each(both)("[allm 119] what %s says instead of images", (provider, make
     expect(JSON.stringify(failure)).not.toContain(key);
   });
 
-  test("nothing: a request without an answer ends with its time, whatever fetch does", async () => {
+  test("a request without a response times out, whatever fetch does", async () => {
     const fetch = () => new Promise<Response>(() => undefined);
     for (const timeouts of [{ connect: 20 }, { total: 20 }]) {
       const failure = await failureOf(make({ apiKey: key, fetch, timeouts }).generate(request, call()));
@@ -519,7 +519,7 @@ describe.each(both)("[allm 119] what %s says instead of images", (provider, make
     }
   });
 
-  test("and an abort closes the request, and is what is thrown", async () => {
+  test("an abort closes the request and is thrown", async () => {
     const controller = new AbortController();
     const reason = new Error("enough");
     let seen: unknown = null;
@@ -535,7 +535,7 @@ describe.each(both)("[allm 119] what %s says instead of images", (provider, make
     expect(sent).toEqual([]);
   });
 
-  test("the key of the call stands over that of the adapter", async () => {
+  test("the key of the call overrides that of the adapter", async () => {
     const { sent, fetch } = server({ body: fine });
     await make({ apiKey: key, fetch }).generate(request, call({ apiKey: "sk-of-the-call" }));
     expect(JSON.stringify(sent[0]?.init.headers)).toContain("sk-of-the-call");
@@ -543,8 +543,8 @@ describe.each(both)("[allm 119] what %s says instead of images", (provider, make
   });
 });
 
-describe("[allm 119] images that were held back", () => {
-  test("openai: an empty list, a refusal by status, images without data, no list", async () => {
+describe("[allm 119] filtered images", () => {
+  test("openai: maps an empty list, a filter status, images without data and a missing list", async () => {
     const blocked = { error: { message: "No.", type: "image_generation_user_error", code: "moderation_blocked" } };
     const { fetch } = server(
       { body: { created: 1, data: [] }, headers: { "x-request-id": "req_1" } },
@@ -560,7 +560,7 @@ describe("[allm 119] images that were held back", () => {
     expect(await next()).toMatchObject({ reason: "malformed_response" });
   });
 
-  test("gemini: a blocked prompt, an image that was stopped, words alone", async () => {
+  test("gemini: maps a blocked prompt, a stopped image and a text-only reply", async () => {
     const { fetch } = server(
       { body: { promptFeedback: { blockReason: "PROHIBITED_CONTENT" } } },
       { body: { candidates: [{ finishReason: "IMAGE_SAFETY", finishMessage: "Unsafe." }] } },
@@ -576,7 +576,7 @@ describe("[allm 119] images that were held back", () => {
     expect(await next()).toMatchObject(filtered);
   });
 
-  test("gemini: a key that is wrong comes as a bad request", async () => {
+  test("gemini: a 400 for an invalid key is authentication_failed", async () => {
     const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "API_KEY_INVALID" }];
     const { fetch } = server({ status: 400, body: { error: { code: 400, message: "API key not valid.", details } } });
     const failure = await failureOf(geminiImages({ apiKey: key, fetch }).generate(banana(), call()));
@@ -584,15 +584,15 @@ describe("[allm 119] images that were held back", () => {
   });
 });
 
-describe("[allm 119] by the verbs of the library", () => {
-  test("a rate limit is waited for, and the second try is another request", async () => {
+describe("[allm 119] generateImage and editImage", () => {
+  test("wait for a rate limit and send the request again", async () => {
     const { sent, fetch } = server({ status: 429, headers: { "retry-after-ms": "1" }, body: {} }, { body: drawn });
     const artist = engine({ imageAdapter: openaiImages({ apiKey: key, fetch }), model: "gpt-image-1" });
     const { images } = await generateImage(artist, "a cat");
     expect([images.length, sent.length]).toEqual([1, 2]);
   });
 
-  test("an edit with a mask", async () => {
+  test("send an edit with a mask", async () => {
     const { sent, fetch } = server({ body: drawn });
     const artist = engine({ imageAdapter: openaiImages({ apiKey: key, fetch }), model: "gpt-image-1" });
     const { requestId } = await editImage(artist, dot, "add a hat", { mask: dot, requestId: "mine" });
@@ -627,7 +627,7 @@ describe("[allm 119] conformance", () => {
   test.each(suite(openaiImages, openaiSome))("openaiImages: %s", (_, run) => run());
   test.each(suite(geminiImages, geminiSome))("geminiImages: %s", (_, run) => run());
 
-  test("errors are those of the library", async () => {
+  test("errors are errors of Everturn", async () => {
     const { fetch } = server({ status: 401, body: {} });
     const thrown: unknown = await openaiImages({ apiKey: key, fetch })
       .generate(cat(), call())

@@ -36,10 +36,10 @@ function sent(codec: Codec, messages: readonly Message[], quirks: Quirks = noQui
 const calls = (...ids: readonly string[]): Message =>
   assistant("", { toolCalls: ids.map((id) => toolCall({ id, name: "look", arguments: {} })) });
 
-/** A step of a conversation: a reply with one call, and its answer. */
+/** A reply with one call, and the result of the call. */
 const step = (id: string, text = "done"): readonly Message[] => [calls(id), toolResult(id, text)];
 
-/** The ids of calls and of their answers, in order. */
+/** The ids of calls and results in a body, in order. */
 function idsOf(messages: readonly Message[]): {
   readonly calls: readonly string[];
   readonly answers: readonly string[];
@@ -59,10 +59,10 @@ function valuesAt(value: Json, key: string): readonly Json[] {
   ]);
 }
 
-describe("ids of calls", () => {
+describe("call ids", () => {
   const twice = [user("a"), ...step("call_0", "one"), ...step("call_0", "two"), ...step("call_0", "three")];
 
-  test("are each sent once in a request, with their answers", () => {
+  test("are unique in a request, in calls and results", () => {
     const { messages, omissions } = sendableHistory(twice);
     const ids = idsOf(messages);
     expect(ids.calls).toEqual(["call_0", "call_0~2", "call_0~3"]);
@@ -79,7 +79,7 @@ describe("ids of calls", () => {
     expect(valuesAt(body, "tool_use_id")).toEqual(used);
   });
 
-  test.each(codecs)("$name: a request that goes on begins as it did", ({ codec, field }) => {
+  test.each(codecs)("$name: appending messages does not change what was sent before", ({ codec, field }) => {
     const list = (messages: readonly Message[]): readonly Json[] => {
       const found = sent(codec, messages).body[field];
       return Array.isArray(found) ? found : [];
@@ -95,34 +95,34 @@ describe("ids of calls", () => {
     ["a short one", "call_0"],
     ["one of eight", "toolu_01"],
     ["none", ""],
-  ])("Mistral gets nine letters and digits for %s", (_, id) => {
+  ])("%s becomes nine letters and digits for Mistral", (_, id) => {
     const { body } = sent(openaiChat, [user("a"), ...step(id)], { callIds: mistralIds });
     const [own] = valuesAt(body, "id");
     expect(own).toMatch(/^[a-zA-Z0-9]{9}$/);
     expect(valuesAt(body, "tool_call_id")).toEqual([own]);
   });
 
-  test("that are legal stay as they are", () => {
+  test("that are accepted stay unchanged", () => {
     const legal = [user("a"), ...step("abcDEF123")];
     expect(sendableHistory(legal, mistralIds).messages).toEqual(legal);
     expect(sendableHistory(legal, mistralIds).messages[1]).toBe(legal[1]);
   });
 
-  test("with the same sum stay different", () => {
+  test("with the same hash stay different", () => {
     const messages = [calls("xAa0000000", "xBB0000000")];
     expect(new Set(idsOf(sendableHistory(messages, mistralIds).messages).calls).size).toBe(2);
     const short = { maxLength: 9, pattern: "alphanumeric" } as const;
     expect(new Set(idsOf(sendableHistory(messages, short).messages).calls).size).toBe(2);
   });
 
-  test.each(codecs)("$name: an empty one becomes one that is not", ({ codec }) => {
+  test.each(codecs)("$name: an empty id is replaced", ({ codec }) => {
     const { body } = sent(codec, [user("a"), ...step("")]);
     const ids = ["id", "tool_use_id", "tool_call_id", "call_id"].flatMap((key) => valuesAt(body, key));
     expect(ids).not.toContain("");
     expect(new Set(ids).size).toBeLessThanOrEqual(1);
   });
 
-  test("of any kind become legal, different, and the same for a call and its answer", () => {
+  test("of any form become accepted and unique, and equal for a call and its result", () => {
     const rules = [undefined, mistralIds, anthropicIds, { maxLength: 5, pattern: "alphanumeric" }] as const;
     const legal = [/^[^]+$/, /^[a-zA-Z0-9]{9}$/, /^[a-zA-Z0-9_-]{1,64}$/, /^[a-zA-Z0-9_-]{1,5}$/];
     const id = fc.oneof(fc.constantFrom("", "call_0", "call_0~2", "a:b", "a_b"), fc.string({ maxLength: 80 }));
@@ -141,7 +141,7 @@ describe("ids of calls", () => {
     );
   });
 
-  test("are the same where a call stands between other parts", () => {
+  test("are replaced in tool_call parts too", () => {
     const parts = [textPart("a"), toolCallPart("c:1"), textPart("b"), toolCallPart("c:1"), textPart("c")];
     const reply = assistant(parts, {
       toolCalls: ["one", "two"].map((name) => toolCall({ id: "c:1", name, arguments: {} })),
@@ -159,7 +159,7 @@ describe("ids of calls", () => {
     ]);
   });
 
-  test("that were changed are changed once: messages keep their identity", () => {
+  test("a changed message is changed once and keeps its identity", () => {
     const history = [user("a"), ...step("call:1"), ...step("call:1"), calls("call:2")];
     const first = sendableHistory(history, anthropicIds).messages;
     const second = sendableHistory([...history, user("b")], anthropicIds).messages;
@@ -167,7 +167,7 @@ describe("ids of calls", () => {
     for (const [index, message] of first.entries()) expect(second[index]).toBe(message);
   });
 
-  test("every message says where it stood", () => {
+  test("every message has its index in the request", () => {
     const history = [user("a"), calls("x", "y"), user("b"), toolResult("y", "2"), user("c")];
     expect(sendableHistory(history).requestIndexes).toEqual([0, 1, 1, 3, 2, 4]);
   });
@@ -180,7 +180,7 @@ describe("a call without a name", () => {
     toolResult("c1", "x"),
   ];
 
-  test.each(codecs)("$name: is sent with one", ({ codec }) => {
+  test.each(codecs)("$name: is sent with a placeholder name", ({ codec }) => {
     const { body, omissions } = sent(codec, history);
     const names = valuesAt(body, "name");
     expect(names).toContain("unknown_tool");
@@ -189,7 +189,7 @@ describe("a call without a name", () => {
   });
 });
 
-describe("messages with nothing to send", () => {
+describe("messages without content", () => {
   const foreign = opaquePart("thing", { provider: "another", endpoint: "https://y.test", model: "m", data: {} });
   const empty: readonly (readonly [string, Message])[] = [
     ["a user's without parts", user([])],
@@ -201,24 +201,24 @@ describe("messages with nothing to send", () => {
   ];
 
   for (const { name, codec, field } of codecs) {
-    test.each(empty)(`${name}: %s is left out, and said`, (_, message) => {
+    test.each(empty)(`${name}: %s is not sent and is listed in omissions`, (_, message) => {
       const { body, omissions } = sent(codec, [user("a"), message, user("b")]);
       expect(body[field]).toEqual(sent(codec, [user("a"), user("b")]).body[field]);
       expect(omissions.filter(({ path }) => path.startsWith("messages[1]"))).not.toEqual([]);
     });
 
-    test.each(empty)(`${name}: %s alone cannot be sent`, (_, message) => {
+    test.each(empty)(`${name}: a request with only %s throws`, (_, message) => {
       expect(() => sent(codec, [message])).toThrow(AdapterError);
       expect(() => sent(codec, [message])).toThrow(/nothing to send/);
     });
 
-    test(`${name}: empty parts are not sent beside others`, () => {
+    test(`${name}: empty parts are dropped from a message with others`, () => {
       const { body } = sent(codec, [user([textPart(""), textPart("a"), textPart("b"), textPart("")])]);
       expect(valuesAt(body, "text")).toEqual(["a", "b"]);
     });
   }
 
-  test("empty instructions are no message", () => {
+  test("empty instructions are not sent", () => {
     expect(sent(openaiChat, [system(""), user("a")])).toMatchObject({
       body: { messages: [{ role: "user", content: "a" }] },
       omissions: [{ path: "messages[0]", reason: "repaired" }],

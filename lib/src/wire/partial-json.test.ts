@@ -11,7 +11,7 @@ const read = (...pieces: readonly string[]): Json | undefined => {
   return json.value;
 };
 
-describe("JSON that is still being written", () => {
+describe("PartialJson", () => {
   test.each<[string, Json | undefined]>([
     ["", undefined],
     ["{", {}],
@@ -31,7 +31,7 @@ describe("JSON that is still being written", () => {
     expect(read(text)).toEqual(value);
   });
 
-  test("however it is cut, in the end it is what was written", () => {
+  test("gives the value of JSON.parse at the end, whatever the cuts", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.array(fc.nat(300)), (value, cuts) => {
         const text = `${JSON.stringify(value)} `;
@@ -43,12 +43,12 @@ describe("JSON that is still being written", () => {
     );
   });
 
-  test("what cannot be JSON stops the reading, and a name like __proto__ is a name", () => {
+  test("stops at invalid JSON, and reads __proto__ as a field", () => {
     expect(read('{"a": 1, "b": oops, "c": 2}')).toEqual({ a: 1 });
     expect(Object.keys(Object(read('{"__proto__": 1}')))).toEqual(["__proto__"]);
   });
 
-  test("a megabyte in small pieces takes as long as a megabyte in large ones, roughly", () => {
+  test("parses a megabyte in linear time, in small pieces too", () => {
     const text = JSON.stringify({ text: "x".repeat(1_000_000) });
     const json = new PartialJson();
     const began = performance.now();

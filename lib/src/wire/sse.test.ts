@@ -16,14 +16,14 @@ describe("[allm 106] server-sent events", () => {
     ["both", "data: a\r\n\r\ndata: b\r\n\r\n"],
     ["a mixture", "data: a\r\n\ndata: b\n\r"],
     ["no blank line at the end", "data: a\n\ndata: b"],
-  ])("lines end with %s", (_, text) => {
+  ])("accepts lines that end with %s", (_, text) => {
     expect(whole(text)).toEqual([
       { event: null, data: "a" },
       { event: null, data: "b" },
     ]);
   });
 
-  test("comments are dropped, one space behind the colon too, and several lines of data are one text", () => {
+  test("drops comments and one space after the colon, and joins data lines", () => {
     expect(whole(": hello\nevent: tick\nid: 7\nretry: 3\ndata:  two\ndata:lines\n\n")).toEqual([
       { event: "tick", data: " two\nlines" },
     ]);
@@ -31,7 +31,7 @@ describe("[allm 106] server-sent events", () => {
     expect(whole("data\n\n")).toEqual([{ event: null, data: "" }]);
   });
 
-  test("W2, G26: however the text is cut, also between a carriage return and its line feed, the frames are the same", () => {
+  test("W2, G26: cuts between chunks change no frame, also between CR and LF", () => {
     const text = fc
       .array(fc.constantFrom("data: a", "data: ü", "event: x", ": c", "\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "[DONE]"))
       .map((pieces) => pieces.join(""));
@@ -48,7 +48,7 @@ describe("[allm 106] server-sent events", () => {
     );
   });
 
-  test("a line, or an event, that is longer than anybody should send is refused", () => {
+  test("refuses a line or an event above the limit", () => {
     const reader = frameReader(100);
     expect(() => Array.from({ length: 20 }, () => reader.push("xxxxxxxxxx"))).toThrow(FrameTooLong);
     expect(() => Array.from({ length: 20 }, () => frameReader(100).push("data: xxxxxxxx\n".repeat(20)))).toThrow(

@@ -52,7 +52,7 @@ function exceeded(message: string): CellResult {
   return { type: "failed", reason: "limit_exceeded", message };
 }
 
-/** Runs a cell to its end as an engine would: what it calls is answered with the number of the call. Gives the names it called at once. */
+/** Runs a cell to its end as an engine would, and answers each call with its number. Returns the names that were called in each round. */
 async function drive(code: string): Promise<{ readonly rounds: readonly string[]; readonly end: CellResult }> {
   const calls: CellCall[] = [];
   const rounds: string[] = [];
@@ -69,7 +69,7 @@ describe("a cell", () => {
     expect(await run("const two = await Promise.resolve(2); print(two); return 5; print(3)")).toEqual(printed("2"));
   });
 
-  test("may end with a comment, or be nothing at all", async () => {
+  test("may end with a comment or be empty", async () => {
     expect(await run("print(1) // one")).toEqual(printed("1"));
     expect(await run("")).toEqual(finished());
   });
@@ -79,7 +79,7 @@ describe("a cell", () => {
     expect(await run("print(typeof kept, [1].map((n) => n + 1))")).toEqual(printed("undefined [2]"));
   });
 
-  test("has a function for each tool whose name can be one, and all of them in `tools`", async () => {
+  test("has a global function for each tool whose name is an identifier, and all tools in `tools`", async () => {
     const code = `print(typeof search, typeof send, Object.keys(tools), search === tools.search, Object.isFrozen(tools));
       tools["web-search"]({ q: 1 })`;
     expect(await run(code)).toEqual({ type: "calls", calls: [{ name: "web-search", arguments: { q: 1 } }] });
@@ -88,14 +88,14 @@ describe("a cell", () => {
     );
   });
 
-  test("finds a tool that is named like something else in `tools` alone", async () => {
+  test("has a tool that is named like a global only in `tools`", async () => {
     expect(await run("print('seen'); tools.print({ a: 1 }); print(typeof JSON.parse)")).toEqual({
       type: "calls",
       calls: [{ name: "print", arguments: { a: 1 } }],
     });
   });
 
-  test("that throws is finished, with the name and the message of the error and what it printed before", async () => {
+  test("that throws is finished with the error and what it printed before", async () => {
     const error = "TypeError: no such thing";
     expect(await run("print(1); throw new TypeError('no such thing')")).toEqual(
       finished({ observations: ["1"], error }),
@@ -104,7 +104,7 @@ describe("a cell", () => {
     expect(await run("class Odd extends Error { name = 'Odd' } throw new Odd()")).toEqual(finished({ error: "Odd" }));
   });
 
-  test("may throw what is no error", async () => {
+  test("may throw a value that is no Error", async () => {
     expect(await run("throw 'words'")).toEqual(finished({ error: "words" }));
     expect(await run("throw { code: 7 }")).toEqual(finished({ error: '{"code":7}' }));
     expect(await run("throw undefined")).toEqual(finished({ error: "undefined" }));
@@ -113,7 +113,7 @@ describe("a cell", () => {
     expect(await run(unreadable)).toEqual(finished({ error: "something was thrown that cannot be shown" }));
   });
 
-  test("that is no JavaScript is finished with the error", async () => {
+  test("with a syntax error is finished with the error", async () => {
     expect(await run("print(1); let = ;")).toMatchObject({
       type: "finished",
       observations: [],
@@ -121,12 +121,12 @@ describe("a cell", () => {
     });
   });
 
-  test("says no more than 4000 characters of what it threw", async () => {
+  test("reports at most 4000 characters of a thrown value", async () => {
     const result = await run("throw 'x'.repeat(1e6)");
     expect(result.type === "finished" ? (result.error ?? "").length : 0).toBeLessThan(4100);
   });
 
-  test("that waits for something that never happens fails", async () => {
+  test("that awaits a promise that nothing resolves fails", async () => {
     const message = "the cell waits for a promise that nothing resolves";
     expect(await run("await new Promise(() => {})")).toEqual({ type: "failed", reason: "failed", message });
   });
@@ -139,7 +139,7 @@ describe("print", () => {
     expect(await run(code)).toEqual(printed('a b 1 {"c":[true,null]}', "x", "", "undefined RangeError: far"));
   });
 
-  test("brings every string out as it was", async () => {
+  test("reports every string unchanged", async () => {
     const text = "\0|\ud800|\u2028|é|😀|\ufeff";
     expect(await run(`print(${JSON.stringify(text)})`)).toEqual(printed(text));
   });
@@ -171,7 +171,7 @@ describe("finish and giveUp", () => {
     "[1].map(() => finish(1)); giveUp(2)",
     "search.then = 1; ({ get x() { finish(1) } }).x; print('after')",
     "Promise.resolve().then(() => print('after')); finish(1)",
-  ])("stop the code at once, and cannot be caught: %s", async (code) => {
+  ])("stop the code at once and cannot be caught: %s", async (code) => {
     expect(await run(code)).toEqual(finished({ finish: { type: "value", value: 1 } }));
   });
 
@@ -184,14 +184,14 @@ describe("finish and giveUp", () => {
     },
   );
 
-  test("throw a TypeError for what could not be stored", async () => {
+  test("throw a TypeError for a value that cannot be stored", async () => {
     const code = "let deep = []; for (let i = 0; i < 500; i += 1) deep = [deep]; finish(deep)";
     expect(await run(code)).toEqual(finished({ error: "TypeError: finish: nested more than 128 levels deep" }));
   });
 });
 
 describe("calls", () => {
-  test("that are not recorded are what a cell waits for: all it has made by the time it can do nothing more", async () => {
+  test("that are not recorded are returned together when the cell has no pending jobs", async () => {
     const code = "await Promise.all([search({ q: 1 }), Promise.resolve().then(() => send({ to: 'a' })), search()])";
     expect(await run(code)).toEqual({
       type: "calls",
@@ -203,7 +203,7 @@ describe("calls", () => {
     });
   });
 
-  test("that are recorded are answered: a success with its value", async () => {
+  test("that are recorded resolve with their value", async () => {
     const calls = [recorded("search", { q: 1 }, success({ hits: [1, "é\0\ud800"] }))];
     const code = "print(await search({ q: 1 }))";
     expect(await run(code, { calls })).toEqual(printed(JSON.stringify({ hits: [1, "é\0\ud800"] })));
@@ -227,24 +227,24 @@ describe("calls", () => {
       "the call waits for an answer of the user",
     ],
     ["halted", { type: "halt", reason: "enough", value: null }, "the call stopped the run: enough"],
-  ])("one that %s rejects", async (_, outcome, message) => {
+  ])("a call that %s rejects", async (_, outcome, message) => {
     const result = await run("await search()", { calls: [recorded("search", {}, outcome)] });
     expect(result).toEqual(finished({ error: `Error: ${message}` }));
   });
 
-  test("are the same whatever order the keys of their arguments were set in", async () => {
+  test("are compared independent of the key order of their arguments", async () => {
     const calls = [recorded("search", { b: [{ d: 1, c: 2 }], a: 1 }, success("found"))];
     expect(await run("print(await search({ a: 1, b: [{ c: 2, d: 1 }] }))", { calls })).toEqual(printed("found"));
   });
 
-  test("diverge when the name is another", async () => {
+  test("diverge when the name differs", async () => {
     const calls = [recorded("search", {}, success(1)), recorded("send", { secret: "s3cret" }, success(1))];
     const message = 'call 1: the cell called "search" where "send" is recorded';
     const result = await run("await search(); try { await search({ secret: 's3cret' }) } catch {} print(1)", { calls });
     expect(result).toEqual({ type: "failed", reason: "diverged", message });
   });
 
-  test("diverge when the arguments are others, which are not repeated", async () => {
+  test("diverge when the arguments differ, without quoting them", async () => {
     const calls = [recorded("search", { secret: "s3cret" }, success(1))];
     const result = await run("await search({ secret: 'other' })", { calls });
     expect(result).toMatchObject({ type: "failed", reason: "diverged", message: expect.stringContaining("call 0") });
@@ -265,7 +265,7 @@ describe("calls", () => {
     expect(result).toEqual({ type: "failed", reason: "failed", message });
   });
 
-  test("nobody awaits are made before the cell ends, however it ends", async () => {
+  test("that are not awaited are made before the cell ends, however it ends", async () => {
     for (const end of ["", "finish(1)", "throw new Error('x')"]) {
       const code = `send({ to: 'a' }); print('sent'); ${end}`;
       expect(await run(code)).toEqual({ type: "calls", calls: [{ name: "send", arguments: { to: "a" } }] });
@@ -274,13 +274,13 @@ describe("calls", () => {
     }
   });
 
-  test("may follow a call nobody awaits", async () => {
+  test("may follow a call that is not awaited", async () => {
     const { rounds, end } = await drive("search({}).then((n) => send({ n })).then((n) => print(n)); print('end')");
     expect(rounds).toEqual(["search", "send"]);
     expect(end).toEqual(printed("end", "1"));
   });
 
-  test("take one object: nothing is an empty one, anything else rejects with a TypeError", async () => {
+  test("take one object; no argument is an empty object, other values reject with a TypeError", async () => {
     expect(await run("search(undefined)")).toEqual({ type: "calls", calls: [{ name: "search", arguments: {} }] });
     const code = `for (const given of [null, 1, "a", [], () => 1, 1n]) {
       await search(given).then(() => print("called"), (error) => print(error instanceof TypeError));
@@ -297,7 +297,7 @@ describe("calls", () => {
     "deep",
     "{ toJSON() {} }",
     "{ toJSON: () => 1 }",
-  ])("with %s, which cannot be JSON, reject with a TypeError and are not made", async (given) => {
+  ])("with %s, which is no JSON, reject with a TypeError and are not made", async (given) => {
     const code = `const cycle = {}; cycle.self = cycle;
         let deep = {}; for (let i = 0; i < 500; i += 1) deep = { deep };
         await search(${given}).catch((error) => print(error instanceof TypeError))`;
@@ -305,8 +305,8 @@ describe("calls", () => {
   });
 });
 
-describe("a cell that is run again", () => {
-  test("makes the same calls in the same rounds, though it has more answers each time", async () => {
+describe("a replayed cell", () => {
+  test("makes the same calls in the same rounds, with more recorded answers each time", async () => {
     const racing = `search({}).then(() => send({ first: true }));
       await null; await null; await null;
       print(await search({ late: true }));`;
@@ -332,7 +332,7 @@ describe("a cell that is run again", () => {
   });
 });
 
-describe("there is no world in a cell", () => {
+describe("isolation", () => {
   test.each(["Date", "setTimeout", "setInterval", "performance", "Intl", "WeakRef", "FinalizationRegistry"])(
     "no %s",
     async (name) => {
@@ -351,15 +351,15 @@ describe("there is no world in a cell", () => {
     },
   );
 
-  test("no dice", async () => {
+  test("Math.random throws", async () => {
     expect(await run("Math.random()")).toEqual(finished({ error: "Error: Math.random is not available in a cell" }));
   });
 
-  test("no modules", async () => {
+  test("modules cannot be imported", async () => {
     expect(await run("await import('node:fs')")).toMatchObject({ error: expect.stringMatching(/^ReferenceError: /) });
   });
 
-  test("an error from a tool is one of the cell's own", async () => {
+  test("an error of a tool is an Error of the cell's realm", async () => {
     const calls = [recorded("search", {}, { type: "failure", failure: toolFailure("timeout", { message: "slow" }) })];
     const code = `await search().catch((error) => {
       print(error.constructor === Error, Object.getOwnPropertyNames(error).toSorted(), /node|file:|wasm/.test(error.stack));
@@ -367,7 +367,7 @@ describe("there is no world in a cell", () => {
     expect(await run(code, { calls })).toEqual(printed('true ["message","stack"] false'));
   });
 
-  test("changing what is built in changes nothing outside", async () => {
+  test("overwriting built-ins changes nothing outside the cell", async () => {
     const code = `JSON.stringify = () => "5"; JSON.parse = () => 5; Promise = null; Error = null; TypeError = null;
       Object.prototype.toJSON = () => ({ forged: true }); Array.prototype.push = null; Object.defineProperty = null;
       Array.prototype[Symbol.iterator] = null; Function.prototype.call = null; Map = null;
@@ -399,7 +399,7 @@ describe("limits", () => {
     expect(await run(code, { limits: few })).toEqual(exceeded("more than 1000000 instructions (limits.instructions)"));
   });
 
-  test("on instructions are met at the same point every time", async () => {
+  test("on instructions stop at the same point every time", async () => {
     const code = "for (let i = 0; ; i += 1) if (i % 10000 === 0) print(i), send({ i })";
     const rounds = await Promise.all([1, 2, 3].map(() => run(code, { limits: { instructions: 200_000, calls: 11 } })));
     expect(new Set(rounds.map((result) => JSON.stringify(result))).size).toBe(1);
@@ -418,13 +418,13 @@ describe("limits", () => {
     expect(result).toEqual(exceeded("more than 33554432 bytes of memory (limits.memoryBytes)"));
   });
 
-  test("on memory also hold for what tools answer", async () => {
+  test("on memory also apply to results of tools", async () => {
     const calls = [recorded("search", {}, success("x".repeat(40 * mb)))];
     const result = await run("await search()", { calls, limits: { memoryBytes: 32 * mb } });
     expect(result).toEqual(exceeded("more than 33554432 bytes of memory (limits.memoryBytes)"));
   });
 
-  test("on the stack stop what is nested too deep, unless the cell catches it", async () => {
+  test("on the stack stop recursion that is too deep, unless the cell catches the error", async () => {
     const message = "stack overflow: function calls are nested too deep, more than 196608 bytes of stack";
     expect(await run("const f = () => f(); f()")).toEqual(exceeded(message));
     expect(await run("await (async function f() { await f() })()")).toEqual(exceeded(message));
@@ -442,7 +442,7 @@ describe("limits", () => {
     },
   );
 
-  test("leave room for a thousand nested calls", async () => {
+  test("allow a thousand nested calls", async () => {
     expect(await run("const f = (n) => (n === 0 ? 0 : 1 + f(n - 1)); print(f(1000))")).toEqual(printed("1000"));
   });
 
@@ -463,7 +463,7 @@ describe("limits", () => {
     );
   });
 
-  test("of the executor hold for every cell; the lower one counts", async () => {
+  test("of the executor apply to every cell; the lower limit counts", async () => {
     const strict = quickjs({ limits: { output: 3, calls: 1_000_000 } });
     expect(await strict.run(cellRun("print('1234')"))).toEqual(
       exceeded("more than 3 characters of output (limits.output)"),
@@ -474,19 +474,19 @@ describe("limits", () => {
   });
 });
 
-describe("a signal", () => {
+describe("an abort signal", () => {
   const aborted = { type: "failed", reason: "failed", message: "aborted" };
 
-  test("that is aborted keeps a cell from starting", async () => {
+  test("that is aborted prevents the start of a cell", async () => {
     expect(await run("print(1)", { signal: AbortSignal.abort() })).toEqual(aborted);
   });
 
-  test("stops a cell between two steps of it", async () => {
+  test("stops a cell between two promise jobs", async () => {
     const controller = new AbortController();
     const running = executor.run({
       ...cellRun("", { limits: { instructions: Infinity } }),
       signal: controller.signal,
-      // Read when the cell starts.
+      // The signal is read when the cell starts.
       get code() {
         setTimeout(() => controller.abort(), 0);
         return "for (;;) await null";
@@ -497,17 +497,17 @@ describe("a signal", () => {
 });
 
 describe("the executor", () => {
-  test("says what it is", () => {
+  test("has a name, a version and a language", () => {
     expect(executor).toMatchObject({ name: "quickjs", version: "1", language: "javascript" });
   });
 
-  test("runs cells side by side without mixing them up", async () => {
+  test("runs cells concurrently without mixing them", async () => {
     const code = (n: number) => `globalThis.mine = ${n}; for (let i = 0; i < 20000; i += 1) await null; print(mine)`;
     const results = await Promise.all(Array.from({ length: 8 }, (_, n) => run(code(n))));
     expect(results).toEqual(Array.from({ length: 8 }, (_, n) => printed(`${n}`)));
   });
 
-  test("runs more than five hundred cells, however they end, and leaves nothing behind", async () => {
+  test("releases the memory of 550 cells, however they end", async () => {
     const endings = [
       "print(await search({}))",
       "await send({})",
@@ -529,7 +529,7 @@ describe("the executor", () => {
       const result = await run(code, { calls, limits: { memoryBytes: 24 * mb, output: 100 } });
       ends.add(result.type === "failed" ? `${result.reason}: ${result.message}` : result.type);
     }
-    // A handle that is not disposed would break the sandbox when it is.
+    // A leaked handle would make the disposal of the sandbox fail.
     expect([...ends].toSorted()).toEqual([
       'diverged: call 0: the cell called "send" where "search" is recorded',
       "diverged: the cell made 0 calls where 1 are recorded",
@@ -543,7 +543,7 @@ describe("the executor", () => {
   });
 
   test("names the packages to install when they are missing", async () => {
-    // A copy of the sources in a place from which no package can be found.
+    // A copy of the sources in a folder from which no package can be resolved.
     const copy = await mkdtemp(join(tmpdir(), "everturn-quickjs-"));
     const sources = join(import.meta.dirname, "../..");
     await mkdir(join(copy, "adapters/quickjs"), { recursive: true });

@@ -40,7 +40,7 @@ function requestFrom(text: string): ModelRequest {
   return parsed.value;
 }
 
-/** The cases with their files; `null` for those a case does not have. `omissions.json` is what was left out, when anything was. */
+/** The fixtures with the text of their files; `null` for a missing file. Without `omissions.json` nothing is omitted. */
 const cases = readdirSync(root).map((name) => ({
   name,
   request: read(root, name, "request.json"),
@@ -86,7 +86,7 @@ describe("[allm 110] [allm 111] requests", () => {
   const body = (rest: Parameters<typeof request>[1], given = context) =>
     anthropicMessages.encode(request([user("hi")], rest), given);
 
-  test("thinking gives way to a tool that was demanded", () => {
+  test("a forced tool turns thinking off", () => {
     const reasoning = { effort: "high", budgetTokens: 2000, summary: null };
     const encoded = body({ tools, toolChoice: "required", reasoning, temperature: 0 });
     expect(encoded.body).toMatchObject({
@@ -99,7 +99,7 @@ describe("[allm 110] [allm 111] requests", () => {
     expect(encoded.omissions).toEqual([{ path: "reasoning", reason: "unsupported" }]);
   });
 
-  test("levels of effort", () => {
+  test("maps reasoning effort and budget", () => {
     const none = { effort: null, budgetTokens: null, summary: null };
     const adaptive = body({ reasoning: { ...none, effort: "max" } }).body;
     expect(adaptive).toMatchObject({ thinking: { type: "adaptive" }, output_config: { effort: "max" } });
@@ -112,7 +112,7 @@ describe("[allm 110] [allm 111] requests", () => {
     expect(verbatim["thinking"]).toEqual({ type: "enabled" });
   });
 
-  test("which tools may be used", () => {
+  test("maps tool choice and parallel calls", () => {
     expect(body({ tools, toolChoice: "none" }).body["tool_choice"]).toEqual({ type: "none" });
     expect(body({ tools, toolChoice: "auto" }).body["tool_choice"]).toBeUndefined();
     expect(body({ tools, parallelToolCalls: false }).body["tool_choice"]).toEqual({
@@ -123,7 +123,7 @@ describe("[allm 110] [allm 111] requests", () => {
     expect(body({ toolChoice: "required" }).omissions).toEqual([{ path: "toolChoice", reason: "unsupported" }]);
   });
 
-  test("what a compatible server does not take", () => {
+  test("applies quirks: removed fields, no schemas", () => {
     const quirks = { without: ["temperature", "thinking"], jsonSchema: false };
     const schema = { type: "json_schema", name: "x", schema: { type: "object" }, strict: true } as const;
     const encoded = body({ temperature: 1, responseFormat: schema }, { ...context, quirks });
@@ -132,7 +132,7 @@ describe("[allm 110] [allm 111] requests", () => {
     expect(encoded.omissions.map(({ path }) => path)).toEqual(["responseFormat", "temperature"]);
   });
 
-  test("a file on disk, a file of another provider, a file of another type", () => {
+  test("refuses files on disk, of other providers and of other types", () => {
     const source = (given: Parameters<typeof imagePart>[0]["source"]) => () =>
       anthropicMessages.encode(request([user([imagePart({ source: given })])]), context);
     expect(source({ type: "file", path: "/tmp/a.png" })).toThrow(/file on disk cannot be sent/);
@@ -142,7 +142,7 @@ describe("[allm 110] [allm 111] requests", () => {
     expect(() => anthropicMessages.encode(request([audio]), context)).toThrow(/audio\/mpeg/);
   });
 
-  test("a message is converted once a route", () => {
+  test("a message is encoded once for a route", () => {
     let reads = 0;
     const said = user("hi");
     const counting: Message = Object.defineProperty({ ...said }, "content", {
@@ -163,7 +163,7 @@ describe("[allm 110] [allm 111] requests", () => {
     expect(reads).toBeGreaterThan(once);
   });
 
-  test("calls of the same id, and ids the API refuses, find their places", () => {
+  test("repeated and invalid call ids are replaced in calls and results", () => {
     const call = { id: "functions.a:0", name: "weather", arguments: {} };
     const reply = assistant(
       [
@@ -188,13 +188,13 @@ describe("[allm 112] replies", () => {
   for (const { name, stream, reply, events } of cases) {
     if (stream === null || events === null) continue;
 
-    test(`${name}: the events of its stream`, () => {
+    test(`${name}: decodes the stream to the recorded events`, () => {
       const heard = decode([stream]);
       expect(heard).toEqual(json(events));
       expect(terminals(heard)).toBe(1);
     });
 
-    test(`${name}: W2, however the text is cut`, () => {
+    test(`${name}: W2, cuts between chunks change no event`, () => {
       const whole = decode([stream]);
       fc.assert(
         fc.property(fc.array(fc.nat(stream.length), { maxLength: 12 }), (cuts) => {
@@ -208,21 +208,21 @@ describe("[allm 112] replies", () => {
 
     if (reply === null) continue;
 
-    test(`${name}: W3, streamed and whole`, () => {
+    test(`${name}: W3, a whole reply gives the same reply as its stream`, () => {
       const streamed = folded(decode([stream]));
       const whole = folded(anthropicMessages.decodeReply(json(reply), context));
       expect(whole).toEqual(streamed);
     });
   }
 
-  test("raw chunks: one a frame, also behind the end", () => {
+  test("emits one raw chunk for each frame, also after the end", () => {
     const stream = read(root, "error-in-stream", "stream.txt") ?? "";
     const events = decode([stream], { ...context, rawChunks: true });
     expect(events.filter(({ type }) => type === "raw_chunk")).toHaveLength(stream.split("\n\n").length - 1);
     expect(events.filter(({ type }) => type !== "raw_chunk")).toEqual(decode([stream]));
   });
 
-  test("W1: nothing that is heard makes it throw, and there is one end", () => {
+  test("W1: no frame makes the decoder throw, and there is one terminal event", () => {
     const type = fc.constantFrom(
       "message_start",
       "content_block_start",
@@ -273,7 +273,7 @@ describe("[allm 112] replies", () => {
       expect(decoder.push([{ event: null, data }])).toEqual([]);
       expect(decoder.counts.unknown).toBe(1);
     }
-    // Deeper than anything that can be stored.
+    // Nested deeper than the limit of stored values.
     const deep = `${'{"a":'.repeat(200)}1${"}".repeat(200)}`;
     for (const block of [`{"type":"tool_use","id":"t","name":"n","input":${deep}}`, `{"type":"x","y":${deep}}`]) {
       const decoder = anthropicMessages.decoder(context);
@@ -308,7 +308,7 @@ describe("[allm 112] replies", () => {
   const over = { type: "message_stop" };
   const use = (id: string) => ({ type: "tool_use", id, name: "step", input: {} });
 
-  test("a block that begins twice makes no second call", () => {
+  test("a repeated content_block_start makes no second call", () => {
     const once = { begun: ["x"], kept: [["x", { n: 1 }]] };
     const open = [start(0, use("x")), start(0, use("x")), input(0, '{"n":1}'), start(0, use("x")), stop(0), over];
     expect(called(pushed(open))).toEqual(once);
@@ -318,23 +318,23 @@ describe("[allm 112] replies", () => {
     expect(called(pushed(unnamed))).toEqual({ begun: ["call_0"], kept: [["call_0", { n: 1 }]] });
   });
 
-  test("different calls of the same id stay two, under ids of their own", () => {
+  test("two calls with the same id get different ids", () => {
     const both = { begun: ["x", "x~2"], kept: ["x", "x~2"].map((id, n) => [id, { n }]) };
     const blocks = [0, 1].flatMap((at) => [start(at, use("x")), input(at, `{"n":${at}}`), stop(at)]);
     expect(called(pushed([...blocks, over]))).toEqual(both);
     const content = [0, 1].map((n) => ({ ...use("x"), input: { n } }));
     expect(called(anthropicMessages.decodeReply({ content }, context))).toEqual(both);
-    // Servers that number all blocks 0.
+    // Some servers use index 0 for all blocks.
     const flat = ["x", "y"].flatMap((id) => [start(0, use(id)), stop(0)]);
     expect(called(pushed([...flat, over])).begun).toEqual(["x", "y"]);
   });
 
-  test("a call without an id gets one that is free", () => {
+  test("a call without an id gets a unique one", () => {
     const content = [use("call_1"), use("")];
     expect(called(anthropicMessages.decodeReply({ content }, context)).begun).toEqual(["call_1", "call_1~2"]);
   });
 
-  test("thinking that was never signed is shown and does not go back", () => {
+  test("unsigned thinking is shown and not sent back", () => {
     const think = { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "Hm." } };
     const text = { type: "content_block_delta", index: 1, delta: { type: "text_delta", text: "Hi" } };
     const begin = start(0, { type: "thinking", thinking: "", signature: "" });
@@ -355,7 +355,7 @@ describe("[allm 112] replies", () => {
     ]);
   });
 
-  test("W1: whatever is nested too deep, every event can be stored", () => {
+  test("W1: every event can be stored, whatever is nested too deep", () => {
     for (const depth of [130, 100_000]) {
       const deep = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
       const blocks = [
@@ -389,7 +389,7 @@ describe("[allm 112] replies", () => {
     }
   });
 
-  test("facts about a reply that cannot be stored do not cost the reply", () => {
+  test("metadata that cannot be stored is dropped and the reply is kept", () => {
     const deep = `${"[".repeat(130)}${"]".repeat(130)}`;
     const delta = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":${deep},"container":{"id":"c"}}}`;
     const end = pushed([start(0, { type: "text", text: "Hi" }), stop(0), delta, over]).at(-1);
@@ -397,7 +397,7 @@ describe("[allm 112] replies", () => {
     expect(end).toHaveProperty("metadata", { container: { id: "c" } });
   });
 
-  test("a count that is none costs only itself", () => {
+  test("an invalid token count is dropped and the others are kept", () => {
     const most = Number.MAX_SAFE_INTEGER;
     const spent = (usage: string) =>
       folded(
@@ -412,7 +412,7 @@ describe("[allm 112] replies", () => {
     expect(odd.usage).toMatchObject({ inputTokens: null, outputTokens: 5, toolUsage: { b: 2 }, extra: {} });
   });
 
-  test("errors", () => {
+  test("classifies errors by status and type", () => {
     const fails = (status: number | null, type: string, message: string) =>
       anthropicMessages.decodeError(
         {
@@ -442,7 +442,7 @@ describe("[allm 112] replies", () => {
 });
 
 describe("replay", () => {
-  /** What the API is sent of the opaque things in a body: blocks of the provider's own, as text. */
+  /** The blocks in a body that carry replay data, as JSON text. */
   const opaque = (body: Json): readonly string[] =>
     JSON.stringify(body).match(/"(signature|data|encrypted_content|encrypted_index)":"[^"]*"/g) ?? [];
 
@@ -452,7 +452,7 @@ describe("replay", () => {
       const { message } = folded(decode([read(root, name, "stream.txt") ?? ""]));
       if (message === null) throw new Error("no message");
       history.push(message, ...message.toolCalls.map(({ id }) => toolResult(id, "4 °C")), user("Go on."));
-      // As a host stores it between steps.
+      // A JSON round trip, as a host makes between steps.
       const stored = parse("thread", JSON.parse(JSON.stringify({ messages: history })));
       if (!stored.ok) throw new Error(JSON.stringify(stored.failure));
       history.splice(0, history.length, ...stored.value.messages);
@@ -460,7 +460,7 @@ describe("replay", () => {
     return history;
   }
 
-  test("W4: over three steps and a JSON round trip the same bytes go back", () => {
+  test("W4: replay data is sent back byte for byte over three steps and a JSON round trip", () => {
     const { body, omissions } = anthropicMessages.encode(request(conversation()), context);
     expect(omissions).toEqual([]);
     expect(opaque(body)).toEqual([
@@ -471,7 +471,7 @@ describe("replay", () => {
       '"signature":"RXFRQmFiYw=="',
       '"data":"ZW5jcnlwdGVk"',
     ]);
-    // Each block is what it was in the reply.
+    // Each block is equal to that of the reply.
     const reply = JSON.parse(read(root, "provider-tool", "reply.json") ?? "null");
     expect(JSON.parse(JSON.stringify(body)).messages[3].content).toEqual(reply.content);
   });
@@ -480,7 +480,7 @@ describe("replay", () => {
     ["model", { ...route, model: "claude-opus-4-5" }],
     ["endpoint", { ...route, endpoint: "https://proxy.example/v1" }],
     ["provider", { ...route, provider: "bedrock" }],
-  ])("W4: nothing of it goes to another %s", (_, other) => {
+  ])("W4: nothing of it is sent to another %s", (_, other) => {
     const { body, omissions } = anthropicMessages.encode(request(conversation()), { ...context, route: other });
     expect(opaque(body)).toEqual([]);
     expect(JSON.stringify(body)).toContain("It is 1094 km long.");
@@ -491,7 +491,7 @@ describe("replay", () => {
 });
 
 describe("recorded traffic", () => {
-  test.skipIf(!existsSync(recorded))("every recorded reply is read (skipped where there are no recordings)", () => {
+  test.skipIf(!existsSync(recorded))("decodes every recorded reply (skipped without EVERTURN_RECORDED)", () => {
     const sum = { files: 0, understood: 0, opaque: 0, unknown: 0 };
     for (const file of readdirSync(recorded)) {
       const text = readFileSync(join(recorded, file), "utf8");
@@ -505,7 +505,7 @@ describe("recorded traffic", () => {
       const lines = text.split("\n").filter((line) => line.trim() !== "");
       const whole = anthropicMessages.decoder(context);
       expect(terminals([...whole.push(lines.map(frameOf)), ...whole.end()]), file).toBe(1);
-      // Several replies in one file were several calls.
+      // A file with several replies records several calls.
       for (const one of replies(lines)) {
         const decoder = anthropicMessages.decoder(context);
         const events = [...decoder.push(one.map(frameOf)), ...decoder.end()];
@@ -535,7 +535,7 @@ function replies(lines: readonly string[]): readonly (readonly string[])[] {
   return out.filter((one) => one.length > 0);
 }
 
-/** Text, calls and tokens, counted in another way: by looking for them wherever they are. */
+/** Text, calls and tokens of a recording, collected independently of the decoder by a search at any depth. */
 function checkReply(file: string, events: readonly ModelEvent[], source: readonly Json[]): void {
   expect(terminals(events), file).toBe(1);
   const reply = folded(events);
@@ -570,7 +570,7 @@ function checkReply(file: string, events: readonly ModelEvent[], source: readonl
       part.type === "tool_result" || part.type === "opaque" || (part.type === "tool_call" && part.providerExecuted),
   );
   expect(provided, file).toHaveLength(found.parts);
-  // And what was read can be sent back as it was.
+  // The decoded reply is encoded to the recorded blocks.
   if (reply.message === null) return;
   const { omissions } = anthropicMessages.encode(request([user("?"), reply.message]), context);
   expect(
@@ -579,7 +579,7 @@ function checkReply(file: string, events: readonly ModelEvent[], source: readonl
   ).toEqual([]);
 }
 
-/** What was read goes back block by block as it came, but for blank text. */
+/** Expects that every recorded block except blank text is sent back unchanged. */
 function checkReplay(file: string, events: readonly ModelEvent[], source: Json): void {
   const { message } = folded(events);
   if (message === null) throw new Error(file);

@@ -101,7 +101,7 @@ function terminals(events: readonly ModelEvent[]): number {
   return events.filter(({ type }) => type === "message_completed" || type === "error").length;
 }
 
-/** The message of the reply, as storage would give it back. */
+/** The message of the reply after a JSON round trip and a parse, as storage returns it. */
 function stored(events: readonly ModelEvent[]): AssistantMessage {
   const { message } = fold(events);
   if (message === null) throw new Error("there is no message");
@@ -110,7 +110,7 @@ function stored(events: readonly ModelEvent[]): AssistantMessage {
   return found;
 }
 
-describe("[allm 113] what is sent", () => {
+describe("[allm 113] encoding", () => {
   test.each(asked)("$name", ({ request, body }) => {
     const { path, body: sent, omissions, headers } = geminiGenerateContent.encode(request, context);
     expect({ body: sent, omissions }).toEqual(body);
@@ -118,13 +118,13 @@ describe("[allm 113] what is sent", () => {
     expect(headers).toEqual({});
   });
 
-  test.each(asked)("$name, again, and for another route in between: the same", ({ request }) => {
+  test.each(asked)("$name: encoding again gives the same body, also after another route", ({ request }) => {
     const first = geminiGenerateContent.encode(request, context);
     geminiGenerateContent.encode(request, { ...context, route: { ...context.route, model: "gemini-2.5-flash" } });
     expect(geminiGenerateContent.encode(request, context)).toEqual(first);
   });
 
-  test("messages that were sent before are not encoded again", () => {
+  test("a message is encoded once", () => {
     const said = [user("a"), assistant("b")];
     const parts = (body: JsonObject): Json => {
       const { contents } = body;
@@ -139,7 +139,7 @@ describe("[allm 113] what is sent", () => {
     );
   });
 
-  test("files on disk, data without a type and files of other providers are refused", () => {
+  test("refuses files on disk, data without a MIME type and files of other providers", () => {
     const sources = [
       [imagePart(imageFromFile("a.png")), "unsupported_feature"],
       [filePart({ type: "base64", data: "AA==" }), "invalid_request"],
@@ -152,7 +152,7 @@ describe("[allm 113] what is sent", () => {
     }
   });
 
-  test("models before Gemini 3 think in tokens, and get media beside the answer", () => {
+  test("models before Gemini 3 get a thinking budget, and media after the function response", () => {
     const old = { ...context, route: { ...context.route, model: "gemini-2.5-flash" } };
     const call = toolCall({ id: "x", name: "look", arguments: {} });
     const picture = imagePart({ source: { type: "base64", data: "AA==" }, mimeType: "image/png" });
@@ -179,7 +179,7 @@ describe("[allm 113] what is sent", () => {
     expect(omissions).toEqual([{ path: "reasoning.effort", reason: "unsupported" }]);
   });
 
-  test("quirks: no schema, and fields that must not be there", () => {
+  test("applies quirks: no schema, removed fields", () => {
     const asked = request([user("a")], {
       seed: 1,
       temperature: 1,
@@ -193,7 +193,7 @@ describe("[allm 113] what is sent", () => {
     expect(omissions).toEqual([{ path: "responseFormat.schema", reason: "unsupported" }]);
   });
 
-  test("models of other collections keep their path", () => {
+  test("a model with a collection keeps its path", () => {
     const to = (model: string) =>
       geminiGenerateContent.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
     expect(to("tunedModels/my model")).toBe("/tunedModels/my%20model:streamGenerateContent?alt=sse");
@@ -201,12 +201,12 @@ describe("[allm 113] what is sent", () => {
   });
 });
 
-describe("[allm 114] what is heard", () => {
+describe("[allm 114] decoding", () => {
   test.each(streamed)("$name", ({ stream, events }) => {
     expect(JSON.parse(JSON.stringify(decode([stream])))).toEqual(events);
   });
 
-  test.each(streamed)("W2 $name: however it is cut", ({ stream }) => {
+  test.each(streamed)("W2 $name: cuts between chunks change no event", ({ stream }) => {
     const whole = decode([stream]);
     fc.assert(
       fc.property(fc.array(fc.nat(stream.length), { maxLength: 30 }), (cuts) => {
@@ -218,21 +218,21 @@ describe("[allm 114] what is heard", () => {
     );
   });
 
-  test.each(twice)("W3 $name: streamed and whole are the same reply", ({ stream, reply }) => {
+  test.each(twice)("W3 $name: a whole reply gives the same reply as its stream", ({ stream, reply }) => {
     const whole = geminiGenerateContent.decodeReply(reply, context);
     expect(fold(whole)).toEqual(fold(decode([stream])));
     expect(whole.filter(({ type }) => type.endsWith("_delta"))).toEqual([]);
     expect(terminals(whole)).toBe(1);
   });
 
-  test.each(streamed)("E1 $name: one end, and only usage behind it", ({ stream }) => {
+  test.each(streamed)("E1 $name: one terminal event, and only usage after it", ({ stream }) => {
     const events = decode([stream]);
     expect(terminals(events)).toBe(1);
     const end = events.findIndex(({ type }) => type === "message_completed" || type === "error");
     expect(events.slice(end + 1).every(({ type }) => type === "usage")).toBe(true);
   });
 
-  test("W1: nothing throws, whatever a frame holds, and there is always one end", () => {
+  test("W1: no frame makes the decoder throw, and there is one terminal event", () => {
     const part = fc.oneof(
       fc.jsonValue(),
       fc.record(
@@ -297,14 +297,14 @@ describe("[allm 114] what is heard", () => {
     );
   });
 
-  test("raw chunks come before what they are read as", () => {
+  test("a raw chunk comes before the events that are read from it", () => {
     const chunk = says([{ text: "a" }], { finishReason: "STOP" });
     const events = decode([sse(chunk)], { ...context, rawChunks: true });
     expect(events[0]).toEqual({ type: "raw_chunk", chunk });
     expect(terminals(events)).toBe(1);
   });
 
-  test("what is nested too deep, or is no JSON, ends the stream as malformed", () => {
+  test("a chunk that is nested too deep or is no JSON ends the stream as malformed", () => {
     const deep: Json = JSON.parse(`${"[".repeat(500)}${"]".repeat(500)}`);
     for (const text of [sse({ candidates: deep }), "data: {oops\n\n"]) {
       expect(decode([text])).toMatchObject([
@@ -313,7 +313,7 @@ describe("[allm 114] what is heard", () => {
     }
   });
 
-  test("ids that are missing are counted, and ids that repeat are told apart", () => {
+  test("missing call ids are numbered, and repeated ids are made unique", () => {
     const call = (id: string | null) => ({ functionCall: id === null ? { name: "a" } : { name: "a", id } });
     const events = geminiGenerateContent.decodeReply(
       says([call(null), call(null), call("call_0"), call("call_0")], { finishReason: "STOP" }),
@@ -331,7 +331,7 @@ describe("[allm 114] what is heard", () => {
     expect(finishReason).toBe("tool_calls");
   });
 
-  test("a second signature begins a new text", () => {
+  test("a second signature starts a new text part", () => {
     const { message } = fold(
       geminiGenerateContent.decodeReply(
         says([{ text: "a", thoughtSignature: "1" }, { text: "b" }, { text: "c", thoughtSignature: "2" }], {
@@ -346,7 +346,7 @@ describe("[allm 114] what is heard", () => {
     ]);
   });
 
-  test("a whole reply without candidates is malformed, one without an end is taken", () => {
+  test("a whole reply without candidates is malformed; without a finishReason it is complete", () => {
     expect(geminiGenerateContent.decodeReply({ usageMetadata: {} }, context)).toMatchObject([
       { type: "error", error: { type: "adapter_error", reason: "malformed_response" } },
     ]);
@@ -366,12 +366,12 @@ describe("[allm 114] what is heard", () => {
     ["OTHER", "other"],
     ["FINISH_REASON_UNSPECIFIED", "other"],
     ["SOMETHING_NEW", "other"],
-  ])("%s is %s", (word, reason) => {
+  ])("maps the finishReason %s to %s", (word, reason) => {
     const reply = fold(geminiGenerateContent.decodeReply(says([{ text: "a" }], { finishReason: word }), context));
     expect(reply).toMatchObject({ finishReason: reason, rawFinishReason: word });
   });
 
-  test("events are counted by whether they were understood", () => {
+  test("counts understood, opaque and unknown chunks", () => {
     const decoder = geminiGenerateContent.decoder(context);
     const frame = (chunk: Json) => ({ event: null, data: JSON.stringify(chunk) });
     decoder.push([
@@ -383,14 +383,14 @@ describe("[allm 114] what is heard", () => {
   });
 });
 
-describe("arguments in pieces", () => {
+describe("partial arguments", () => {
   const piece = (jsonPath: string, stringValue: string, willContinue = false) => ({
     jsonPath,
     stringValue,
     willContinue,
   });
 
-  test("the text grows to the JSON of the arguments", () => {
+  test("the deltas add up to the JSON of the arguments", () => {
     const leaf = fc.oneof(fc.string({ unit: "binary" }), fc.boolean(), fc.integer(), fc.constant(null));
     const value = fc.letrec<{ node: unknown }>((tie) => ({
       node: fc.oneof(
@@ -424,23 +424,26 @@ describe("arguments in pieces", () => {
     return Object.entries(value).flatMap(([key, one]) => pieces(one, `${path}['${key}']`));
   }
 
-  test("out of order they still add up", () => {
+  test("pieces out of order give the same arguments", () => {
     const partial = new PartialArguments();
     for (const one of [piece("$.a.x", "1"), piece("$.b", "2"), piece("$.a.y", "3"), piece("$.b", "4")])
       partial.add(one);
     expect(partial.end()).toEqual({ delta: "", arguments: { a: { x: "1", y: "3" }, b: "4" }, raw: null });
   });
 
-  test.each(["a", "$", "$.a[9]", "$.s.t", `$${".a".repeat(65)}`])("%s has no place: no arguments", (path) => {
-    const call = { name: "f", partialArgs: [piece("$.s", "x"), piece(path, "x")] };
-    const { toolCalls } = fold(
-      geminiGenerateContent.decodeReply(says([{ functionCall: call }], { finishReason: "STOP" }), context),
-    );
-    expect(toolCalls).toMatchObject([{ arguments: null, rawArguments: JSON.stringify([piece(path, "x")]) }]);
-  });
+  test.each(["a", "$", "$.a[9]", "$.s.t", `$${".a".repeat(65)}`])(
+    "the path %s makes the arguments malformed",
+    (path) => {
+      const call = { name: "f", partialArgs: [piece("$.s", "x"), piece(path, "x")] };
+      const { toolCalls } = fold(
+        geminiGenerateContent.decodeReply(says([{ functionCall: call }], { finishReason: "STOP" }), context),
+      );
+      expect(toolCalls).toMatchObject([{ arguments: null, rawArguments: JSON.stringify([piece(path, "x")]) }]);
+    },
+  );
 });
 
-describe("W4: what goes back", () => {
+describe("replay (W4)", () => {
   const code = { executableCode: { language: "PYTHON", code: "1" }, thoughtSignature: "Y29kZQ==" };
   const steps = [0, 1, 2].map((step) => [
     { text: "Thinking.", thought: true, thoughtSignature: `thought+/${step}=` },
@@ -462,7 +465,7 @@ describe("W4: what goes back", () => {
     );
   }
 
-  test("three steps through storage come back as they came", () => {
+  test("replay data is sent back byte for byte over three steps and a JSON round trip", () => {
     const { body, omissions } = geminiGenerateContent.encode(conversation(), context);
     expect(omissions).toEqual([]);
     expect(body["contents"]).toEqual([
@@ -484,7 +487,7 @@ describe("W4: what goes back", () => {
     ["model", { model: "gemini-3-flash" }],
     ["endpoint", { endpoint: "https://aiplatform.googleapis.com/v1" }],
     ["provider", { provider: "vertex" }],
-  ])("none of it to another %s", (_, change) => {
+  ])("nothing of it is sent to another %s", (_, change) => {
     const { body, omissions } = geminiGenerateContent.encode(conversation(), {
       ...context,
       route: { ...context.route, ...change },
@@ -511,7 +514,7 @@ describe("W4: what goes back", () => {
   });
 });
 
-describe("what goes wrong", () => {
+describe("errors", () => {
   const fail = (status: number, error: JsonObject) =>
     geminiGenerateContent.decodeError({ status, body: { error }, requestId: "r", retryAfterMs: null }, context);
   const quota = (quotaId: string, retryDelay: string) => ({
@@ -524,7 +527,7 @@ describe("what goes wrong", () => {
     ],
   });
 
-  test("a limit a minute is worth waiting for, a limit a day is not", () => {
+  test("a limit per minute is retryable, a limit per day is not", () => {
     expect(fail(429, quota("RequestsPerMinute", "2.5s"))).toMatchObject({
       reason: "rate_limited",
       retryable: true,
@@ -534,7 +537,7 @@ describe("what goes wrong", () => {
     expect(fail(429, quota("RequestsPerDay", "2s"))).toMatchObject({ reason: "rate_limited", retryable: false });
   });
 
-  test("a bad key is no bad request, and keeps its status", () => {
+  test("an invalid key is authentication_failed and keeps its status", () => {
     const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "API_KEY_INVALID" }];
     expect(fail(400, { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT", details })).toMatchObject({
       reason: "authentication_failed",
@@ -551,11 +554,11 @@ describe("what goes wrong", () => {
     [404, "models/x is not found", "invalid_request"],
     [503, "The model is overloaded.", "provider_unavailable"],
     [504, "Deadline expired.", "timeout"],
-  ])("%i %s", (status, message, reason) => {
+  ])("classifies status %i with %s", (status, message, reason) => {
     expect(fail(status, { code: status, message })).toMatchObject({ reason, message: `gemini: ${message}` });
   });
 
-  test("lists and plain text are read too", () => {
+  test("reads errors in a list and plain text", () => {
     const read = (body: Json) =>
       geminiGenerateContent.decodeError({ status: 500, body, requestId: null, retryAfterMs: 9 }, context);
     expect(read([{ error: { message: "oops" } }])).toMatchObject({ message: "gemini: oops", retryAfterMs: 9 });
@@ -564,7 +567,7 @@ describe("what goes wrong", () => {
   });
 });
 
-describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the folder is not given)", () => {
+describe.skipIf(!existsSync(recorded))("recorded traffic (skipped without EVERTURN_RECORDED)", () => {
   const files = existsSync(recorded) ? readdirSync(recorded) : [];
   const lines = (file: string): readonly JsonObject[] =>
     readFileSync(join(recorded, file), "utf8")
@@ -618,7 +621,7 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped where the fold
   });
 });
 
-describe("names of models in the path", () => {
+describe("model names in the path", () => {
   const pathOf = (model: string): string =>
     geminiGenerateContent.encode(request([user("a")]), { ...context, route: { ...context.route, model } }).path;
 
@@ -635,7 +638,7 @@ describe("names of models in the path", () => {
   });
 
   test.each(["../../v1/evil", "models/../x", "./x", "..", ".", "", "/x", "models/", "a//b", "\ud800", "models/\udc00"])(
-    "%j is refused",
+    "refuses %j",
     (model) => {
       const encoding = (): string => pathOf(model);
       expect(encoding).toThrow(AdapterError);
@@ -644,7 +647,7 @@ describe("names of models in the path", () => {
   );
 });
 
-describe("what no event can hold", () => {
+describe("values that no event can store", () => {
   const both = (chunk: Json, rawChunks = true): readonly (readonly ModelEvent[])[] => {
     const to = { ...context, rawChunks };
     return [
@@ -659,7 +662,7 @@ describe("what no event can hold", () => {
     expect(terminals(events)).toBe(1);
   };
 
-  test("counts that add up to no number are unknown", () => {
+  test("token counts whose sum is no safe integer are null", () => {
     const usageMetadata = { candidatesTokenCount: 9007199254740991, thoughtsTokenCount: 1, promptTokenCount: 2 };
     for (const events of both({ ...says([{ text: "a" }], { finishReason: "STOP" }), usageMetadata })) {
       fits(events);
@@ -669,52 +672,58 @@ describe("what no event can hold", () => {
     }
   });
 
-  test.each([1.5, 1e308, -1, 0, 99, 600, Number.MAX_SAFE_INTEGER])("a code of %s is no status", (code) => {
-    for (const events of both({ error: { code, message: "no" } })) {
-      fits(events);
-      expect(events.find(({ type }) => type === "error")).toMatchObject({ error: { status: null } });
-    }
-    const answer = { status: code, body: { error: { code } }, requestId: null, retryAfterMs: null };
-    expect(geminiGenerateContent.decodeError(answer, context).status).toBeNull();
-  });
+  test.each([1.5, 1e308, -1, 0, 99, 600, Number.MAX_SAFE_INTEGER])(
+    "the error code %s is not used as a status",
+    (code) => {
+      for (const events of both({ error: { code, message: "no" } })) {
+        fits(events);
+        expect(events.find(({ type }) => type === "error")).toMatchObject({ error: { status: null } });
+      }
+      const answer = { status: code, body: { error: { code } }, requestId: null, retryAfterMs: null };
+      expect(geminiGenerateContent.decodeError(answer, context).status).toBeNull();
+    },
+  );
 
-  test.each([90, 99, 100, 127, 128, 129, 200, 20_000])("nested %i deep", (levels) => {
-    const deep = nested(levels);
-    const end = { finishReason: "STOP" };
-    const chunks: readonly Json[] = [
-      deep,
-      says([{ executableCode: deep }], end),
-      says([{ functionCall: { name: "f", args: deep } }], end),
-      says([{ functionCall: { name: "f", args: '{"a":'.repeat(levels) + "1" + "}".repeat(levels) } }], end),
-      says([{ text: "a" }], { ...end, groundingMetadata: deep }),
-      says([{ text: "a" }], { ...end, other: deep }),
-      { ...says([{ text: "a" }], end), usageMetadata: { promptTokenCount: 1, more: deep } },
-      { error: { code: 400, message: "no", details: [deep] } },
-      { promptFeedback: { blockReason: "SAFETY", more: deep } },
-    ];
-    for (const chunk of chunks) {
-      const to = { ...context, rawChunks: true };
-      fits(geminiGenerateContent.decodeReply(chunk, to));
-      fits(geminiGenerateContent.decodeReply([chunk], to));
-      const decoder = geminiGenerateContent.decoder(to);
-      // Text that is nested this deep is read by `JSON.parse`, but not written by `JSON.stringify`.
-      if (levels < 1000) fits(decode([sse(chunk)], to));
-      else
-        fits([
-          ...decoder.push([{ event: null, data: `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}` }]),
-          ...decoder.end(),
-        ]);
-    }
-    const answer = {
-      status: 400,
-      body: { error: { message: "no", details: [deep] } },
-      requestId: null,
-      retryAfterMs: null,
-    };
-    expect(geminiGenerateContent.decodeError(answer, context).status).toBe(400);
-  });
+  test.each([90, 99, 100, 127, 128, 129, 200, 20_000])(
+    "stores every event of chunks nested %i levels deep",
+    (levels) => {
+      const deep = nested(levels);
+      const end = { finishReason: "STOP" };
+      const chunks: readonly Json[] = [
+        deep,
+        says([{ executableCode: deep }], end),
+        says([{ functionCall: { name: "f", args: deep } }], end),
+        says([{ functionCall: { name: "f", args: '{"a":'.repeat(levels) + "1" + "}".repeat(levels) } }], end),
+        says([{ text: "a" }], { ...end, groundingMetadata: deep }),
+        says([{ text: "a" }], { ...end, other: deep }),
+        { ...says([{ text: "a" }], end), usageMetadata: { promptTokenCount: 1, more: deep } },
+        { error: { code: 400, message: "no", details: [deep] } },
+        { promptFeedback: { blockReason: "SAFETY", more: deep } },
+      ];
+      for (const chunk of chunks) {
+        const to = { ...context, rawChunks: true };
+        fits(geminiGenerateContent.decodeReply(chunk, to));
+        fits(geminiGenerateContent.decodeReply([chunk], to));
+        const decoder = geminiGenerateContent.decoder(to);
+        // `JSON.parse` reads text that is nested this deep, but `JSON.stringify` throws a RangeError.
+        if (levels < 1000) fits(decode([sse(chunk)], to));
+        else
+          fits([
+            ...decoder.push([{ event: null, data: `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}` }]),
+            ...decoder.end(),
+          ]);
+      }
+      const answer = {
+        status: 400,
+        body: { error: { message: "no", details: [deep] } },
+        requestId: null,
+        retryAfterMs: null,
+      };
+      expect(geminiGenerateContent.decodeError(answer, context).status).toBe(400);
+    },
+  );
 
-  test("numbers too large to be one", () => {
+  test("stores every event of chunks with infinite numbers", () => {
     const texts = [
       '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"n":1e999}}}]},"finishReason":"STOP"}]}',
       '{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","avgLogprobs":-1e999}]}',

@@ -1,4 +1,4 @@
-// Chat Completions: what is written for requests, and what is read from streams and bodies. Cases are in fixtures/wire/openai-chat.
+// Tests of the Chat Completions codec. The cases are in fixtures/wire/openai-chat.
 
 import type { Decoder, Quirks, WireContext } from "../codec.ts";
 import type { AssistantMessage, Json, Message, ModelEvent, ModelRequest } from "everturn/model";
@@ -62,7 +62,7 @@ const cases = readdirSync(fixtures).map((name): Case => {
   };
 });
 
-/** The events of a stream, its text cut where it is said. */
+/** The events of a stream whose text arrives in these pieces. */
 function read(
   text: string,
   { context = plain, pieces = [text] }: { context?: WireContext; pieces?: readonly string[] } = {},
@@ -89,7 +89,7 @@ function messageOf(events: readonly ModelEvent[]): AssistantMessage {
   return completed.message;
 }
 
-/** E1: one terminal event, and behind it nothing but usage and raw chunks. */
+/** E1: expects one terminal event, followed only by usage and raw chunks. */
 function expectOneEnd(events: readonly ModelEvent[]): void {
   const ends = events.flatMap(({ type }, index) => (type === "message_completed" || type === "error" ? [index] : []));
   expect(ends).toHaveLength(1);
@@ -104,7 +104,7 @@ const messagesOf = (given: readonly Message[], context: WireContext = plain): Js
 describe("fixtures", () => {
   for (const { name, context, request: asked, body, omissions } of cases) {
     if (asked === null) continue;
-    test(`${name}: the request`, () => {
+    test(`${name}: encodes the request to the recorded body`, () => {
       const encoded = openaiChat.encode(asked, context);
       expect(encoded).toMatchObject({ path: "/chat/completions", headers: {} });
       expect(encoded.body).toEqual(body);
@@ -113,12 +113,12 @@ describe("fixtures", () => {
   }
   for (const { name, context, stream, events } of cases) {
     if (stream === null) continue;
-    test(`${name}: the stream`, () => {
+    test(`${name}: decodes the stream to the recorded events`, () => {
       const { events: heard } = read(stream, { context });
       expectOneEnd(heard);
       expect(heard).toEqual(events);
     });
-    test(`W2 ${name}: how the text is cut changes nothing`, () => {
+    test(`W2 ${name}: cuts between chunks change no event`, () => {
       const { events: whole } = read(stream, { context });
       fc.assert(
         fc.property(fc.array(fc.nat(stream.length), { maxLength: 40 }), (cuts) => {
@@ -132,7 +132,7 @@ describe("fixtures", () => {
   }
   for (const { name, context, stream, reply } of cases) {
     if (stream === null || reply === null) continue;
-    test(`W3 ${name}: the stream and the whole reply come to the same`, () => {
+    test(`W3 ${name}: a whole reply gives the same reply as its stream`, () => {
       const streamed = read(stream, { context }).events;
       const whole = openaiChat.decodeReply(reply, context);
       expectOneEnd(whole);
@@ -186,7 +186,7 @@ describe("replay (W4)", () => {
     return messages;
   }
 
-  test("comes back byte for byte over three steps", () => {
+  test("is sent back byte for byte over three steps", () => {
     const { body, omissions } = openaiChat.encode(request(history()), context);
     const replies = [1, 2, 3].map((n) => ({
       role: "assistant",
@@ -220,7 +220,7 @@ describe("replay (W4)", () => {
     ["another endpoint", { ...route, endpoint: "https://elsewhere.example.com" }],
     ["another provider", { ...route, provider: "elsewhere" }],
   ] as const) {
-    test(`goes to ${what} not at all`, () => {
+    test(`is not sent to ${what}`, () => {
       const { body, omissions } = openaiChat.encode(request(history()), { ...context, route: other });
       expect(JSON.stringify(body)).not.toMatch(/sig\+|enc|opaque|thought/);
       expect(body["messages"]).toHaveLength(7);
@@ -233,7 +233,7 @@ describe("replay (W4)", () => {
     });
   }
 
-  test("reasoning text goes back in the field it stood in, and not where the server must not get it", () => {
+  test("reasoning text is sent back in its field, unless quirks remove the field", () => {
     const replay = { ...route, data: { field: "reasoning_content" } };
     const reply = assistant([reasoningPart("hm", { provider: replay }), textPart("Yes.")]);
     expect(messagesOf([reply])).toEqual([{ role: "assistant", content: "Yes.", reasoning_content: "hm" }]);
@@ -241,13 +241,13 @@ describe("replay (W4)", () => {
     expect(messagesOf([reply], without)).toEqual([{ role: "assistant", content: "Yes." }]);
   });
 
-  test("a server that thinks gets its field with the calls of another model, empty", () => {
+  test("a server with reasoning_content gets it empty with calls of another model", () => {
     const reply = assistant("", { toolCalls: [{ id: "a", name: "weather", arguments: {} }] });
     const thinks: WireContext = { ...plain, quirks: { reasoningField: "reasoning_content" } };
     expect(messagesOf([reply, toolResult("a", "sunny")], thinks)).toMatchObject([{ reasoning_content: "" }, {}]);
   });
 
-  test("pieces of content, refusals, speech and calls of tools that take text go back as they came", () => {
+  test("content pieces, refusals, audio and custom tool calls are sent back unchanged", () => {
     const stream = sse(
       { choices: [{ index: 0, delta: { content: [{ type: "thinking", thinking: [{ type: "text", text: "hm" }] }] } }] },
       { choices: [{ index: 0, delta: { content: [{ type: "reference", reference_ids: [1] }] } }] },
@@ -282,7 +282,7 @@ describe("replay (W4)", () => {
     ]);
   });
 
-  test("a tool the server ran by itself has no place in a request, and that is said", () => {
+  test("a tool that the server ran is not sent and is listed in omissions", () => {
     const found = cases.find(({ name }) => name === "provider-executed");
     const reply = messageOf(openaiChat.decodeReply(found?.reply ?? null, plain));
     const { body, omissions } = openaiChat.encode(request([reply]), plain);
@@ -294,8 +294,8 @@ describe("replay (W4)", () => {
   });
 });
 
-describe("[allm 115] encode", () => {
-  test("a message is written once", () => {
+describe("[allm 115] encoding", () => {
+  test("a message is encoded once", () => {
     const reply = assistant("Hello.", { toolCalls: [{ id: "a", name: "weather", arguments: {} }] });
     const given = request([user("Hi."), reply, toolResult("a", "sunny")]);
     const first = openaiChat.encode(given, plain).body["messages"];
@@ -304,7 +304,7 @@ describe("[allm 115] encode", () => {
     for (const index of [0, 1, 2]) expect(second[index]).toBe(first[index]);
   });
 
-  test("ids are made fit for the server, the same on both sides", () => {
+  test("call ids are adapted to the server, equally in calls and results", () => {
     const reply = assistant("", { toolCalls: [{ id: "call:1/x", name: "weather", arguments: {} }] });
     const quirks: Quirks = { callIds: { maxLength: 9, pattern: "alphanumeric" } };
     const wire = JSON.stringify(messagesOf([reply, toolResult("call:1/x", "sunny")], { ...plain, quirks }));
@@ -313,19 +313,19 @@ describe("[allm 115] encode", () => {
     expect(new Set(ids).size).toBe(1);
   });
 
-  test("options are the last word, and one who does not stream asks for no usage", () => {
+  test("options override every field, and a request without a stream has no stream_options", () => {
     const options = { stream: false, temperature: 1, store: true };
     const { body } = openaiChat.encode(request([user("Hi.")], { temperature: 0, options }), plain);
     expect(body).toEqual({ model: "model", messages: [{ role: "user", content: "Hi." }], ...options });
   });
 
-  test("a session names its cache when nothing else does", () => {
+  test("the session id is the default prompt cache key", () => {
     const scope = { sessionId: "s-1", frameId: null, requestId: "r-1" };
     const given = request([user("Hi.")], { scope, promptCache: { key: null, retention: "short" } });
     expect(openaiChat.encode(given, plain).body).toMatchObject({ prompt_cache_key: "s-1" });
   });
 
-  test("parts that were pruned show their mark", () => {
+  test("pruned parts are sent as their placeholder", () => {
     const sky = imagePart({ source: { type: "file", path: "/sky.png" } }, { pruneState: { type: "cleared" } });
     expect(messagesOf([user([textPart("Look."), sky])])).toEqual([
       {
@@ -355,14 +355,14 @@ describe("[allm 115] encode", () => {
     ["an image of no known type", imagePart({ source: { type: "base64", data: "AAAA" } }), "invalid_request"],
     ["a file of no known type", filePart({ type: "base64", data: "AAAA" }), "invalid_request"],
   ] as const) {
-    test(`${what} is refused`, () => {
+    test(`refuses ${what}`, () => {
       expect(() => messagesOf([user([part])])).toThrow(
         expect.objectContaining({ constructor: AdapterError, failure: expect.objectContaining({ reason }) }),
       );
     });
   }
 
-  test("an opaque part of another API is left out", () => {
+  test("an opaque part of another API is not sent", () => {
     const reply = assistant([textPart("Hi."), opaquePart("x", { ...route, endpoint: "responses", data: {} })]);
     const { body, omissions } = openaiChat.encode(request([reply]), plain);
     expect(body["messages"]).toEqual([{ role: "assistant", content: "Hi." }]);
@@ -370,8 +370,8 @@ describe("[allm 115] encode", () => {
   });
 });
 
-describe("[allm 109] decode", () => {
-  test("raw chunks are given on request, one a frame", () => {
+describe("[allm 109] decoding", () => {
+  test("emits one raw chunk for each frame on request", () => {
     const chunk = { choices: [{ index: 0, delta: { content: "A" }, finish_reason: "stop" }] };
     const context: WireContext = { ...plain, rawChunks: true };
     const { events } = read(`${sse(chunk)}data: [DONE]\n\n`, { context });
@@ -387,7 +387,7 @@ describe("[allm 109] decode", () => {
     expect(whole[0]?.type).toBe("raw_chunk");
   });
 
-  test("usage behind the end is heard, and an end that needs no more is not waited for", () => {
+  test("reads usage after the finish_reason, and completes at once if usage is known", () => {
     const decoder = openaiChat.decoder(plain);
     const frame = (chunk: Json): { readonly event: null; readonly data: string } => ({
       event: null,
@@ -400,7 +400,7 @@ describe("[allm 109] decode", () => {
     expect(decoder.end()).toEqual([]);
   });
 
-  test("every word for an ending means something", () => {
+  test("maps every finish_reason", () => {
     const words = ["stop", "length", "content_filter", "tool_calls", "function_call", "eos", "model_length", "odd"];
     const reasons = words.map((word) =>
       collected(openaiChat.decodeReply({ choices: [{ message: { content: "A" }, finish_reason: word }] }, plain)),
@@ -418,7 +418,7 @@ describe("[allm 109] decode", () => {
     expect(reasons.map(({ rawFinishReason }) => rawFinishReason)).toEqual(words);
   });
 
-  test("a function call of the old kind is a call", () => {
+  test("reads the deprecated function_call as a call", () => {
     const { events } = read(
       sse(
         { choices: [{ index: 0, delta: { function_call: { name: "weather", arguments: "" } } }] },
@@ -429,7 +429,7 @@ describe("[allm 109] decode", () => {
     expect(collected(events)).toMatchObject({ finishReason: "tool_calls", toolCalls: [{ arguments: { n: 1 } }] });
   });
 
-  test("reasoning that counts beside the output is counted in", () => {
+  test("adds reasoning tokens that the server counts separately", () => {
     const raw = {
       prompt_tokens: 12,
       completion_tokens: 2,
@@ -461,13 +461,13 @@ describe("[allm 109] decode", () => {
     ["no reply", { choices: [] }, "malformed_response"],
     ["nothing", null, "malformed_response"],
   ] as const) {
-    test(`${what} in place of a reply is one error`, () => {
+    test(`${what} in place of a reply gives one error`, () => {
       const events = openaiChat.decodeReply(body, plain);
       expect(events).toMatchObject([{ type: "error", error: { type: "adapter_error", reason } }]);
     });
   }
 
-  test("errors keep what the server said", () => {
+  test("errors keep the server's status, code, message and body", () => {
     const body = { error: { message: "Too long", type: "invalid_request_error", code: "context_length_exceeded" } };
     const answer = { status: 400, body, requestId: "req_1", retryAfterMs: 5 };
     expect(openaiChat.decodeError(answer, plain)).toMatchObject({
@@ -485,7 +485,7 @@ describe("[allm 109] decode", () => {
     expect(openaiChat.decodeError(detail, plain).message).toContain("field required");
   });
 
-  describe("calls of servers that repeat themselves", () => {
+  describe("calls of servers that repeat fragments", () => {
     const piece = (text: string, fields: { readonly [key: string]: Json } = { index: 0, id: "c1" }): Json => ({
       choices: [{ index: 0, delta: { tool_calls: [{ ...fields, function: { name: "weather", arguments: text } }] } }],
     });
@@ -493,13 +493,13 @@ describe("[allm 109] decode", () => {
     const callsOf = (...chunks: readonly Json[]): Json =>
       collected(read(sse(...chunks, end)).events).toolCalls.map(({ id, arguments: given }) => [id, given]);
 
-    test("id and name on every piece, blanks behind the end: one call", () => {
+    test("id and name in every fragment, and blanks at the end, make one call", () => {
       expect(callsOf(piece('{"a":1}'), piece("\n"))).toEqual([["c1", { a: 1 }]]);
       expect(callsOf(piece('{"a"'), piece(":"), piece("1}"), piece(" "), piece(""))).toEqual([["c1", { a: 1 }]]);
       expect(callsOf(piece('{"a":1}', { index: 0 }), piece("\n", { index: 0 }))).toEqual([["call_0", { a: 1 }]]);
     });
 
-    test("the whole call once more, written in another way: one call", () => {
+    test("a complete call that is repeated in another format makes one call", () => {
       expect(callsOf(piece('{"a": 1}'), piece('{"a":1}'))).toEqual([["c1", { a: 1 }]]);
       const again = piece('{"b":[{"c":null}],"a":1}');
       expect(callsOf(piece('{"a":1, "b"'), piece(': [{"c": null}]}'), again, again)).toEqual([
@@ -508,11 +508,11 @@ describe("[allm 109] decode", () => {
       expect(callsOf(piece('{"a": 1}', { id: "c1" }), piece('{"a":1}', { id: "c1" }))).toEqual([["c1", { a: 1 }]]);
     });
 
-    test("braces in a text end no arguments", () => {
+    test("braces inside a string do not end the arguments", () => {
       expect(callsOf(piece('{"a":"}{'), piece('{}\\"}'), piece('{}"}'))).toEqual([["c1", { a: '}{{}"}{}' }]]);
     });
 
-    test("calls of other ids under one index are other calls, whatever they say", () => {
+    test("calls with different ids under one index are different calls", () => {
       const other = { index: 0, id: "c2" };
       expect(callsOf(piece('{"a":1}'), piece('{"a":1}', other), piece("\n", other))).toEqual([
         ["c1", { a: 1 }],
@@ -520,7 +520,7 @@ describe("[allm 109] decode", () => {
       ]);
     });
 
-    test("a whole call that says something else is another one, under the same id too", () => {
+    test("a complete call with other arguments is another call, also with the same id", () => {
       expect(callsOf(piece('{"a":1}'), piece('{"a":2}'))).toEqual([
         ["c1", { a: 1 }],
         ["c1~2", { a: 2 }],
@@ -528,7 +528,7 @@ describe("[allm 109] decode", () => {
     });
   });
 
-  describe("W1: what the model has no room for", () => {
+  describe("W1: values that cannot be stored", () => {
     const context: WireContext = { ...plain, rawChunks: true };
     const nested = (depth: number, inside = "1"): string => `${'{"a":'.repeat(depth)}${inside}${"}".repeat(depth)}`;
     const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
@@ -562,7 +562,7 @@ describe("[allm 109] decode", () => {
         `{"choices":[{"message":{"content":"A"}}],"usage":${usage.replace(":9007199254740991,", ":1,")}}`,
       ],
     ] as const) {
-      test(`${what}: the rest of the reply is heard`, () => {
+      test(`${what}: the rest of the reply is read`, () => {
         const end = '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
         const stream = `data: ${body.replace('"message"', '"delta"')}\n\ndata: ${end}\n\n`;
         const parsed: Json = JSON.parse(body);
@@ -574,7 +574,7 @@ describe("[allm 109] decode", () => {
       });
     }
 
-    test("a field that fits is kept, one that does not is left out whole", () => {
+    test("a field that can be stored is kept, one that cannot is dropped completely", () => {
       const kept = (depth: number): string => {
         const body: Json = JSON.parse(message(`"odd":${nested(depth)},"fine":{"x":1}`));
         return JSON.stringify(messageOf(openaiChat.decodeReply(body, plain)).content);
@@ -584,7 +584,7 @@ describe("[allm 109] decode", () => {
       expect(kept(125)).toContain('"fine":{"x":1}');
     });
 
-    test("counts that add up to more than can be counted are unknown", () => {
+    test("token counts whose sum is no safe integer are null", () => {
       const raw: Json = JSON.parse(`{"choices":[{"message":{"content":"A"}}],"usage":${usage}}`);
       expect(collected(openaiChat.decodeReply(raw, plain)).usage).toMatchObject({
         inputTokens: null,
@@ -594,7 +594,7 @@ describe("[allm 109] decode", () => {
     });
 
     for (const text of [`{"a":${deep}}`, nested(150), '{"a":1e999}']) {
-      test(`arguments like ${text.slice(0, 12)} are none, and the reply is heard`, () => {
+      test(`arguments like ${text.slice(0, 12)} are null, and the rest of the reply is read`, () => {
         const call = { id: "c", function: { name: "f", arguments: text } };
         const run = { index: 0, type: "x", arguments: text, output: "y" };
         const body = { choices: [{ message: { content: "A", tool_calls: [call, call], executed_tools: [run] } }] };
@@ -611,7 +611,7 @@ describe("[allm 109] decode", () => {
       ["an error without words", `{"error":{"detail":${deep}}}`],
       ["an error of its own", `{"object":"error","detail":${deep}}`],
     ] as const) {
-      test(`${what} is one error`, () => {
+      test(`${what} gives one error`, () => {
         const parsed: Json = JSON.parse(body);
         for (const events of [read(`data: ${body}\n\n`, { context }).events, openaiChat.decodeReply(parsed, context)]) {
           expectOneEnd(events);
@@ -626,7 +626,7 @@ describe("[allm 109] decode", () => {
     }
   });
 
-  test("W1: whatever a server sends, nothing throws and there is one end", () => {
+  test("W1: no frame makes the decoder throw, and there is one terminal event", () => {
     const fields = ["choices", "delta", "message", "content", "tool_calls", "function", "arguments", "usage", "id"];
     const key = fc.constantFrom(
       ...fields,
@@ -662,7 +662,7 @@ describe("[allm 109] decode", () => {
 for (const folder of ["openai-chat", "openai-chat-compatible"]) {
   const path = join(recorded, folder);
   describe(`recorded traffic: ${folder}`, () => {
-    test.skipIf(!existsSync(path))("every file is read (skipped where the recordings are not given)", () => {
+    test.skipIf(!existsSync(path))("decodes every file (skipped without EVERTURN_RECORDED)", () => {
       for (const name of readdirSync(path)) {
         const text = readFileSync(join(path, name), "utf8");
         if (name.endsWith(".json")) {
@@ -685,7 +685,7 @@ for (const folder of ["openai-chat", "openai-chat-compatible"]) {
   });
 }
 
-/** What all recorded replies have: words or calls, an id, a model and costs that add up. */
+/** Expects what every recorded reply has: text or calls, an id, a model, and token counts that add up. */
 function expectWhole(events: readonly ModelEvent[], name: string): void {
   const { message, outputText, toolCalls, usage, id, model, finishReason, error } = collected(events);
   expect(error).toBeNull();

@@ -32,7 +32,7 @@ const route = { provider: "openai", endpoint: "https://api.openai.com/v1", model
 const context: WireContext = { route, rawChunks: false, quirks: noQuirks };
 
 const fixtures = join(import.meta.dirname, "../../../../fixtures/wire/openai-responses");
-/** Set to write what is expected anew; the difference is then read by a person. */
+/** Set it to rewrite the expected files of the fixtures. Review the diff before you commit. */
 const rewrites = process.env["EVERTURN_WRITE_FIXTURES"] === "openai-responses";
 
 type Case = {
@@ -106,20 +106,20 @@ function reread(message: Message): Message {
 }
 
 describe("fixtures", () => {
-  test.each(having("request.json"))("$name: the request is encoded as it stands there", ({ json, expected }) => {
+  test.each(having("request.json"))("$name: encodes the request to the recorded body", ({ json, expected }) => {
     const asked = orThrow(parse("request", json("request.json")));
     const { body, omissions, path, headers } = openaiResponses.encode(asked, context);
     expect({ path, headers }).toEqual({ path: "/responses", headers: {} });
     expect({ body, omissions }).toEqual(expected("body.json", { body, omissions }));
   });
 
-  test.each(having("stream.txt"))("$name: the stream gives the events that stand there", ({ text, expected }) => {
+  test.each(having("stream.txt"))("$name: decodes the stream to the recorded events", ({ text, expected }) => {
     const events = streamed([text("stream.txt") ?? ""]);
     expect(events).toEqual(expected("events.json", events));
     expect(terminals(events)).toHaveLength(1);
   });
 
-  test.each(having("stream.txt"))("$name: W2, how the text is cut changes no event", ({ text }) => {
+  test.each(having("stream.txt"))("$name: W2, cuts between chunks change no event", ({ text }) => {
     const whole = text("stream.txt") ?? "";
     const events = streamed([whole]);
     const cuts = fc.array(fc.nat({ max: whole.length }), { maxLength: 40 });
@@ -133,7 +133,7 @@ describe("fixtures", () => {
     );
   });
 
-  test.each(having("reply.json"))("$name: W3, the whole reply comes to the same as its stream", ({ text, json }) => {
+  test.each(having("reply.json"))("$name: W3, a whole reply gives the same reply as its stream", ({ text, json }) => {
     const whole = replied(json("reply.json"));
     expect(terminals(whole)).toHaveLength(1);
     const { error: failure, ...rest } = folded(whole);
@@ -143,7 +143,7 @@ describe("fixtures", () => {
   });
 });
 
-describe("a response in the background", () => {
+describe("a background response", () => {
   const stream = caseOf("background").text("stream.txt") ?? "";
   const reply = caseOf("background").json("reply.json");
   const frames = frameReader().push(stream);
@@ -151,7 +151,7 @@ describe("a response in the background", () => {
   const { background } = openaiResponses;
   if (background === undefined) throw new Error("the codec has no background mode");
 
-  /** The text that the deltas of each kind add up to. */
+  /** The concatenated deltas of each kind. */
   function deltas(events: readonly ModelEvent[]) {
     const sum = { text: "", reasoning: "", arguments: "" };
     for (const event of events) {
@@ -162,7 +162,7 @@ describe("a response in the background", () => {
     return sum;
   }
 
-  test("is stored, unless the options of the request say otherwise", () => {
+  test("is stored unless the options of the request override it", () => {
     const asked = request([user("Hello.")]);
     const body = (given: ModelRequest, more: Partial<WireContext> = {}) =>
       openaiResponses.encode(given, { ...context, ...more }).body;
@@ -186,7 +186,7 @@ describe("a response in the background", () => {
     expect(background.cancelPath("resp_1")).toBe("/responses/resp_1/cancel");
   });
 
-  test("says whether it is still running", () => {
+  test("reports whether it is still running", () => {
     const states = ["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"].map(
       (status) => background.readStatus({ id: "resp_1", status, output: [] }).isRunning,
     );
@@ -206,7 +206,7 @@ describe("a response in the background", () => {
     }
   });
 
-  test("is completed by the whole response after any event, and the deltas add up to it", () => {
+  test("is completed from the whole response after any event, and the deltas add up to it", () => {
     for (let cut = 0; cut < frames.length; cut += 1) {
       const decoder = background.decoder(context);
       const events = [...decoder.push(frames.slice(0, cut)), ...decoder.complete(reply), ...decoder.end()];
@@ -216,7 +216,7 @@ describe("a response in the background", () => {
     }
   });
 
-  test("that failed, was cancelled or is no response ends with one failure", () => {
+  test("ends with one failure if it failed, was cancelled or is malformed", () => {
     const ends = [
       { id: "resp_bg_1", status: "failed", error: { code: "server_error", message: "Sorry." }, output: [] },
       { id: "resp_bg_1", status: "cancelled", output: [] },
@@ -232,10 +232,10 @@ describe("a response in the background", () => {
   });
 });
 
-describe("what the fixtures come to", () => {
+describe("replies of the fixtures", () => {
   const of = (name: string) => folded(streamed([caseOf(name).text("stream.txt") ?? ""]));
 
-  test("text", () => {
+  test("collects the text", () => {
     expect(of("text")).toMatchObject({
       message: { content: "Two plus two is four." },
       finishReason: "stop",
@@ -247,7 +247,7 @@ describe("what the fixtures come to", () => {
     });
   });
 
-  test("calls in parallel, whose arguments come in turns", () => {
+  test("collects parallel calls whose argument deltas interleave", () => {
     const { toolCalls, finishReason, message } = of("parallel-tools");
     expect(finishReason).toBe("tool_calls");
     expect(message?.content).toBe("");
@@ -257,7 +257,7 @@ describe("what the fixtures come to", () => {
     ]);
   });
 
-  test("reasoning and phases", () => {
+  test("collects reasoning and phases", () => {
     const { message } = of("reasoning");
     expect(message?.content).toMatchObject([
       { type: "reasoning", text: "**Plan**\n\nLook it up.", redacted: false, provider: { ...route } },
@@ -266,13 +266,13 @@ describe("what the fixtures come to", () => {
     ]);
   });
 
-  test("the deltas of reasoning add up to its text", () => {
+  test("reasoning deltas add up to the reasoning text", () => {
     const events = streamed([caseOf("reasoning").text("stream.txt") ?? ""]);
     const heard = events.flatMap((event) => (event.type === "reasoning_delta" ? [event.delta] : []));
     expect(heard.join("")).toBe("**Plan**\n\nLook it up.");
   });
 
-  test("tools the provider ran, and what nobody knows", () => {
+  test("keeps calls of hosted tools and unknown items as parts", () => {
     const { message, toolCalls, finishReason } = of("hosted-tools");
     expect(finishReason).toBe("stop");
     expect(toolCalls).toEqual([]);
@@ -287,14 +287,14 @@ describe("what the fixtures come to", () => {
     ]);
   });
 
-  test("what is heard is counted", () => {
+  test("counts understood, opaque and unknown events", () => {
     const decoder = openaiResponses.decoder(context);
     decoder.push(frameReader().push(caseOf("hosted-tools").text("stream.txt") ?? ""));
-    // The item nobody knows, its progress and its end; and one event about nothing at all.
+    // Opaque: an unknown item, its progress event and its end. Unknown: one event without an item.
     expect(decoder.counts).toMatchObject({ opaque: 3, unknown: 1 });
   });
 
-  test("refusals, filters, limits", () => {
+  test("maps refusals, content filters and length limits to finish reasons", () => {
     expect(of("refusal")).toMatchObject({
       finishReason: "content_filter",
       rawFinishReason: "completed",
@@ -304,13 +304,13 @@ describe("what the fixtures come to", () => {
     expect(of("length")).toMatchObject({ finishReason: "length", rawFinishReason: "max_output_tokens" });
   });
 
-  test("a call that was cut off is not in the message of its adapter", () => {
+  test("leaves an incomplete call out of the message", () => {
     const events = replied(caseOf("length").json("reply.json"));
     const last = events.at(-1);
     expect(last?.type === "message_completed" && last.message.toolCalls).toEqual([]);
   });
 
-  test("cached usage", () => {
+  test("reads cached tokens", () => {
     expect(of("cached-usage").usage).toMatchObject({
       inputTokens: 2000,
       cachedInputTokens: 1536,
@@ -322,7 +322,7 @@ describe("what the fixtures come to", () => {
     });
   });
 
-  test("failures", () => {
+  test("maps failed responses to failures", () => {
     expect(of("error-in-stream").error).toMatchObject({ type: "adapter_error", reason: "rate_limited" });
     expect(of("failed")).toMatchObject({ error: { reason: "provider_unavailable" }, usage: { inputTokens: 10 } });
     expect(of("cut-stream")).toMatchObject({
@@ -331,7 +331,7 @@ describe("what the fixtures come to", () => {
     });
   });
 
-  test("items in any order, under ids that change", () => {
+  test("orders items by output_index when their ids change", () => {
     const { message, toolCalls } = of("out-of-order");
     expect(toolCalls.map(({ id, arguments: given }) => [id, given])).toEqual([
       ["call_1", { n: 1 }],
@@ -347,7 +347,7 @@ describe("what the fixtures come to", () => {
 });
 
 describe("decoding", () => {
-  test("W1: any JSON as an event, an item or a body is taken", () => {
+  test("W1: decodes any JSON as an event, an item or a body without throwing", () => {
     const types = fc.constantFrom(
       "response.output_item.added",
       "response.output_item.done",
@@ -397,7 +397,7 @@ describe("decoding", () => {
     );
   });
 
-  test("what cannot be kept ends the stream with a failure and throws nothing", () => {
+  test("ends the stream with a failure if a value cannot be stored", () => {
     const deep = `${'{"type":"response.output_item.done","item":{"type":"new","x":'}${"[".repeat(200)}${"]".repeat(200)}}}`;
     const decoder = openaiResponses.decoder(context);
     const events = decoder.push([{ event: null, data: deep }]);
@@ -427,7 +427,7 @@ describe("decoding", () => {
     response: { status: "completed", output, ...rest },
   });
 
-  test("a frame that comes twice makes no second call", () => {
+  test("a repeated frame makes no second call", () => {
     const item = callItem("fc1", "x", 1);
     const once = { begun: ["x"], ended: ["x"], kept: [["x", { n: 1 }]] };
     expect(called(pushed([done(item, 0), done(item, 0), completed([item])]))).toEqual(once);
@@ -442,31 +442,31 @@ describe("decoding", () => {
     ]);
   });
 
-  test("a text item that comes twice is there once", () => {
+  test("a repeated text item appears once", () => {
     const item = { id: "m", type: "message", content: [{ type: "output_text", text: "Hi" }] };
     expect(folded(pushed([added(item, 0), done(item, 0), done(item, 0), completed([item])]))).toMatchObject({
       message: { content: "Hi" },
     });
   });
 
-  test("ids of items that change with every frame make no second call, also in the last event", () => {
+  test("item ids that change with every frame make no second call, also in the last event", () => {
     const first = (turn: string) => callItem(`a_${turn}`, "x", 1);
     const text = (id: string) => ({ id, type: "message", content: [{ type: "output_text", text: "Hi" }] });
     const late = callItem("late", "z", 3);
     const frames = [added(first("1"), 0), done(first("2"), 0), done(first("3"), 0), done(text("m1"), 1)];
     const same = pushed([...frames, completed([first("4"), text("m2")])]);
     expect(called(same)).toEqual({ begun: ["x"], ended: ["x"], kept: [["x", { n: 1 }]] });
-    // One that was never heard of is told, and no other with it.
+    // Only the call that no event has announced is emitted.
     const more = pushed([...frames, completed([first("4"), text("m2"), late])]);
     expect(called(more).begun).toEqual(["x", "z"]);
     expect(messageOf(more).content).toMatchObject([{ toolCallId: "x" }, { text: "Hi" }, { toolCallId: "z" }]);
-    // Nor do places that are said only at times.
+    // An output_index that is missing in some events makes no second call either.
     const { output_index: _, ...placeless } = done(first("2"), 0);
     expect(called(pushed([added(first("1"), 0), placeless, completed([])])).begun).toEqual(["x"]);
     expect(called(pushed([placeless, done(first("3"), 0), completed([])])).begun).toEqual(["x"]);
   });
 
-  test("different calls of the same id stay two, under ids of their own", () => {
+  test("two calls with the same id get different ids", () => {
     const items = [callItem("fc1", "x", 1), callItem("fc2", "x", 2)];
     const both = [
       ["x", { n: 1 }],
@@ -475,7 +475,7 @@ describe("decoding", () => {
     expect(called(replied({ status: "completed", output: items })).kept).toEqual(both);
     const events = pushed([...items.map((item, at) => done(item, at)), completed(items)]);
     expect(called(events)).toEqual({ begun: ["x", "x~2"], ended: ["x", "x~2"], kept: both });
-    // Each keeps the id it began with, whatever its place.
+    // Each call keeps the id it started with, at any index.
     const turned = pushed([done(items[1] ?? null, 1), done(items[0] ?? null, 0), completed(items)]);
     const told = turned.flatMap((event) => (event.type === "tool_call_completed" ? [[event.id, event.arguments]] : []));
     expect(new Map(called(turned).kept.map(([id, given]) => [id, given]))).toEqual(
@@ -493,7 +493,7 @@ describe("decoding", () => {
     expect(called(replied({ status: "completed", output: [item] })).kept).toEqual([["call_0", { n: 1 }]]);
   });
 
-  test("W1: whatever is nested too deep, every event can be stored", () => {
+  test("W1: every event can be stored, whatever is nested too deep", () => {
     for (const depth of [130, 100_000]) {
       const deep = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
       const text =
@@ -521,14 +521,14 @@ describe("decoding", () => {
     }
   });
 
-  test("a count that is none costs only itself", () => {
+  test("an invalid token count is dropped and the others are kept", () => {
     const data = '{"type":"response.completed","response":{"usage":{"input_tokens":1e30,"output_tokens":5,"x":1e999}}}';
     const { usage, error } = folded(openaiResponses.decoder(context).push([{ event: null, data }]));
     expect(error).toBeNull();
     expect(usage).toMatchObject({ inputTokens: null, outputTokens: 5, extra: {} });
   });
 
-  test("a call that waits may wait with any number of deltas", () => {
+  test("a call whose events are held can have any number of deltas", () => {
     const delta = { type: "response.function_call_arguments.delta", item_id: "b", output_index: 1, delta: " " };
     const item = callItem("b", "y", 2);
     const events = pushed([added(item, 1), ...Array.from({ length: 200_000 }, () => delta), completed([])]);
@@ -536,13 +536,13 @@ describe("decoding", () => {
     expect(events.filter(({ type }) => type === "tool_call_delta")).toHaveLength(200_000);
   });
 
-  test("calls that wait are told in the order of their places", () => {
+  test("held calls are emitted in the order of output_index", () => {
     const places = [3, 1.5, 2, 1, 0];
     const frames = places.map((place) => added(callItem(`i${place}`, `c${place}`, place), place));
     expect(called(pushed(frames)).begun).toEqual(["c0", "c1", "c1.5", "c2", "c3"]);
   });
 
-  test("an item costs the same however many came before it", () => {
+  test("the cost of an item does not grow with the items before it", () => {
     const cost = (count: number): number => {
       const decoder = openaiResponses.decoder(context);
       const frames = Array.from({ length: count }, (_, at) => ({
@@ -557,25 +557,25 @@ describe("decoding", () => {
     expect(cost(20_000)).toBeLessThan(0.1);
   });
 
-  test("frames that are no JSON, and what comes after the end, change nothing", () => {
+  test("ignores frames that are no JSON and frames after the end", () => {
     const text = caseOf("text").text("stream.txt") ?? "";
     const events = streamed([text]);
     expect(streamed([`data: {"type":\n\n${text}${text}data: [DONE]\n\n`])).toEqual(events);
   });
 
-  test("raw chunks are given when asked for, all of them", () => {
+  test("emits every raw chunk when rawChunks is set", () => {
     const events = streamed([caseOf("error-in-stream").text("stream.txt") ?? ""], { ...context, rawChunks: true });
     expect(events.filter(({ type }) => type === "raw_chunk")).toHaveLength(6);
     expect(events.at(-1)).toMatchObject({ type: "raw_chunk", chunk: { type: "response.failed" } });
   });
 
-  test("a response that says everything with its last event", () => {
+  test("reads a response that arrives complete in its last event", () => {
     const body = caseOf("parallel-tools").json("reply.json");
     const frame = { event: null, data: JSON.stringify({ type: "response.completed", response: body }) };
     expect(folded(openaiResponses.decoder(context).push([frame]))).toEqual(folded(replied(body)));
   });
 
-  test("a server that leaves out the frame of items", () => {
+  test("reads deltas of items that were never announced", () => {
     const events = [
       { type: "response.output_text.delta", delta: "Hel" },
       { type: "response.output_text.delta", delta: "lo" },
@@ -587,7 +587,7 @@ describe("decoding", () => {
     expect(folded(out)).toMatchObject({ message: { content: "Hello" }, finishReason: "stop" });
   });
 
-  test("a body that is no reply, and one that is not finished", () => {
+  test("reports a malformed body and a response that is not finished", () => {
     expect(folded(replied({ object: "list" })).error).toMatchObject({ reason: "malformed_response" });
     expect(folded(replied({ status: "in_progress", output: [] })).error).toMatchObject({ reason: "interrupted" });
     expect(folded(replied({ status: "cancelled", output: [] })).error).toMatchObject({ reason: "cancelled" });
@@ -597,7 +597,7 @@ describe("decoding", () => {
     });
   });
 
-  test("errors with a status", () => {
+  test("classifies errors by status and code", () => {
     const answer = { status: 400, requestId: "req_1", retryAfterMs: null };
     const error = {
       message: "Too long.",
@@ -618,7 +618,7 @@ describe("decoding", () => {
 });
 
 describe("replay (W4)", () => {
-  /** Three steps of reasoning and a call, each stored as JSON before the next. */
+  /** Three replies with reasoning and a call, with a JSON round trip after each. */
   function steps(): readonly Message[] {
     return [1, 2, 3].reduce<readonly Message[]>(
       (history, step) => {
@@ -640,7 +640,7 @@ describe("replay (W4)", () => {
     );
   }
 
-  test("what was opaque goes back to the byte, after every step", () => {
+  test("W4: replay data is sent back byte for byte after every step", () => {
     const { body, omissions } = openaiResponses.encode(request(steps()), context);
     expect(omissions).toEqual([]);
     expect(objectsAt(body, "input").slice(1)).toEqual(
@@ -676,7 +676,7 @@ describe("replay (W4)", () => {
     },
   );
 
-  test("items of the provider's tools, and items nobody knows, go back whole and in place", () => {
+  test("items of hosted tools and unknown items are sent back complete and in place", () => {
     const body = caseOf("hosted-tools").json("reply.json");
     const output = objectsAt(asObject(body), "output");
     const input = inputOf(request([reread(messageOf(replied(body))), user("Go on.")]));
@@ -688,7 +688,7 @@ describe("replay (W4)", () => {
     });
   });
 
-  test("a custom tool is answered as one", () => {
+  test("the result of a custom tool is a custom_tool_call_output", () => {
     const message = reread(messageOf(replied(caseOf("custom-tool").json("reply.json"))));
     expect(message).toMatchObject({ toolCalls: [{ name: "sql", arguments: { input: "SELECT 1" } }] });
     expect(inputOf(request([message, toolResult("call_1", "1")]))).toEqual([
@@ -697,7 +697,7 @@ describe("replay (W4)", () => {
     ]);
   });
 
-  test("a call made by a program is answered to the program, in its namespace", () => {
+  test("the result of a call made by code carries its caller", () => {
     const caller = { type: "program", caller_id: "call_0" };
     const call = {
       id: "fc_1",
@@ -715,7 +715,7 @@ describe("replay (W4)", () => {
     ]);
   });
 
-  test("reasoning that was not encrypted goes back only where responses are kept, and takes ids along", () => {
+  test("unencrypted reasoning is sent back only to a provider that stores responses; otherwise calls lose their item ids", () => {
     const thought = { id: "rs_1", type: "reasoning", summary: [] };
     const call = { id: "fc_1", type: "function_call", call_id: "call_1", name: "go", arguments: "{}" };
     const history = [messageOf(replied({ output: [thought, call] })), toolResult("call_1", "1")];
@@ -724,14 +724,14 @@ describe("replay (W4)", () => {
     expect(inputOf(request(history, { options: { store: true } })).slice(0, 2)).toEqual([thought, call]);
   });
 
-  test("reasoning goes back without the status it came with", () => {
+  test("reasoning is sent back without its status", () => {
     const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
     const text = { id: "msg_1", type: "message", role: "assistant", content: [{ type: "output_text", text: "So." }] };
     const message = messageOf(replied({ status: "completed", output: [{ ...secret, status: "completed" }, text] }));
     expect(inputOf(request([message, user("b")]))[0]).toEqual(secret);
   });
 
-  test("reasoning that led to nothing is not sent", () => {
+  test("reasoning without a following item is not sent", () => {
     const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
     const message = messageOf(replied({ status: "incomplete", output: [secret] }));
     const { body, omissions } = openaiResponses.encode(request([user("a"), message, user("b")]), context);
@@ -741,7 +741,7 @@ describe("replay (W4)", () => {
 });
 
 describe("[allm 107] [allm 108] encoding", () => {
-  test("a message is converted once", () => {
+  test("a message is encoded once", () => {
     const message = user("Hello");
     const [first] = inputOf(request([message]));
     const held: ModelRequest = { ...request([]), messages: [message] };
@@ -750,7 +750,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(again).toEqual(first);
   });
 
-  test("options have the last word", () => {
+  test("options override every field", () => {
     const { body } = openaiResponses.encode(
       request([user("a")], {
         options: { store: true, include: [], model: "other" },
@@ -761,7 +761,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(body).toMatchObject({ store: true, include: [], model: "other", reasoning: { effort: "low" } });
   });
 
-  test("quirks: fields left out, no strictness, no schemas, another role", () => {
+  test("applies quirks: removed fields, no strict, no schemas, another role", () => {
     const quirks = { without: ["store", "include"], strict: false, jsonSchema: false, systemRole: "system" } as const;
     const asked = request([user("a"), { role: "system", content: "b" }], {
       tools: [toolSpec({ name: "t", description: "", schema: {}, metadata: { strict: true } })],
@@ -779,7 +779,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(omissions).toEqual([{ path: "responseFormat", reason: "unsupported" }]);
   });
 
-  test("tools of the provider can be chosen by name", () => {
+  test("a hosted tool can be chosen by name", () => {
     const tools = [
       { provider: "openai", name: "web_search", options: {} },
       { provider: "openai", name: "custom", options: { name: "sql" } },
@@ -793,7 +793,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(chosen("sql")).toEqual({ type: "custom", name: "sql" });
   });
 
-  test("what cannot be sent throws", () => {
+  test("content that cannot be sent throws", () => {
     const reasonOf = (part: ReturnType<typeof imagePart> | ReturnType<typeof filePart>): string => {
       try {
         openaiResponses.encode(request([user([part])]), context);
@@ -807,7 +807,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(reasonOf(filePart({ type: "base64", data: "AA==" }))).toBe("invalid_request");
   });
 
-  test("parts of other providers: text is sent, the rest is left out and said", () => {
+  test("of other providers' parts only text is sent, and the rest is listed in omissions", () => {
     const theirs = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "s" } };
     const message = assistant(
       [
@@ -842,7 +842,7 @@ describe("[allm 107] [allm 108] encoding", () => {
     ]);
   });
 
-  test("ids of calls are made short enough, with their answers and places", () => {
+  test("long call ids are shortened in calls, results and parts alike", () => {
     const id = `call_${"x".repeat(80)}`;
     const message = assistant([toolCallPart(id), textPart("b")], { toolCalls: [{ id, name: "go", arguments: {} }] });
     const [call, text, answer] = inputOf(request([message, toolResult(id, "ok")]));
@@ -854,10 +854,10 @@ describe("[allm 107] [allm 108] encoding", () => {
 
 const recorded = join(process.env["EVERTURN_RECORDED"] ?? "/nowhere", "openai-responses");
 
-describe("recorded traffic, where the folder is given", () => {
+describe("recorded traffic (skipped without EVERTURN_RECORDED)", () => {
   const files = existsSync(recorded) ? readdirSync(recorded) : [];
 
-  test.skipIf(!existsSync(recorded))("every stream has one end, its text, its calls and its usage", () => {
+  test.skipIf(!existsSync(recorded))("every stream has one terminal event, its text, its calls and its usage", () => {
     let unknown = 0;
     let broken = 0;
     for (const file of files.filter((name) => name.endsWith(".chunks.txt"))) {
@@ -870,7 +870,7 @@ describe("recorded traffic, where the folder is given", () => {
       broken += lines.filter((line) => parseJson(line) === null).length;
       expect(terminals(events), file).toHaveLength(1);
       const reply = folded(events);
-      // One of the files has a last line that is no JSON.
+      // The last line of one recording is no JSON.
       if (parseJson(lines.at(-1) ?? "") === null) {
         expect(reply.error, file).toMatchObject({ reason: "interrupted" });
         continue;
@@ -887,15 +887,18 @@ describe("recorded traffic, where the folder is given", () => {
     expect(unknown).toBe(broken);
   });
 
-  test.skipIf(!existsSync(recorded))("every whole reply has one end, its text, its calls and its usage", () => {
-    for (const file of files.filter((name) => name.endsWith(".json"))) {
-      const body: Json = JSON.parse(readFileSync(join(recorded, file), "utf8"));
-      const events = replied(body);
-      expect(terminals(events), file).toHaveLength(1);
-      if (file.includes("error")) expect(folded(events).error, file).not.toBeNull();
-      else expectReply(folded(events), asObject(body), file);
-    }
-  });
+  test.skipIf(!existsSync(recorded))(
+    "every whole reply has one terminal event, its text, its calls and its usage",
+    () => {
+      for (const file of files.filter((name) => name.endsWith(".json"))) {
+        const body: Json = JSON.parse(readFileSync(join(recorded, file), "utf8"));
+        const events = replied(body);
+        expect(terminals(events), file).toHaveLength(1);
+        if (file.includes("error")) expect(folded(events).error, file).not.toBeNull();
+        else expectReply(folded(events), asObject(body), file);
+      }
+    },
+  );
 
   function isEnd(type: string | null): boolean {
     return type === "response.completed" || type === "response.failed" || type === "response.incomplete";
@@ -930,7 +933,7 @@ describe("recorded traffic, where the folder is given", () => {
     expect(reply.finishReason, file).toBe(calls.length > 0 ? "tool_calls" : "stop");
   }
 
-  /** Every item that says something goes back, stored in between. */
+  /** Expects that every item with content is sent back after a JSON round trip. */
   function expectReplay(message: AssistantMessage, items: number, file: string): void {
     const answers = message.toolCalls.map(({ id }) => toolResult(id, "ok"));
     const sent = inputOf(request([reread(message), ...answers, user("Go on.")], { options: { store: true } }));

@@ -1,4 +1,4 @@
-// The adapters against a server that is really there: `node:http` on the loopback, which speaks each provider's wire format. Nothing between
+// Tests of the adapters against a `node:http` server on the loopback interface that implements each provider's wire format. Nothing between
 // `fetch` and the events is replaced.
 
 import type { AdapterErrorReason } from "../model/internal.ts";
@@ -23,9 +23,9 @@ import { openaiCompatible, preset } from "./compatible.ts";
 import { gemini } from "./gemini.ts";
 import { openai } from "./openai.ts";
 
-// ---- the server
+// The server
 
-/** What the server does with a request. */
+/** How the server answers a request. */
 type Play =
   | {
       readonly type: "stream";
@@ -34,15 +34,15 @@ type Play =
       readonly slice?: number;
     }
   | { readonly type: "answer"; readonly status: number; readonly headers?: Headed; readonly body: Body }
-  /** Takes the request and says nothing. */
+  /** Accepts the request and sends nothing. */
   | { readonly type: "silence" }
-  /** Takes the request and hangs up. */
+  /** Accepts the request and closes the connection. */
   | { readonly type: "drop" };
 type Headed = { readonly [name: string]: string };
-/** A body that repeats the key it was sent, as providers do when they refuse one. */
+/** An error body that repeats the key of the request, as providers do for an invalid key. */
 type Body = string | ((key: string) => Json);
 
-/** One provider for one adapter: what it plays, request by request, and what it has seen. */
+/** The provider of one adapter: the answers it plays, request by request, and the requests it received. */
 type Stage = {
   readonly url: string;
   readonly plays: readonly Play[];
@@ -60,7 +60,7 @@ beforeAll(async () => {
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("no port");
   origin = `http://127.0.0.1:${address.port}`;
-  // No key but those of the tests.
+  // The environment must hold no key except those of the tests.
   for (const name of ["OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "COMPATIBLE", "OPENROUTER"])
     vi.stubEnv(`${name}_API_KEY`, "");
 });
@@ -82,7 +82,7 @@ function stage(...plays: readonly Play[]): Stage {
 async function serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
   const [, name = "", ...path] = (asked.url ?? "").split("/");
   const found = stages.get(name);
-  // No response can be read by its id.
+  // The server has no route to read a response by its id.
   if (asked.method === "GET") return void answer.writeHead(404).end();
   const body: JsonObject = JSON.parse(await textOf(asked));
   const key = keyOf(asked);
@@ -109,7 +109,7 @@ async function serve(asked: IncomingMessage, answer: ServerResponse): Promise<vo
   }
 }
 
-/** In pieces of that many bytes, wherever they begin and end. */
+/** Writes text in chunks of `slice` bytes, which also cut characters. */
 async function written(answer: ServerResponse, text: string, slice: number): Promise<void> {
   const bytes = Buffer.from(text);
   for (let from = 0; from < bytes.length; from += slice) {
@@ -128,12 +128,12 @@ function keyOf({ headers }: IncomingMessage): string {
   return `${authorization?.replace(/^Bearer /, "") ?? anthropicKey ?? googleKey ?? ""}`;
 }
 
-// ---- what is said in each wire format
+// Replies in each wire format
 
-/** What a model says. */
+/** One part of a reply. */
 type Say =
   | { readonly type: "text"; readonly pieces: readonly string[] }
-  /** `seal` is what has to come back. */
+  /** `seal` is the replay data that has to be sent back. */
   | { readonly type: "reasoning"; readonly text: string; readonly seal: string }
   | { readonly type: "call"; readonly id: string; readonly name: string; readonly pieces: readonly string[] };
 type Cost = { readonly inputTokens: number; readonly outputTokens: number };
@@ -142,12 +142,12 @@ type Fails = Extract<AdapterScenario, { readonly type: "failure" }>;
 type Wire = {
   readonly name: string;
   readonly adapter: (options: Options) => Adapter;
-  /** The same kind of server, with a key of its own: one of these needs none. */
+  /** The adapter with a key of the test; the default key is optional for one of the servers. */
   readonly keyed?: (options: Options) => Adapter;
-  /** Server-sent events; without an end when there is no cost. */
+  /** Writes a reply as server-sent events; without usage the stream has no end. */
   readonly write: (says: readonly Say[], cost: Cost | null) => string;
   readonly refuse: (failure: Fails) => Play;
-  /** An error in the middle of a stream, in the provider's words. */
+  /** An error inside a stream, in the provider's format. */
   readonly complain: (message: string) => string;
 };
 type Options = { readonly baseURL: string; readonly apiKey?: string; readonly timeouts: { readonly connect: number } };
@@ -209,7 +209,7 @@ function responsesItem(say: Say, index: number): JsonObject {
   }
 }
 
-/** Chat Completions; servers differ in where reasoning stands. */
+/** Chat Completions. Servers differ in the field that holds reasoning. */
 function chatWriter(reasoning: (text: string, seal: string) => JsonObject): Wire["write"] {
   return (says, cost) => {
     const chunk = (delta: JsonObject, finish_reason: string | null = null): string =>
@@ -301,7 +301,7 @@ function writeGemini(says: readonly Say[], cost: Cost | null): string {
       case "reasoning":
         return [{ text: say.text, thought: true }];
       case "call": {
-        // A signature stands with the first thing that was said after thinking.
+        // The signature is on the first part after the thoughts.
         const before = says[at - 1];
         const [first = {}, ...rest] = geminiCall(say);
         return [before?.type === "reasoning" ? { ...first, thoughtSignature: before.seal } : first, ...rest];
@@ -313,7 +313,7 @@ function writeGemini(says: readonly Say[], cost: Cost | null): string {
   return [...parts.map(chunk), ...(cost === null ? [] : [event({ ...end, usageMetadata, ...about })])].join("");
 }
 
-/** A call whole, or by its leaves when it is to come in pieces. The API has no broken JSON: the nearest is a text in place of arguments. */
+/** A complete call, or its leaves as `partialArgs`. The API cannot send broken JSON; the nearest is a string in place of `args`. */
 function geminiCall({ id, name, pieces }: Extract<Say, { readonly type: "call" }>): readonly JsonObject[] {
   const text = pieces.join("");
   const args = parsed(text);
@@ -344,7 +344,7 @@ function parsed(text: string): JsonObject | null {
   }
 }
 
-/** What providers say when they refuse, each in its own words: a code or a status, and a message. */
+/** Errors in each provider's format: a code or a status, and a message. */
 type Refusals = { readonly [Reason in AdapterErrorReason]?: readonly [code: string, message: string] };
 
 const openaiRefusals: Refusals = {
@@ -387,7 +387,7 @@ const geminiRefusals: Refusals = {
   unsupported_feature: ["INVALID_ARGUMENT", "Function calling is not enabled for models/gemma-3-4b-it"],
 };
 
-/** A failure as a play: those without a status are what a connection does. */
+/** The answer for a failure. Failures without a status are those of the connection. */
 function refusal(
   { reason, status, retryAfterMs, requestId }: Fails,
   refusals: Refusals,
@@ -487,13 +487,13 @@ const wires: readonly Wire[] = [
   },
 ];
 
-// ---- what is heard
+// Recorded output
 
 /** Every event, every error and all telemetry of this file. */
 const heard: unknown[] = [];
 const unsubscribe = subscribe((told) => heard.push(told));
 
-/** The adapter, with everything it says written down. */
+/** The adapter, with all its events and errors recorded. */
 function watched(adapter: Adapter): Adapter {
   return {
     ...adapter,
@@ -514,7 +514,7 @@ function watched(adapter: Adapter): Adapter {
 const patience = { connect: 150 };
 const key = "sk-loopback-91c04be7d2";
 
-// ---- the suite
+// The adapter suite
 
 function playOf(scenario: AdapterScenario, { write, refuse }: Wire): Play {
   const whole = { inputTokens: 11, outputTokens: 7 };
@@ -549,7 +549,7 @@ function playOf(scenario: AdapterScenario, { write, refuse }: Wire): Play {
   }
 }
 
-/** An adapter whose provider plays the scenario. What is to go wrong before anything is sent is wrong with the request or the key. */
+/** An adapter whose provider plays the scenario. Failures before the request is sent come from an invalid request or key. */
 function playing(wire: Wire): (scenario: AdapterScenario) => AdapterUnderTest {
   return (scenario) => {
     const set = stage(playOf(scenario, wire));
@@ -578,10 +578,10 @@ function spoiled(asked: ModelRequest, reason: string): ModelRequest {
 }
 
 for (const wire of wires) {
-  describe(`${wire.name} on the loopback`, () => {
+  describe(`${wire.name} over a loopback socket`, () => {
     for (const { name, run } of adapterSuite(playing(wire))) test(name, run);
 
-    test("whoever leaves a reply that has stalled hangs up", async () => {
+    test("closes the connection of a stalled reply when the consumer leaves", async () => {
       for (const leaves of ["by returning", "by the signal"] as const) {
         const set = stage(playOf({ type: "stalled", texts: ["Hel", "lo"] }, wire));
         const stop = new AbortController();
@@ -594,7 +594,7 @@ for (const wire of wires) {
       }
     });
 
-    test("a key that a stream repeats is not shown", async () => {
+    test("removes a key that the stream repeats", async () => {
       const set = stage({ type: "stream", text: wire.complain(`bad key ${key}`), last: "end" });
       const reading = read(wire.adapter({ baseURL: set.url, apiKey: key, timeouts: patience }));
       const events: ModelEvent[] = [];
@@ -605,14 +605,14 @@ for (const wire of wires) {
   });
 }
 
-/** A reply as an adapter gives it, without a run around it. */
+/** The events of one call of the adapter, without a run. */
 function read(adapter: Adapter, signal = new AbortController().signal) {
   const asked = request([user("Hello.")], { model: "conformance" });
   const rest = { requestId: "loopback", options: {}, apiKey: key, rawChunks: false, attempt: 1, clock: systemClock };
   return adapter.stream(asked, { signal, ...rest })[Symbol.asyncIterator]();
 }
 
-// ---- a tool loop with reasoning
+// A tool loop with reasoning
 
 const weather = tool({
   name: "weather",
@@ -623,7 +623,7 @@ const weather = tool({
 const cost = { inputTokens: 20, outputTokens: 10 };
 const seals = ["seal-one", "seal-two"];
 
-/** Thinks and calls, thinks and calls, answers; in pieces that respect neither events nor letters. */
+/** Three replies: reasoning and a call, reasoning and a call, an answer. The chunks cut events and characters. */
 function loop({ write }: Wire): readonly Play[] {
   const thinking = (seal: string, city: string): readonly Say[] => [
     { type: "reasoning", text: `Først ${city}.`, seal },
@@ -637,7 +637,7 @@ function loop({ write }: Wire): readonly Play[] {
   return says.map((said) => ({ type: "stream", text: write(said, cost), last: "end", slice: 7 }));
 }
 
-/** An engine as a new process would make it. */
+/** An engine as a new process would create it. */
 function engineAt({ url }: Stage, wire: Wire) {
   const adapter = watched(wire.adapter({ baseURL: url, apiKey: key, timeouts: patience }));
   return engine({ adapter, model: "conformance", tools: [weather], retry: false });
@@ -647,7 +647,7 @@ function stored(thread: Thread): Thread {
   return orThrow(fromJson(toJson("thread", thread), { as: "thread" }));
 }
 
-describe("a tool loop with reasoning, three replies long", () => {
+describe("a tool loop of three replies with reasoning", () => {
   const paths = [
     "v1/responses",
     "v1/responses",
@@ -657,7 +657,7 @@ describe("a tool loop with reasoning, three replies long", () => {
     "v1/chat/completions",
   ];
 
-  test.each(wires)("$name gets its reasoning back, and nobody else does", async (wire) => {
+  test.each(wires)("$name gets its reasoning back, and other routes do not", async (wire) => {
     const set = stage(...loop(wire));
     const result = await chat(engineAt(set, wire), "Hvor er det sol?");
     heard.push(result);
@@ -677,7 +677,7 @@ describe("a tool loop with reasoning, three replies long", () => {
     expect(other.requests.map(({ body }) => sealsIn(body))).toEqual([[]]);
   });
 
-  test.each(wires)("$name is sent the same by a process that reads the thread anew for each reply", async (wire) => {
+  test.each(wires)("$name gets the same bodies from a process that parses the thread for each reply", async (wire) => {
     const whole = stage(...loop(wire));
     const { thread } = await chat(engineAt(whole, wire), "Hvor er det sol?");
 
@@ -693,14 +693,14 @@ describe("a tool loop with reasoning, three replies long", () => {
   });
 
   function sealsIn(body: JsonObject): readonly string[] {
-    // The ids of the calls have the words in them too.
+    // The ids of the calls contain the text too.
     const text = JSON.stringify(body).replaceAll(/call_seal-\w+/g, "");
     return seals.filter((seal) => text.includes(seal));
   }
 });
 
-describe("a session with a server that repeats the key", () => {
-  test.each(wires)("$name: what is stored, described and printed", async (wire) => {
+describe("a server that repeats the key", () => {
+  test.each(wires)("$name: nothing that is stored, described or printed contains the key", async (wire) => {
     const bad: Play = { type: "stream", text: wire.complain(`bad key ${key}`), last: "end" };
     const set = stage(
       wire.refuse({
@@ -723,7 +723,7 @@ describe("a session with a server that repeats the key", () => {
   });
 });
 
-// This is the last test: it is about all those before it.
+// This test must be the last: it checks the output of all tests before it.
 test("the key is in no event, error, telemetry, session, engine or transcript of this file", () => {
   expect(keys).toEqual(new Set(["sk-conformance-4f9a2c7e1b", key]));
   expect(heard.length).toBeGreaterThan(500);

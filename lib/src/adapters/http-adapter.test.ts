@@ -1,5 +1,5 @@
-// A real server that misbehaves on purpose: whatever it does, a call ends in bounded time with a failure that says what happened, and the socket is
-// closed.
+// Tests of the HTTP adapter against a server that fails in every way: a call always ends in bounded time with a failure that names the cause, and the
+// socket is closed.
 
 import type { ProviderOptions } from "everturn";
 import type { Failure } from "everturn/model";
@@ -49,7 +49,7 @@ const chunk = (delta: object, finish: string | null = null) =>
 const hello = `${chunk({ role: "assistant", content: "Hel" })}${chunk({ content: "lo" })}${chunk({}, "stop")}data: [DONE]\n\n`;
 const events = { "content-type": "text/event-stream" };
 
-/** What one call to a server that answers so comes to, with nothing tried twice. */
+/** The result of one call, without retries, to a server that answers with `how`. */
 async function call(how: Answer, options: ProviderOptions = {}, model = "m") {
   answer = how;
   const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: "sk-test-key-1234", ...options });
@@ -58,7 +58,7 @@ async function call(how: Answer, options: ProviderOptions = {}, model = "m") {
   return { reply, error: reply.error, took: Date.now() - began };
 }
 
-/** All connections the server still has, once the client has had a moment to let go of them. */
+/** The number of busy connections of the server, after the client had time to close them. */
 async function openSockets(): Promise<number> {
   for (let turn = 0; turn < 40 && sockets.size > 0; turn += 1) await new Promise((resolve) => setTimeout(resolve, 25));
   return [...sockets].filter(
@@ -66,7 +66,7 @@ async function openSockets(): Promise<number> {
   ).length;
 }
 
-/** Idle connections may be kept for the next request; one with an answer under way may not. */
+/** Has the connection a response in progress? Idle connections may stay open for the next request; busy ones have to be closed. */
 function isBusy(socket: Socket): boolean {
   return busy.has(socket);
 }
@@ -78,8 +78,8 @@ function keep(response: ServerResponse): void {
   socket.on("close", () => busy.delete(socket));
 }
 
-describe("answers that are right, however they arrive", () => {
-  test("one byte at a time, and slowly", async () => {
+describe("valid responses in any framing", () => {
+  test("reads a stream that arrives one byte at a time", async () => {
     const bytes = Buffer.from(hello);
     const { reply } = await call((_, response) => {
       response.writeHead(200, events);
@@ -95,7 +95,7 @@ describe("answers that are right, however they arrive", () => {
     expect(reply).toMatchObject({ outputText: "Hello", finishReason: "stop", error: null });
   });
 
-  test("W2: cut anywhere, inside a letter of several bytes and between carriage return and line feed too", async () => {
+  test("W2: cuts change no event, also inside a multi-byte character and between CR and LF", async () => {
     const text = `${chunk({ content: "Grüße 🌍" })}${chunk({}, "stop")}`.replaceAll("\n", "\r\n");
     const bytes = Buffer.from(text);
     await fc.assert(
@@ -116,7 +116,7 @@ describe("answers that are right, however they arrive", () => {
     );
   });
 
-  test("without the last blank line, without saying that it is a stream, or not streamed at all", async () => {
+  test("reads a stream without the last blank line or content type, and a whole reply", async () => {
     const forgetful = await call(
       (_, response) =>
         void response.writeHead(200, events).end(`${chunk({ content: "A" })}${chunk({}, "stop").trimEnd()}`),
@@ -132,7 +132,7 @@ describe("answers that are right, however they arrive", () => {
   });
 });
 
-describe("answers that break off", () => {
+describe("connections that break", () => {
   test.each<[string, Answer]>([
     [
       "in the middle of an event",
@@ -144,18 +144,18 @@ describe("answers that break off", () => {
       (_, response) =>
         void response.writeHead(200, events).write(chunk({ content: "Hel" }), () => response.socket?.resetAndDestroy()),
     ],
-    ["without their end", (_, response) => void response.writeHead(200, events).end(chunk({ content: "Hel" }))],
+    ["without a finish_reason", (_, response) => void response.writeHead(200, events).end(chunk({ content: "Hel" }))],
     [
       "with nothing but [DONE]",
       (_, response) => void response.writeHead(200, events).end(`${chunk({ content: "Hel" })}data: [DONE]\n\n`),
     ],
-  ])("%s are interrupted, with what had arrived", async (_, how) => {
+  ])("%s: the call is interrupted and keeps what had arrived", async (_, how) => {
     const { reply, error } = await call(how);
     expect(error).toMatchObject({ type: "stream_error", reason: "interrupted" });
     expect(reply.outputText).toBe("Hel");
   });
 
-  test("before they began are a network error, with what lies behind it", async () => {
+  test("a connection that breaks before the response is a network error with its cause", async () => {
     const { error } = await call((request) => void request.socket.resetAndDestroy());
     expect(error).toMatchObject({ reason: "network_error", retryable: true });
     expect(error?.message).toMatch(/local could not be reached: .+/);
@@ -165,22 +165,22 @@ describe("answers that break off", () => {
   });
 });
 
-describe("[allm 105] answers that do not come", () => {
+describe("[allm 105] timeouts", () => {
   const timeouts = { connect: 60, firstByte: 60, betweenChunks: 60 };
 
   test.each<[string, Answer, RegExp]>([
-    ["headers", () => undefined, /no response headers arrived within 60 ms/],
+    ["no headers", () => undefined, /no response headers arrived within 60 ms/],
     [
-      "a first byte",
+      "no first byte",
       (_, response) => (keep(response), void response.writeHead(200, events).flushHeaders()),
       /no response body arrived within/,
     ],
     [
-      "the next piece",
+      "no further data",
       (_, response) => (keep(response), void response.writeHead(200, events).write(chunk({ content: "Hel" }))),
       /no further data arrived within/,
     ],
-  ])("%s: a timeout that says so, and the socket is closed", async (_, how, message) => {
+  ])("%s: fails with a timeout that names the limit, and closes the socket", async (_, how, message) => {
     const { error, took } = await call(how, { timeouts });
     expect(error).toMatchObject({ reason: "timeout", retryable: true });
     expect(error?.message).toMatch(message);
@@ -188,7 +188,7 @@ describe("[allm 105] answers that do not come", () => {
     expect(await openSockets()).toBe(0);
   });
 
-  test("an end, though something always comes", async () => {
+  test("the total limit ends a stream that never pauses", async () => {
     const { error, took } = await call(
       (_, response) => {
         keep(response);
@@ -204,7 +204,7 @@ describe("[allm 105] answers that do not come", () => {
   });
 });
 
-describe("answers that never stop", () => {
+describe("size limits", () => {
   const flood =
     (piece: string): Answer =>
     (_, response) => {
@@ -222,14 +222,14 @@ describe("answers that never stop", () => {
     ["a line", "x".repeat(8192), /a line is longer than 65536 characters/],
     ["an event", `data: ${"x".repeat(8192)}\n`, /an event or a line is longer than 65536 characters/],
     ["a stream", chunk({ content: "x" }), /a stream of more than 500 events/],
-  ])("%s: cut off in bounded memory, and the socket is closed", async (_, piece, message) => {
+  ])("%s: is refused at the limit in bounded memory, and the socket is closed", async (_, piece, message) => {
     const { error } = await call(flood(piece), { limits: { line: 65_536, events: 500 } });
     expect(error).toMatchObject({ type: "stream_error", reason: "malformed_event" });
     expect(error?.message).toMatch(message);
     expect(await openSockets()).toBe(0);
   });
 
-  test("a body that should have been a stream, and the body of an error", async () => {
+  test("limits whole replies and the bodies of errors", async () => {
     const endless: Answer = (_, response) => {
       keep(response);
       response.writeHead(200, { "content-type": "application/json" });
@@ -251,7 +251,7 @@ describe("answers that never stop", () => {
   });
 });
 
-describe("[lash 90] refusals", () => {
+describe("[lash 90] HTTP errors", () => {
   const refuse =
     (status: number, body: string, headers: { readonly [name: string]: string } = {}): Answer =>
     (_, response) =>
@@ -289,7 +289,7 @@ describe("[lash 90] refusals", () => {
     expect(error).toMatchObject({ type: "adapter_error", status, requestId: "req_7", ...expected });
   });
 
-  test("how long to wait, in seconds, as a date, in milliseconds, and in the providers' own words", async () => {
+  test("reads Retry-After in seconds, as a date and in milliseconds, and the providers' own headers", async () => {
     const now = Date.parse("2026-11-15T12:00:00Z");
     const of = (headers: { readonly [name: string]: string }) => retryAfter(new Headers(headers), now);
     expect(of({ "retry-after-ms": "", "retry-after": "30" })).toBe(30_000);
@@ -303,7 +303,7 @@ describe("[lash 90] refusals", () => {
     expect(error).toMatchObject({ retryAfterMs: 3000 });
   });
 
-  test("a failure that passes is tried again, as long as the server asked", async () => {
+  test("retries a transient failure after the wait that the server requests", async () => {
     let asked = 0;
     answer = (_, response) => {
       asked += 1;
@@ -327,7 +327,7 @@ describe("[lash 90] refusals", () => {
     expect(waits).toEqual([2000, 1000]);
   });
 
-  test("JSON that is none, and an answer that is no reply", async () => {
+  test("reports invalid JSON and a body without a reply as malformed", async () => {
     expect(
       (await call((_, response) => void response.writeHead(200, { "content-type": "application/json" }).end("<html>")))
         .error,
@@ -339,8 +339,8 @@ describe("[lash 90] refusals", () => {
   });
 });
 
-describe("leaving", () => {
-  test("a reader that leaves, and a signal, close the socket", async () => {
+describe("closing early", () => {
+  test("a consumer that stops iterating, and an abort, close the socket", async () => {
     const endless: Answer = (_, response) => {
       keep(response);
       response.writeHead(200, events);
@@ -358,10 +358,10 @@ describe("leaving", () => {
   });
 });
 
-describe("servers that do not hang up", () => {
+describe("servers that keep the connection open", () => {
   const whole = { outputText: "Hello", error: null };
 
-  test("a reply that is whole waits a moment for the end of the connection, and no longer", async () => {
+  test("a complete reply waits for the end of the connection only for the grace time", async () => {
     const silent = await call((_, response) => {
       keep(response);
       response.writeHead(200, events).write(hello);
@@ -379,7 +379,7 @@ describe("servers that do not hang up", () => {
     expect(await openSockets()).toBe(0);
   });
 
-  test("E1: what becomes of the connection behind the end is no second end", async () => {
+  test("E1: a connection that breaks after the terminal event gives no second one", async () => {
     const ends = async (how: Answer) => {
       answer = how;
       const adapter = openaiCompatible({ baseURL: base, name: "local" });
@@ -405,7 +405,7 @@ describe("servers that do not hang up", () => {
     expect(await ends(cut)).toEqual(["message_completed"]);
   });
 
-  test("a stream of comments has a limit too", async () => {
+  test("limits a stream of comments", async () => {
     const { error } = await call(
       (_, response) => {
         keep(response);
@@ -420,7 +420,7 @@ describe("servers that do not hang up", () => {
   });
 });
 
-describe("a fetch that does not look at its signal", () => {
+describe("a fetch that ignores its signal", () => {
   const never = new Promise<never>(() => undefined);
   const mute = () => Promise.resolve(new Response(new ReadableStream({ pull: () => never }), { headers: events }));
   const asking = (fetch: ProviderOptions["fetch"] & {}, timeouts: ProviderOptions["timeouts"] & {} = {}) =>
@@ -448,7 +448,7 @@ describe("a fetch that does not look at its signal", () => {
     expect(error).toMatchObject({ reason: "rate_limited", retryAfterMs: 7000 });
   });
 
-  test("is given up when the run is cancelled, and not begun when it was cancelled before", async () => {
+  test("is abandoned when the run is cancelled, and not called after a cancel", async () => {
     for (const fetch of [() => never, mute]) {
       const result = await chat(asking(fetch), "hi", { signal: AbortSignal.timeout(20) });
       expect(result.haltedReason).toBe("cancelled");
@@ -466,7 +466,7 @@ describe("a fetch that does not look at its signal", () => {
     await expect(reading.next()).rejects.toThrow("gone");
   });
 
-  test("that answers nothing, or what somebody else reads, is a failure of its own", async () => {
+  test("fails the call if it returns nothing or a locked body", async () => {
     const locked = new Response("data: {}\n\n", { headers: events });
     locked.body?.getReader();
     const nothing: unknown = await generate(
@@ -482,8 +482,8 @@ describe("a fetch that does not look at its signal", () => {
   });
 });
 
-describe("what an adapter is made with", () => {
-  test("addresses hold no secrets, and nothing a path cannot follow", () => {
+describe("options of an adapter", () => {
+  test("refuses a baseURL with credentials, a query or a fragment", () => {
     for (const baseURL of [
       "https://me:hunter2@gate/v1",
       "https://gate/v1?token=x",
@@ -498,7 +498,7 @@ describe("what an adapter is made with", () => {
     expect(() => azure({ resource: "evil.example/x?", deployment: "d" })).toThrow(/resource/);
   });
 
-  test("a header of the user's is sent once, and in place of ours", async () => {
+  test("a user's header replaces the adapter's header of the same name", async () => {
     const seen: unknown[] = [];
     const { reply } = await call(
       ({ headers }, response) => {
@@ -511,7 +511,7 @@ describe("what an adapter is made with", () => {
     expect(seen).toEqual([["Bearer other", "application/json; charset=utf-8"]]);
   });
 
-  test("clocks that never ring are taken, and those that make no sense refused", async () => {
+  test("accepts infinite timeouts and refuses invalid ones", async () => {
     const { reply } = await call((_, response) => void response.writeHead(200, events).end(hello), {
       timeouts: { connect: Infinity, firstByte: Infinity, betweenChunks: Infinity, total: null },
     });
@@ -521,7 +521,7 @@ describe("what an adapter is made with", () => {
     }
   });
 
-  test("what every object has is no provider", () => {
+  test("properties of Object.prototype are no providers", () => {
     const known = providers({ local: openaiCompatible({ baseURL: base }), other: openaiCompatible({ baseURL: base }) });
     const call = {
       signal: new AbortController().signal,
@@ -540,7 +540,7 @@ describe("what an adapter is made with", () => {
 });
 
 describe("[allm 103] keys", () => {
-  test("are looked up when a call is made, and in none of what comes of it", async () => {
+  test("are resolved at every call and appear in no event or error", async () => {
     const key = "sk-secret-0123456789";
     const seen: string[] = [];
     answer = (request, response) => {
@@ -567,14 +567,14 @@ describe("[allm 103] keys", () => {
           .replaceAll("+", String.raw`\u002b`),
     ],
     ["with a line break behind it", "sk-verysecret-1234\n", (key: string) => `bad ${key.trim()}`],
-  ])("that a server repeats are taken out: %s", async (_, apiKey, said) => {
+  ])("are removed from errors of servers that repeat them: %s", async (_, apiKey, said) => {
     const { error } = await call((__, response) => void response.writeHead(401).end(said(apiKey)), { apiKey });
     expect(error?.reason).toBe("authentication_failed");
     expect(JSON.stringify(error)).toContain("[key]");
     expect(JSON.stringify(error)).not.toMatch(/secret/);
   });
 
-  test("that are only a word standing in for one change nothing that is said", async () => {
+  test("that are placeholder words change no error text", async () => {
     const body = { id: "r", model: "m", choices: [{ message: { role: "assistant", content: "none, null" } }] };
     for (const apiKey of ["none", "null"]) {
       const { reply } = await call(
@@ -587,14 +587,14 @@ describe("[allm 103] keys", () => {
     }
   });
 
-  test("that cannot be a header do not end up in the error that says so", async () => {
+  test("that cannot be a header value are not quoted in the error", async () => {
     const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: "sk-bad\nkey-123456" });
     const reply = await generate(engine({ adapter, model: "m", retry: false }), "hi");
     expect(JSON.stringify(reply.error)).not.toContain("key-123456");
     expect(reply.error).toMatchObject({ reason: "authentication_failed", retryable: false });
   });
 
-  test("come from the call, the adapter, the environment or a .env file that was asked for, in this order", async () => {
+  test("come from the call, the adapter, the environment or a .env file, in this order", async () => {
     const folder = await mkdtemp(join(tmpdir(), "everturn-keys-"));
     const file = join(folder, ".env");
     await writeFile(file, '# keys\nexport LOCAL_API_KEY="sk-from-file"\n');
@@ -624,7 +624,7 @@ describe("[allm 103] keys", () => {
     ]);
   });
 
-  test("that could not be fetched are an error, also where a server needs none", async () => {
+  test("whose resolver fails are an error, also for a server without keys", async () => {
     const adapter = openaiCompatible({
       baseURL: base,
       name: "local",
@@ -633,7 +633,7 @@ describe("[allm 103] keys", () => {
     await expect(generate(engine({ adapter, model: "m" }), "hi")).rejects.toThrow("vault");
   });
 
-  test("that are nowhere are an error that says where they were looked for", async () => {
+  test("that are missing are an error that lists where they were looked for", async () => {
     const adapter = anthropic({ baseURL: base, apiKey: () => null });
     const wanted = generate(engine({ adapter, model: "m" }), "hi");
     await expect(wanted).rejects.toMatchObject({

@@ -1,5 +1,5 @@
-// The demo as somebody runs it: a process with pipes, workers of its own, a file. On the scripted model, and on a server on the loopback that speaks
-// OpenAI's Responses, where what was asked is counted by somebody else.
+// The demo as a process with pipes, worker processes and a database file: with the scripted model, and with a loopback server that implements the
+// OpenAI Responses API and counts requests independently.
 
 import type { ChildProcess } from "node:child_process";
 import type { Server } from "node:http";
@@ -16,12 +16,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { responsesServer } from "./responses-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "everturn-demo-test-"));
-// Where programs are built has to be where their packages can be found.
+// Programs are built inside the workspace, so that Node resolves their packages.
 const programs = join(import.meta.dirname, "../.snippets", `demo-${process.pid}`);
 const children = new Set<ChildProcess>();
 const servers = new Set<Server>();
 
-/** The command and its worker as programs that start quickly: many are started here. */
+/** Bundles the command and its worker, so that the many processes of these tests start quickly. */
 beforeAll(async () => {
   mkdirSync(programs, { recursive: true });
   writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);
@@ -55,41 +55,42 @@ afterAll(() => {
   for (const path of [folder, programs]) rmSync(path, { recursive: true, force: true, maxRetries: 5 });
 });
 
-type Running = { readonly child: ChildProcess; readonly said: () => string; readonly complained: () => string };
+type Running = { readonly child: ChildProcess; readonly stdout: () => string; readonly stderr: () => string };
 
 function run(args: readonly string[], environment: { readonly [name: string]: string } = {}): Running {
   const { PATH = "", HOME = "" } = process.env;
   const child = spawn(process.execPath, [join(programs, "main.js"), "demo", ...args], {
-    // Nothing of whoever runs the tests: no key, no settings. What the demo keeps is kept where it is removed.
+    // No API key and no settings of the user who runs the tests. The files of the demo go to a folder that is removed.
     env: { PATH, HOME, TMPDIR: folder, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.add(child);
   child.on("exit", () => children.delete(child));
-  let [said, complained] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (complained += text));
-  return { child, said: () => said, complained: () => complained };
+  let [stdout, stderr] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  return { child, stdout: () => stdout, stderr: () => stderr };
 }
 
-async function finished({ child, said, complained }: Running) {
+async function finished({ child, stdout, stderr }: Running) {
   await once(child, "close");
-  return { code: child.exitCode, said: said(), complained: complained() };
+  return { code: child.exitCode, stdout: stdout(), stderr: stderr() };
 }
 
-/** Waits until something has been said. */
-async function heard({ child, said }: Running, text: RegExp): Promise<RegExpExecArray> {
+/** Waits until the output matches. */
+async function untilOutput({ child, stdout }: Running, text: RegExp): Promise<RegExpExecArray> {
   for (;;) {
-    const found = text.exec(said());
-    if (found !== null) return found;
-    if (child.exitCode !== null || child.stdout === null) throw new Error(`it never said ${String(text)}: ${said()}`);
+    const match = text.exec(stdout());
+    if (match !== null) return match;
+    if (child.exitCode !== null || child.stdout === null)
+      throw new Error(`${String(text)} was not printed: ${stdout()}`);
     await once(child.stdout, "data");
   }
 }
 
-/** The value of a fact, its lines run together. */
-function fact(said: string, name: string): string {
-  const [, value = ""] = new RegExp(`^  ${name} +(.*(?:\\n {15}.*)*)$`, "m").exec(said) ?? [];
+/** The value of a fact, with its lines joined. */
+function fact(stdout: string, name: string): string {
+  const [, value = ""] = new RegExp(`^  ${name} +(.*(?:\\n {15}.*)*)$`, "m").exec(stdout) ?? [];
   return value.replaceAll(/\s+/g, " ");
 }
 
@@ -103,94 +104,96 @@ function isAlive(pid: number): boolean {
 
 // Some take ten seconds when nothing else runs.
 describe.concurrent("the demo", { timeout: 60_000 }, () => {
-  test("a killed worker's turn is finished by another: what was recorded is not bought again, and the money moves once", async () => {
-    const { code, said, complained } = await finished(run([]));
-    expect(complained).toBe("");
+  test("another worker completes the turn of a killed one: stored replies are not requested again, and the refund runs once", async () => {
+    const { code, stdout, stderr } = await finished(run([]));
+    expect(stderr).toBe("");
     expect(code).toBe(0);
-    const [, first = "", second = ""] = /kill -9 +Worker (\d+)[^]*Process (\d+) starts/.exec(said) ?? [];
+    const [, first = "", second = ""] = /kill -9 +Worker (\d+)[^]*Process (\d+) starts/.exec(stdout) ?? [];
     expect(Number(second)).not.toBe(Number(first));
     expect(isAlive(Number(first)) || isAlive(Number(second))).toBe(false);
-    expect(fact(said, "model calls")).toBe("6 paid for: 5 replies on record, 1 cut off by the kill");
-    expect(fact(said, "replayed")).toMatch(/^5 effects, .*: 1 model reply, 2 tool results, 2 checkpoints$/);
-    expect(fact(said, "after that")).toBe(`worker ${second} made 1 model call and ran 0 tools`);
-    expect(fact(said, "refund")).toBe("ran once");
-    expect(fact(said, "other tools")).toBe("find_order 1, track_parcel 1, ask_customer 1, send_receipt 1");
-    expect(fact(said, "reader")).toMatch(
-      /^\d+ entries in 3 visits, each once and in order; 5 of 5 replies heard as stored$/,
+    expect(fact(stdout, "model calls")).toBe("6 charged: 5 replies stored, 1 cut off by the kill");
+    expect(fact(stdout, "replayed")).toMatch(
+      /^5 effects from the journal, .*: 1 model reply, 2 tool results, 2 checkpoints$/,
     );
-    expect(fact(said, "offline")).toBe("3 of 3 turns replayed to the same end, without a model");
+    expect(fact(stdout, "after that")).toBe(`worker ${second} made 1 model call and ran 0 tools`);
+    expect(fact(stdout, "refund")).toBe("ran once");
+    expect(fact(stdout, "other tools")).toBe("find_order 1, track_parcel 1, ask_customer 1, send_receipt 1");
+    expect(fact(stdout, "reader")).toMatch(
+      /^\d+ events in 3 connections, each exactly once, in order; 5 of 5 replies received as stored$/,
+    );
+    expect(fact(stdout, "offline")).toBe("3 of 3 turns replayed with the same result, without a model");
 
-    // What a reader saw of the crash: half a reply, the reset, and the whole of it.
+    // The reader receives part of the reply, the reset, and the complete reply.
     const reply =
       "All done: the 189.00 EUR are on their way to your card ending in 4242, and the receipt is in your mailbox.";
-    const text = said.replaceAll(/\s+/g, " ");
+    const text = stdout.replaceAll(/\s+/g, " ");
     const [before = "", after = ""] = text.split("kill -9 Worker");
     expect(before).toContain("All done: the 189.00 EUR");
     expect(before).not.toContain(reply);
     expect(after.indexOf("reset")).toBeGreaterThan(-1);
     expect(after.indexOf(reply)).toBeGreaterThan(after.indexOf("reset"));
 
-    // The parallel tools took turns at telling how far they were.
-    const told = [...said.matchAll(/(find_order|track_parcel): (?:opening|asking|reading|found)/g)].map(
+    // The progress of the parallel tools alternates.
+    const progressNames = [...stdout.matchAll(/(find_order|track_parcel): (?:searching|asking|reading|found)/g)].map(
       ([, name]) => name,
     );
-    expect(new Set(told.slice(0, 2)).size).toBe(2);
+    expect(new Set(progressNames.slice(0, 2)).size).toBe(2);
 
-    // A log is plain, and fits 80 columns but for what is there to be copied.
-    expect(said).not.toContain("\u001B");
-    const lines = said.split("\n").filter((line) => !/^ {2}(?:npx|cat) /.test(line));
+    // A log has no escape sequences and fits 80 columns, except for the commands to copy.
+    expect(stdout).not.toContain("\u001B");
+    const lines = stdout.split("\n").filter((line) => !/^ {2}(?:npx|cat) /.test(line));
     expect(lines.filter((line) => line.length > 80)).toEqual([]);
-    const [, log = ""] = /^ {2}cat (.*)$/m.exec(said) ?? [];
-    const asked = readFileSync(log, "utf8")
+    const [, log = ""] = /^ {2}cat (.*)$/m.exec(stdout) ?? [];
+    const modelCalls = readFileSync(log, "utf8")
       .split("\n")
-      .filter((line) => line.includes("model_asked"));
-    expect(asked).toHaveLength(6);
+      .filter((line) => line.includes("model_call_started"));
+    expect(modelCalls).toHaveLength(6);
   });
 
-  test("on a real model: the same, with each request counted by the server", async () => {
+  test("recovers in the same way with a real API, whose server counts the requests", async () => {
     const key = "sk-loopback-0123456789";
     const { server, url, requests } = await responsesServer("works");
     servers.add(server);
     const database = join(folder, "real.db");
     const options = ["--model", "openai:gpt-test", "--database", database];
-    const { code, said, complained } = await finished(run(options, { OPENAI_API_KEY: key, OPENAI_BASE_URL: url }));
-    expect(complained).toBe("");
+    const { code, stdout, stderr } = await finished(run(options, { OPENAI_API_KEY: key, OPENAI_BASE_URL: url }));
+    expect(stderr).toBe("");
     expect(code).toBe(0);
     expect(requests.map(({ authorization }) => authorization)).toEqual(Array(5).fill(`Bearer ${key}`));
-    expect(fact(said, "model calls")).toBe("5 paid for: 4 replies on record, 1 cut off by the kill");
-    expect(fact(said, "after that")).toMatch(/^worker \d+ made 1 model call and ran 0 tools$/);
-    expect(fact(said, "refund")).toBe("ran once");
-    expect(fact(said, "tokens")).toBe("40 in, 20 out on record; the call that was cut off told nothing");
-    const [, log = ""] = /^ {2}cat (.*)$/m.exec(said) ?? [];
-    for (const text of [said, readFileSync(log, "utf8"), readFileSync(database, "latin1")])
+    expect(fact(stdout, "model calls")).toBe("5 charged: 4 replies stored, 1 cut off by the kill");
+    expect(fact(stdout, "after that")).toMatch(/^worker \d+ made 1 model call and ran 0 tools$/);
+    expect(fact(stdout, "refund")).toBe("ran once");
+    expect(fact(stdout, "tokens")).toBe("40 in, 20 out; the provider reported no usage for the call that was cut off");
+    const [, log = ""] = /^ {2}cat (.*)$/m.exec(stdout) ?? [];
+    for (const text of [stdout, readFileSync(log, "utf8"), readFileSync(database, "latin1")])
       expect(text).not.toContain(key);
   });
 
-  test("a provider that says no ends the demo with what it said, and without the key", async () => {
+  test("prints the error of a provider that rejects the key, without the key", async () => {
     const key = "sk-loopback-0123456789";
     const { server, url } = await responsesServer("denies");
     servers.add(server);
     const environment = { OPENAI_API_KEY: key, OPENAI_BASE_URL: url };
-    const { code, said, complained } = await finished(run(["--model", "openai:gpt-test"], environment));
+    const { code, stdout, stderr } = await finished(run(["--model", "openai:gpt-test"], environment));
     expect(code).toBe(1);
-    expect(said).toMatch(/error +.*Incorrect API key/);
-    expect(fact(said, "model calls")).toBe("1 made: 0 replies on record");
-    expect(fact(said, "refund")).toBe("did not run");
-    expect(said + complained).not.toContain(key);
+    expect(stdout).toMatch(/error +.*Incorrect API key/);
+    expect(fact(stdout, "model calls")).toBe("1 made: 0 replies stored");
+    expect(fact(stdout, "refund")).toBe("did not run");
+    expect(stdout + stderr).not.toContain(key);
   });
 
-  test("a model without its key is refused before anything is started, with the name of the variable", async () => {
-    const { code, said, complained } = await finished(run(["--model", "anthropic:claude-opus-5"]));
+  test("rejects a model without its API key before a process is started, and names the variable", async () => {
+    const { code, stdout, stderr } = await finished(run(["--model", "anthropic:claude-opus-5"]));
     expect(code).toBe(2);
-    expect(said).toBe("");
-    expect(complained).toContain("ANTHROPIC_API_KEY");
+    expect(stdout).toBe("");
+    expect(stderr).toContain("ANTHROPIC_API_KEY");
   });
 
-  test("Ctrl-C ends the worker too, and what it left open is not touched by the next demo in the same file, on a model that calls no tool", async () => {
+  test("Ctrl-C ends the worker too, and the next demo with the same file leaves the open turn alone", async () => {
     const database = ["--database", join(folder, "shared.db")];
     const running = run(database);
-    const [, pid = ""] = await heard(running, /process (\d+) drives/);
-    await heard(running, /find_order/);
+    const [, pid = ""] = await untilOutput(running, /process (\d+) drives/);
+    await untilOutput(running, /find_order/);
     running.child.kill("SIGINT");
     expect((await finished(running)).code).toBe(130);
     expect(isAlive(Number(pid))).toBe(false);
@@ -198,11 +201,11 @@ describe.concurrent("the demo", { timeout: 60_000 }, () => {
     const { server, url, requests } = await responsesServer("refuses");
     servers.add(server);
     const environment = { OPENAI_API_KEY: "sk-loopback-0123456789", OPENAI_BASE_URL: url };
-    const { code, said } = await finished(run(["--model", "openai:gpt-test", ...database], environment));
+    const { code, stdout } = await finished(run(["--model", "openai:gpt-test", ...database], environment));
     expect(code).toBe(0);
     expect(requests).toHaveLength(3);
-    expect(fact(said, "model calls")).toBe("3 paid for: 3 replies on record");
-    expect(fact(said, "other tools")).toBe("none ran");
-    expect(said).not.toContain("kill -9 ");
+    expect(fact(stdout, "model calls")).toBe("3 charged: 3 replies stored");
+    expect(fact(stdout, "other tools")).toBe("none ran");
+    expect(stdout).not.toContain("kill -9 ");
   });
 });

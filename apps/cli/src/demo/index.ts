@@ -1,7 +1,10 @@
-// `everturn demo`: a refund that survives `kill -9`, and the proof of it. What is shown is read from the database and from what workers wrote down;
-// this process accepts, reads and answers, and drives nothing.
+// `everturn demo`: a refund conversation whose worker process is killed with SIGKILL, and a verification of what happened.
+//
+// Processes: this one accepts messages, reads events from the database and answers questions; it drives no turn. A worker process (worker.ts) claims
+// and drives the turns. They share a SQLite file. The verification (verification.ts) counts the side-effect log of the workers and the journal in the
+// database, so it does not rely on what was printed.
 
-import type { Keyboard } from "./person.ts";
+import type { Keyboard } from "./answer-prompt.ts";
 import type { Environment } from "@everturn/server";
 
 import { randomBytes } from "node:crypto";
@@ -15,45 +18,51 @@ import { runtime } from "everturn/runtime";
 
 import { safeLine } from "../terminal/safe-text.ts";
 import { demoAgent } from "./agent.ts";
-import { Person } from "./person.ts";
-import { Play } from "./play.ts";
-import { holds, prove, showProof } from "./proof.ts";
+import { AnswerPrompt } from "./answer-prompt.ts";
 import { checkModel } from "./real-model.ts";
+import { ScenarioRunner } from "./scenario-runner.ts";
 import { Screen } from "./screen.ts";
+import { readSideEffects, SideEffectLog } from "./side-effect-log.ts";
+import { isVerified, showVerification, verify } from "./verification.ts";
 import { Workers } from "./workers.ts";
-import { readWorldLog, WorldLog } from "./world-log.ts";
 
 export type DemoOptions = {
-  /** `provider:name`; `null`, or one that is offline: the scripted model, which needs neither key nor network. */
+  /** `provider:model`; `null` or an offline model: the scripted model, which needs no API key and no network. */
   readonly model: string | null;
-  /** The configuration file, where one is named. */
+  /** The path in `--config`; `null`: none. */
   readonly config: string | null;
-  /** A SQLite file, which may have other sessions in it; `null`: a new one, in a folder of its own. */
+  /** A SQLite file, which may contain other sessions; `null`: a new file in a temporary folder. */
   readonly database: string | null;
-  /** Somebody is at the terminal, and may answer. */
+  /** Whether a user can answer at the terminal. */
   readonly interactive: boolean;
   readonly colour: boolean;
   readonly input: Keyboard;
   readonly out: NodeJS.WritableStream;
-  /** For what is wrong. */
+  /** Receives error messages. */
   readonly errors: NodeJS.WritableStream;
-  /** How wide the terminal is, when asked; 80 for a log. */
+  /** Returns the width of the terminal. Default: 80. */
   readonly columns?: () => number;
   readonly environment: Environment;
-  /** What is typed to call this program, for the hints at the end. */
+  /** The command line of this program in the hints at the end. Default: `npx everturn`. */
   readonly command?: string;
-  /** Ends the demo, as Ctrl-C does. Without one, SIGINT and SIGTERM of this process do. */
+  /** Interrupts the demo, as Ctrl-C does. Default: SIGINT and SIGTERM of this process. */
   readonly signal?: AbortSignal;
 };
 
-/** Nothing of the demo takes nearly as long: whatever hangs, ends. */
+/** The time limit of the whole demo, in milliseconds. It ends a demo that hangs. */
 const longestMs = { scripted: 60_000, real: 240_000 } as const;
-/** More than the script says in passing, and far from a whole reply; what real models say, and how fast, nobody knows. */
+/**
+ * How many characters of the reply are read before the worker is killed. Scripted: more than its short replies have, and far less than its last one.
+ * Real models write replies of unknown length, so the number is small.
+ */
 const killAfterCharacters = { scripted: 70, real: 20 } as const;
 
-/** Runs the demo. Returns the exit code: 0, 1 when something failed, 2 when it cannot begin, 130 when it was interrupted. */
-export async function runDemo(given: DemoOptions): Promise<number> {
-  const options = { ...given, model: given.model === null || isOffline(given.model) ? null : given.model };
+/** Runs the demo. Returns the exit code: 0: verified; 1: failed; 2: invalid settings; 130: interrupted. */
+export async function runDemo(requested: DemoOptions): Promise<number> {
+  const options = {
+    ...requested,
+    model: requested.model === null || isOffline(requested.model) ? null : requested.model,
+  };
   const { model, config, environment, errors } = options;
   const stop = new AbortController();
   const interrupt = () => stop.abort(interrupted);
@@ -61,10 +70,10 @@ export async function runDemo(given: DemoOptions): Promise<number> {
   if (options.signal?.aborted === true) interrupt();
   if (options.signal === undefined) for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, interrupt);
   const limit = longestMs[model === null ? "scripted" : "real"];
-  const timer = setTimeout(() => stop.abort(new Error(`nothing came to an end within ${limit / 1000} s`)), limit);
+  const timer = setTimeout(() => stop.abort(new Error(`the demo did not finish within ${limit / 1000} s`)), limit);
   try {
     if (options.database !== null && basename(options.database) === ":memory:") {
-      throw new SettingsError("the processes of the demo meet in a file; --database :memory: is none");
+      throw new SettingsError("the processes of the demo share a database file; --database :memory: cannot be used");
     }
     if (model !== null) await checkModel({ model, config, environment });
     return await perform(options, stop);
@@ -86,56 +95,56 @@ async function perform(options: DemoOptions, stop: AbortController): Promise<num
   const { model, config, environment, input, out, colour, interactive } = options;
   const { columns = () => 80, command = "npx everturn" } = options;
   const { signal } = stop;
-  const began = performance.now();
-  const elapsed = () => performance.now() - began;
+  const startedAt = performance.now();
+  const elapsed = () => performance.now() - startedAt;
   const screen = new Screen({ out, colour, columns, elapsed });
 
   const folder = mkdtempSync(join(tmpdir(), "everturn-"));
   const path = options.database === null ? join(folder, "demo.db") : resolve(options.database);
-  const world = join(folder, "world.log");
-  new WorldLog(world).close();
+  const log = join(folder, "side-effects.log");
+  new SideEffectLog(log).close();
   const id = `demo-${randomBytes(3).toString("hex")}`;
 
-  const file = await openDatabase(path);
-  const setup = { database: path, world, engine: id, model, config };
+  const database = await openDatabase(path);
+  const setup = { database: path, log, engine: id, model, config };
   const workers = new Workers(setup, environment, (reason) => stop.abort(reason));
   try {
-    const agent = await demoAgent({ model, config, environment, world: null });
-    const sessions = runtime({ host: file.storage, engines: { [id]: agent }, durability: "durable", drive: false });
+    const agent = await demoAgent({ model, config, environment, log: null });
+    const sessions = runtime({ host: database.storage, engines: { [id]: agent }, durability: "durable", drive: false });
 
-    screen.title("everturn demo: a refund that survives kill -9");
-    screen.fact("model", model ?? "scripted: no key, no network");
-    screen.fact("session", `${id}, in SQLite (${file.driver})`);
+    screen.title("everturn demo: a turn survives kill -9");
+    screen.fact("model", model ?? "scripted (no API key, no network)");
+    screen.fact("session", `${id}, stored in SQLite (${database.driver})`);
     const worker = workers.start();
     await Promise.race([worker.ready, aborted(signal)]);
-    screen.fact("worker", `process ${worker.pid} drives; this one, ${process.pid}, accepts and reads`);
+    screen.fact("worker", `process ${worker.pid} drives the turns; this process (${process.pid}) reads and answers`);
     screen.gap();
 
     const terminal = interactive ? { input, out } : null;
-    const person = new Person({ terminal, screen, signal, interrupt: () => stop.abort(interrupted) });
+    const prompt = new AnswerPrompt({ terminal, screen, signal, interrupt: () => stop.abort(interrupted) });
     const killAfter = killAfterCharacters[model === null ? "scripted" : "real"];
-    const stage = { sessions, id, engine: id, screen, person, workers, elapsed, killAfter, signal };
-    const played = await new Play(stage, worker).run();
+    const context = { sessions, id, engine: id, screen, prompt, workers, elapsed, killAfter, signal };
+    const observed = await new ScenarioRunner(context, worker).run();
     signal.throwIfAborted();
     const total = elapsed();
     await workers.end(1000);
 
-    const proof = await prove(sessions, id, readWorldLog(world), played);
+    const verification = await verify(sessions, id, readSideEffects(log), observed);
     screen.gap();
-    screen.title("Proof, counted in what the workers wrote down and read from the database");
-    showProof(screen, proof, total);
+    screen.title("Verification, from the workers' side-effect log and the database");
+    showVerification(screen, verification, total);
     const session = (await sessions.get(id, { messages: 1 }))?.session ?? null;
     const failure = session === null ? null : sessionError(session);
     if (failure !== null) screen.fact("failed", failure.message, "bad");
     screen.gap();
-    screen.title("The files are kept. Look at them:");
-    for (const verb of ["show", "replay"]) screen.verbatim(`${command} ${verb} ${id} --database ${quoted(path)}`);
-    screen.verbatim(`${process.platform === "win32" ? "type" : "cat"} ${quoted(world)}`);
-    return failure === null && session?.status === "completed" && holds(proof) ? 0 : 1;
+    screen.title("The files are kept. Inspect them with:");
+    for (const verb of ["show", "replay"]) screen.verbatim(`${command} ${verb} ${id} --database ${shellQuote(path)}`);
+    screen.verbatim(`${process.platform === "win32" ? "type" : "cat"} ${shellQuote(log)}`);
+    return failure === null && session?.status === "completed" && isVerified(verification) ? 0 : 1;
   } finally {
     screen.close();
     await workers.end(0);
-    await file.close();
+    await database.close();
   }
 }
 
@@ -147,7 +156,7 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** As a shell wants it. */
-function quoted(path: string): string {
+/** Quotes a path for a POSIX shell, if necessary. */
+function shellQuote(path: string): string {
   return /^[\w@%+=:,./\\-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -1,5 +1,5 @@
-// Real models, by `provider:name`, as every other command has them: addresses from the environment and the configuration file. Whether a key is there
-// is asked before anything is started; the key itself is read by the adapter, when it makes a call.
+// Real models for the demo, resolved as in every other command: base URLs from the environment and the configuration file. Whether an API key is set is
+// checked before a process is started; the key itself is read by the adapter for each call.
 
 import type { Environment } from "@everturn/server";
 import type { Engine } from "everturn";
@@ -7,27 +7,27 @@ import type { Engine } from "everturn";
 import { createEngine, keyVariable, knownProviders, loadSettings, SettingsError } from "@everturn/server";
 
 export type ModelChoice = {
-  /** `provider:name`. */
+  /** `provider:model`. */
   readonly model: string;
-  /** The configuration file, where one is named. */
+  /** The path in `--config`; `null`: none. */
   readonly config: string | null;
   readonly environment: Environment;
 };
 
-/** The engine for a model, without tools. */
+/** Builds the engine for a model, without tools. */
 export async function realEngine({ model, config, environment }: ModelChoice): Promise<Engine> {
   const settings = await loadSettings({ flags: { model }, environment, ...(config === null ? {} : { config }) });
   const tools = { ...settings.tools, value: [] };
   return createEngine({ ...settings, tools }, environment);
 }
 
-/** Throws a `SettingsError` where it can be seen from here that this model cannot be asked. */
+/** Throws `SettingsError` for an unknown model and for a model without its API key. */
 export async function checkModel(choice: ModelChoice): Promise<void> {
   await realEngine(choice);
   const [name = ""] = choice.model.split(":");
-  const provider = Object.entries(knownProviders).find(([known]) => known === name)?.[1];
+  const provider = Object.entries(knownProviders).find(([providerName]) => providerName === name)?.[1];
   if (provider === undefined || provider.keyless || keyVariable(provider, choice.environment) !== null) return;
   throw new SettingsError(
-    `no key for ${choice.model}: set ${provider.keys.join(" or ")}, or leave --model out, the scripted model needs none`,
+    `no API key for ${choice.model}: set ${provider.keys.join(" or ")}, or omit --model to use the scripted model`,
   );
 }

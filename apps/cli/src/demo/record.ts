@@ -1,11 +1,11 @@
-// What a turn has on record, counted from its journal.
+// Counts the effects in the journal of a turn.
 
 import type { TurnRecord } from "everturn/runtime";
 
-/** Effects by what they were. */
+/** Numbers of effects by kind. */
 export type Effects = {
   readonly replies: number;
-  /** Model calls that came to nothing. */
+  /** Failed model calls. */
   readonly failures: number;
   readonly tools: number;
   readonly code: number;
@@ -47,10 +47,10 @@ export function effectsIn(rows: readonly Row[]): Effects {
   return { replies, failures, tools, code, environments, checkpoints };
 }
 
-/** The rows that somebody else had settled before the one that ended the turn took it over: those were read back, not done. */
-export function readBack({ data: { rows } }: TurnRecord): readonly Row[] {
-  const last = rows.at(-1)?.epoch ?? 0;
-  return rows.filter(({ epoch }) => epoch < last);
+/** The journal rows with a lower lease epoch than the last one: another process wrote them, and the last process replayed them. */
+export function replayedRows({ data: { rows } }: TurnRecord): readonly Row[] {
+  const lastEpoch = rows.at(-1)?.epoch ?? 0;
+  return rows.filter(({ epoch }) => epoch < lastEpoch);
 }
 
 export function renderEffects(effects: Effects): string {
@@ -59,15 +59,15 @@ export function renderEffects(effects: Effects): string {
     ...(replies === 0 ? [] : [counted(replies, "model reply", "model replies")]),
     ...(failures === 0 ? [] : [counted(failures, "failed model call", "failed model calls")]),
     ...(tools === 0 ? [] : [counted(tools, "tool result", "tool results")]),
-    ...(code === 0 ? [] : [counted(code, "cell of code", "cells of code")]),
+    ...(code === 0 ? [] : [counted(code, "code cell", "code cells")]),
     ...(environments === 0 ? [] : [counted(environments, "environment", "environments")]),
     ...(checkpoints === 0 ? [] : [counted(checkpoints, "checkpoint", "checkpoints")]),
   ];
   return parts.length === 0 ? "nothing yet" : parts.join(", ");
 }
 
-export function counted(count: number, one: string, many: string): string {
-  return `${count} ${count === 1 ? one : many}`;
+export function counted(count: number, singular: string, plural: string): string {
+  return `${count} ${count === 1 ? singular : plural}`;
 }
 
 export function seconds(ms: number): string {

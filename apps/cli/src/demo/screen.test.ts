@@ -12,7 +12,7 @@ function written(columns: number, colour: boolean, write: (screen: Screen) => vo
 }
 
 describe("the screen", () => {
-  test("text keeps its column, however it comes in pieces", () => {
+  test("wraps streamed text as it wraps complete text", () => {
     const whole = written(60, false, (screen) =>
       screen.line("agent", "one two three four five six seven eight nine ten"),
     );
@@ -24,19 +24,19 @@ describe("the screen", () => {
     expect(whole).toBe(" 1.2s  agent     one two three four five six seven eight\n                 nine ten\n");
   });
 
-  test("a narrow terminal does without the time", () => {
+  test("omits the time on a narrow terminal", () => {
     expect(written(40, false, (screen) => screen.line("agent", "hello"))).toBe("agent     hello\n");
   });
 
-  test("a very narrow one is kept to as well", () => {
+  test("fits a very narrow terminal", () => {
     const text = written(26, false, (screen) => {
       screen.line("agent", "Thank you. I am asking for the refund to be approved.");
-      screen.fact("model calls", "6 paid for: 5 replies on record, 1 cut off by the kill");
+      screen.fact("model calls", "6 charged: 5 replies stored, 1 cut off by the kill");
     });
     for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(26);
   });
 
-  test("without colours there is no escape code, and what a model says steers no terminal", () => {
+  test("prints no escape sequence without colours, also if a model wrote one", () => {
     const hostile = "a\u001B[2Jb\u0007c\u009Bd";
     const text = written(80, false, (screen) => {
       screen.line("agent", hostile, "bad");
@@ -49,7 +49,7 @@ describe("the screen", () => {
     expect(text).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F]/);
   });
 
-  test("with colours every line ends with none open", () => {
+  test("resets colours at the end of every line", () => {
     const text = written(40, true, (screen) => screen.line("kill -9", "gone in the middle of a sentence", "bad"));
     for (const line of text.trimEnd().split("\n")) expect(line.endsWith("\u001B[0m")).toBe(true);
   });

@@ -1,5 +1,5 @@
-// Writes the demo down, line by line, for a terminal or a log: the time, who speaks, and what, wrapped with the text kept in its column. Nothing is
-// ever taken back, so what a log has is what a terminal showed. Colours only where they are wanted.
+// Prints the demo line by line, for a terminal or a log: time, name, and text wrapped in its column. Output is append-only, so a log has the same
+// lines as a terminal. Control characters in text are replaced.
 
 import type { Margin } from "../terminal/flow.ts";
 import type { Style } from "../terminal/style.ts";
@@ -8,13 +8,12 @@ import { Flow } from "../terminal/flow.ts";
 import { safeLine, SafeText } from "../terminal/safe-text.ts";
 import { colours } from "../terminal/style.ts";
 
-/** Where to write to, and how. */
 export type ScreenOptions = {
   readonly out: NodeJS.WritableStream;
-  /** How many columns there are, when asked. */
+  /** Returns the current width of the terminal. */
   readonly columns: () => number;
   readonly colour: boolean;
-  /** Milliseconds since the demo began. */
+  /** Returns the milliseconds since the start of the demo. */
   readonly elapsed: () => number;
 };
 
@@ -32,32 +31,33 @@ export type Tone = keyof typeof tones;
 const timeWidth = 7;
 const nameWidth = 10;
 const factWidth = 13;
-/** Below this there is no room for the time. */
+/** Terminals narrower than this show no time. */
 const narrow = 60;
-/** Longer lines are hard to read, however wide the window is. */
+/** The widest line, for readability. */
 const widest = 100;
 
 export class Screen {
   readonly #options: ScreenOptions;
+  /** The paragraph that `say` appends to. */
   #open: Paragraph | null = null;
 
   constructor(options: ScreenOptions) {
     this.#options = options;
   }
 
-  /** A line of its own, or several where it is long. */
+  /** Prints a paragraph, wrapped. */
   line(name: string, text: string, tone: Tone = "plain"): void {
     this.close();
     this.#write(this.#paragraph(this.#margin(name, tone), tone).add(text));
     this.close();
   }
 
-  /** More of what somebody is saying. */
+  /** Appends streamed text to the open paragraph, or opens one. */
   say(name: string, delta: string): void {
     this.#write((this.#open ?? this.#paragraph(this.#margin(name, "plain"), "plain")).add(delta));
   }
 
-  /** Whoever was speaking is done, or was cut off. */
+  /** Ends the open paragraph. */
   close(): void {
     const open = this.#open;
     this.#open = null;
@@ -69,20 +69,20 @@ export class Screen {
     this.#write("\n");
   }
 
-  /** A title. */
+  /** Prints a title and an empty line. */
   title(text: string): void {
     this.close();
     this.#write(this.#paragraph({ first: [], rest: [] }, "bold").add(text));
     this.gap();
   }
 
-  /** Something to copy: never wrapped. */
+  /** Prints a line without wrapping, for commands that are copied. */
   verbatim(text: string): void {
     this.close();
     this.#write(`  ${colours(this.#options.colour).paint(safeLine(text), tones.calm)}\n`);
   }
 
-  /** A fact and its value, the value wrapped in its column. */
+  /** Prints a name and a value; the value is wrapped in its column. */
   fact(name: string, text: string, tone: Tone = "plain"): void {
     this.close();
     const first = [{ text: `  ${name.padEnd(factWidth)}`, style: tones.dim }];
@@ -90,7 +90,7 @@ export class Screen {
     this.close();
   }
 
-  /** What stands before what somebody is about to type. */
+  /** Returns the prompt for a line that the user types. */
   prompt(name: string): string {
     this.close();
     const { paint } = colours(this.#options.colour);
@@ -105,7 +105,7 @@ export class Screen {
     return this.#open;
   }
 
-  /** The time, where there is room for it, and a name. */
+  /** The margin of a paragraph: the time, if the terminal is wide enough, and a name. */
   #margin(name: string, tone: Tone): Margin {
     const time = `${(this.#options.elapsed() / 1000).toFixed(1)}s`.padStart(timeWidth - 2).padEnd(timeWidth);
     const hasTime = this.#width() >= narrow;
@@ -127,7 +127,7 @@ function blank(width: number): { readonly text: string; readonly style: Style } 
   return { text: " ".repeat(width), style: tones.plain };
 }
 
-/** Text that comes in pieces, laid out as it comes. */
+/** A paragraph of streamed text, wrapped incrementally. */
 class Paragraph {
   readonly #flow: Flow;
   readonly #margin: Margin;
@@ -142,14 +142,14 @@ class Paragraph {
   }
 
   add(text: string): string {
-    return this.#lay(this.#safe.push(text));
+    return this.#layOut(this.#safe.push(text));
   }
 
   end(): string {
-    return this.#lay(this.#safe.end()) + this.#flow.end();
+    return this.#layOut(this.#safe.end()) + this.#flow.end();
   }
 
-  #lay(text: string): string {
+  #layOut(text: string): string {
     const { rest } = this.#margin;
     for (const point of text) {
       if (point === "\n") this.#flow.line({ first: rest, rest });

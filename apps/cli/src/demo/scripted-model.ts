@@ -1,14 +1,14 @@
-// A model that needs no key and no network. It keeps nothing in memory: what it says follows from the conversation it is shown, as with any model,
-// so whichever process asks gets the same reply.
+// The scripted model of the demo, which needs no API key and no network. It is stateless: the reply depends only on the messages of the request, so
+// every process gets the same reply.
 
 import type { Adapter, FakeStep, JsonObject, Message, ModelRequest, ToolCall } from "everturn";
 
 import { fake } from "everturn";
 import { messageText } from "everturn/model";
 
-export const scriptedName = "refund-desk";
+export const scriptedName = "refund-agent";
 
-/** Between two words. */
+/** The delay between two words, in milliseconds. */
 const wordMs = 32;
 
 export function scriptedModel(): Adapter {
@@ -26,13 +26,13 @@ function scriptFor(request: ModelRequest): readonly FakeStep[] {
     { type: "text", text: word },
   ]);
   const turn = request.messages.filter(({ role }) => role === "assistant").length;
-  const asked = calls.map(({ name, args }, index): FakeStep => {
+  const toolCalls = calls.map(({ name, args }, index): FakeStep => {
     return { type: "tool_call", id: `call_${turn}_${index}`, name, arguments: args };
   });
-  // About as a tokenizer would count: four characters each.
+  // An estimate of tokens: four characters each.
   const inputTokens = Math.ceil(JSON.stringify([request.messages, request.tools]).length / 4);
   const outputTokens = Math.ceil((text.length + JSON.stringify(calls).length) / 4);
-  return [...words, ...asked, { type: "usage", usage: { inputTokens, outputTokens } }];
+  return [...words, ...toolCalls, { type: "usage", usage: { inputTokens, outputTokens } }];
 }
 
 type Scripted = {
@@ -40,10 +40,10 @@ type Scripted = {
   readonly calls: readonly { readonly name: string; readonly args: JsonObject }[];
 };
 
-/** The next thing to say: the first step of the story that has not been taken yet. */
+/** The reply for the first step of the scenario that the conversation does not contain yet. */
 function replyTo(messages: readonly Message[]): Scripted {
   const order = "1042";
-  if (answerTo(messages, "find_order") === null) {
+  if (resultOf(messages, "find_order") === null) {
     return {
       text: "I am sorry. Let me look at the order and at the parcel.",
       calls: [
@@ -52,7 +52,7 @@ function replyTo(messages: readonly Message[]): Scripted {
       ],
     };
   }
-  const preferred = answerTo(messages, "ask_customer");
+  const preferred = resultOf(messages, "ask_customer");
   if (preferred === null) {
     const question = "Should the 189.00 EUR go back to your card ending in 4242, or become store credit?";
     return {
@@ -61,7 +61,7 @@ function replyTo(messages: readonly Message[]): Scripted {
     };
   }
   const to = /credit|voucher|store/i.test(preferred.text) ? "store credit" : "card";
-  const refunded = answerTo(messages, "refund");
+  const refunded = resultOf(messages, "refund");
   if (refunded === null) {
     const args = { order, amount: "189.00 EUR", to };
     return { text: "Thank you. I am asking for the refund to be approved.", calls: [{ name: "refund", args }] };
@@ -72,7 +72,7 @@ function replyTo(messages: readonly Message[]): Scripted {
       "A colleague will read this conversation and call you tomorrow morning. Your order stays open until then, and you do not have to do anything.";
     return { text, calls: [] };
   }
-  if (answerTo(messages, "send_receipt") === null) {
+  if (resultOf(messages, "send_receipt") === null) {
     return { text: "It is paid. I am mailing the receipt.", calls: [{ name: "send_receipt", args: { order } }] };
   }
   const [where, when] =
@@ -86,12 +86,12 @@ function replyTo(messages: readonly Message[]): Scripted {
   return { text, calls: [] };
 }
 
-/** What came of the newest call of that tool; `null`: it has not been called. */
-function answerTo(messages: readonly Message[], name: string): { readonly ok: boolean; readonly text: string } | null {
+/** The result of the newest call of a tool; `null`: it was not called, or has no result yet. */
+function resultOf(messages: readonly Message[], name: string): { readonly ok: boolean; readonly text: string } | null {
   const calls = messages.flatMap((message): readonly ToolCall[] =>
     message.role === "assistant" ? message.toolCalls : [],
   );
-  const call = calls.findLast((one) => one.name === name);
+  const call = calls.findLast((toolCall) => toolCall.name === name);
   if (call === undefined) return null;
   const answer = messages.findLast((message) => message.role === "tool" && message.toolCallId === call.id);
   if (answer?.role !== "tool") return null;

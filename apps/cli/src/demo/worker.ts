@@ -1,5 +1,5 @@
-// A worker, as a process of its own: it drives whatever turn of the demo nobody drives, until it is killed or told to stop. It knows the database and
-// nothing else of the process that started it.
+// The worker process of the demo: claims and drives open turns of this demo until it is killed or receives `stop`. It shares only the database file
+// with the process that started it.
 
 import type { WorkerSetup } from "./workers.ts";
 
@@ -7,19 +7,19 @@ import { openDatabase } from "@everturn/server";
 import { runtime } from "everturn/runtime";
 
 import { demoAgent, lease } from "./agent.ts";
-import { WorldLog } from "./world-log.ts";
+import { SideEffectLog } from "./side-effect-log.ts";
 
-const [, , given = "{}"] = process.argv;
-const { database: path, world: log, engine, model, config }: WorkerSetup = JSON.parse(given);
+const [, , setupJson = "{}"] = process.argv;
+const { database: path, log: logPath, engine, model, config }: WorkerSetup = JSON.parse(setupJson);
 
-// Ctrl-C reaches every process of the terminal; this one ends when the one that started it says so, or is gone.
+// The terminal sends SIGINT to all processes of its group. The worker ignores it, and ends when its parent sends `stop` or disconnects.
 process.on("SIGINT", () => undefined);
 process.on("disconnect", () => process.exit(0));
 const stop = new AbortController();
 process.on("message", () => stop.abort());
 
 const { storage, close } = await openDatabase(path);
-const agent = await demoAgent({ model, config, environment: process.env, world: new WorldLog(log) });
+const agent = await demoAgent({ model, config, environment: process.env, log: new SideEffectLog(logPath) });
 const sessions = runtime({ host: storage, engines: { [engine]: agent }, durability: "durable", lease });
 process.send?.("ready");
 await sessions.work({ signal: stop.signal });

@@ -1,4 +1,5 @@
-// Worker processes: started, killed, and ended by their ids. One that dies without having been killed is a failure of the demo, and says why.
+// Starts, kills and stops the worker processes of the demo, by process id. A worker that exits unexpectedly fails the demo, with its last output
+// as the message.
 
 import type { Environment } from "@everturn/server";
 import type { ChildProcess } from "node:child_process";
@@ -6,11 +7,12 @@ import type { ChildProcess } from "node:child_process";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 
-/** What a worker is told. Keys are not in here: it has the environment. */
+/** The argument of a worker process. It contains no API key, because other users can see arguments; a worker inherits the environment. */
 export type WorkerSetup = {
   readonly database: string;
-  readonly world: string;
-  /** The name of the engine, of this run alone: turns of others in the same file are left to them. */
+  /** The path of the side-effect log. */
+  readonly log: string;
+  /** The name of the engine, unique to this run, so that the worker claims no other turns of the same database. */
   readonly engine: string;
   readonly model: string | null;
   readonly config: string | null;
@@ -18,7 +20,7 @@ export type WorkerSetup = {
 
 export type Worker = { readonly pid: number; readonly ready: Promise<void> };
 
-// Beside this file: compiled as this one is, or in TypeScript as this one is.
+// The worker program in the same folder: compiled if this file is compiled, else TypeScript.
 const program = import.meta.url.endsWith(".ts")
   ? new URL("./worker.ts", import.meta.url)
   : new URL("./worker.js", import.meta.url);
@@ -26,14 +28,14 @@ const program = import.meta.url.endsWith(".ts")
 export class Workers {
   readonly #setup: WorkerSetup;
   readonly #environment: Environment;
-  readonly #died: (reason: Error) => void;
+  readonly #onExit: (reason: Error) => void;
   readonly #running = new Map<number, ChildProcess>();
 
-  /** `died` is told when a worker ends that nobody ended. */
-  constructor(setup: WorkerSetup, environment: Environment, died: (reason: Error) => void) {
+  /** `onExit` is called if a worker exits that was neither killed nor stopped here. */
+  constructor(setup: WorkerSetup, environment: Environment, onExit: (reason: Error) => void) {
     this.#setup = setup;
     this.#environment = environment;
-    this.#died = died;
+    this.#onExit = onExit;
   }
 
   start(): Worker {
@@ -42,18 +44,16 @@ export class Workers {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
     });
     const { pid } = child;
-    if (pid === undefined) throw new Error("the worker could not be started: the system gave it no process id");
+    if (pid === undefined) throw new Error("the worker process could not be started");
     this.#running.set(pid, child);
-    let said = "";
-    child.stderr?.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-2000)));
-    child.on("error", this.#died);
+    let stderr = "";
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(-2000)));
+    child.on("error", this.#onExit);
     child.on("close", (code, signal) => {
-      // Whoever ends one takes it off the list first.
+      // `kill` and `end` remove a worker from the map first.
       if (!this.#running.delete(pid)) return;
-      this.#died(
-        new Error(
-          `the worker ${pid} ended by itself (${signal ?? `code ${code}`}): ${said.trim() || "it said nothing"}`,
-        ),
+      this.#onExit(
+        new Error(`worker ${pid} exited unexpectedly (${signal ?? `code ${code}`}): ${stderr.trim() || "no output"}`),
       );
     });
     const ready = once(child, "message").then(() => undefined);
@@ -61,32 +61,32 @@ export class Workers {
     return { pid, ready };
   }
 
-  /** As `kill -9` does: nothing in it gets to run any more. Resolves when it is gone. */
+  /** Sends SIGKILL, as `kill -9` does: no code of the worker runs after it. Resolves when the process has exited. */
   async kill(pid: number): Promise<void> {
     const child = this.#take(pid);
     if (child === null) return;
-    const gone = once(child, "exit");
+    const exited = once(child, "exit");
     child.kill("SIGKILL");
-    await gone;
+    await exited;
   }
 
-  /** Lets all of them finish what they are at for a moment, and then kills them. */
+  /** Stops all workers gracefully, and kills those that are still running after `graceMs`. */
   async end(graceMs: number): Promise<void> {
     await Promise.all(
       [...this.#running.keys()].map(async (pid) => {
         const child = this.#take(pid);
         if (child === null) return;
-        const gone = once(child, "exit");
+        const exited = once(child, "exit");
         if (graceMs > 0 && child.connected) child.send("stop", () => undefined);
         else child.kill("SIGKILL");
         const timer = setTimeout(() => child.kill("SIGKILL"), graceMs);
-        await gone;
+        await exited;
         clearTimeout(timer);
       }),
     );
   }
 
-  /** One that still runs, which from now on may end. */
+  /** Removes a worker from the map, so that its exit is expected. Returns it if it is still running. */
   #take(pid: number): ChildProcess | null {
     const child = this.#running.get(pid) ?? null;
     this.#running.delete(pid);

@@ -1,5 +1,5 @@
-// Whoever is at the terminal. They may answer; if they do not begin to within some seconds, or there is no terminal, the demo answers for them and
-// says so. A key that is pressed buys more time, so nobody is cut off while typing.
+// Asks the user at the terminal for an answer or an approval. If no key is pressed within `firstKeyMs`, or there is no terminal, the demo answers in
+// the user's place and prints that it did. Each key extends the time to `nextKeyMs`, so that typing is not interrupted.
 
 import type { Screen } from "./screen.ts";
 
@@ -10,43 +10,44 @@ export type Answer<T> = {
   readonly by: "person" | "demo";
 };
 
-/** What keys come from. */
+/** The input stream of a terminal. */
 export type Keyboard = NodeJS.ReadableStream & { readonly setRawMode?: (isRaw: boolean) => unknown };
 
-export type PersonOptions = {
-  /** `null`: nobody is there. */
+export type AnswerPromptOptions = {
+  /** `null`: no terminal; the demo answers. */
   readonly terminal: { readonly input: Keyboard; readonly out: NodeJS.WritableStream } | null;
   readonly screen: Screen;
-  /** Ctrl-C, which a terminal that is being typed into hands on as a key. */
+  /** Called for Ctrl-C, which a terminal in raw mode delivers as a key and not as SIGINT. */
   readonly interrupt: () => void;
   readonly signal: AbortSignal;
+  /** How long to wait for the first key, in milliseconds. Default: 2,000. */
   readonly firstKeyMs?: number;
+  /** How long to wait after each key, in milliseconds. Default: 20,000. */
   readonly nextKeyMs?: number;
 };
 
-/** Shorter than most people think, since the whole demo is. */
-const firstKey = 2000;
-const nextKey = 20_000;
+const defaultFirstKeyMs = 2000;
+const defaultNextKeyMs = 20_000;
 
 type Key = { readonly name?: string; readonly ctrl?: boolean };
 
-export class Person {
-  readonly #options: PersonOptions;
+export class AnswerPrompt {
+  readonly #options: AnswerPromptOptions;
 
-  constructor(options: PersonOptions) {
+  constructor(options: AnswerPromptOptions) {
     this.#options = options;
   }
 
-  /** A line of text. */
-  async answer(name: string, fallback: string): Promise<Answer<string>> {
+  /** Asks for a line of text. `fallback` is the demo's answer. */
+  async askText(name: string, fallback: string): Promise<Answer<string>> {
     const { terminal, screen } = this.#options;
     if (terminal === null) {
-      screen.line(name, `${fallback} (said by the demo)`);
+      screen.line(name, `${fallback} (answered by the demo)`);
       return { value: fallback, by: "demo" };
     }
     this.#hint("Type an answer, then Enter.");
     const { input, out } = terminal;
-    const typed = await this.#within(input, (done, stop) => {
+    const typed = await this.#waitFor(input, (done, stop) => {
       const lines = createInterface({ input, output: out, terminal: true, prompt: screen.prompt(name) });
       lines.on("line", (line) => done(line.trim() === "" ? null : line.trim()));
       lines.on("SIGINT", () => {
@@ -59,12 +60,12 @@ export class Person {
     });
     if (typed !== null) return { value: typed, by: "person" };
     this.#clear(out);
-    if (!this.#options.signal.aborted) screen.line(name, `${fallback} (said by the demo)`);
+    if (!this.#options.signal.aborted) screen.line(name, `${fallback} (answered by the demo)`);
     return { value: fallback, by: "demo" };
   }
 
-  /** Yes or no, by one key. */
-  async consent(name: string): Promise<Answer<boolean>> {
+  /** Asks for yes or no, by one key. The demo approves. */
+  async askApproval(name: string): Promise<Answer<boolean>> {
     const { terminal, screen } = this.#options;
     if (terminal === null) {
       screen.line(name, "approved (by the demo)", "good");
@@ -72,7 +73,7 @@ export class Person {
     }
     this.#hint("Press y or n.");
     const { input, out } = terminal;
-    const pressed = await this.#within<boolean>(input, (done, stop) => {
+    const pressed = await this.#waitFor<boolean>(input, (done, stop) => {
       const listen = (_: string, { name: key, ctrl = false }: Key) => {
         if (ctrl && key === "c") {
           this.#options.interrupt();
@@ -95,50 +96,50 @@ export class Person {
     const value = pressed ?? true;
     screen.line(
       name,
-      `${value ? "approved" : "refused"} (by ${pressed === null ? "the demo" : "you"})`,
+      `${value ? "approved" : "denied"} (by ${pressed === null ? "the demo" : "you"})`,
       value ? "good" : "bad",
     );
     return { value, by: pressed === null ? "demo" : "person" };
   }
 
   #hint(what: string): void {
-    const seconds = (this.#options.firstKeyMs ?? firstKey) / 1000;
-    this.#options.screen.line("", `${what} In ${seconds} s the demo does it for you.`, "dim");
+    const seconds = (this.#options.firstKeyMs ?? defaultFirstKeyMs) / 1000;
+    this.#options.screen.line("", `${what} After ${seconds} s the demo answers for you.`, "dim");
   }
 
-  /** What is typed, or `null` when nothing is for too long, or nothing can be any more. */
-  #within<T = string>(
+  /** Waits for input. Returns `null` on a timeout, on abort, and when the input ends. */
+  #waitFor<T = string>(
     input: Keyboard,
     begin: (done: (value: T | null) => void, stop: (stopping: () => void) => void) => void,
   ): Promise<T | null> {
-    const { signal, firstKeyMs = firstKey, nextKeyMs = nextKey } = this.#options;
+    const { signal, firstKeyMs = defaultFirstKeyMs, nextKeyMs = defaultNextKeyMs } = this.#options;
     return new Promise((resolve) => {
       let stopping: (() => void) | null = null;
-      let over = false;
+      let isOver = false;
       const done = (value: T | null): void => {
-        if (over) return;
-        over = true;
+        if (isOver) return;
+        isOver = true;
         clearTimeout(timer);
-        input.off("keypress", again);
-        signal.removeEventListener("abort", leave);
+        input.off("keypress", extendTime);
+        signal.removeEventListener("abort", giveUp);
         stopping?.();
         resolve(value);
       };
-      const leave = () => done(null);
-      let timer = setTimeout(leave, firstKeyMs);
-      const again = () => {
-        // The key that ended it is told to everybody who listened then.
-        if (over) return;
+      const giveUp = () => done(null);
+      let timer = setTimeout(giveUp, firstKeyMs);
+      const extendTime = () => {
+        // The key that completed the answer is also delivered to this listener.
+        if (isOver) return;
         clearTimeout(timer);
-        timer = setTimeout(leave, nextKeyMs);
+        timer = setTimeout(giveUp, nextKeyMs);
       };
-      signal.addEventListener("abort", leave, { once: true });
+      signal.addEventListener("abort", giveUp, { once: true });
       begin(done, (stop) => (stopping = stop));
-      input.on("keypress", again);
+      input.on("keypress", extendTime);
     });
   }
 
-  /** Takes the unanswered line back: only ever where somebody could have typed. */
+  /** Erases the line of an unanswered prompt. */
   #clear(out: NodeJS.WritableStream): void {
     cursorTo(out, 0);
     clearLine(out, 0);

@@ -1,7 +1,10 @@
-// The story: a customer wants money back for something that came broken. What the agent is told, the tools it has, and what the customer says when
-// nobody at the terminal does.
+// The scenario of the demo: a customer asks for a refund. Instructions of the agent, its tools, and the messages that the demo sends in place of
+// the user.
+//
+// Each tool shows one feature: `find_order` and `track_parcel` run in parallel and report progress, `ask_customer` asks the user, `refund` needs
+// approval and must never run twice (replay policy `never`), `send_receipt` may be repeated (`safe`).
 
-import type { WorldLog } from "./world-log.ts";
+import type { SideEffectLog } from "./side-effect-log.ts";
 import type { Tool } from "everturn";
 
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,7 +12,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { askUser, tool } from "everturn";
 
 export const instructions = [
-  "You are the refund desk of a small shop. Write plain text, without Markdown, and keep to this order:",
+  "You are the refund agent of a small shop. Write plain text, without Markdown, and keep to this order:",
   "1. In one short sentence say that you will look, and in the same reply call find_order and track_parcel, both at once.",
   "2. Call ask_customer once, to ask whether the money should go back to the card or become store credit.",
   "3. Call refund with the full amount. Somebody else will approve it or not; do not ask for that yourself.",
@@ -17,21 +20,21 @@ export const instructions = [
   "5. Close with four or five friendly sentences: what was paid and to where, that banks need two to three days, that nothing has to be sent back.",
 ].join("\n");
 
-/** What the customer begins with. */
+/** The first message of the customer. */
 export const complaint = "Order 1042 came broken. I want my money back, please.";
 
-/** What the customer says when the agent asks and nobody at the terminal answers. */
+/** The answer to the agent's question if none is typed. */
 export const preference = "To the card, please.";
 
-/** Said to a model that stops before it has asked for the refund. */
+/** Sent to a real model that stops before it has called `refund`. */
 export const reminder = "Please go on: refund it to my card. You have everything you need.";
 
-/** The tool that moves money, and the one that asks. */
+/** The tool that pays, and the tool that asks the user. */
 export const refundTool = "refund";
 export const askTool = "ask_customer";
 
-/** The tools, as the agent has them; what they do is written to the log, where there is one. */
-export function storyTools(world: WorldLog | null): readonly Tool[] {
+/** The tools of the agent. Each run is written to the side-effect log; `null`: the process runs no tools. */
+export function refundTools(log: SideEffectLog | null): readonly Tool[] {
   const ofOrder = { type: "object", properties: { order: { type: "string" } }, required: ["order"] };
   return [
     tool({
@@ -40,8 +43,8 @@ export function storyTools(world: WorldLog | null): readonly Tool[] {
       schema: ofOrder,
       replay: "safe",
       handler: async (_, { idempotencyKey, progress, signal }) => {
-        world?.toolBegan("find_order", idempotencyKey);
-        progress("opening the books");
+        log?.toolStarted("find_order", idempotencyKey);
+        progress("searching the orders");
         await pause(350, undefined, { signal });
         progress("found the invoice");
         await pause(250, undefined, { signal });
@@ -54,7 +57,7 @@ export function storyTools(world: WorldLog | null): readonly Tool[] {
       schema: ofOrder,
       replay: "safe",
       handler: async (_, { idempotencyKey, progress, signal }) => {
-        world?.toolBegan("track_parcel", idempotencyKey);
+        log?.toolStarted("track_parcel", idempotencyKey);
         progress("asking the carrier");
         await pause(200, undefined, { signal });
         progress("reading 3 scans");
@@ -68,7 +71,7 @@ export function storyTools(world: WorldLog | null): readonly Tool[] {
       schema: { type: "object", properties: { question: { type: "string" } }, required: ["question"] },
       replay: "safe",
       handler: ({ question }, { idempotencyKey }) => {
-        world?.toolBegan(askTool, idempotencyKey);
+        log?.toolStarted(askTool, idempotencyKey);
         return askUser(String(question), { answerAs: "tool_result" });
       },
     }),
@@ -84,11 +87,11 @@ export function storyTools(world: WorldLog | null): readonly Tool[] {
         },
         required: ["order", "amount", "to"],
       },
-      // Money must not move twice, and somebody has to agree to it.
+      // A payment must not run twice, and a person has to approve it.
       replay: "never",
       needsApproval: true,
       handler: async ({ amount = null, to = null }, { idempotencyKey, signal }) => {
-        world?.toolBegan(refundTool, idempotencyKey);
+        log?.toolStarted(refundTool, idempotencyKey);
         await pause(250, undefined, { signal });
         return { paid: amount, to };
       },
@@ -99,7 +102,7 @@ export function storyTools(world: WorldLog | null): readonly Tool[] {
       schema: ofOrder,
       replay: "safe",
       handler: async (_, { idempotencyKey, signal }) => {
-        world?.toolBegan("send_receipt", idempotencyKey);
+        log?.toolStarted("send_receipt", idempotencyKey);
         await pause(200, undefined, { signal });
         return { mailed: true };
       },

@@ -202,7 +202,7 @@ describe("an option is rejected where it is not supported", () => {
     const stage = new Stage(name);
     expect(await post(stage, allowable)).toMatchObject({ status: 400, reason: "invalid_body" });
     expect(stage.adapter.calls).toEqual([]);
-    await expect(post(stage, JSON.parse(`["${name}"]`))).rejects.toThrow(`allow: there is no option ${name}`);
+    await expect(post(stage, JSON.parse(`["${name}"]`))).rejects.toThrow(`allow: unknown option ${name}`);
   });
 });
 

@@ -304,12 +304,12 @@ test("repeats a verb whose response was lost, and the turn starts once", async (
   call.finish();
   expect((await turn.result).text).toBe("Hello!");
   expect((await client.list()).items.map(({ id }) => id)).toEqual([turn.sessionId]);
-  const said = await client.reply(turn.sessionId, "And?").then(async ({ result }) => {
+  const replyEnd = await client.reply(turn.sessionId, "And?").then(async ({ result }) => {
     const next = await model.call(2);
     next.finish();
     return result;
   });
-  expect(said.session.length).toBe(4);
+  expect(replyEnd.session.length).toBe(4);
   expect(model.calls).toBe(2);
 });
 

@@ -794,14 +794,14 @@ test("a streaming completion holds a turn slot until the client disconnects", as
 test.each([
   ["completion", "/v1/chat/completions", { model: "agent", messages: [{ role: "user", content: "hi" }], stream: true }],
   ["chat", "/ui/chat", { id: "chat", messages: [{ id: "m", role: "user", parts: [{ type: "text", text: "hi" }] }] }],
-])("a %s that is streaming at shutdown ends with an error and not with [DONE]", async (_, path, said) => {
+])("a %s that is streaming at shutdown ends with an error and not with [DONE]", async (_, path, requestBody) => {
   const model = handModel();
   const agent = engine({ adapter: model, model: "hand:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const stop = new AbortController();
   const handler = createHandler({ sessions, auth: "none", openai: { agent }, shutdown: stop.signal });
   const headers = { "content-type": "application/json" };
-  const body = JSON.stringify(said);
+  const body = JSON.stringify(requestBody);
   const asked = handler(new Request(`http://localhost${path}`, { method: "POST", headers, body }));
   void (await model.call(1)).say("One");
   const text = (await asked).text();

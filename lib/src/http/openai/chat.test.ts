@@ -315,13 +315,13 @@ describe("streaming completions", () => {
     const scripts = [says("Hello."), says("Hello.")];
     const adapter = fake({ scripts, usage: { inputTokens: 2, outputTokens: 1 } });
     const body = { model: serving(engine({ adapter })), messages: [hi], stream: true as const };
-    const told = await chunksOf(await client().chat.completions.create(body));
-    expect(told.map(({ choices }) => choices[0]?.delta)).toEqual([
+    const received = await chunksOf(await client().chat.completions.create(body));
+    expect(received.map(({ choices }) => choices[0]?.delta)).toEqual([
       { role: "assistant", content: "" },
       { content: "Hello." },
       {},
     ]);
-    expect(told.some((chunk) => "usage" in chunk)).toBe(false);
+    expect(received.some((chunk) => "usage" in chunk)).toBe(false);
     const incoming = await chunksOf(
       await client().chat.completions.create({ ...body, stream_options: { include_usage: true } }),
     );
@@ -436,7 +436,7 @@ function normal(made: string): string {
 }
 
 describe("helpers of the openai package", () => {
-  const runnable = (told: string[]) => ({
+  const runnable = (received: string[]) => ({
     type: "function" as const,
     function: {
       name: "weather",
@@ -444,21 +444,21 @@ describe("helpers of the openai package", () => {
       parameters: { type: "object", properties: { city: { type: "string" } } },
       parse: JSON.parse,
       function: ({ city }: { readonly city: string }) => {
-        told.push(city);
+        received.push(city);
         return "sunny";
       },
     },
   });
 
   test.each(ways)("runTools runs the client's tools (%s)", async (_, streamed) => {
-    const told: string[] = [];
+    const received: string[] = [];
     const { engine, adapter } = playing([asksWeather, says("Clear.")]);
-    const body = { model: serving(engine), messages: [hi], tools: [runnable(told)] };
+    const body = { model: serving(engine), messages: [hi], tools: [runnable(received)] };
     const runner = streamed
       ? client().chat.completions.runTools({ ...body, stream: true })
       : client().chat.completions.runTools(body);
     expect(await runner.finalContent()).toBe("Clear.");
-    expect(told).toEqual(["Rome"]);
+    expect(received).toEqual(["Rome"]);
     adapter.assertUsedUp();
   });
 

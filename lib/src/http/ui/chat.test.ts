@@ -616,11 +616,11 @@ describe("a posted chat", () => {
 
   test("is accepted once when it is sent again", async () => {
     const { sessions, adapter } = playing([says("One."), says("Two.")]);
-    for (const [id, said, answer] of [
+    for (const [id, messageText, answer] of [
       ["m1", "First", "One."],
       ["m2", "Second", "Two."],
     ] as const) {
-      const body = post([userMessage(id, said)]);
+      const body = post([userMessage(id, messageText)]);
       const streams = await Promise.all([1, 2, 3].map(() => postUiChat(sessions, body)));
       for (const { chunks } of [...streams, await postUiChat(sessions, body)]) {
         const { message, errors } = await readChunks(await all(chunks));

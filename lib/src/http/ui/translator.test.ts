@@ -92,8 +92,8 @@ const turns: { readonly [name: string]: readonly FakeScript[] } = {
 
 /** Errors of the reader, except the one of a failed turn. */
 const wrong = (errors: readonly string[], chunks: readonly UiChunk[]) => {
-  const said = chunks.flatMap((chunk) => (chunk.type === "error" ? [chunk.errorText] : []));
-  return errors.filter((error) => !said.includes(error));
+  const errorTexts = chunks.flatMap((chunk) => (chunk.type === "error" ? [chunk.errorText] : []));
+  return errors.filter((error) => !errorTexts.includes(error));
 };
 
 describe("a turn", () => {
@@ -171,12 +171,12 @@ describe("a turn", () => {
     for (const scripts of Object.values(stored)) {
       const events = await recorded(scripts);
       const entries = events.filter(({ sequence }) => sequence !== null);
-      const [heard, runtimeEvent] = await Promise.all(
+      const [liveRead, storedRead] = await Promise.all(
         [events, entries].map(async (some) => readChunks(translated(some))),
       );
-      const shown = (read: typeof heard) =>
+      const shown = (read: typeof liveRead) =>
         read?.message?.parts.filter(({ type }) => type !== "data-tool-progress").map(comparable);
-      expect(shown(runtimeEvent)).toEqual(shown(heard));
+      expect(shown(storedRead)).toEqual(shown(liveRead));
     }
   });
 });
@@ -200,10 +200,10 @@ describe("a reader that joins late", () => {
     expect(places).toHaveLength(2);
     for (const place of places) {
       const after = events[place]?.cursor ?? "";
-      const rest = await readAll(sessions.events("s", { after, follow: false }));
-      const heard = textIn(translated(events.slice(0, place + 1)));
-      expect(heard + textIn(translated(rest, new UiTranslator({ after })))).toBe("It is so.");
-      expect(heard).not.toBe("");
+      const remaining = await readAll(sessions.events("s", { after, follow: false }));
+      const readText = textIn(translated(events.slice(0, place + 1)));
+      expect(readText + textIn(translated(remaining, new UiTranslator({ after })))).toBe("It is so.");
+      expect(readText).not.toBe("");
     }
   });
 
@@ -214,8 +214,10 @@ describe("a reader that joins late", () => {
       const turn = await sessions.start("Go", { id: "s" });
       const events = await readAll(turn.events);
       for (const { cursor } of events) {
-        const rest = await readAll(sessions.events("s", { after: cursor, turnId: turn.turnId ?? "", follow: false }));
-        const chunks = translated(rest, new UiTranslator({ after: cursor }));
+        const remaining = await readAll(
+          sessions.events("s", { after: cursor, turnId: turn.turnId ?? "", follow: false }),
+        );
+        const chunks = translated(remaining, new UiTranslator({ after: cursor }));
         expect(wrong((await readChunks(chunks)).errors, chunks)).toEqual([]);
       }
     }

@@ -92,7 +92,8 @@ describe("every snippet runs and does what it says", () => {
   });
 });
 
-describe("every program of a guide prints what the guide says", () => {
+// A program is a process of its own that loads the library from its sources, which takes seconds on a busy machine.
+describe("every program of a guide prints what the guide says", { timeout: 120_000 }, () => {
   test.each(programs)("$title", async ({ title, module, output }) => {
     const document = title.replace(/:\d+$/, "");
     const number = programs
@@ -183,7 +184,7 @@ async function runProgram(
   const keys = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2", GEMINI_API_KEY: "sk-3" };
   const env = { ...process.env, NODE_OPTIONS: "", PORT: "0", ...keys, EVERTURN_GUIDE_PROVIDER: address };
   try {
-    return await promisify(execFile)(process.execPath, args, { cwd: folder, env, timeout: 25_000 });
+    return await promisify(execFile)(process.execPath, args, { cwd: folder, env, timeout: 100_000 });
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -35,7 +35,6 @@ export type Member = {
 type Binding = { readonly from: string; readonly name: string };
 
 const root = join(import.meta.dirname, "../..");
-const library = join(root, "lib");
 const files = new Map<string, DeclarationFile>();
 
 /** A parsed declaration file: what it declares, and where its imported and re-exported names come from. */
@@ -125,8 +124,8 @@ class DeclarationFile {
 /** An entry point of the package: its import name, what it is for, and its declaration file. */
 export type EntryPoint = { readonly name: string; readonly purpose: string; readonly file: DeclarationFile };
 
-/** The entry points in `exports` of lib/package.json, in that order. The first comment of the source file says what an entry point is for. */
-export function entryPoints(): readonly EntryPoint[] {
+/** The entry points in `exports` of a package's package.json, in that order. The first comment of the source file says what an entry point is for. */
+export function entryPoints(library = join(root, "lib")): readonly EntryPoint[] {
   type Target = { readonly source: string; readonly types: string };
   const { exports }: { readonly exports: { readonly [path: string]: Target | string } } = JSON.parse(
     readFileSync(join(library, "package.json"), "utf8"),

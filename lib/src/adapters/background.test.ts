@@ -31,7 +31,7 @@ function callOf(more: Partial<AdapterCall> = {}): AdapterCall {
   return { signal, ...rest, ...more };
 }
 
-const asked = request([user("How long is the river?")], { model: "gpt-5.4" });
+const modelRequest = request([user("How long is the river?")], { model: "gpt-5.4" });
 
 async function read(batches: AsyncIterable<readonly ModelEvent[]>): Promise<readonly ModelEvent[]> {
   const events: ModelEvent[] = [];
@@ -56,13 +56,13 @@ function summary(events: readonly ModelEvent[]) {
   };
 }
 
-const whole = { starts: 1, deltas: text, text, failure: null, usages: 1, ends: 1 };
+const completeSummary = { starts: 1, deltas: text, text, failure: null, usages: 1, ends: 1 };
 
 describe("a background response", () => {
   test("is streamed and stored by the provider, and its reference is reported before its first event", async () => {
     const order: unknown[] = [];
     const onReference = (reference: JsonObject) => void order.push(reference);
-    for await (const batch of model().stream(asked, callOf({ onReference })))
+    for await (const batch of model().stream(modelRequest, callOf({ onReference })))
       order.push(...batch.map(({ type }) => type));
     expect(order.slice(0, 2)).toEqual([
       { endpoint: `${server.url}#openai-responses`, responseId: "resp_1" },
@@ -118,8 +118,8 @@ describe("a background response", () => {
 describe("a lost connection", () => {
   test.each([0, 1, 2, 3, 4, 5])("is resumed after event %i in the same attempt", async (cut) => {
     server.cuts = [cut];
-    const events = await read(model().stream(asked, callOf()));
-    expect(summary(events)).toEqual(whole);
+    const events = await read(model().stream(modelRequest, callOf()));
+    expect(summary(events)).toEqual(completeSummary);
     expect(server.requests).toEqual(["POST /responses", `GET /responses/resp_1?stream=true&starting_after=${cut}`]);
   });
 
@@ -140,7 +140,7 @@ describe("a lost connection", () => {
   test("is completed from the whole response when it can no longer be streamed", async () => {
     server.cuts = [3];
     server.streams = false;
-    expect(summary(await read(model().stream(asked, callOf())))).toEqual(whole);
+    expect(summary(await read(model().stream(modelRequest, callOf())))).toEqual(completeSummary);
     expect(server.requests).toEqual([
       "POST /responses",
       "GET /responses/resp_1?stream=true&starting_after=3",
@@ -151,7 +151,7 @@ describe("a lost connection", () => {
   test("is completed from the whole response when events have no numbers", async () => {
     server.cuts = [3];
     server.numbers = false;
-    expect(summary(await read(model().stream(asked, callOf())))).toEqual(whole);
+    expect(summary(await read(model().stream(modelRequest, callOf())))).toEqual(completeSummary);
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1"]);
   });
 
@@ -159,16 +159,16 @@ describe("a lost connection", () => {
     const clock = handClock();
     server.cuts = [3];
     server.refusals = [503, 429];
-    const reading = read(model().stream(asked, callOf({ clock })));
+    const reading = read(model().stream(modelRequest, callOf({ clock })));
     await vi.waitFor(async () => {
       await clock.advance(1000);
       expect(server.requests).toHaveLength(4);
     });
-    expect(summary(await reading)).toEqual(whole);
+    expect(summary(await reading)).toEqual(completeSummary);
 
     server.cuts = [3];
     server.refusals = Array.from({ length: 20 }, () => 503);
-    const failing = read(model().stream(asked, callOf({ clock })));
+    const failing = read(model().stream(modelRequest, callOf({ clock })));
     await vi.waitFor(async () => {
       await clock.advance(10_000);
       expect(server.refusals).toHaveLength(14);
@@ -214,16 +214,16 @@ describe("resume", () => {
   const reference = () => ({ endpoint: `${server.url}#openai-responses`, responseId: "resp_1" });
   const resume = (adapter = model(), given: JsonObject = reference()) => {
     if (adapter.resume === undefined) throw new Error("the adapter cannot resume");
-    return read(adapter.resume(given, asked, callOf()));
+    return read(adapter.resume(given, modelRequest, callOf()));
   };
   /** Reads until the first text and stops, like a process that crashes then. */
   async function abandoned(adapter = model()): Promise<void> {
-    for await (const batch of adapter.stream(asked, callOf())) if (deltas(batch) !== "") return;
+    for await (const batch of adapter.stream(modelRequest, callOf())) if (deltas(batch) !== "") return;
   }
 
   test("reads an ended response with one request", async () => {
     await abandoned();
-    expect(summary(await resume())).toEqual(whole);
+    expect(summary(await resume())).toEqual(completeSummary);
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1"]);
   });
 
@@ -233,7 +233,7 @@ describe("resume", () => {
     const reading = resume();
     await vi.waitFor(() => expect(server.requests).toHaveLength(3));
     server.finish();
-    expect(summary(await reading)).toEqual(whole);
+    expect(summary(await reading)).toEqual(completeSummary);
     expect(server.requests.slice(1)).toEqual(["GET /responses/resp_1", "GET /responses/resp_1?stream=true"]);
   });
 
@@ -257,9 +257,9 @@ describe("resume", () => {
     const named = (name: string) => request([user("Hi")], { model: `${name}:gpt-5.4` });
     await read(all.stream(named("cloud"), callOf({ onReference })));
     const [first = {}] = references;
-    const again = await read(all.resume?.(first, named("cloud"), callOf()) ?? all.stream(asked, callOf()));
-    expect(summary(again)).toEqual(whole);
-    const elsewhere = await read(all.resume?.(first, named("other"), callOf()) ?? all.stream(asked, callOf()));
+    const again = await read(all.resume?.(first, named("cloud"), callOf()) ?? all.stream(modelRequest, callOf()));
+    expect(summary(again)).toEqual(completeSummary);
+    const elsewhere = await read(all.resume?.(first, named("other"), callOf()) ?? all.stream(modelRequest, callOf()));
     expect(summary(elsewhere)).toMatchObject({ failure: "invalid_request", ends: 1 });
     await all.cancel?.(first, callOf());
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1", "POST /responses/resp_1/cancel"]);

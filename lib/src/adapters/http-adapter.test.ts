@@ -124,9 +124,13 @@ describe("valid responses in any framing", () => {
     expect(forgetful.reply.outputText).toBe("A");
     const mute = await call((_, response) => void response.writeHead(200, { "content-type": "text/plain" }).end(hello));
     expect(mute.reply.outputText).toBe("Hello");
-    const whole = { id: "r", choices: [{ message: { role: "assistant", content: "Whole" }, finish_reason: "stop" }] };
+    const completeReply = {
+      id: "r",
+      choices: [{ message: { role: "assistant", content: "Whole" }, finish_reason: "stop" }],
+    };
     const plain = await call(
-      (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(whole)),
+      (_, response) =>
+        void response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(completeReply)),
     );
     expect(plain.reply).toMatchObject({ outputText: "Whole", finishReason: "stop" });
   });
@@ -159,8 +163,8 @@ describe("connections that break", () => {
     const { error } = await call((request) => void request.socket.resetAndDestroy());
     expect(error).toMatchObject({ reason: "network_error", retryable: true });
     expect(error?.message).toMatch(/local could not be reached: .+/);
-    const nobody = openaiCompatible({ baseURL: "http://127.0.0.1:9/v1", name: "nobody" });
-    const refused = await generate(engine({ adapter: nobody, model: "m", retry: false }), "hi");
+    const unreachable = openaiCompatible({ baseURL: "http://127.0.0.1:9/v1", name: "nobody" });
+    const refused = await generate(engine({ adapter: unreachable, model: "m", retry: false }), "hi");
     expect(refused.error).toMatchObject({ reason: "network_error" });
   });
 });
@@ -256,24 +260,29 @@ describe("[lash 90] HTTP errors", () => {
     (status: number, body: string, headers: { readonly [name: string]: string } = {}): Answer =>
     (_, response) =>
       void response.writeHead(status, headers).end(body);
-  const said = (message: string, code: string | null = null) => JSON.stringify({ error: { message, code, type: "x" } });
+  const errorBody = (message: string, code: string | null = null) =>
+    JSON.stringify({ error: { message, code, type: "x" } });
 
   test.each<[number, string, Partial<Record<keyof Failure | "retryable" | "status", unknown>>]>([
-    [401, said("bad key"), { reason: "authentication_failed", retryable: false }],
-    [403, said("no"), { reason: "authentication_failed", retryable: false }],
-    [400, said("nonsense"), { reason: "invalid_request", retryable: false }],
+    [401, errorBody("bad key"), { reason: "authentication_failed", retryable: false }],
+    [403, errorBody("no"), { reason: "authentication_failed", retryable: false }],
+    [400, errorBody("nonsense"), { reason: "invalid_request", retryable: false }],
     [
       400,
-      said("This model's maximum context length is 8192 tokens", "context_length_exceeded"),
+      errorBody("This model's maximum context length is 8192 tokens", "context_length_exceeded"),
       { reason: "context_length_exceeded", retryable: false },
     ],
-    [404, said("no such model"), { reason: "invalid_request", retryable: false }],
-    [408, said("slow"), { reason: "timeout", retryable: true }],
-    [429, said("slow down"), { reason: "rate_limited", retryable: true }],
-    [429, said("You exceeded your current quota", "insufficient_quota"), { reason: "rate_limited", retryable: false }],
-    [500, said("oops"), { reason: "provider_unavailable", retryable: true }],
+    [404, errorBody("no such model"), { reason: "invalid_request", retryable: false }],
+    [408, errorBody("slow"), { reason: "timeout", retryable: true }],
+    [429, errorBody("slow down"), { reason: "rate_limited", retryable: true }],
+    [
+      429,
+      errorBody("You exceeded your current quota", "insufficient_quota"),
+      { reason: "rate_limited", retryable: false },
+    ],
+    [500, errorBody("oops"), { reason: "provider_unavailable", retryable: true }],
     [503, "<html><h1>503 Service Unavailable</h1></html>", { reason: "provider_unavailable", retryable: true }],
-    [529, said("overloaded"), { reason: "provider_unavailable", retryable: true }],
+    [529, errorBody("overloaded"), { reason: "provider_unavailable", retryable: true }],
     [
       302,
       "",
@@ -299,16 +308,16 @@ describe("[lash 90] HTTP errors", () => {
     expect(of({ "x-ratelimit-reset-requests": "1m30.5s", "x-ratelimit-reset-tokens": "20ms" })).toBe(90_500);
     expect(of({ "anthropic-ratelimit-tokens-reset": "2026-11-15T12:00:04Z" })).toBe(4000);
     expect(of({ "retry-after": "soon" })).toBeNull();
-    const { error } = await call(refuse(429, said("slow down"), { "retry-after": "3" }));
+    const { error } = await call(refuse(429, errorBody("slow down"), { "retry-after": "3" }));
     expect(error).toMatchObject({ retryAfterMs: 3000 });
   });
 
   test("retries a transient failure after the wait that the server requests", async () => {
-    let asked = 0;
+    let requestCount = 0;
     answer = (_, response) => {
-      asked += 1;
-      if (asked === 1) response.writeHead(429, { "retry-after": "2" }).end(said("slow down"));
-      else if (asked === 2) response.writeHead(500).end("oops");
+      requestCount += 1;
+      if (requestCount === 1) response.writeHead(429, { "retry-after": "2" }).end(errorBody("slow down"));
+      else if (requestCount === 2) response.writeHead(500).end("oops");
       else response.writeHead(200, events).end(hello);
     };
     const clock = handClock();
@@ -359,14 +368,14 @@ describe("closing early", () => {
 });
 
 describe("servers that keep the connection open", () => {
-  const whole = { outputText: "Hello", error: null };
+  const completeReply = { outputText: "Hello", error: null };
 
   test("a complete reply waits for the end of the connection only for the grace time", async () => {
     const silent = await call((_, response) => {
       keep(response);
       response.writeHead(200, events).write(hello);
     });
-    expect(silent.reply).toMatchObject(whole);
+    expect(silent.reply).toMatchObject(completeReply);
     expect(silent.took).toBeLessThan(5000);
     const pinging = await call((_, response) => {
       keep(response);
@@ -374,7 +383,7 @@ describe("servers that keep the connection open", () => {
       const timer = setInterval(() => response.write(": ping\n\n"), 5);
       response.on("close", () => clearInterval(timer));
     });
-    expect(pinging.reply).toMatchObject(whole);
+    expect(pinging.reply).toMatchObject(completeReply);
     expect(pinging.took).toBeLessThan(5000);
     expect(await openSockets()).toBe(0);
   });
@@ -390,12 +399,12 @@ describe("servers that keep the connection open", () => {
         apiKey: null,
         clock: systemClock,
       };
-      const told: string[] = [];
+      const seenTypes: string[] = [];
       const request = { ...asked([user("hi")]), model: "m" };
       for await (const batch of adapter.stream(request, { ...call, rawChunks: false, attempt: 1 })) {
-        told.push(...batch.map(({ type }) => type));
+        seenTypes.push(...batch.map(({ type }) => type));
       }
-      return told.filter((type) => type === "message_completed" || type === "error");
+      return seenTypes.filter((type) => type === "message_completed" || type === "error");
     };
     const open: Answer = (_, response) => void response.writeHead(200, events).write(hello);
     const cut: Answer = (_, response) => {
@@ -474,11 +483,11 @@ describe("a fetch that ignores its signal", () => {
       "hi",
     );
     expect(nothing).toMatchObject({ error: { type: expect.stringMatching(/^(adapter|stream)_error$/) } });
-    const taken = await generate(
+    const lockedResult = await generate(
       asking(() => Promise.resolve(locked)),
       "hi",
     );
-    expect(taken.error).toMatchObject({ reason: "interrupted", message: expect.stringContaining("local") });
+    expect(lockedResult.error).toMatchObject({ reason: "interrupted", message: expect.stringContaining("local") });
   });
 });
 
@@ -522,7 +531,10 @@ describe("options of an adapter", () => {
   });
 
   test("properties of Object.prototype are no providers", () => {
-    const known = providers({ local: openaiCompatible({ baseURL: base }), other: openaiCompatible({ baseURL: base }) });
+    const combined = providers({
+      local: openaiCompatible({ baseURL: base }),
+      other: openaiCompatible({ baseURL: base }),
+    });
     const call = {
       signal: new AbortController().signal,
       requestId: "r",
@@ -532,7 +544,7 @@ describe("options of an adapter", () => {
     };
     for (const provider of ["toString", "__proto__"]) {
       const request = { ...asked([user("hi")]), model: modelRef({ id: "m", provider }) };
-      expect(() => known.stream(request, { ...call, rawChunks: false, attempt: 1 })).toThrow(
+      expect(() => combined.stream(request, { ...call, rawChunks: false, attempt: 1 })).toThrow(
         /no provider for the model/,
       );
     }
@@ -550,11 +562,11 @@ describe("[allm 103] keys", () => {
         .end(JSON.stringify({ error: { message: `Incorrect API key provided: ${key}` } }));
     };
     const adapter = openaiCompatible({ baseURL: base, name: "local", apiKey: () => Promise.resolve(key) });
-    const told: unknown[] = [];
-    for await (const event of stream(engine({ adapter, model: "m" }), "hi")) told.push(event);
+    const seenTypes: unknown[] = [];
+    for await (const event of stream(engine({ adapter, model: "m" }), "hi")) seenTypes.push(event);
     expect(seen).toEqual([`Bearer ${key}`]);
-    expect(JSON.stringify(told)).toContain("Incorrect API key provided: [key]");
-    expect(JSON.stringify(told)).not.toContain(key);
+    expect(JSON.stringify(seenTypes)).toContain("Incorrect API key provided: [key]");
+    expect(JSON.stringify(seenTypes)).not.toContain(key);
   });
 
   test.each([
@@ -567,8 +579,8 @@ describe("[allm 103] keys", () => {
           .replaceAll("+", String.raw`\u002b`),
     ],
     ["with a line break behind it", "sk-verysecret-1234\n", (key: string) => `bad ${key.trim()}`],
-  ])("are removed from errors of servers that repeat them: %s", async (_, apiKey, said) => {
-    const { error } = await call((__, response) => void response.writeHead(401).end(said(apiKey)), { apiKey });
+  ])("are removed from errors of servers that repeat them: %s", async (_, apiKey, errorBody) => {
+    const { error } = await call((__, response) => void response.writeHead(401).end(errorBody(apiKey)), { apiKey });
     expect(error?.reason).toBe("authentication_failed");
     expect(JSON.stringify(error)).toContain("[key]");
     expect(JSON.stringify(error)).not.toMatch(/secret/);

@@ -302,15 +302,15 @@ describe("[allm 119] openaiImages refuses before anything is sent", () => {
     ["a mask for nothing", cat({ mask: dot }), "invalid_request"],
   ])("%s", async (_, request, reason) => {
     const { sent, fetch } = server({ body: drawn });
-    let asked = 0;
+    let requestCount = 0;
     const apiKey = () => {
-      asked += 1;
+      requestCount += 1;
       return key;
     };
     const failure = await failureOf(openaiImages({ apiKey, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason, provider: "openai", retryable: false });
     if (reason === "unsupported_operation") expect(failure.metadata).toMatchObject({ operation: request.operation });
-    expect([sent.length, asked]).toEqual([0, 0]);
+    expect([sent.length, requestCount]).toEqual([0, 0]);
   });
 
   test("a request without a model or a key", async () => {

@@ -52,7 +52,7 @@ type Stage = {
 
 const stages = new Map<string, Stage>();
 const keys = new Set<string>();
-const server = createServer((asked, answer) => void serve(asked, answer));
+const server = createServer((incoming, answer) => void serve(incoming, answer));
 let origin = "";
 
 beforeAll(async () => {
@@ -79,18 +79,18 @@ function stage(...plays: readonly Play[]): Stage {
   return fresh;
 }
 
-async function serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
-  const [, name = "", ...path] = (asked.url ?? "").split("/");
-  const found = stages.get(name);
+async function serve(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
+  const [, name = "", ...path] = (incoming.url ?? "").split("/");
+  const stageOfName = stages.get(name);
   // The server has no route to read a response by its id.
-  if (asked.method === "GET") return void answer.writeHead(404).end();
-  const body: JsonObject = JSON.parse(await textOf(asked));
-  const key = keyOf(asked);
+  if (incoming.method === "GET") return void answer.writeHead(404).end();
+  const body: JsonObject = JSON.parse(await textOf(incoming));
+  const key = keyOf(incoming);
   if (key !== "") keys.add(key);
-  if (found === undefined) return void answer.writeHead(404).end();
-  const play = found.plays[Math.min(found.requests.length, found.plays.length - 1)];
-  found.requests.push({ path: path.join("/"), body });
-  answer.on("close", () => (found.closed += 1));
+  if (stageOfName === undefined) return void answer.writeHead(404).end();
+  const play = stageOfName.plays[Math.min(stageOfName.requests.length, stageOfName.plays.length - 1)];
+  stageOfName.requests.push({ path: path.join("/"), body });
+  answer.on("close", () => (stageOfName.closed += 1));
   switch (play?.type) {
     case "stream":
       answer.writeHead(200, { "content-type": "text/event-stream" });
@@ -117,9 +117,9 @@ async function written(answer: ServerResponse, text: string, slice: number): Pro
   }
 }
 
-async function textOf(asked: IncomingMessage): Promise<string> {
+async function textOf(incoming: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of asked) chunks.push(Buffer.from(chunk));
+  for await (const chunk of incoming) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString("utf8");
 }
 
@@ -490,21 +490,21 @@ const wires: readonly Wire[] = [
 // Recorded output
 
 /** Every event, every error and all telemetry of this file. */
-const heard: unknown[] = [];
-const unsubscribe = subscribe((told) => heard.push(told));
+const recordedOutput: unknown[] = [];
+const unsubscribe = subscribe((emitted) => recordedOutput.push(emitted));
 
 /** The adapter, with all its events and errors recorded. */
 function watched(adapter: Adapter): Adapter {
   return {
     ...adapter,
-    stream: async function* (asked, call) {
+    stream: async function* (incoming, call) {
       try {
-        for await (const batch of adapter.stream(asked, call)) {
-          heard.push(...batch);
+        for await (const batch of adapter.stream(incoming, call)) {
+          recordedOutput.push(...batch);
           yield batch;
         }
       } catch (error) {
-        heard.push(error);
+        recordedOutput.push(error);
         throw error;
       }
     },
@@ -517,22 +517,22 @@ const key = "sk-loopback-91c04be7d2";
 // The adapter suite
 
 function playOf(scenario: AdapterScenario, { write, refuse }: Wire): Play {
-  const whole = { inputTokens: 11, outputTokens: 7 };
+  const reference = { inputTokens: 11, outputTokens: 7 };
   switch (scenario.type) {
     case "text": {
       const says: Say = { type: "text", pieces: scenario.texts };
-      return { type: "stream", text: write([says], scenario.usage ?? whole), last: "end" };
+      return { type: "stream", text: write([says], scenario.usage ?? reference), last: "end" };
     }
     case "tool_calls": {
       const says = scenario.calls.map(({ id, name, arguments: args }): Say => {
         const pieces = [JSON.stringify(args)];
         return { type: "call", id, name, pieces };
       });
-      return { type: "stream", text: write(says, whole), last: "end" };
+      return { type: "stream", text: write(says, reference), last: "end" };
     }
     case "streamed_arguments": {
       const { id, name, pieces } = scenario;
-      return { type: "stream", text: write([{ type: "call", id, name, pieces }], whole), last: "end" };
+      return { type: "stream", text: write([{ type: "call", id, name, pieces }], reference), last: "end" };
     }
     case "failure":
       return refuse(scenario);
@@ -559,22 +559,22 @@ function playing(wire: Wire): (scenario: AdapterScenario) => AdapterUnderTest {
     return {
       ...adapter,
       calls: set.requests,
-      stream: (asked, call) =>
+      stream: (incoming, call) =>
         adapter.stream(
-          scenario.type === "preflight" ? spoiled(asked, scenario.reason) : asked,
+          scenario.type === "preflight" ? spoiled(incoming, scenario.reason) : incoming,
           isKeyless ? { ...call, apiKey: null } : call,
         ),
     };
   };
 }
 
-function spoiled(asked: ModelRequest, reason: string): ModelRequest {
-  if (reason === "missing_key") return asked;
+function spoiled(incoming: ModelRequest, reason: string): ModelRequest {
+  if (reason === "missing_key") return incoming;
   const source =
     reason === "invalid_request"
       ? ({ type: "base64", data: "AAAA" } as const)
       : ({ type: "file", path: "/tmp/cat.png" } as const);
-  return { ...asked, messages: [user([imagePart({ source })])] };
+  return { ...incoming, messages: [user([imagePart({ source })])] };
 }
 
 for (const wire of wires) {
@@ -607,9 +607,9 @@ for (const wire of wires) {
 
 /** The events of one call of the adapter, without a run. */
 function read(adapter: Adapter, signal = new AbortController().signal) {
-  const asked = request([user("Hello.")], { model: "conformance" });
+  const incoming = request([user("Hello.")], { model: "conformance" });
   const rest = { requestId: "loopback", options: {}, apiKey: key, rawChunks: false, attempt: 1, clock: systemClock };
-  return adapter.stream(asked, { signal, ...rest })[Symbol.asyncIterator]();
+  return adapter.stream(incoming, { signal, ...rest })[Symbol.asyncIterator]();
 }
 
 // A tool loop with reasoning
@@ -660,7 +660,7 @@ describe("a tool loop of three replies with reasoning", () => {
   test.each(wires)("$name gets its reasoning back, and other routes do not", async (wire) => {
     const set = stage(...loop(wire));
     const result = await chat(engineAt(set, wire), "Hvor er det sol?");
-    heard.push(result);
+    recordedOutput.push(result);
     expect(result).toMatchObject({ haltedReason: "completed", usage: { inputTokens: 60, outputTokens: 30 } });
     expect(result.finalResponse?.message && messageText(result.finalResponse.message)).toBe(
       "Sol i Tromsø og Ålesund ☀",
@@ -678,8 +678,8 @@ describe("a tool loop of three replies with reasoning", () => {
   });
 
   test.each(wires)("$name gets the same bodies from a process that parses the thread for each reply", async (wire) => {
-    const whole = stage(...loop(wire));
-    const { thread } = await chat(engineAt(whole, wire), "Hvor er det sol?");
+    const reference = stage(...loop(wire));
+    const { thread } = await chat(engineAt(reference, wire), "Hvor er det sol?");
 
     const plays = loop(wire);
     const set = stage(...plays);
@@ -687,7 +687,7 @@ describe("a tool loop of three replies with reasoning", () => {
     for (let step = 1; step < plays.length; step += 1) {
       current = (await chat(engineAt(set, wire), stored(current), { haltWhen: () => true })).thread;
     }
-    expect(set.requests).toEqual(whole.requests);
+    expect(set.requests).toEqual(reference.requests);
     const texts = [thread, current].map(({ messages }) => messages.map(messageText));
     expect(texts[1]).toEqual(texts[0]);
   });
@@ -716,9 +716,9 @@ describe("a server that repeats the key", () => {
     const first = await sessions.start(of, "Hvor er det sol?");
     const second = await chat(of, "Hvor er det sol?");
     expect([first.result.haltedReason, second.haltedReason]).toEqual(["error", "error"]);
-    const told = await transcript(stream(engineAt(stage(bad), wire), "Hvor er det sol?"));
-    heard.push(toJson("session", first.session), first.result, second, told, of);
-    heard.push(JSON.stringify(of), describeEngine(of));
+    const emitted = await transcript(stream(engineAt(stage(bad), wire), "Hvor er det sol?"));
+    recordedOutput.push(toJson("session", first.session), first.result, second, emitted, of);
+    recordedOutput.push(JSON.stringify(of), describeEngine(of));
     expect(JSON.stringify([first.result, second])).toContain("[key]");
   });
 });
@@ -726,12 +726,12 @@ describe("a server that repeats the key", () => {
 // This test must be the last: it checks the output of all tests before it.
 test("the key is in no event, error, telemetry, session, engine or transcript of this file", () => {
   expect(keys).toEqual(new Set(["sk-conformance-4f9a2c7e1b", key]));
-  expect(heard.length).toBeGreaterThan(500);
-  expect(heard.some((one) => one instanceof Error)).toBe(true);
+  expect(recordedOutput.length).toBeGreaterThan(500);
+  expect(recordedOutput.some((one) => one instanceof Error)).toBe(true);
   const kinds = new Set(
-    heard.map((one) => (typeof one === "object" && one !== null && "type" in one ? one.type : null)),
+    recordedOutput.map((one) => (typeof one === "object" && one !== null && "type" in one ? one.type : null)),
   );
   expect([...kinds]).toEqual(expect.arrayContaining(["error", "message_completed", "start", "stop"]));
-  const shown = heard.map((one) => inspect(one, { depth: 20, showHidden: true }));
+  const shown = recordedOutput.map((one) => inspect(one, { depth: 20, showHidden: true }));
   expect(shown.filter((text) => [...keys].some((one) => text.includes(one)))).toEqual([]);
 });

@@ -27,9 +27,9 @@ function contextOf(name: string, quirks: Quirks = noQuirks): WireContext {
   return { route: { provider: name, endpoint: "https://x.test/v1", model: "model-1" }, rawChunks: false, quirks };
 }
 
-type Sent = { readonly body: JsonObject; readonly omissions: readonly Omission[] };
+type EncodedBody = { readonly body: JsonObject; readonly omissions: readonly Omission[] };
 
-function sent(codec: Codec, messages: readonly Message[], quirks: Quirks = noQuirks): Sent {
+function sent(codec: Codec, messages: readonly Message[], quirks: Quirks = noQuirks): EncodedBody {
   return codec.encode(request(messages), contextOf(codec.api, quirks));
 }
 
@@ -81,8 +81,8 @@ describe("call ids", () => {
 
   test.each(codecs)("$name: appending messages does not change what was sent before", ({ codec, field }) => {
     const list = (messages: readonly Message[]): readonly Json[] => {
-      const found = sent(codec, messages).body[field];
-      return Array.isArray(found) ? found : [];
+      const idLists = sent(codec, messages).body[field];
+      return Array.isArray(idLists) ? idLists : [];
     };
     const longer = list([...twice, ...step("call_0~2"), user("b")]);
     const before = list(twice);
@@ -97,9 +97,9 @@ describe("call ids", () => {
     ["none", ""],
   ])("%s becomes nine letters and digits for Mistral", (_, id) => {
     const { body } = sent(openaiChat, [user("a"), ...step(id)], { callIds: mistralIds });
-    const [own] = valuesAt(body, "id");
-    expect(own).toMatch(/^[a-zA-Z0-9]{9}$/);
-    expect(valuesAt(body, "tool_call_id")).toEqual([own]);
+    const [replacedId] = valuesAt(body, "id");
+    expect(replacedId).toMatch(/^[a-zA-Z0-9]{9}$/);
+    expect(valuesAt(body, "tool_call_id")).toEqual([replacedId]);
   });
 
   test("that are accepted stay unchanged", () => {
@@ -130,10 +130,10 @@ describe("call ids", () => {
       fc.property(fc.array(fc.array(id, { minLength: 1, maxLength: 3 })), fc.nat(3), (replies, at) => {
         const history = replies.flatMap((ids) => [calls(...ids), ...ids.map((one) => toolResult(one, "x"))]);
         const { messages } = sendableHistory(history, rules[at]);
-        const found = idsOf(messages);
-        expect(new Set(found.calls).size).toBe(replies.flat().length);
-        expect(found.answers).toEqual(found.calls);
-        for (const one of found.calls) expect(one).toMatch(legal[at] ?? /^$/);
+        const idLists = idsOf(messages);
+        expect(new Set(idLists.calls).size).toBe(replies.flat().length);
+        expect(idLists.answers).toEqual(idLists.calls);
+        for (const one of idLists.calls) expect(one).toMatch(legal[at] ?? /^$/);
         const first = history.slice(0, 1 + (replies[0]?.length ?? 0));
         const prefix = sendableHistory(first, rules[at]).messages;
         expect(messages.slice(0, prefix.length)).toEqual(prefix);

@@ -36,8 +36,8 @@ describe("PartialJson", () => {
       fc.property(fc.jsonValue(), fc.array(fc.nat(300)), (value, cuts) => {
         const text = `${JSON.stringify(value)} `;
         const at = [...new Set([0, ...cuts.map((cut) => cut % (text.length + 1)), text.length])].sort((a, b) => a - b);
-        const whole: Json = JSON.parse(text);
-        expect(read(...at.slice(1).map((end, index) => text.slice(at[index], end)))).toEqual(whole);
+        const parsed: Json = JSON.parse(text);
+        expect(read(...at.slice(1).map((end, index) => text.slice(at[index], end)))).toEqual(parsed);
       }),
       { numRuns: 500 },
     );

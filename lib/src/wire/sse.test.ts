@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 
 import { FrameTooLong } from "./sse.ts";
 
-const whole = (text: string) => {
+const framesOf = (text: string) => {
   const reader = frameReader();
   return [...reader.push(text), ...reader.end()];
 };
@@ -17,18 +17,18 @@ describe("[allm 106] server-sent events", () => {
     ["a mixture", "data: a\r\n\ndata: b\n\r"],
     ["no blank line at the end", "data: a\n\ndata: b"],
   ])("accepts lines that end with %s", (_, text) => {
-    expect(whole(text)).toEqual([
+    expect(framesOf(text)).toEqual([
       { event: null, data: "a" },
       { event: null, data: "b" },
     ]);
   });
 
   test("drops comments and one space after the colon, and joins data lines", () => {
-    expect(whole(": hello\nevent: tick\nid: 7\nretry: 3\ndata:  two\ndata:lines\n\n")).toEqual([
+    expect(framesOf(": hello\nevent: tick\nid: 7\nretry: 3\ndata:  two\ndata:lines\n\n")).toEqual([
       { event: "tick", data: " two\nlines" },
     ]);
-    expect(whole("event: nothing\n\n\n\n")).toEqual([]);
-    expect(whole("data\n\n")).toEqual([{ event: null, data: "" }]);
+    expect(framesOf("event: nothing\n\n\n\n")).toEqual([]);
+    expect(framesOf("data\n\n")).toEqual([{ event: null, data: "" }]);
   });
 
   test("W2, G26: cuts between chunks change no frame, also between CR and LF", () => {
@@ -36,13 +36,13 @@ describe("[allm 106] server-sent events", () => {
       .array(fc.constantFrom("data: a", "data: ü", "event: x", ": c", "\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "[DONE]"))
       .map((pieces) => pieces.join(""));
     fc.assert(
-      fc.property(text, fc.array(fc.nat(200)), (given, cuts) => {
-        const at = [...new Set([0, ...cuts.map((cut) => cut % (given.length + 1)), given.length])].sort(
+      fc.property(text, fc.array(fc.nat(200)), (streamText, cuts) => {
+        const at = [...new Set([0, ...cuts.map((cut) => cut % (streamText.length + 1)), streamText.length])].sort(
           (a, b) => a - b,
         );
         const reader = frameReader();
-        const frames = at.slice(1).flatMap((end, index) => reader.push(given.slice(at[index], end)));
-        expect([...frames, ...reader.end()]).toEqual(whole(given));
+        const frames = at.slice(1).flatMap((end, index) => reader.push(streamText.slice(at[index], end)));
+        expect([...frames, ...reader.end()]).toEqual(framesOf(streamText));
       }),
       { numRuns: 500 },
     );

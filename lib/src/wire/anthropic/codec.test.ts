@@ -144,22 +144,22 @@ describe("[allm 110] [allm 111] requests", () => {
 
   test("a message is encoded once for a route", () => {
     let reads = 0;
-    const said = user("hi");
-    const counting: Message = Object.defineProperty({ ...said }, "content", {
+    const message = user("hi");
+    const counting: Message = Object.defineProperty({ ...message }, "content", {
       enumerable: true,
       get: () => {
         reads += 1;
         return "hi";
       },
     });
-    const asked = { ...request([]), messages: [counting] };
-    anthropicMessages.encode(asked, context);
+    const modelRequest = { ...request([]), messages: [counting] };
+    anthropicMessages.encode(modelRequest, context);
     const once = reads;
-    expect(anthropicMessages.encode(asked, context).body["messages"]).toEqual([
+    expect(anthropicMessages.encode(modelRequest, context).body["messages"]).toEqual([
       { role: "user", content: [{ type: "text", text: "hi" }] },
     ]);
     expect(reads).toBe(once);
-    anthropicMessages.encode(asked, { ...context, route: { ...route, model: "other" } });
+    anthropicMessages.encode(modelRequest, { ...context, route: { ...route, model: "other" } });
     expect(reads).toBeGreaterThan(once);
   });
 
@@ -175,9 +175,9 @@ describe("[allm 110] [allm 111] requests", () => {
     );
     const history = [user("?"), reply, toolResult(call.id, "one"), toolResult(call.id, "two")];
     const messages = JSON.parse(JSON.stringify(anthropicMessages.encode(request(history), context).body["messages"]));
-    const [, said, results] = messages;
-    expect(said.content.map(({ type }: { type: string }) => type)).toEqual(["tool_use", "text", "tool_use"]);
-    const ids = [said.content[0].id, said.content[2].id];
+    const [, message, results] = messages;
+    expect(message.content.map(({ type }: { type: string }) => type)).toEqual(["tool_use", "text", "tool_use"]);
+    const ids = [message.content[0].id, message.content[2].id];
     expect(new Set(ids).size).toBe(2);
     for (const id of ids) expect(id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
     expect(results.content.map(({ tool_use_id }: { tool_use_id: string }) => tool_use_id)).toEqual(ids);
@@ -189,18 +189,18 @@ describe("[allm 112] replies", () => {
     if (stream === null || events === null) continue;
 
     test(`${name}: decodes the stream to the recorded events`, () => {
-      const heard = decode([stream]);
-      expect(heard).toEqual(json(events));
-      expect(terminals(heard)).toBe(1);
+      const decodedEvents = decode([stream]);
+      expect(decodedEvents).toEqual(json(events));
+      expect(terminals(decodedEvents)).toBe(1);
     });
 
     test(`${name}: W2, cuts between chunks change no event`, () => {
-      const whole = decode([stream]);
+      const expectedEvents = decode([stream]);
       fc.assert(
         fc.property(fc.array(fc.nat(stream.length), { maxLength: 12 }), (cuts) => {
           const places = [0, ...cuts.toSorted((left, right) => left - right), stream.length];
           const pieces = places.slice(1).map((end, index) => stream.slice(places[index], end));
-          expect(decode(pieces)).toEqual(whole);
+          expect(decode(pieces)).toEqual(expectedEvents);
         }),
         { numRuns: 40 },
       );
@@ -210,8 +210,8 @@ describe("[allm 112] replies", () => {
 
     test(`${name}: W3, a whole reply gives the same reply as its stream`, () => {
       const streamed = folded(decode([stream]));
-      const whole = folded(anthropicMessages.decodeReply(json(reply), context));
-      expect(whole).toEqual(streamed);
+      const expectedEvents = folded(anthropicMessages.decodeReply(json(reply), context));
+      expect(expectedEvents).toEqual(streamed);
     });
   }
 
@@ -282,8 +282,8 @@ describe("[allm 112] replies", () => {
       const events = [...decoder.push([start, stop]), ...decoder.end()];
       expect(terminals(events)).toBe(1);
       expect(events.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
-      const whole = anthropicMessages.decodeReply(json(`{"content":[${block}]}`), context);
-      expect(whole.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
+      const expectedEvents = anthropicMessages.decodeReply(json(`{"content":[${block}]}`), context);
+      expect(expectedEvents.at(-1)).toMatchObject({ type: "error", error: { reason: "malformed_event" } });
     }
     for (const body of [null, 7, "<html>", [], {}, { content: 3 }])
       expect(terminals(anthropicMessages.decodeReply(body, context))).toBe(1);
@@ -312,8 +312,8 @@ describe("[allm 112] replies", () => {
     const once = { begun: ["x"], kept: [["x", { n: 1 }]] };
     const open = [start(0, use("x")), start(0, use("x")), input(0, '{"n":1}'), start(0, use("x")), stop(0), over];
     expect(called(pushed(open))).toEqual(once);
-    const whole = [start(0, use("x")), input(0, '{"n":1}'), stop(0)];
-    expect(called(pushed([...whole, ...whole, over]))).toEqual(once);
+    const expectedEvents = [start(0, use("x")), input(0, '{"n":1}'), stop(0)];
+    expect(called(pushed([...expectedEvents, ...expectedEvents, over]))).toEqual(once);
     const unnamed = [start(0, use("")), start(0, use("")), input(0, '{"n":1}'), stop(0), over];
     expect(called(pushed(unnamed))).toEqual({ begun: ["call_0"], kept: [["call_0", { n: 1 }]] });
   });
@@ -503,8 +503,8 @@ describe("recorded traffic", () => {
         continue;
       }
       const lines = text.split("\n").filter((line) => line.trim() !== "");
-      const whole = anthropicMessages.decoder(context);
-      expect(terminals([...whole.push(lines.map(frameOf)), ...whole.end()]), file).toBe(1);
+      const expectedEvents = anthropicMessages.decoder(context);
+      expect(terminals([...expectedEvents.push(lines.map(frameOf)), ...expectedEvents.end()]), file).toBe(1);
       // A file with several replies records several calls.
       for (const one of replies(lines)) {
         const decoder = anthropicMessages.decoder(context);
@@ -541,35 +541,36 @@ function checkReply(file: string, events: readonly ModelEvent[], source: readonl
   const reply = folded(events);
   expect(reply.error, file).toBeNull();
   expect(reply.message, file).not.toBeNull();
-  const found = { text: "", calls: 0, parts: 0 };
+  const expectedCounts = { text: "", calls: 0, parts: 0 };
   const spent = new Map<string, number>();
   const visit = (value: Json, inResult: boolean): void => {
     if (typeof value !== "object" || value === null) return;
     const type = "type" in value ? value["type"] : null;
-    if (!inResult && (type === "text" || type === "text_delta") && "text" in value) found.text += `${value["text"]}`;
-    if (type === "tool_use") found.calls += 1;
+    if (!inResult && (type === "text" || type === "text_delta") && "text" in value)
+      expectedCounts.text += `${value["text"]}`;
+    if (type === "tool_use") expectedCounts.calls += 1;
     const isBlock = typeof type === "string" && /_tool_use$|_tool_result$|^compaction$|^fallback$/.test(type);
-    if (isBlock && !inResult) found.parts += 1;
+    if (isBlock && !inResult) expectedCounts.parts += 1;
     if ("output_tokens" in value && !inResult)
       for (const [key, count] of Object.entries(value)) if (typeof count === "number") spent.set(key, count);
     const within = inResult || isBlock || type === "citations_delta";
     for (const [key, one] of Object.entries(value)) visit(one, within || key === "iterations" || key === "citations");
   };
   for (const one of source) visit(one, false);
-  expect(reply.outputText, file).toBe(found.text);
-  if (reply.message !== null) expect(messageText(reply.message), file).toBe(found.text);
-  expect(reply.toolCalls, file).toHaveLength(found.calls);
+  expect(reply.outputText, file).toBe(expectedCounts.text);
+  if (reply.message !== null) expect(messageText(reply.message), file).toBe(expectedCounts.text);
+  expect(reply.toolCalls, file).toHaveLength(expectedCounts.calls);
   for (const call of reply.toolCalls) expect(call.arguments, file).not.toBeNull();
   expect(reply.usage.outputTokens, file).toBe(spent.get("output_tokens"));
   const prompt = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
   expect(reply.usage.inputTokens, file).toBe(prompt.reduce((total, key) => total + (spent.get(key) ?? 0), 0));
   const content = reply.message?.content ?? "";
-  const kept = typeof content === "string" ? [] : content;
-  const provided = kept.filter(
+  const replayParts = typeof content === "string" ? [] : content;
+  const provided = replayParts.filter(
     (part) =>
       part.type === "tool_result" || part.type === "opaque" || (part.type === "tool_call" && part.providerExecuted),
   );
-  expect(provided, file).toHaveLength(found.parts);
+  expect(provided, file).toHaveLength(expectedCounts.parts);
   // The decoded reply is encoded to the recorded blocks.
   if (reply.message === null) return;
   const { omissions } = anthropicMessages.encode(request([user("?"), reply.message]), context);
@@ -585,7 +586,9 @@ function checkReplay(file: string, events: readonly ModelEvent[], source: Json):
   if (message === null) throw new Error(file);
   const { body } = anthropicMessages.encode(request([user("?"), message, user("!")]), context);
   const sent = JSON.parse(JSON.stringify(body)).messages[1];
-  const came: readonly { readonly type: string; readonly text?: string }[] = JSON.parse(JSON.stringify(source)).content;
-  const expected = came.filter(({ type, text = "" }) => type !== "text" || text.trim() !== "");
+  const recordedBlocks: readonly { readonly type: string; readonly text?: string }[] = JSON.parse(
+    JSON.stringify(source),
+  ).content;
+  const expected = recordedBlocks.filter(({ type, text = "" }) => type !== "text" || text.trim() !== "");
   expect(sent?.content ?? [], file).toEqual(expected);
 }

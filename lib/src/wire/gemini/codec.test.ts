@@ -54,13 +54,13 @@ function load(name: string): Case {
     return existsSync(path) ? readFileSync(path, "utf8") : null;
   };
   const json = (file: string): Json => {
-    const found = text(file);
-    return found === null ? null : JSON.parse(found);
+    const value = text(file);
+    return value === null ? null : JSON.parse(value);
   };
-  const asked = json("request.json");
+  const requestCases = json("request.json");
   return {
     name,
-    request: asked === null ? null : orThrow(parse("request", asked)),
+    request: requestCases === null ? null : orThrow(parse("request", requestCases)),
     body: json("body.json"),
     stream: text("stream.txt"),
     reply: json("reply.json"),
@@ -71,9 +71,9 @@ function load(name: string): Case {
 const cases = readdirSync(root)
   .toSorted()
   .map((name) => load(name));
-const asked = cases.flatMap(({ name, request, body }) => (request === null ? [] : [{ name, request, body }]));
-const streamed = cases.flatMap(({ name, stream, events }) => (stream === null ? [] : [{ name, stream, events }]));
-const twice = cases.flatMap(({ name, stream, reply }) =>
+const requestCases = cases.flatMap(({ name, request, body }) => (request === null ? [] : [{ name, request, body }]));
+const streamCases = cases.flatMap(({ name, stream, events }) => (stream === null ? [] : [{ name, stream, events }]));
+const replyCases = cases.flatMap(({ name, stream, reply }) =>
   stream === null || reply === null ? [] : [{ name, stream, reply }],
 );
 
@@ -87,7 +87,7 @@ function decode(pieces: readonly string[], to: WireContext = context): readonly 
 const sse = (...chunks: readonly Json[]): string =>
   chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
 
-const says = (parts: readonly Json[], rest: JsonObject = {}): JsonObject => ({
+const replyChunk = (parts: readonly Json[], rest: JsonObject = {}): JsonObject => ({
   candidates: [{ content: { role: "model", parts }, ...rest }],
 });
 
@@ -105,37 +105,40 @@ function terminals(events: readonly ModelEvent[]): number {
 function stored(events: readonly ModelEvent[]): AssistantMessage {
   const { message } = fold(events);
   if (message === null) throw new Error("there is no message");
-  const found = orThrow(parse("message", JSON.parse(JSON.stringify(message))));
-  if (found.role !== "assistant") throw new Error("not a reply");
-  return found;
+  const value = orThrow(parse("message", JSON.parse(JSON.stringify(message))));
+  if (value.role !== "assistant") throw new Error("not a reply");
+  return value;
 }
 
 describe("[allm 113] encoding", () => {
-  test.each(asked)("$name", ({ request, body }) => {
+  test.each(requestCases)("$name", ({ request, body }) => {
     const { path, body: sent, omissions, headers } = geminiGenerateContent.encode(request, context);
     expect({ body: sent, omissions }).toEqual(body);
     expect(path).toBe("/models/gemini-3-pro:streamGenerateContent?alt=sse");
     expect(headers).toEqual({});
   });
 
-  test.each(asked)("$name: encoding again gives the same body, also after another route", ({ request }) => {
+  test.each(requestCases)("$name: encoding again gives the same body, also after another route", ({ request }) => {
     const first = geminiGenerateContent.encode(request, context);
     geminiGenerateContent.encode(request, { ...context, route: { ...context.route, model: "gemini-2.5-flash" } });
     expect(geminiGenerateContent.encode(request, context)).toEqual(first);
   });
 
   test("a message is encoded once", () => {
-    const said = [user("a"), assistant("b")];
+    const messages = [user("a"), assistant("b")];
     const parts = (body: JsonObject): Json => {
       const { contents } = body;
       return Array.isArray(contents) ? contents[0].parts[0] : null;
     };
-    const first = geminiGenerateContent.encode(request(said), context);
-    const second = geminiGenerateContent.encode({ ...request(said), messages: [...request(said).messages] }, context);
+    const first = geminiGenerateContent.encode(request(messages), context);
+    const second = geminiGenerateContent.encode(
+      { ...request(messages), messages: [...request(messages).messages] },
+      context,
+    );
     expect(parts(second.body)).toEqual(parts(first.body));
-    const kept = request(said);
-    expect(parts(geminiGenerateContent.encode(kept, context).body)).toBe(
-      parts(geminiGenerateContent.encode({ ...kept, seed: 1 }, context).body),
+    const keptRequest = request(messages);
+    expect(parts(geminiGenerateContent.encode(keptRequest, context).body)).toBe(
+      parts(geminiGenerateContent.encode({ ...keptRequest, seed: 1 }, context).body),
     );
   });
 
@@ -180,12 +183,12 @@ describe("[allm 113] encoding", () => {
   });
 
   test("applies quirks: no schema, removed fields", () => {
-    const asked = request([user("a")], {
+    const requestCases = request([user("a")], {
       seed: 1,
       temperature: 1,
       responseFormat: { type: "json_schema", name: "n", schema: {}, strict: true },
     });
-    const { body, omissions } = geminiGenerateContent.encode(asked, {
+    const { body, omissions } = geminiGenerateContent.encode(requestCases, {
       ...context,
       quirks: { jsonSchema: false, without: ["seed"] },
     });
@@ -202,30 +205,30 @@ describe("[allm 113] encoding", () => {
 });
 
 describe("[allm 114] decoding", () => {
-  test.each(streamed)("$name", ({ stream, events }) => {
+  test.each(streamCases)("$name", ({ stream, events }) => {
     expect(JSON.parse(JSON.stringify(decode([stream])))).toEqual(events);
   });
 
-  test.each(streamed)("W2 $name: cuts between chunks change no event", ({ stream }) => {
-    const whole = decode([stream]);
+  test.each(streamCases)("W2 $name: cuts between chunks change no event", ({ stream }) => {
+    const expectedReply = decode([stream]);
     fc.assert(
       fc.property(fc.array(fc.nat(stream.length), { maxLength: 30 }), (cuts) => {
         const at = [0, ...cuts.toSorted((a, b) => a - b), stream.length];
         const pieces = at.slice(1).map((end, index) => stream.slice(at[index], end));
-        expect(decode(pieces)).toEqual(whole);
+        expect(decode(pieces)).toEqual(expectedReply);
       }),
       { numRuns: 60 },
     );
   });
 
-  test.each(twice)("W3 $name: a whole reply gives the same reply as its stream", ({ stream, reply }) => {
-    const whole = geminiGenerateContent.decodeReply(reply, context);
-    expect(fold(whole)).toEqual(fold(decode([stream])));
-    expect(whole.filter(({ type }) => type.endsWith("_delta"))).toEqual([]);
-    expect(terminals(whole)).toBe(1);
+  test.each(replyCases)("W3 $name: a whole reply gives the same reply as its stream", ({ stream, reply }) => {
+    const expectedReply = geminiGenerateContent.decodeReply(reply, context);
+    expect(fold(expectedReply)).toEqual(fold(decode([stream])));
+    expect(expectedReply.filter(({ type }) => type.endsWith("_delta"))).toEqual([]);
+    expect(terminals(expectedReply)).toBe(1);
   });
 
-  test.each(streamed)("E1 $name: one terminal event, and only usage after it", ({ stream }) => {
+  test.each(streamCases)("E1 $name: one terminal event, and only usage after it", ({ stream }) => {
     const events = decode([stream]);
     expect(terminals(events)).toBe(1);
     const end = events.findIndex(({ type }) => type === "message_completed" || type === "error");
@@ -298,7 +301,7 @@ describe("[allm 114] decoding", () => {
   });
 
   test("a raw chunk comes before the events that are read from it", () => {
-    const chunk = says([{ text: "a" }], { finishReason: "STOP" });
+    const chunk = replyChunk([{ text: "a" }], { finishReason: "STOP" });
     const events = decode([sse(chunk)], { ...context, rawChunks: true });
     expect(events[0]).toEqual({ type: "raw_chunk", chunk });
     expect(terminals(events)).toBe(1);
@@ -316,7 +319,7 @@ describe("[allm 114] decoding", () => {
   test("missing call ids are numbered, and repeated ids are made unique", () => {
     const call = (id: string | null) => ({ functionCall: id === null ? { name: "a" } : { name: "a", id } });
     const events = geminiGenerateContent.decodeReply(
-      says([call(null), call(null), call("call_0"), call("call_0")], { finishReason: "STOP" }),
+      replyChunk([call(null), call(null), call("call_0"), call("call_0")], { finishReason: "STOP" }),
       context,
     );
     const { toolCalls, finishReason } = fold(events);
@@ -334,7 +337,7 @@ describe("[allm 114] decoding", () => {
   test("a second signature starts a new text part", () => {
     const { message } = fold(
       geminiGenerateContent.decodeReply(
-        says([{ text: "a", thoughtSignature: "1" }, { text: "b" }, { text: "c", thoughtSignature: "2" }], {
+        replyChunk([{ text: "a", thoughtSignature: "1" }, { text: "b" }, { text: "c", thoughtSignature: "2" }], {
           finishReason: "STOP",
         }),
         context,
@@ -350,7 +353,7 @@ describe("[allm 114] decoding", () => {
     expect(geminiGenerateContent.decodeReply({ usageMetadata: {} }, context)).toMatchObject([
       { type: "error", error: { type: "adapter_error", reason: "malformed_response" } },
     ]);
-    expect(fold(geminiGenerateContent.decodeReply(says([{ text: "a" }]), context))).toMatchObject({
+    expect(fold(geminiGenerateContent.decodeReply(replyChunk([{ text: "a" }]), context))).toMatchObject({
       outputText: "a",
       finishReason: null,
     });
@@ -367,7 +370,7 @@ describe("[allm 114] decoding", () => {
     ["FINISH_REASON_UNSPECIFIED", "other"],
     ["SOMETHING_NEW", "other"],
   ])("maps the finishReason %s to %s", (word, reason) => {
-    const reply = fold(geminiGenerateContent.decodeReply(says([{ text: "a" }], { finishReason: word }), context));
+    const reply = fold(geminiGenerateContent.decodeReply(replyChunk([{ text: "a" }], { finishReason: word }), context));
     expect(reply).toMatchObject({ finishReason: reason, rawFinishReason: word });
   });
 
@@ -375,8 +378,8 @@ describe("[allm 114] decoding", () => {
     const decoder = geminiGenerateContent.decoder(context);
     const frame = (chunk: Json) => ({ event: null, data: JSON.stringify(chunk) });
     decoder.push([
-      frame(says([{ text: "a" }])),
-      frame(says([{ toolCall: { toolType: "GOOGLE_SEARCH_WEB" } }])),
+      frame(replyChunk([{ text: "a" }])),
+      frame(replyChunk([{ toolCall: { toolType: "GOOGLE_SEARCH_WEB" } }])),
       frame({ surprise: 1 }),
     ]);
     expect(decoder.counts).toEqual({ understood: 1, opaque: 1, unknown: 1 });
@@ -402,12 +405,12 @@ describe("partial arguments", () => {
     })).node;
     fc.assert(
       fc.property(fc.dictionary(fc.stringMatching(/^\w+$/), value, { maxKeys: 4 }), (given) => {
-        const whole: JsonObject = JSON.parse(JSON.stringify(given));
+        const expectedReply: JsonObject = JSON.parse(JSON.stringify(given));
         const partial = new PartialArguments();
-        const text = pieces(whole, "$").map((one) => partial.add(one));
+        const text = pieces(expectedReply, "$").map((one) => partial.add(one));
         const end = partial.end();
-        expect(end.arguments).toEqual(whole);
-        expect(JSON.parse(text.join("") + end.delta)).toEqual(whole);
+        expect(end.arguments).toEqual(expectedReply);
+        expect(JSON.parse(text.join("") + end.delta)).toEqual(expectedReply);
       }),
     );
   });
@@ -436,7 +439,7 @@ describe("partial arguments", () => {
     (path) => {
       const call = { name: "f", partialArgs: [piece("$.s", "x"), piece(path, "x")] };
       const { toolCalls } = fold(
-        geminiGenerateContent.decodeReply(says([{ functionCall: call }], { finishReason: "STOP" }), context),
+        geminiGenerateContent.decodeReply(replyChunk([{ functionCall: call }], { finishReason: "STOP" }), context),
       );
       expect(toolCalls).toMatchObject([{ arguments: null, rawArguments: JSON.stringify([piece(path, "x")]) }]);
     },
@@ -457,7 +460,9 @@ describe("replay (W4)", () => {
     return request(
       steps.reduce<Parameters<typeof request>[0]>(
         (messages, parts) => {
-          const reply = stored(decode([sse(...parts.map((part) => says([part])), says([], { finishReason: "STOP" }))]));
+          const reply = stored(
+            decode([sse(...parts.map((part) => replyChunk([part])), replyChunk([], { finishReason: "STOP" }))]),
+          );
           return [...messages, reply, ...reply.toolCalls.map(({ id }) => toolResult(id, `done ${id}`))];
         },
         [user("go")],
@@ -575,7 +580,7 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped without EVERTU
       .filter((line) => line.trim() !== "")
       .map((line): JsonObject => JSON.parse(line));
   const signatures = (json: Json): readonly string[] =>
-    [...JSON.stringify(json).matchAll(/"thoughtSignature":"([^"]+)"/g)].map(([, found]) => found ?? "");
+    [...JSON.stringify(json).matchAll(/"thoughtSignature":"([^"]+)"/g)].map(([, value]) => value ?? "");
 
   test.each(files.filter((file) => file.endsWith(".chunks.txt")))("%s", (file) => {
     const chunks = lines(file);
@@ -596,8 +601,8 @@ describe.skipIf(!existsSync(recorded))("recorded traffic (skipped without EVERTU
       const text = events.map((event) =>
         event.type === "tool_call_delta" && event.id === id ? event.argumentsDelta : "",
       );
-      const whole = reply.toolCalls.find((call) => call.id === id);
-      if (text.join("") !== "") expect(JSON.parse(text.join(""))).toEqual(whole?.arguments);
+      const expectedReply = reply.toolCalls.find((call) => call.id === id);
+      if (text.join("") !== "") expect(JSON.parse(text.join(""))).toEqual(expectedReply?.arguments);
     }
     const { body, omissions } = geminiGenerateContent.encode(request([user("a"), stored(events)]), context);
     expect(signatures(body)).toEqual(signatures([...chunks]));
@@ -664,7 +669,7 @@ describe("values that no event can store", () => {
 
   test("token counts whose sum is no safe integer are null", () => {
     const usageMetadata = { candidatesTokenCount: 9007199254740991, thoughtsTokenCount: 1, promptTokenCount: 2 };
-    for (const events of both({ ...says([{ text: "a" }], { finishReason: "STOP" }), usageMetadata })) {
+    for (const events of both({ ...replyChunk([{ text: "a" }], { finishReason: "STOP" }), usageMetadata })) {
       fits(events);
       expect(events.find(({ type }) => type === "usage")).toMatchObject({
         usage: { inputTokens: 2, outputTokens: null, reasoningTokens: 1 },
@@ -691,12 +696,12 @@ describe("values that no event can store", () => {
       const end = { finishReason: "STOP" };
       const chunks: readonly Json[] = [
         deep,
-        says([{ executableCode: deep }], end),
-        says([{ functionCall: { name: "f", args: deep } }], end),
-        says([{ functionCall: { name: "f", args: '{"a":'.repeat(levels) + "1" + "}".repeat(levels) } }], end),
-        says([{ text: "a" }], { ...end, groundingMetadata: deep }),
-        says([{ text: "a" }], { ...end, other: deep }),
-        { ...says([{ text: "a" }], end), usageMetadata: { promptTokenCount: 1, more: deep } },
+        replyChunk([{ executableCode: deep }], end),
+        replyChunk([{ functionCall: { name: "f", args: deep } }], end),
+        replyChunk([{ functionCall: { name: "f", args: '{"a":'.repeat(levels) + "1" + "}".repeat(levels) } }], end),
+        replyChunk([{ text: "a" }], { ...end, groundingMetadata: deep }),
+        replyChunk([{ text: "a" }], { ...end, other: deep }),
+        { ...replyChunk([{ text: "a" }], end), usageMetadata: { promptTokenCount: 1, more: deep } },
         { error: { code: 400, message: "no", details: [deep] } },
         { promptFeedback: { blockReason: "SAFETY", more: deep } },
       ];

@@ -66,11 +66,11 @@ const cases = readdirSync(fixtures).map((name): Case => {
 function read(
   text: string,
   { context = plain, pieces = [text] }: { context?: WireContext; pieces?: readonly string[] } = {},
-): { readonly events: readonly ModelEvent[]; readonly heard: Decoder["counts"] } {
+): { readonly events: readonly ModelEvent[]; readonly decodedEvents: Decoder["counts"] } {
   const frames = frameReader();
   const decoder = openaiChat.decoder(context);
   const events = pieces.flatMap((piece) => decoder.push(frames.push(piece)));
-  return { events: [...events, ...decoder.push(frames.end()), ...decoder.end()], heard: decoder.counts };
+  return { events: [...events, ...decoder.push(frames.end()), ...decoder.end()], decodedEvents: decoder.counts };
 }
 
 function sse(...chunks: readonly Json[]): string {
@@ -93,8 +93,8 @@ function messageOf(events: readonly ModelEvent[]): AssistantMessage {
 function expectOneEnd(events: readonly ModelEvent[]): void {
   const ends = events.flatMap(({ type }, index) => (type === "message_completed" || type === "error" ? [index] : []));
   expect(ends).toHaveLength(1);
-  const behind = events.slice((ends[0] ?? 0) + 1).map(({ type }) => type);
-  expect(behind.filter((type) => type !== "usage" && type !== "raw_chunk")).toEqual([]);
+  const trailingTypes = events.slice((ends[0] ?? 0) + 1).map(({ type }) => type);
+  expect(trailingTypes.filter((type) => type !== "usage" && type !== "raw_chunk")).toEqual([]);
   expect(events.every(({ type }) => eventTypes.includes(type))).toBe(true);
 }
 
@@ -114,17 +114,17 @@ describe("fixtures", () => {
   for (const { name, context, stream, events } of cases) {
     if (stream === null) continue;
     test(`${name}: decodes the stream to the recorded events`, () => {
-      const { events: heard } = read(stream, { context });
-      expectOneEnd(heard);
-      expect(heard).toEqual(events);
+      const { events: decodedEvents } = read(stream, { context });
+      expectOneEnd(decodedEvents);
+      expect(decodedEvents).toEqual(events);
     });
     test(`W2 ${name}: cuts between chunks change no event`, () => {
-      const { events: whole } = read(stream, { context });
+      const { events: wholeReplyEvents } = read(stream, { context });
       fc.assert(
         fc.property(fc.array(fc.nat(stream.length), { maxLength: 40 }), (cuts) => {
           const at = [0, ...cuts.toSorted((a, b) => a - b), stream.length];
           const pieces = at.slice(1).map((end, index) => stream.slice(at[index], end));
-          expect(read(stream, { context, pieces }).events).toEqual(whole);
+          expect(read(stream, { context, pieces }).events).toEqual(wholeReplyEvents);
         }),
         { numRuns: 40 },
       );
@@ -134,11 +134,11 @@ describe("fixtures", () => {
     if (stream === null || reply === null) continue;
     test(`W3 ${name}: a whole reply gives the same reply as its stream`, () => {
       const streamed = read(stream, { context }).events;
-      const whole = openaiChat.decodeReply(reply, context);
-      expectOneEnd(whole);
-      expect(whole.some(({ type }) => type.endsWith("_delta"))).toBe(false);
-      expect(collected(whole)).toEqual(collected(streamed));
-      expect(messageOf(whole)).toEqual(messageOf(streamed));
+      const wholeReplyEvents = openaiChat.decodeReply(reply, context);
+      expectOneEnd(wholeReplyEvents);
+      expect(wholeReplyEvents.some(({ type }) => type.endsWith("_delta"))).toBe(false);
+      expect(collected(wholeReplyEvents)).toEqual(collected(streamed));
+      expect(messageOf(wholeReplyEvents)).toEqual(messageOf(streamed));
     });
   }
 });
@@ -283,8 +283,8 @@ describe("replay (W4)", () => {
   });
 
   test("a tool that the server ran is not sent and is listed in omissions", () => {
-    const found = cases.find(({ name }) => name === "provider-executed");
-    const reply = messageOf(openaiChat.decodeReply(found?.reply ?? null, plain));
+    const fixture = cases.find(({ name }) => name === "provider-executed");
+    const reply = messageOf(openaiChat.decodeReply(fixture?.reply ?? null, plain));
     const { body, omissions } = openaiChat.encode(request([reply]), plain);
     expect(body["messages"]).toEqual([{ role: "assistant", content: "News.", reasoning: "Search." }]);
     expect(omissions).toEqual([
@@ -383,8 +383,11 @@ describe("[allm 109] decoding", () => {
       "message_completed",
     ]);
     expect(events[0]).toEqual({ type: "raw_chunk", chunk });
-    const whole = openaiChat.decodeReply({ choices: [{ message: { content: "A" }, finish_reason: "stop" }] }, context);
-    expect(whole[0]?.type).toBe("raw_chunk");
+    const wholeReplyEvents = openaiChat.decodeReply(
+      { choices: [{ message: { content: "A" }, finish_reason: "stop" }] },
+      context,
+    );
+    expect(wholeReplyEvents[0]?.type).toBe("raw_chunk");
   });
 
   test("reads usage after the finish_reason, and completes at once if usage is known", () => {
@@ -575,13 +578,13 @@ describe("[allm 109] decoding", () => {
     }
 
     test("a field that can be stored is kept, one that cannot is dropped completely", () => {
-      const kept = (depth: number): string => {
+      const partsAtDepth = (depth: number): string => {
         const body: Json = JSON.parse(message(`"odd":${nested(depth)},"fine":{"x":1}`));
         return JSON.stringify(messageOf(openaiChat.decodeReply(body, plain)).content);
       };
-      expect(kept(124)).toContain(nested(124));
-      expect(kept(125)).not.toContain("odd");
-      expect(kept(125)).toContain('"fine":{"x":1}');
+      expect(partsAtDepth(124)).toContain(nested(124));
+      expect(partsAtDepth(125)).not.toContain("odd");
+      expect(partsAtDepth(125)).toContain('"fine":{"x":1}');
     });
 
     test("token counts whose sum is no safe integer are null", () => {
@@ -647,9 +650,9 @@ describe("[allm 109] decoding", () => {
     }));
     fc.assert(
       fc.property(fc.array(value, { maxLength: 6 }), (chunks) => {
-        const { events, heard } = read(sse(...chunks));
+        const { events, decodedEvents } = read(sse(...chunks));
         expectOneEnd(events);
-        expect(heard.understood + heard.opaque + heard.unknown).toBe(chunks.length);
+        expect(decodedEvents.understood + decodedEvents.opaque + decodedEvents.unknown).toBe(chunks.length);
         for (const body of chunks) expectOneEnd(openaiChat.decodeReply(body, plain));
         for (const body of chunks)
           openaiChat.decodeError({ status: 500, body, requestId: null, retryAfterMs: null }, plain);
@@ -674,12 +677,12 @@ for (const folder of ["openai-chat", "openai-chat-compatible"]) {
           continue;
         }
         const lines = text.split("\n").filter((line) => line.trim() !== "");
-        const { events, heard } = read(
+        const { events, decodedEvents } = read(
           name.endsWith(".sse") ? text : lines.map((line) => `data: ${line}\n\n`).join(""),
         );
         expectOneEnd(events);
         expectWhole(events, name);
-        expect(heard).toMatchObject({ opaque: 0, unknown: 0 });
+        expect(decodedEvents).toMatchObject({ opaque: 0, unknown: 0 });
       }
     });
   });

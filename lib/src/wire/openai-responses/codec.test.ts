@@ -39,7 +39,7 @@ type Case = {
   readonly name: string;
   readonly text: (file: string) => string | null;
   readonly json: (file: string) => Json | null;
-  readonly expected: (file: string, found: unknown) => unknown;
+  readonly expected: (file: string, fixture: unknown) => unknown;
 };
 
 const cases: readonly Case[] = readdirSync(fixtures).map((name) => {
@@ -47,8 +47,8 @@ const cases: readonly Case[] = readdirSync(fixtures).map((name) => {
   const text = (file: string): string | null =>
     existsSync(path(file)) ? readFileSync(path(file), "utf8").replaceAll("\r\n", "\n") : null;
   const json = (file: string): Json | null => JSON.parse(text(file) ?? "null");
-  const expected = (file: string, found: unknown): unknown => {
-    if (rewrites) writeFileSync(path(file), `${JSON.stringify(found, null, 2)}\n`);
+  const expected = (file: string, fixture: unknown): unknown => {
+    if (rewrites) writeFileSync(path(file), `${JSON.stringify(fixture, null, 2)}\n`);
     return json(file);
   };
   return { name, text, json, expected };
@@ -59,9 +59,9 @@ function having(file: string): readonly Case[] {
 }
 
 function caseOf(name: string): Case {
-  const found = cases.find((one) => one.name === name);
-  if (found === undefined) throw new Error(`no case ${name}`);
-  return found;
+  const fixture = cases.find((one) => one.name === name);
+  if (fixture === undefined) throw new Error(`no case ${name}`);
+  return fixture;
 }
 
 function streamed(pieces: readonly string[], given: WireContext = context): readonly ModelEvent[] {
@@ -93,8 +93,8 @@ function messageOf(events: readonly ModelEvent[]): AssistantMessage {
   return message;
 }
 
-function inputOf(asked: ModelRequest, given: WireContext = context): readonly JsonObject[] {
-  return objectsAt(openaiResponses.encode(asked, given).body, "input");
+function inputOf(modelRequest: ModelRequest, given: WireContext = context): readonly JsonObject[] {
+  return objectsAt(openaiResponses.encode(modelRequest, given).body, "input");
 }
 
 function stored<T>(value: T): T {
@@ -107,8 +107,8 @@ function reread(message: Message): Message {
 
 describe("fixtures", () => {
   test.each(having("request.json"))("$name: encodes the request to the recorded body", ({ json, expected }) => {
-    const asked = orThrow(parse("request", json("request.json")));
-    const { body, omissions, path, headers } = openaiResponses.encode(asked, context);
+    const modelRequest = orThrow(parse("request", json("request.json")));
+    const { body, omissions, path, headers } = openaiResponses.encode(modelRequest, context);
     expect({ path, headers }).toEqual({ path: "/responses", headers: {} });
     expect({ body, omissions }).toEqual(expected("body.json", { body, omissions }));
   });
@@ -120,13 +120,13 @@ describe("fixtures", () => {
   });
 
   test.each(having("stream.txt"))("$name: W2, cuts between chunks change no event", ({ text }) => {
-    const whole = text("stream.txt") ?? "";
-    const events = streamed([whole]);
-    const cuts = fc.array(fc.nat({ max: whole.length }), { maxLength: 40 });
+    const expectedEvents = text("stream.txt") ?? "";
+    const events = streamed([expectedEvents]);
+    const cuts = fc.array(fc.nat({ max: expectedEvents.length }), { maxLength: 40 });
     fc.assert(
       fc.property(cuts, (cuts) => {
-        const at = [0, ...cuts.toSorted((left, right) => left - right), whole.length];
-        const pieces = at.slice(1).map((end, index) => whole.slice(at[index], end));
+        const at = [0, ...cuts.toSorted((left, right) => left - right), expectedEvents.length];
+        const pieces = at.slice(1).map((end, index) => expectedEvents.slice(at[index], end));
         expect(streamed(pieces)).toEqual(events);
       }),
       { numRuns: 40 },
@@ -134,9 +134,9 @@ describe("fixtures", () => {
   });
 
   test.each(having("reply.json"))("$name: W3, a whole reply gives the same reply as its stream", ({ text, json }) => {
-    const whole = replied(json("reply.json"));
-    expect(terminals(whole)).toHaveLength(1);
-    const { error: failure, ...rest } = folded(whole);
+    const expectedEvents = replied(json("reply.json"));
+    expect(terminals(expectedEvents)).toHaveLength(1);
+    const { error: failure, ...rest } = folded(expectedEvents);
     const { error: streamedFailure, ...streamedRest } = folded(streamed([text("stream.txt") ?? ""]));
     expect(streamedRest).toEqual(rest);
     expect([streamedFailure?.type, streamedFailure?.reason]).toEqual([failure?.type, failure?.reason]);
@@ -147,7 +147,7 @@ describe("a background response", () => {
   const stream = caseOf("background").text("stream.txt") ?? "";
   const reply = caseOf("background").json("reply.json");
   const frames = frameReader().push(stream);
-  const whole = streamed([stream]);
+  const expectedEvents = streamed([stream]);
   const { background } = openaiResponses;
   if (background === undefined) throw new Error("the codec has no background mode");
 
@@ -163,17 +163,17 @@ describe("a background response", () => {
   }
 
   test("is stored unless the options of the request override it", () => {
-    const asked = request([user("Hello.")]);
+    const modelRequest = request([user("Hello.")]);
     const body = (given: ModelRequest, more: Partial<WireContext> = {}) =>
       openaiResponses.encode(given, { ...context, ...more }).body;
-    expect(body(asked)).toMatchObject({ store: false });
-    expect(body(asked)).not.toHaveProperty("background");
-    expect(body(asked, { background: true })).toMatchObject({ background: true, store: true, stream: true });
+    expect(body(modelRequest)).toMatchObject({ store: false });
+    expect(body(modelRequest)).not.toHaveProperty("background");
+    expect(body(modelRequest, { background: true })).toMatchObject({ background: true, store: true, stream: true });
     const options = { background: true, store: false };
-    expect(body({ ...asked, options })).toMatchObject({ background: true, store: false });
-    const foreground = { ...asked, options: { background: false } };
+    expect(body({ ...modelRequest, options })).toMatchObject({ background: true, store: false });
+    const foreground = { ...modelRequest, options: { background: false } };
     expect(background.isRequested(body(foreground, { background: true }))).toBe(false);
-    expect(background.isRequested(body(asked, { background: true }))).toBe(true);
+    expect(background.isRequested(body(modelRequest, { background: true }))).toBe(true);
   });
 
   test("is addressed by its id, the number of the last event and the fields to include", () => {
@@ -201,7 +201,7 @@ describe("a background response", () => {
         const before = decoder.push(frames.slice(0, cut));
         expect(decoder.position()).toEqual({ responseId: "resp_bg_1", sequence: cut - 1 });
         decoder.reattach();
-        expect([...before, ...decoder.push(frames.slice(from)), ...decoder.end()]).toEqual(whole);
+        expect([...before, ...decoder.push(frames.slice(from)), ...decoder.end()]).toEqual(expectedEvents);
       }
     }
   });
@@ -211,8 +211,8 @@ describe("a background response", () => {
       const decoder = background.decoder(context);
       const events = [...decoder.push(frames.slice(0, cut)), ...decoder.complete(reply), ...decoder.end()];
       expect(terminals(events)).toHaveLength(1);
-      expect(deltas(events)).toEqual(deltas(whole));
-      expect(folded(events)).toEqual(folded(whole));
+      expect(deltas(events)).toEqual(deltas(expectedEvents));
+      expect(folded(events)).toEqual(folded(expectedEvents));
     }
   });
 
@@ -268,8 +268,8 @@ describe("replies of the fixtures", () => {
 
   test("reasoning deltas add up to the reasoning text", () => {
     const events = streamed([caseOf("reasoning").text("stream.txt") ?? ""]);
-    const heard = events.flatMap((event) => (event.type === "reasoning_delta" ? [event.delta] : []));
-    expect(heard.join("")).toBe("**Plan**\n\nLook it up.");
+    const deltaTexts = events.flatMap((event) => (event.type === "reasoning_delta" ? [event.delta] : []));
+    expect(deltaTexts.join("")).toBe("**Plan**\n\nLook it up.");
   });
 
   test("keeps calls of hosted tools and unknown items as parts", () => {
@@ -477,9 +477,11 @@ describe("decoding", () => {
     expect(called(events)).toEqual({ begun: ["x", "x~2"], ended: ["x", "x~2"], kept: both });
     // Each call keeps the id it started with, at any index.
     const turned = pushed([done(items[1] ?? null, 1), done(items[0] ?? null, 0), completed(items)]);
-    const told = turned.flatMap((event) => (event.type === "tool_call_completed" ? [[event.id, event.arguments]] : []));
+    const completedCalls = turned.flatMap((event) =>
+      event.type === "tool_call_completed" ? [[event.id, event.arguments]] : [],
+    );
     expect(new Map(called(turned).kept.map(([id, given]) => [id, given]))).toEqual(
-      new Map(told.map(([id, given]) => [id, given])),
+      new Map(completedCalls.map(([id, given]) => [id, given])),
     );
   });
 
@@ -763,11 +765,11 @@ describe("[allm 107] [allm 108] encoding", () => {
 
   test("applies quirks: removed fields, no strict, no schemas, another role", () => {
     const quirks = { without: ["store", "include"], strict: false, jsonSchema: false, systemRole: "system" } as const;
-    const asked = request([user("a"), { role: "system", content: "b" }], {
+    const modelRequest = request([user("a"), { role: "system", content: "b" }], {
       tools: [toolSpec({ name: "t", description: "", schema: {}, metadata: { strict: true } })],
       responseFormat: { type: "json_schema", name: "s", schema: {}, strict: true },
     });
-    const { body, omissions } = openaiResponses.encode(asked, { ...context, quirks });
+    const { body, omissions } = openaiResponses.encode(modelRequest, { ...context, quirks });
     expect(body).not.toHaveProperty("store");
     expect(body).not.toHaveProperty("include");
     expect(body).toMatchObject({

@@ -218,25 +218,9 @@ export class ReplyBuilder {
     return { type: "tool_call_completed", ...call, providerExecuted: block.providerExecuted };
   }
 
-  /** Keys of the calls that were started and not completed, in order. */
-  openCalls(): readonly string[] {
-    return [...this.#blocksByKey].flatMap(([key, block]) =>
-      block.type === "call" && block.call === null ? [key.slice("call:".length)] : [],
-    );
-  }
-
   /** Adds a part in this place of the message. It has no event of its own. */
   part(part: ToolResultPart | OpaquePart): void {
     this.#blocks.push({ type: "part", part });
-  }
-
-  /** Does the reply hold complete calls for the program to run? Calls that the provider ran do not count. */
-  get hasCalls(): boolean {
-    return this.#blocks.some((block) => block.type === "call" && !block.providerExecuted && block.call !== null);
-  }
-
-  get heardText(): string {
-    return this.#blocks.reduce((text, block) => (block.type === "text" ? text + block.text : text), "");
   }
 
   /** The last events of the reply: usage, if it is known, and the message. Applies invariant 4. */

@@ -1,4 +1,4 @@
-// From events to what they come to. What the awaitable verbs return is this, over what their twins stream.
+// Folds from events to results. An awaited verb is its streaming verb through one of these functions (R2): `step` is `collectStep(streamStep(…))`.
 
 import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEvent } from "../model/internal.ts";
 

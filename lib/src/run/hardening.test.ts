@@ -59,7 +59,7 @@ describe("effects happen once", () => {
     };
     const environment = { instructions: null, model: null, tools: [], providerTools: [], params: {} };
     const waits = newSession({ suspendedCell: { ...cell, environment } });
-    await expect(sessions.step(playing([]).engine, waits)).rejects.toThrow(/continue drives it/);
+    await expect(sessions.step(playing([]).engine, waits)).rejects.toThrow(/use continue to resume it/);
   });
 });
 
@@ -156,11 +156,11 @@ describe("numbers that are none are refused before anything happens", () => {
 
   test("and so is a word that is no option, for callers without a compiler", async () => {
     const typo: object = { maxTurn: 3 };
-    await expect(chat(playing([]).engine, "hi", { ...typo })).rejects.toThrow(/"maxTurn" is no option/);
+    await expect(chat(playing([]).engine, "hi", { ...typo })).rejects.toThrow(/"maxTurn" is not an option/);
     const mode: { readonly mode: "manual" } = JSON.parse('{"mode":"manaul"}');
-    await expect(chat(playing([]).engine, "hi", mode)).rejects.toThrow(/mode has to be/);
+    await expect(chat(playing([]).engine, "hi", mode)).rejects.toThrow(/mode must be/);
     const nothing: ReturnType<typeof engine> = JSON.parse("{}");
-    await expect(chat(nothing, "hi")).rejects.toThrow(/has to be an engine/);
+    await expect(chat(nothing, "hi")).rejects.toThrow(/must be an engine/);
   });
 });
 
@@ -263,8 +263,8 @@ describe("keys", () => {
   });
 
   test("are not written down with an engine, wherever they were put", () => {
-    expect(() => describeEngine(engine({ options: { params: { apiKey: "sk-x" } } }))).toThrow(/holds a key/);
-    expect(() => describeEngine(engine({ context: { apiKey: "sk-x" } }))).toThrow(/holds a key/);
+    expect(() => describeEngine(engine({ options: { params: { apiKey: "sk-x" } } }))).toThrow(/contains a credential/);
+    expect(() => describeEngine(engine({ context: { apiKey: "sk-x" } }))).toThrow(/contains a credential/);
   });
 });
 

@@ -168,7 +168,7 @@ describe("what is known of the model is asked before the call", () => {
           {
             path: ["operation"],
             code: "unsupported_image_operation",
-            message: "m cannot do variation; it can do generate, edit",
+            message: "m does not support the operation variation; it supports generate, edit",
           },
         ],
       },
@@ -423,7 +423,7 @@ describe("what is told of an image call", () => {
     const heard = await watched(() => imageVariations(engine(), cat, { requestId: "r1" }));
     expect(heard).toMatchObject([
       { type: "start", name: "image", metadata: { operation: "variation", n: 1 } },
-      { type: "exception", name: "image", error: expect.stringContaining("no adapter for images") },
+      { type: "exception", name: "image", error: expect.stringContaining("no image adapter") },
     ]);
   });
 

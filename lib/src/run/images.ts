@@ -1,4 +1,4 @@
-// Image calls. Every gate comes before anything leaves the process, and there is one loop of attempts: an adapter tries once.
+// Image calls: generate, edit, variations. All checks come before the first request, and retries happen here: an adapter makes one attempt.
 
 import type { AdapterCall, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/internal.ts";
 import type {
@@ -25,12 +25,15 @@ import {
 } from "../model/internal.ts";
 import { newRequestId } from "./request-id.ts";
 
-/** What an image call may say. Settings of the request stand over those of a request that was given; `options` are merged. */
+/** Options of an image call. They override the fields of a given request; `options` are merged. */
 export type ImageOptions = Partial<Omit<ImageRequest, "operation" | "prompt" | "inputImages" | "model">> & {
+  /** Default: the model of the request, then that of the engine. */
   readonly model?: ModelName;
+  /** Default: a random id. */
   readonly requestId?: string;
+  /** Default: the retry policy of the engine. */
   readonly retry?: RetrySetting;
-  /** For this one call. Never stored, never shown. */
+  /** The key for this call only. It is never stored or logged. */
   readonly apiKey?: string;
   readonly adapterOptions?: JsonObject;
   readonly signal?: AbortSignal;
@@ -63,8 +66,8 @@ export async function generateImage<Context extends CallerContext>(
   input: string | ImageRequest,
   options: ImageOptions = {},
 ): Promise<ImageResponse> {
-  const said = typeof input === "string" ? { prompt: input } : input;
-  return callImages("generateImage", engine, { ...blank, ...said }, options);
+  const fields = typeof input === "string" ? { prompt: input } : input;
+  return callImages("generateImage", engine, { ...emptyRequest, ...fields }, options);
 }
 
 /**
@@ -78,7 +81,7 @@ export async function editImage<Context extends CallerContext>(
   options: ImageOptions = {},
 ): Promise<ImageResponse> {
   const inputImages = isList(images) ? images : [images];
-  return callImages("editImage", engine, { ...blank, operation: "edit", prompt, inputImages }, options);
+  return callImages("editImage", engine, { ...emptyRequest, operation: "edit", prompt, inputImages }, options);
 }
 
 /** Generates variations of an image. Throws `ImageAdapterError` if the call fails. */
@@ -87,23 +90,28 @@ export async function imageVariations<Context extends CallerContext>(
   image: ImageContent,
   options: ImageOptions = {},
 ): Promise<ImageResponse> {
-  return callImages("imageVariations", engine, { ...blank, operation: "variation", inputImages: [image] }, options);
+  return callImages(
+    "imageVariations",
+    engine,
+    { ...emptyRequest, operation: "variation", inputImages: [image] },
+    options,
+  );
 }
 
-const blank: ImageRequest = imageRequest(null);
+const emptyRequest: ImageRequest = imageRequest(null);
 
-/** The part of an engine that images are made with. */
+/** The part of an engine that image calls use. */
 type ImageEngine = Pick<Engine, "imageAdapter" | "model" | "adapterOptions" | "retry" | "clock">;
 
 async function callImages(
   verb: string,
   engine: ImageEngine,
-  asked: ImageRequest,
+  baseRequest: ImageRequest,
   options: ImageOptions,
 ): Promise<ImageResponse> {
   checkNames(verb, options);
   const retry = retryPolicy(options.retry ?? engine.retry);
-  const request = withOptions(asked, options, engine.model);
+  const request = withOptions(baseRequest, options, engine.model);
   const { operation, n } = request;
   const requestId = options.requestId ?? newRequestId();
   const call: Omit<AdapterCall, "attempt"> = {
@@ -117,7 +125,7 @@ async function callImages(
   const span = startSpan("image", requestId, { operation, n }, null, engine.clock.now);
   try {
     const adapter = checkedAdapter(engine.imageAdapter, request);
-    const response = await retried(adapter, request, call, retry);
+    const response = await withRetries(adapter, request, call, retry);
     span.stop({ imageCount: response.images.length });
     return { ...response, requestId: response.requestId ?? requestId };
   } catch (error) {
@@ -127,9 +135,11 @@ async function callImages(
 }
 
 function checkNames(verb: string, options: ImageOptions): void {
-  const stranger = Object.keys(options).find((key) => !Object.hasOwn(optionNames, key));
-  if (stranger === undefined) return;
-  throw new MisuseError("unknown_field", `${verb}: "${stranger}" is no option of an image call`, { path: [stranger] });
+  const unknownOption = Object.keys(options).find((key) => !Object.hasOwn(optionNames, key));
+  if (unknownOption === undefined) return;
+  throw new MisuseError("unknown_field", `${verb}: "${unknownOption}" is not an option of an image call`, {
+    path: [unknownOption],
+  });
 }
 
 function withOptions(request: ImageRequest, options: ImageOptions, model: ModelName | null): ImageRequest {
@@ -148,11 +158,11 @@ function withOptions(request: ImageRequest, options: ImageOptions, model: ModelN
   };
 }
 
-/** The gates, in their order. */
+/** Checks, in this order: an adapter, the capabilities of the model, the operations of the adapter, the request. Returns the adapter. */
 function checkedAdapter(adapter: ImageAdapter | null, request: ImageRequest): ImageAdapter {
   if (adapter === null) {
     throw new EngineError("no_image_adapter", {
-      message: "the engine has no adapter for images; give it one: engine({ imageAdapter: … })",
+      message: "the engine has no image adapter; pass one: engine({ imageAdapter: … })",
     });
   }
   const issues = capabilityIssues(request);
@@ -160,14 +170,14 @@ function checkedAdapter(adapter: ImageAdapter | null, request: ImageRequest): Im
   const { provider, operations } = adapter;
   const { operation } = request;
   if (!operations.includes(operation)) {
-    const message = `${provider} cannot do ${operation}; it can do ${operations.join(", ")}`;
+    const message = `${provider} does not support the operation ${operation}; it supports ${operations.join(", ")}`;
     throw new ImageAdapterError("unsupported_operation", { provider, message, metadata: { operation } });
   }
   orThrow(validateImageRequest(request));
   return adapter;
 }
 
-/** What the model is known not to do. What is not known is no reason to refuse. */
+/** Issues for operations that the model is known not to support. Unknown capabilities are allowed. */
 function capabilityIssues({ model, operation }: ImageRequest): readonly Issue[] {
   if (model === null || typeof model === "string" || model.capabilities === null) return [];
   const { imagesEnabled, supportedImageOperations } = model.capabilities;
@@ -175,16 +185,17 @@ function capabilityIssues({ model, operation }: ImageRequest): readonly Issue[] 
   const issues: Issue[] = [];
   if (imagesEnabled === false) {
     const path = ["model", "capabilities", "imagesEnabled"];
-    issues.push({ path, code: "images_disabled", message: `${name} makes no images` });
+    issues.push({ path, code: "images_disabled", message: `${name} does not generate images` });
   }
   if (supportedImageOperations !== null && !supportedImageOperations.includes(operation)) {
-    const message = `${name} cannot do ${operation}; it can do ${supportedImageOperations.join(", ")}`;
+    const message = `${name} does not support the operation ${operation}; it supports ${supportedImageOperations.join(", ")}`;
     issues.push({ path: ["operation"], code: "unsupported_image_operation", message });
   }
   return issues;
 }
 
-async function retried(
+/** Calls the adapter with retries (exponential backoff with jitter) within the retry policy. */
+async function withRetries(
   adapter: ImageAdapter,
   request: ImageRequest,
   call: Omit<AdapterCall, "attempt">,
@@ -207,7 +218,7 @@ async function retried(
   }
 }
 
-/** What the work comes to; the reason of the signal if that is aborted first, also when the work does not look at it. */
+/** The result of the work. Rejects with the reason of the signal as soon as it is aborted, even if the work ignores the signal. */
 function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();

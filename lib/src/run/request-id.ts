@@ -1,4 +1,6 @@
-/** A name for a run that nobody else has: 22 characters that fit into a URL, from 16 random bytes. */
+// Request ids of runs.
+
+/** A new unique id: 16 random bytes (128 bits) in base64url, 22 characters. */
 export function newRequestId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return btoa(String.fromCharCode(...bytes))

@@ -1,4 +1,13 @@
-// Puts a run together: a plan, ports, performers, and the one loop.
+// Assembles a run: a plan (plan/), ports (ports/), one performer for each effect (perform/), and the driver (driver.ts).
+//
+// The file owns the lifetime of a run:
+//   - one AbortController that stops all performers, on a cancel and when the run is over;
+//   - `unsettled`: the usage of effects whose response is not recorded yet. A cancel reports it, so that billed tokens are never lost;
+//   - `cancelled`: whether the signal was aborted by a cancel. A run also ends when its process loses the lease or hands the turn over; then work of the provider
+//     must continue, because another process reads it.
+//
+// Order of a cancel: read what the collector received, sum the usage, abort the performers, then put the cancel into the journal. Nothing that performers do after the
+// abort reaches readers or the journal.
 
 import type { RunChild } from "../engine/internal.ts";
 import type { CallTool, Effect, EffectResponse, Turn } from "../kernel/internal.ts";
@@ -13,69 +22,72 @@ import { startSpan } from "../engine/internal.ts";
 import { Collector, pendingEffects } from "../kernel/internal.ts";
 import { addUsage, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
-import { Narrator } from "./narrator.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
 import { performCode } from "./perform/code.ts";
 import { performEnvironment } from "./perform/environment.ts";
 import { performModel } from "./perform/model.ts";
-import { cancelLeftWork } from "./perform/reference.ts";
-import { Slots } from "./perform/slots.ts";
+import { cancelRecordedWork } from "./perform/reference.ts";
+import { Semaphore } from "./perform/semaphore.ts";
 import { performTool } from "./perform/tool.ts";
+import { TransitionEvents } from "./transition-events.ts";
 
-/** What a run came to, for every verb to take its own from. */
+/** The results of a run. Each verb returns one of them. */
 export type Finished = {
   readonly chat: ChatResult;
-  /** The newest step that ended, or the one that was open when the run was left. */
+  /** The last completed step, or the step that was open when the run ended. */
   readonly step: StepResult;
   readonly reply: ModelReply;
 };
 
-/** A run under way: what it comes to, and how to end it before it does. */
+/** A started run: its result, and how to end it early. */
 export type Started = Running<Finished> & {
-  /** Ends it, with who asked for that and why. */
+  /** Cancels the run. The evidence says who asked for it and why. A second call does nothing. */
   readonly cancel: (evidence: Omit<CancelEvidence, "requestId">) => void;
 };
 
-/** Runs turns inside tools of this one: for a try of the call, with its signal, telling what each has cost. */
+/** Creates `context.runChild` for one attempt of a tool call: runs turns inside the tool. */
 export type PlanChild = (
   call: CallTool,
   attempt: number,
   signal: AbortSignal,
-  booked: (usage: Usage) => void,
-  /** A turn inside has to wait for somebody: so does the call, and its handler is left where it is. */
-  waits: (waits: InnerWait) => void,
+  /** Receives the usage of each inner turn. */
+  addUsage: (usage: Usage) => void,
+  /** Called when an inner turn has to wait. The call then waits as well, and its handler is abandoned. */
+  onWait: (waits: InnerWait) => void,
 ) => RunChild;
 
+/** Starts a run: drives the turn of a plan over the given ports. The ports get the signal that is aborted when the run ends. */
 export function startRun<Context extends CallerContext>(
   plan: Plan<Context>,
   portsOf: (signal: AbortSignal) => Ports,
   children: PlanChild,
 ): Started {
   const collector = new Collector(plan.thread);
-  const narrator = new Narrator(plan, collector);
+  const transitionEvents = new TransitionEvents(plan, collector);
   const controller = new AbortController();
-  const slots = new Slots(plan.maxConcurrency);
-  const stops = new Set<() => void>();
+  const semaphore = new Semaphore(plan.maxConcurrency);
+  const abortHandlers = new Set<() => void>();
   const unsettled: Unsettled = new Map();
-  /** The model call under way: what the collector hears is of that one, and of the last one before it. */
-  let asked: string | null = null;
+  /** The id of the model call whose response is not recorded yet; the draft of the collector belongs to it. */
+  let openModelCall: string | null = null;
   const span = startSpan(plan.verb, plan.requestId, { sessionId: plan.sessionId }, null, plan.clock.now);
   const { signal } = controller;
   const { journal, inbox, scope, accepted, sink: outer } = portsOf(signal);
-  let spoken = accepted;
+  let hasEmitted = accepted;
   let cancelled = false;
   const sink: Sink = {
-    // Once a run is cancelled what is still going on is nobody's any more.
+    // After the abort, live events of performers that are still running are dropped.
     live: (events, of) => {
       if (signal.aborted) return;
-      spoken ||= events.length > 0;
+      hasEmitted ||= events.length > 0;
       return outer.live(events, of);
     },
-    commit: async (transition, entries, item) => {
-      spoken ||= entries.length > 0;
-      const committed = await outer.commit(transition, entries, item);
-      if (committed === "replayed" || !entries.some(({ type }) => type === "step_completed")) return committed;
-      const step = narrator.steps.at(-1);
+    commit: async (transition, events, item) => {
+      hasEmitted ||= events.length > 0;
+      const committed = await outer.commit(transition, events, item);
+      // `afterStep` runs once for a step: not for a step that is replayed.
+      if (committed === "replayed" || !events.some(({ type }) => type === "step_completed")) return committed;
+      const step = transitionEvents.steps.at(-1);
       try {
         if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
       } catch (error) {
@@ -87,13 +99,13 @@ export function startRun<Context extends CallerContext>(
   };
 
   function perform(effect: Effect, turn: Turn): Promise<EffectResponse> {
-    // A cancel is the next thing the turn hears: nothing is begun any more.
+    // The next journal item is a cancel: no effect is started, and the promise stays pending.
     if (signal.aborted) return new Promise(() => undefined);
     switch (effect.type) {
       case "sync_environment":
         return performEnvironment(plan, effect, turn);
       case "call_model":
-        asked = effect.id;
+        openModelCall = effect.id;
         return performModel(
           plan,
           {
@@ -103,8 +115,8 @@ export function startRun<Context extends CallerContext>(
             signal,
             isCancelled: () => cancelled,
             unsettled,
-            answered: narrator.answeredFallback,
-            spoken: () => spoken,
+            answered: transitionEvents.answeredFallback,
+            hasEmitted: () => hasEmitted,
             parentSpan: span.id,
           },
           effect,
@@ -117,33 +129,33 @@ export function startRun<Context extends CallerContext>(
             sink,
             scope,
             signal,
-            slots,
-            stops,
+            semaphore,
+            abortHandlers,
             unsettled,
             parentSpan: span.id,
-            runChild: (attempt, stop, booked, waits) => children(effect, attempt, stop, booked, waits),
+            runChild: (attempt, stop, add, onWait) => children(effect, attempt, stop, add, onWait),
           },
           effect,
         );
       case "run_code":
         return plan.protocol.type === "code"
           ? performCode(plan, plan.protocol, signal, span.id, effect, turn)
-          : Promise.reject(new Error("this engine runs no code"));
+          : Promise.reject(new Error("run_code: the engine does not use the code protocol"));
       case "checkpoint":
-        return performCheckpoint(plan, inbox, narrator.account, effect, turn);
+        return performCheckpoint(plan, inbox, transitionEvents.account, effect, turn);
     }
   }
 
   function cancel({ origin, reason }: Omit<CancelEvidence, "requestId">): void {
     if (signal.aborted) return;
     const received = collector.partial();
-    // A reply that has been settled is paid for in its answer.
-    const heard = asked === null ? noUsage : collector.reply().usage;
-    const usage = [...unsettled.values(), heard].reduce(plus, noUsage);
-    // A turn inside a tool also ends this way when the run around it is over; another process may continue both.
+    // The usage of a recorded reply is in its response.
+    const openUsage = openModelCall === null ? noUsage : collector.reply().usage;
+    const usage = [...unsettled.values(), openUsage].reduce(plus, noUsage);
+    // An inner turn is also stopped when the run of its tool is over. That is no cancel: another process may continue both.
     cancelled = plan.signal?.reason !== runIsOver;
     controller.abort(new DOMException(reason ?? "cancelled", "AbortError"));
-    for (const stop of stops) stop();
+    for (const abort of abortHandlers) abort();
     journal.cancel({ evidence: { requestId: plan.requestId, origin, reason }, received, usage });
   }
 
@@ -151,22 +163,22 @@ export function startRun<Context extends CallerContext>(
   plan.signal?.addEventListener("abort", onAbort, { once: true });
   if (plan.signal?.aborted === true) onAbort();
   const { config, input } = plan;
-  const entries: Drive["entries"] = (item, before, step) => {
+  const eventsOf: Drive["eventsOf"] = (item, before, transition) => {
     if (item?.type === "cancel" && cancelled && before !== null) {
       for (const effect of pendingEffects(before))
-        if (effect.type === "call_model" && effect.id !== asked) cancelLeftWork(plan, scope, effect);
+        if (effect.type === "call_model" && effect.id !== openModelCall) cancelRecordedWork(plan, scope, effect);
     }
-    // What an effect has cost is part of its answer, once that is there.
+    // From here on the usage of the effect is part of its response.
     if (item?.type === "response") {
       unsettled.delete(item.response.id);
-      if (asked === item.response.id) asked = null;
+      if (openModelCall === item.response.id) openModelCall = null;
     }
-    return narrator.entries(item, before, step);
+    return transitionEvents.eventsOf(item, before, transition);
   };
-  const result = drive({ config, input, journal, sink, perform, entries }).then(
+  const result = drive({ config, input, journal, sink, perform, eventsOf }).then(
     (): Finished => {
-      const { result: finished, steps, lastReply } = narrator;
-      if (finished === null) throw new Error("a turn ended and said nothing of it");
+      const { result: finished, steps, lastReply } = transitionEvents;
+      if (finished === null) throw new Error("the turn ended without a done notice");
       span.stop({ haltedReason: finished.haltedReason });
       const reply = lastReply ?? collector.reply();
       const step = steps.at(-1) ?? collector.stepResult();
@@ -177,22 +189,22 @@ export function startRun<Context extends CallerContext>(
       throw error;
     },
   );
-  const settled = () => {
+  const cleanUp = () => {
     plan.signal?.removeEventListener("abort", onAbort);
     controller.abort(runIsOver);
-    for (const stop of stops) stop();
+    for (const abort of abortHandlers) abort();
   };
-  result.then(settled, settled);
+  result.then(cleanUp, cleanUp);
   return { result, cancel, stop: () => cancel({ origin: "consumer", reason: "the stream was left early" }) };
 }
 
-/** Why the signal of a run is aborted that has ended, or is no longer driven here. */
+/** The abort reason of a run that has ended, or that this process no longer drives. Compared by identity. */
 const runIsOver = new DOMException("the run is over", "AbortError");
 
-/** What effects under way have cost so far, by their ids: billed, and not yet in any answer. */
+/** Usage of effects without a recorded response, by effect id: billed, and not yet in a response. */
 type Unsettled = Map<string, Usage>;
 
-/** Waits for something, but not longer than the run lasts. */
+/** Awaits the work, or the abort of the run, whichever is first. */
 export async function orAborted(work: void | Promise<void> | undefined, signal: AbortSignal): Promise<void> {
   if (work === undefined || signal.aborted) return;
   const done = new AbortController();
@@ -206,8 +218,9 @@ export async function orAborted(work: void | Promise<void> | undefined, signal: 
   }
 }
 
-function plus(sum: Usage, more: Usage): Usage {
-  const total = addUsage(sum, more);
+/** The sum; an addend that would overflow it is left out. */
+function plus(sum: Usage, addend: Usage): Usage {
+  const total = addUsage(sum, addend);
   return total.ok ? total.value : sum;
 }
 

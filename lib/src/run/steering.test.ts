@@ -331,7 +331,9 @@ describe("an answer in a schema", () => {
     const result = await chat(of, "hi", { output: sky, repair: 1 });
     expect(result.output?.sky).toBe("clear");
     expect(result.thread.messages.map(messageText)).toEqual(["hi", '{"sky":"clear"}']);
-    expect(adapter.calls[1]?.request.messages.map(messageText).at(-1)).toMatch(/^That does not fit: sky: /);
+    expect(adapter.calls[1]?.request.messages.map(messageText).at(-1)).toMatch(
+      /^The answer does not match the schema: sky: /,
+    );
   });
 
   describe("[allm 68] [allm 69] with a call of its own after the loop", () => {

@@ -387,7 +387,7 @@ describe("early ends", () => {
   test("a stream is read once, and who only asked for the result cannot read it afterwards", async () => {
     const events = stream(playing([says("Hello.")]).engine, "hi");
     await collectChat(events);
-    expect(() => events[Symbol.asyncIterator]()).toThrow(/can be read once/);
+    expect(() => events[Symbol.asyncIterator]()).toThrow(/can be iterated only once/);
   });
 
   test("the result may be asked for first, and the events read all the same", async () => {

@@ -1,19 +1,35 @@
-// What streaming verbs return: events as they happen, and what they came to. Nothing happens before somebody asks for the first event or
-// for the result. Leaving early ends the run, once; who reads slowly slows it down.
+// The return value of streaming verbs: an async iterable of events, and the result of the run.
+//
+// Theory of operation
+//   The run starts lazily, with the first event or the result that is requested (R4). Producers (performers and commits) push batches of events with `emit`, the
+//   reader takes single events with `next`. Batches are queued as they are, without copying.
+//
+//   Backpressure: if a reader has more than `highWater` unread events, `emit` returns a promise that resolves when half of them are read. The run awaits it, so a slow reader
+//   slows the model stream down. It does not apply when the result was requested (`#isResultRequested`): awaiting the result without reading would deadlock.
+//
+//   A caller that only asks for the result never reads events. Until it is known whether events are read, up to `highWater` of them are kept; beyond that they are
+//   dropped, and a later attempt to iterate throws.
+//
+// Invariants
+//   1. The run is started at most once and its events can be iterated once.
+//   2. Leaving the iteration (`return`) stops the run once and waits until its resources are closed (R4).
+//   3. A failed run rejects one `next`; after that the iterator is done.
+//   4. The filter `wanted` affects what a reader receives and never the result (R3).
 
 import type { TurnEvent } from "../model/internal.ts";
 
 import { MisuseError } from "../model/internal.ts";
 
-/** What a run is started with: where to say things, and how to hear that nobody listens any more. */
+/** Where a run emits its events. */
 export type Outlet = {
-  /** Says events. A promise that comes back resolves when they have been read. */
-  readonly say: (events: readonly TurnEvent[]) => void | Promise<void>;
+  /** Emits events. A returned promise is backpressure: it resolves when enough of them have been read. */
+  readonly emit: (events: readonly TurnEvent[]) => void | Promise<void>;
 };
 
+/** A started run: its result, and a function that ends it early. */
 export type Running<Result> = { readonly result: Promise<Result>; readonly stop: () => void };
 
-/** How many events may wait for a slow reader before the run waits for it. */
+/** The number of unread events at which the run waits for its reader. */
 const highWater = 256;
 
 const done: IteratorResult<TurnEvent, undefined> = { done: true, value: undefined };
@@ -27,19 +43,22 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   readonly #textOf: (result: Result) => string;
   readonly #wanted: ((event: TurnEvent) => boolean) | null;
   #running: Running<Result> | null = null;
-  /** Events that nobody has read: a batch being handed out, and those behind it. */
+  /** The batch that is being read, and the index of its next event. */
   #batch: readonly TurnEvent[] = [];
   #index = 0;
+  /** Batches after `#batch`. The first `#handedOut` of them have been read already. */
   #queue: (readonly TurnEvent[])[] = [];
   #handedOut = 0;
-  #waitingEvents = 0;
+  #unreadEvents = 0;
+  /** Calls of `next` that wait for an event. */
   readonly #readers: Reader[] = [];
-  /** Whoever says more than anybody reads waits here. */
-  #speakers: (() => void)[] = [];
-  /** Somebody wants the result, read or not: nobody waits for the reader any more. */
-  #hurried = false;
+  /** Producers that wait for the reader (backpressure). */
+  #blockedProducers: (() => void)[] = [];
+  /** The result was requested: producers no longer wait for the reader. */
+  #isResultRequested = false;
+  /** `undefined`: the run goes on; `null`: it ended; otherwise it failed, and the error was not reported to a reader yet. */
   #ended: { readonly error: unknown } | null | undefined;
-  /** Whether anybody reads events. Until that is known a few are kept; once it is clear that nobody does, none are. */
+  /** Whether events are read. `no`: they were dropped. */
   #reading: "undecided" | "yes" | "no" = "undecided";
 
   constructor(
@@ -52,9 +71,9 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     this.#wanted = wanted;
   }
 
-  /** What the run came to. Asking for it starts the run; where nobody reads the events, they are let go. */
+  /** The result of the run. Requesting it starts the run; events that are not read are dropped. */
   get result(): Promise<Result> {
-    this.#hurried = true;
+    this.#isResultRequested = true;
     this.#release();
     return this.#start().result;
   }
@@ -64,25 +83,28 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     return this.result.then(this.#textOf);
   }
 
-  /** The same stream with something else made of its result. Read one of the two. */
+  /** This stream with another result. Use one of the two streams, because each starts a run. */
   map<Other>(take: (result: Result) => Other): TurnStream<Other> {
     let text = "";
     const begin = (outlet: Outlet): Running<Other> => {
       const { result, stop } = this.#begin(outlet);
-      const taken = result.then((value) => {
+      const mapped = result.then((value) => {
         text = this.#textOf(value);
         return take(value);
       });
-      return { result: taken, stop };
+      return { result: mapped, stop };
     };
     return new TurnStream(begin, () => text, this.#wanted);
   }
 
+  /** Iterates the events. Throws `MisuseError` the second time, and if events were dropped because only the result was requested. */
   [Symbol.asyncIterator](): AsyncIterator<TurnEvent, undefined> {
     if (this.#reading !== "undecided") {
       const why =
-        this.#reading === "yes" ? "it can be read once" : "only its result was asked for, and its events were let go";
-      throw new MisuseError("invalid_argument", `this stream of events cannot be read: ${why}`);
+        this.#reading === "yes"
+          ? "it can be iterated only once"
+          : "only its result was requested, and its events were dropped";
+      throw new MisuseError("invalid_argument", `this stream of events cannot be iterated: ${why}`);
     }
     this.#reading = "yes";
     return {
@@ -96,7 +118,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
 
   #start(): Running<Result> {
     if (this.#running !== null) return this.#running;
-    const running = this.#begin({ say: (events) => this.#say(events) });
+    const running = this.#begin({ emit: (events) => this.#emit(events) });
     this.#running = running;
     running.result.then(
       () => this.#end(null),
@@ -117,7 +139,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     return waiting;
   }
 
-  /** A failed run tells its reader once; after that the stream is over. */
+  /** Rejects for the error of a failed run; the next call finds the stream ended. */
   #rejectOnce(error: unknown): Promise<never> {
     this.#ended = null;
     return Promise.reject(error);
@@ -128,7 +150,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
       this.#batch = this.#queue[this.#handedOut] ?? [];
       this.#index = 0;
       this.#handedOut += 1;
-      // What has been handed out is let go now and then, not each time: taking from the front of a long list moves the rest.
+      // Read batches are removed now and then, not one by one: `shift` on a long array is linear, so reading would be quadratic.
       if (this.#handedOut > 1024 || this.#handedOut > this.#queue.length) {
         this.#queue = this.#queue.slice(this.#handedOut);
         this.#handedOut = 0;
@@ -137,31 +159,33 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     const event = this.#batch[this.#index];
     if (event === undefined) return undefined;
     this.#index += 1;
-    this.#waitingEvents -= 1;
-    if (this.#waitingEvents < highWater / 2) this.#release();
+    this.#unreadEvents -= 1;
+    if (this.#unreadEvents < highWater / 2) this.#release();
     return event;
   }
 
-  #say(said: readonly TurnEvent[]): void | Promise<void> {
+  /** Queues events and hands them to waiting readers. Returns a promise if the reader is too slow. */
+  #emit(emitted: readonly TurnEvent[]): void | Promise<void> {
     const wanted = this.#wanted;
-    const events = wanted === null || said.every(wanted) ? said : said.filter(wanted);
+    const events = wanted === null || emitted.every(wanted) ? emitted : emitted.filter(wanted);
     if (events.length === 0 || this.#reading === "no" || this.#ended !== undefined) return;
-    if (this.#reading === "undecided" && this.#waitingEvents + events.length > highWater) return this.#letGo();
+    if (this.#reading === "undecided" && this.#unreadEvents + events.length > highWater) return this.#dropEvents();
     this.#queue.push(events);
-    this.#waitingEvents += events.length;
+    this.#unreadEvents += events.length;
     while (this.#readers.length > 0) {
       const event = this.#take();
       if (event === undefined) break;
       this.#readers.shift()?.resolve({ done: false, value: event });
     }
-    if (this.#waitingEvents < highWater || this.#reading !== "yes" || this.#hurried) return;
-    return new Promise((resolve) => this.#speakers.push(resolve));
+    if (this.#unreadEvents < highWater || this.#reading !== "yes" || this.#isResultRequested) return;
+    return new Promise((resolve) => this.#blockedProducers.push(resolve));
   }
 
+  /** Resumes the producers that wait for the reader. */
   #release(): void {
-    const speakers = this.#speakers;
-    this.#speakers = [];
-    for (const speak of speakers) speak();
+    const producers = this.#blockedProducers;
+    this.#blockedProducers = [];
+    for (const resume of producers) resume();
   }
 
   #end(failure: { readonly error: unknown } | null): void {
@@ -169,7 +193,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     this.#release();
     const [first, ...others] = this.#readers.splice(0);
     if (first === undefined) return;
-    // A failed run tells one reader, once; for the others, and after that, the stream is over.
+    // The error of a failed run goes to one reader; the others, and later calls, find the stream ended.
     if (failure === null) first.resolve(done);
     else {
       this.#ended = null;
@@ -178,19 +202,20 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     for (const reader of others) reader.resolve(done);
   }
 
-  #letGo(): void {
+  /** Drops the queued events and all later ones. */
+  #dropEvents(): void {
     this.#reading = "no";
     this.#queue = [];
     this.#handedOut = 0;
     this.#batch = [];
-    this.#waitingEvents = 0;
+    this.#unreadEvents = 0;
   }
 
-  /** Lets the run go, and waits until it has closed what it had open. */
+  /** Stops the run and waits until it has closed its resources. */
   async #leave(): Promise<void> {
-    this.#letGo();
+    this.#dropEvents();
     this.#release();
-    // Also one that nobody has read from: what it came to is then a run that was cancelled before it began.
+    // A run that was never started is started and stopped: its result is a run that was cancelled before its first effect.
     const running = this.#start();
     running.stop();
     await running.result.then(
@@ -202,6 +227,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   }
 }
 
+/** A call of `next` that waits. */
 type Reader = {
   readonly resolve: (result: IteratorResult<TurnEvent, undefined>) => void;
   readonly reject: (reason: unknown) => void;

@@ -1,4 +1,7 @@
-// The verbs. Each awaitable one is its streaming twin, folded (R2); the three are one turn that stops sooner or later.
+// The verbs `generate`, `step`, `chat` and their streaming variants.
+//
+// An awaited verb runs its streaming variant and collects the events (R2). The three verbs run the same turn machine and differ in where the turn stops: after one reply,
+// after one step (a reply and its tools), or at the end of the turn.
 
 import type {
   AnySchema,
@@ -34,13 +37,13 @@ import { memoryPorts } from "./ports/memory-ports.ts";
 import { startRun } from "./run.ts";
 import { TurnStream } from "./turn-stream.ts";
 
-// What is folded is everything there was: what a reader would rather not see is still part of what it came to.
-const everything = { emitTextDeltas: true, emitToolDeltas: true } as const;
+// Event filters of the caller do not apply to an awaited verb: its result is collected from all events (R3).
+const allEvents = { emitTextDeltas: true, emitToolDeltas: true } as const;
 
-/** With the answer as its schema types it; `null` when there is none. */
+/** A result with the structured output, typed by its schema; `null`: there is none. */
 type WithOutput<Result, Output> = Result & { readonly output: Output | null };
 
-/** A request, or what is said to the model. */
+/** A complete request, or the input of a run. */
 type GenerateInput = RunInput | ModelRequest;
 
 /** Makes one model call and streams its events. */
@@ -50,8 +53,8 @@ export function streamGenerate<Context extends CallerContext>(
   options: GenerateOptions = {},
 ): TurnStream<ModelReply> {
   const request = isRequest(input) ? input : undefined;
-  const said = isRequest(input) ? input.messages : input;
-  const plan = planRun(engine, said, options, { verb: "generate", ...(request === undefined ? {} : { request }) });
+  const runInput = isRequest(input) ? input.messages : input;
+  const plan = planRun(engine, runInput, options, { verb: "generate", ...(request === undefined ? {} : { request }) });
   return streamOf(
     plan,
     ({ reply }) => reply,
@@ -83,7 +86,7 @@ export async function generate<Context extends CallerContext>(
   input: GenerateInput,
   options: GenerateOptions = {},
 ): Promise<ModelReply> {
-  const reply = await collectReply(streamGenerate(engine, input, { ...options, ...everything }));
+  const reply = await collectReply(streamGenerate(engine, input, { ...options, ...allEvents }));
   return withOutput(reply, reply, options.output ?? engine.options.output);
 }
 
@@ -175,12 +178,12 @@ export async function chat<Context extends CallerContext>(
   return withOutput(result, result.finalResponse, options.output ?? engine.options.output);
 }
 
-/** The stream of a run that is planned already. */
+/** The stream of a planned run. */
 export function streamPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<ChatResult> {
   return streamOf(plan, ({ chat }) => chat, textOfChat);
 }
 
-/** The same for a single step. */
+/** The stream of a planned single step. */
 export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<StepResult> {
   return streamOf(
     plan,
@@ -189,21 +192,21 @@ export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context
   );
 }
 
-/** Runs a plan again from what it accepted before: effects on record are not performed. */
+/** Replays a plan from its recorded journal items: effects with a recorded response are not performed. */
 export async function replayPlan<Context extends CallerContext>(
   plan: Plan<Context>,
   journal: readonly JournalItem[],
 ): Promise<Replayed> {
-  const entries: TurnEvent[] = [];
-  const outlet = { say: (events: readonly TurnEvent[]) => void entries.push(...events) };
+  const events: TurnEvent[] = [];
+  const outlet = { emit: (emitted: readonly TurnEvent[]) => void events.push(...emitted) };
   const memory = new MemoryJournal(journal);
   const finished = await startRun(plan, memoryPorts(plan, outlet, memory), childrenOf(plan)).result;
-  return { ...finished, entries, journal: memory.items, performed: memory.performed };
+  return { ...finished, events, journal: memory.items, performed: memory.performed };
 }
 
-/** What a replay came to: what it said, what it accepted, and how many effects were performed and not replayed. */
+/** The results of a replay, its events and journal items, and the number of effects that were performed because they had no recorded response. */
 type Replayed = Finished & {
-  readonly entries: readonly TurnEvent[];
+  readonly events: readonly TurnEvent[];
   readonly journal: readonly JournalItem[];
   readonly performed: number;
 };
@@ -223,15 +226,16 @@ function streamOf<Context extends CallerContext, Result>(
   );
 }
 
+/** `context.runChild` in memory: an inner turn is an ordinary `chat` with the signal of its call. It is not durable and cannot wait. */
 function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
-  return (_, __, signal, booked) =>
+  return (_, __, signal, addUsage) =>
     async (engine, input, options = {}) => {
       const result = await chat(engine, input, {
         sessionId: plan.sessionId ?? plan.requestId,
         ...options,
         signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
       });
-      booked(result.usage);
+      addUsage(result.usage);
       return result;
     };
 }
@@ -240,7 +244,7 @@ function textOfChat({ finalResponse }: ChatResult): string {
   return finalResponse === null ? "" : (replyText(finalResponse) ?? "");
 }
 
-/** The answer once more, as its schema types it: what it makes of the value may be more than JSON. */
+/** Adds `output`: the value parsed by the schema of the caller once more, because a schema may transform it into more than JSON (dates, classes). */
 async function withOutput<Result extends object>(
   result: Result,
   reply: ModelReply | null,

@@ -232,7 +232,7 @@ function emptyRun(session: Session): TurnStream<ChatResult> {
       : { type: "ask_user", question: pendingQuestion, toolCallId: pendingToolCallId ?? "" };
   const result = chatResult(outcome, { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId });
   const begin: ConstructorParameters<typeof TurnStream<ChatResult>>[0] = (outlet) => ({
-    result: Promise.resolve(outlet.say([{ type: "chat_completed", result }])).then(() => result),
+    result: Promise.resolve(outlet.emit([{ type: "chat_completed", result }])).then(() => result),
     stop: () => undefined,
   });
   return new TurnStream(begin, () => "");

@@ -113,7 +113,7 @@ function endViolations(baseline: Ended, actualRun: Ended, answers: Answers): rea
   const [expected, actual] = [comparable(baseline, answers), comparable(actualRun, answers)];
   const sequences = actualRun.events.flatMap(({ sequence }) => (sequence === null ? [] : [sequence]));
   const results = completedCalls(actualRun);
-  const notUnknown = [...answers.unknown].filter((id) => !/is not known/.test(results.get(id) ?? ""));
+  const notUnknown = [...answers.unknown].filter((id) => !/may or may not have run/.test(results.get(id) ?? ""));
   const remaining = Object.entries(actualRun.remainingRows).filter(([, rows]) => rows > 0);
   return [
     ...difference("the session", expected.session, actual.session),

@@ -204,7 +204,7 @@ describe("a run is replayed from its journal", () => {
         const stored = JSON.parse(JSON.stringify(first.journal));
         const again = await replayPlan(plan(), stored);
         expect(again.performed).toBe(0);
-        expect(again.entries).toEqual(first.entries.filter(({ type }) => !live.has(type)));
+        expect(again.events).toEqual(first.events.filter(({ type }) => !live.has(type)));
         expect(again.chat).toEqual(first.chat);
       }),
       { numRuns: 150 },

@@ -1,4 +1,7 @@
-// Answers checkpoints: first whether the run may go on at all, then what is added to it. Input is claimed only where it will be read.
+// The performer of `checkpoint`: decides whether the turn continues (budgets, `haltWhen`), then claims input for it.
+//
+// The verdict comes first, and input is claimed only if another model call will follow (Q11): claimed input is removed from the inbox, so input claimed
+// for a turn that ends would be lost to the model. Budgets use recorded data only (run/transition-events.ts), so a replay gives the same verdict (Q12).
 
 import type { AskCheckpoint, CheckpointDelivered, Turn, Verdict } from "../../kernel/internal.ts";
 import type { StepResult } from "../../model/internal.ts";
@@ -8,15 +11,18 @@ import type { Inbox } from "../ports/ports.ts";
 import { checkpointDelivered } from "../../kernel/internal.ts";
 import { addUsage, totalTokens } from "../../model/internal.ts";
 
-/** What a run has done so far, as far as budgets ask. */
+/** The counters of a run that budgets and `haltWhen` need. */
 export type Account = {
+  /** Completed steps. */
   readonly steps: number;
+  /** The sum of recorded effect durations, in milliseconds. Time while no process ran the turn does not count. */
   readonly timeMs: number;
-  /** Model calls since a tool last succeeded. */
+  /** Model calls since the last successful tool call, for `budgets.noProgress`. */
   readonly idleCalls: number;
   readonly lastStep: StepResult | null;
 };
 
+/** Returns the verdict and the input of a checkpoint. Rejects if `haltWhen` or the inbox of the caller throws. */
 export async function performCheckpoint(
   plan: RunPlan,
   inbox: Inbox,
@@ -24,19 +30,20 @@ export async function performCheckpoint(
   effect: AskCheckpoint,
   turn: Turn,
 ): Promise<CheckpointDelivered> {
-  const spent = exhausted(plan, account, turn);
+  const exhaustedBudget = budgetVerdict(plan, account, turn);
   if (effect.checkpoint === "after_work") {
     const { lastStep } = account;
     const halts = lastStep !== null && plan.haltWhen !== null && (await plan.haltWhen?.(lastStep)) === true;
     if (halts) return checkpointDelivered(effect.id, { verdict: { type: "halt_when" } });
-    if (spent !== null) return checkpointDelivered(effect.id, { verdict: spent });
+    if (exhaustedBudget !== null) return checkpointDelivered(effect.id, { verdict: exhaustedBudget });
   }
-  // An answer that is there completes the run; a budget only keeps another call from following it.
-  if (effect.last || spent !== null) return checkpointDelivered(effect.id);
+  // At `before_completion` the turn has its answer and completes. An exhausted budget only prevents another step, so no input is claimed.
+  if (effect.last || exhaustedBudget !== null) return checkpointDelivered(effect.id);
   return checkpointDelivered(effect.id, await inbox.claim(effect, turn));
 }
 
-function exhausted({ budgets, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
+/** The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run. */
+function budgetVerdict({ budgets, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
   const sum = addUsage(spentBefore, turn.usage);
   const usage = sum.ok ? sum.value : turn.usage;
   const { steps, tokens, cost, timeMs, noProgress } = budgets;

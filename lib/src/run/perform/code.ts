@@ -1,4 +1,7 @@
-// Runs cells of code.
+// The performer of `run_code`: runs a code cell in the executor of the engine (Q5).
+//
+// The executor gets the code and the calls made so far with their answers. It resumes a paused cell, or runs the cell again from the start and answers the
+// same calls from the list. It returns the next calls, or the end of the cell.
 
 import type { CodeSettings } from "../../engine/internal.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, RunCode, Turn } from "../../kernel/internal.ts";
@@ -8,6 +11,7 @@ import { checkValue, defaultCellLimits, startSpan } from "../../engine/internal.
 import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
 import { toCause, toolCall } from "../../model/internal.ts";
 
+/** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. */
 export async function performCode(
   plan: RunPlan,
   settings: CodeSettings,
@@ -16,12 +20,16 @@ export async function performCode(
   effect: RunCode,
   turn: Turn,
 ): Promise<CodeFinished | CodeCalls | CodeFailed> {
-  const began = plan.clock.now();
+  const startedAt = plan.clock.now();
   const { executor, limits, finish } = settings;
   const { id, cellId, code } = effect;
-  const known = { name: executor.name, version: executor.version };
-  if (effect.executor !== null && (effect.executor.name !== known.name || effect.executor.version !== known.version)) {
-    const message = `the cell was begun by ${effect.executor.name} ${effect.executor.version}; here is ${known.name} ${known.version}`;
+  const current = { name: executor.name, version: executor.version };
+  // Another executor or version may run the same code differently, so a started cell is not continued with it.
+  if (
+    effect.executor !== null &&
+    (effect.executor.name !== current.name || effect.executor.version !== current.version)
+  ) {
+    const message = `The cell was started by ${effect.executor.name} ${effect.executor.version}; the engine now has ${current.name} ${current.version}.`;
     return codeFailed(id, message, { reason: "diverged" });
   }
   const calls = cellCalls(turn);
@@ -37,42 +45,42 @@ export async function performCode(
       signal,
     });
     span.stop({ type: result.type });
-    const durationMs = plan.clock.now() - began;
+    const durationMs = plan.clock.now() - startedAt;
     switch (result.type) {
       case "calls": {
-        const made = result.calls.map(({ name, arguments: args }, index) =>
+        const toolCalls = result.calls.map(({ name, arguments: args }, index) =>
           toolCall({ id: `${cellId}/${calls.length + index}`, name, arguments: args }),
         );
-        return codeCalls(id, made, known, { durationMs });
+        return codeCalls(id, toolCalls, current, { durationMs });
       }
       case "failed":
         return codeFailed(id, result.message, { reason: result.reason, durationMs });
       case "finished": {
-        const { observations, error, finish: ended } = result;
-        if (ended === null || ended.type === "error") {
+        const { observations, error, finish: cellEnd } = result;
+        if (cellEnd === null || cellEnd.type === "error") {
           return codeFinished(id, {
             observations,
             error,
-            finish: ended === null ? null : { type: "error", value: ended.value },
+            finish: cellEnd === null ? null : { type: "error", value: cellEnd.value },
             durationMs,
           });
         }
-        const checked = finish === undefined ? null : await checkValue(finish, ended.value);
+        const checked = finish === undefined ? null : await checkValue(finish, cellEnd.value);
         const issues = checked === null || checked.ok ? [] : checked.issues;
         return codeFinished(id, {
           observations,
           error,
-          finish: { type: "value", value: ended.value, issues },
+          finish: { type: "value", value: cellEnd.value, issues },
           durationMs,
         });
       }
     }
-    // From a program without a compiler.
-    return codeFailed(id, "the executor answered something that is no result", { durationMs });
+    // Reached only if an executor written in JavaScript returns a value of another type.
+    return codeFailed(id, "the executor returned an invalid result", { durationMs });
   } catch (error) {
     span.fail(error);
     return codeFailed(id, toCause(error)?.message ?? "the executor threw", {
-      durationMs: plan.clock.now() - began,
+      durationMs: plan.clock.now() - startedAt,
     });
   }
 }

@@ -1,4 +1,4 @@
-// Asks the caller whether the next step should work with something else.
+// The performer of `sync_environment`: asks `prepareStep` of the caller whether the next step uses another environment.
 
 import type { EnvironmentFailed, EnvironmentSynced, SyncEnvironment, Turn } from "../../kernel/internal.ts";
 import type { Environment } from "../../model/internal.ts";
@@ -7,12 +7,16 @@ import type { RunPlan } from "../plan/plan.ts";
 import { priceOf } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 
+/**
+ * Returns the changed environment, or `null` for no change. Fails the turn with `unknown_price` if a cost budget is set and the price of the new model is not
+ * known (Q12). Rejects if `prepareStep` throws or names a tool that the engine does not have.
+ */
 export async function performEnvironment(
-  { prepareStep, toolSpecs: known, budgets }: RunPlan,
+  { prepareStep, toolSpecs: engineTools, budgets }: RunPlan,
   { id, updateMachineConfig }: SyncEnvironment,
   { step, environment }: Turn,
 ): Promise<EnvironmentSynced | EnvironmentFailed> {
-  // What a turn starts with is pinned already; only a later step can be changed.
+  // The environment that a turn starts with is recorded; only later steps can change it.
   if (!updateMachineConfig || prepareStep === null || prepareStep === undefined) {
     return { type: "environment_synced", id, environment: null };
   }
@@ -24,16 +28,20 @@ export async function performEnvironment(
     ...(model === undefined ? {} : { model }),
     ...(instructions === undefined ? {} : { instructions }),
     ...(params === undefined ? {} : { params: { ...environment.params, ...params } }),
-    ...(tools === undefined ? {} : { tools: tools.map(named) }),
+    ...(tools === undefined ? {} : { tools: tools.map(specOf) }),
   };
   if (budgets.cost !== undefined && priceOf(changed.model) === null) {
     const name = typeof changed.model === "string" ? changed.model : (changed.model?.id ?? "no model");
-    return { type: "environment_failed", id, message: `unknown_price: a cost budget needs the price of ${name}` };
+    return {
+      type: "environment_failed",
+      id,
+      message: `unknown_price: budgets.cost is set, and the price of ${name} is not known`,
+    };
   }
   return { type: "environment_synced", id, environment: changed };
 
-  function named(name: string) {
-    const tool = known.find((one) => one.name === name);
+  function specOf(name: string) {
+    const tool = engineTools.find((candidate) => candidate.name === name);
     if (tool === undefined) throw new MisuseError("invalid_argument", `prepareStep: the engine has no tool "${name}"`);
     return tool;
   }

@@ -1,6 +1,24 @@
-// Makes model calls: one stream an attempt, retries until something was shown, other models after that, and answers in a schema checked.
-// An attempt that another one follows is written down first (Q2): whoever performs the effect again goes on behind it, and what it cost is kept.
-// An attempt whose work the provider goes on with by itself is resumed by the process that takes over, instead of sent again (reference.ts).
+// The performer of `call_model`: makes one model call, with retries, fallback models and a check of structured output.
+//
+// Three nested loops, from the outside in:
+//   make     routes: the model of the environment, then each fallback (routes.ts), until one replies
+//   #ask     repairs: a reply that does not match the output schema is sent back with the issues, at most `repair` times
+//   #retry   retry with exponential backoff and jitter (engine's retry policy), for failures that may pass; not after output was published, unless
+//            `afterOutput` is set
+//   #once    one stream, read to its end
+//
+// Attempts are numbered from 1 over all loops and over all processes that perform the effect. An attempt that is followed by another one is recorded first
+// (Q2): a process that takes over does not repeat it, and its usage is kept. A stream whose provider continues without a connection is resumed by the process
+// that takes over instead of sent again (reference.ts). A model call is otherwise at-least-once: after a crash in the middle of an attempt the request is sent again.
+//
+// Events of the stream are live: they are published with effect and attempt, and not stored. `step_reset` withdraws the events of a failed attempt (Q7). The
+// `error` event is not forwarded, because the turn decides whether the failure is final and emits it once. With structured output, `message_completed` is held back
+// until the output is checked.
+//
+// Invariants
+//   1. No request is sent by a process that may have lost its lease: the scope checks before each attempt and before each request (Q1).
+//   2. Every attempt's usage is counted once: in `spent` of the response, in its reply, or in `unsettled` while the effect is open.
+//   3. Keys of the caller do not appear in failures (`failureWithoutKey`).
 
 import type { Adapter, Checked } from "../../engine/internal.ts";
 import type { CallModel, Collector, ModelFailed, ModelReplied, Turn } from "../../kernel/internal.ts";
@@ -53,6 +71,7 @@ import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { ProviderWork, RecordFailure } from "./reference.ts";
 import { modelId, routesOf } from "./routes.ts";
 
+/** What the run provides to its model calls. */
 export type ModelPorts = {
   readonly sink: Sink;
   readonly scope: Scope;
@@ -60,62 +79,68 @@ export type ModelPorts = {
   readonly signal: AbortSignal;
   /** Was the turn cancelled? The signal is aborted also when the run is over for another reason. */
   readonly isCancelled: () => boolean;
-  /** What has been spent and is in no answer yet. */
+  /** Usage of effects without a response yet, by effect id. A cancel reports it. */
   readonly unsettled: Map<string, Usage>;
-  /** The fallback that answered in this turn, and stays (Q7). */
+  /** The fallback that answered earlier in this turn and stays (Q7). */
   readonly answered: AnsweredFallback | null;
-  /** Has the run said anything? */
-  readonly spoken: () => boolean;
+  /** Has the run emitted any event, or was the turn accepted durably? */
+  readonly hasEmitted: () => boolean;
   readonly parentSpan: number | null;
 };
 
-/** What one attempt came to. */
+/** The result of one attempt. */
 type Attempt = {
   readonly reply: ModelReply;
   readonly failure: Failure | null;
-  /** Something of the answer may have been seen. */
+  /** A part of the answer may have been published. */
   readonly shown: boolean;
-  /** Anything at all was heard of it. */
+  /** At least one event was received. */
   readonly heard: boolean;
-  /** It failed before it said anything at all, for a reason that is a typed error of its own. */
+  /** The adapter threw before its first event, for example because a key is missing. */
   readonly preflight: boolean;
-  /** It read work that an earlier process had left, and sent no request. */
+  /** The attempt read work that an earlier process had started, and sent no request. */
   readonly resumed: boolean;
-  /** What was written down of it, by whoever made it; `null`: it was made here. */
+  /** The record that the attempt was restored from; `null`: it was made by this process. */
   readonly record: ModelAttempt | null;
 };
 
+/**
+ * Makes a model call and returns its response. Rejects with a typed error if the first call of a run fails before any event (so that awaited and
+ * streaming verbs throw the same error), if a listener of the caller throws, or if a record cannot be written.
+ */
 export async function performModel(
   plan: RunPlan,
   ports: ModelPorts,
   effect: CallModel,
   turn: Turn,
 ): Promise<ModelReplied | ModelFailed> {
-  const began = plan.clock.now();
-  const silent = !ports.spoken();
+  const startedAt = plan.clock.now();
+  const isFirstEvent = !ports.hasEmitted();
   await plan.stepHooks.beforeStep?.(effect.step);
-  const asked = projectRequest(plan.config, turn);
+  const request = projectRequest(plan.config, turn);
   const calls = new ModelCalls(plan, ports, effect);
-  const { attempt, model } = await calls.make(asked);
+  const { attempt, model } = await calls.make(request);
   const { reply, failure } = attempt;
-  const durationMs = plan.clock.now() - began;
+  const durationMs = plan.clock.now() - startedAt;
   const { spent } = calls;
   if (failure === null) return modelReplied(effect.id, reply, { model, spent, durationMs });
-  // What goes wrong before a run has said anything is a typed error, whoever asks and however.
-  if (attempt.preflight && silent && !ports.spoken()) throw errorFromFailure(failure);
+  // A failure before the first event of a run is thrown as a typed error instead of being folded into the result.
+  if (attempt.preflight && isFirstEvent && !ports.hasEmitted()) throw errorFromFailure(failure);
   return modelFailed(effect.id, failure, { partial: reply, spent, durationMs });
 }
 
+/** The attempts of one `call_model` effect. */
 class ModelCalls {
   readonly #plan: RunPlan;
   readonly #ports: ModelPorts;
   readonly #effect: CallModel;
-  /** What attempts before the last one have cost. */
+  /** The usage of all attempts before the last one. */
   spent: Usage = noUsage;
   #lastUsage: Usage = noUsage;
+  /** The number of the current attempt. */
   #attempts = 0;
-  /** The end of a reply whose answer has yet to be checked: it is told with what the check found. */
-  #held: MessageCompleted | null = null;
+  /** The `message_completed` event of a reply with structured output, held back until the output is checked. */
+  #heldCompletion: MessageCompleted | null = null;
 
   constructor(plan: RunPlan, ports: ModelPorts, effect: CallModel) {
     this.#plan = plan;
@@ -123,7 +148,7 @@ class ModelCalls {
     this.#effect = effect;
   }
 
-  /** Asks the model, and those behind it, until one has answered or none is left. */
+  /** Asks the model, then the fallbacks, until one replies. A reply that is only invalid (`validation_error`) does not go to a fallback. */
   async make(request: ModelRequest): Promise<{ readonly attempt: Attempt; readonly model: ModelName | null }> {
     const [first, ...others] = routesOf(this.#plan, request.model, this.#ports.answered);
     let last = await this.#ask(first.adapter, request);
@@ -131,7 +156,7 @@ class ModelCalls {
     for (const route of others) {
       if (last.failure === null || this.#ports.signal.aborted) break;
       if (last.failure.type === "validation_error") break;
-      await this.#keep(last, last.failure);
+      await this.#recordAttempt(last, last.failure);
       await this.#reset("fallback", last.heard);
       last = await this.#ask(route.adapter, { ...request, model: route.model });
       model = route.changed;
@@ -139,37 +164,38 @@ class ModelCalls {
     return { attempt: last, model: last.failure === null ? model : null };
   }
 
-  /** Asks one model: again after failures that may pass, and again when its answer does not fit what was wanted. */
+  /** Asks one model, with retries. A reply that does not match the output schema is sent back with its issues, up to `repair` times. */
   async #ask(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
-    const repairs = this.#plan.output?.repair ?? 0;
-    let asked = request;
+    const maxRepairs = this.#plan.output?.repair ?? 0;
+    let currentRequest = request;
     for (let repair = 0; ; repair += 1) {
-      const attempt = await this.#retry(adapter, asked);
-      const checked = attempt.failure === null ? await this.#check(asked, attempt) : null;
-      if (checked === null || checked.ok || repair >= repairs || this.#ports.signal.aborted)
-        return this.#tellEnd(attempt, checked);
-      await this.#keep(attempt, validationFailure("invalid_output", { issues: checked.issues }));
+      const attempt = await this.#retry(adapter, currentRequest);
+      const checked = attempt.failure === null ? await this.#check(currentRequest, attempt) : null;
+      if (checked === null || checked.ok || repair >= maxRepairs || this.#ports.signal.aborted)
+        return this.#releaseCompletion(attempt, checked);
+      await this.#recordAttempt(attempt, validationFailure("invalid_output", { issues: checked.issues }));
       await this.#reset("retry", attempt.heard);
-      const said = [assistant(replyText(attempt.reply) ?? ""), user(complaint(checked.issues))];
-      asked = { ...request, messages: [...request.messages, ...said] };
+      const repairMessages = [assistant(replyText(attempt.reply) ?? ""), user(repairPrompt(checked.issues))];
+      currentRequest = { ...request, messages: [...request.messages, ...repairMessages] };
     }
   }
 
-  /** Tells the end of a reply that was held back until its answer had been checked. */
-  async #tellEnd(attempt: Attempt, checked: Checked<Json> | null): Promise<Attempt> {
-    const held = this.#held;
-    this.#held = null;
-    if (held !== null) {
-      const event = checked?.ok === true ? { ...held, output: { value: checked.value } } : held;
+  /** Publishes the held `message_completed` event, with the checked output, and returns the attempt with its final reply. */
+  async #releaseCompletion(attempt: Attempt, checked: Checked<Json> | null): Promise<Attempt> {
+    const completion = this.#heldCompletion;
+    this.#heldCompletion = null;
+    if (completion !== null) {
+      const event = checked?.ok === true ? { ...completion, output: { value: checked.value } } : completion;
       this.#ports.collector.add(event);
-      await this.#live([event], this.#attempts);
+      await this.#emitLive([event], this.#attempts);
     }
-    const reply = held === null ? attempt.reply : this.#ports.collector.reply();
+    const reply = completion === null ? attempt.reply : this.#ports.collector.reply();
     if (checked === null || checked.ok) return { ...attempt, reply };
     const error = validationFailure("invalid_output", { issues: checked.issues });
     return { ...attempt, reply: { ...reply, finishReason: "error", error } };
   }
 
+  /** Makes attempts at one request until one succeeds, fails for good, or the retry policy allows no more. */
   async #retry(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
     const { retry, clock } = this.#plan;
     const { scope, signal } = this.#ports;
@@ -178,31 +204,32 @@ class ModelCalls {
       const attempt = this.#recall() ?? (await this.#once(adapter, request, n));
       const { failure, shown, heard } = attempt;
       if (failure === null || signal.aborted) return attempt;
-      // The provider no longer has the work, or could not finish it: the request is sent, as after any other crash. That is not a retry.
+      // The provider no longer has the work, or could not finish it: the request is sent, as after any other crash. This does not count as a retry.
       if (attempt.resumed && !shown && !attempt.preflight) {
-        await this.#keep(attempt, failure);
+        await this.#recordAttempt(attempt, failure);
         await this.#reset("retry", heard);
         continue;
       }
       if (n >= retry.maxAttempts) return attempt;
       if (!isRetryable(retry, failure) || (shown && !retry.afterOutput)) return attempt;
-      await this.#keep(attempt, failure);
-      const waited = await pause({
+      await this.#recordAttempt(attempt, failure);
+      const isDue = await pause({
         scope,
         clock,
         signal,
         effectId: this.#effect.id,
         n: this.#attempts,
         delayOf: () => delayBefore(retry, n, failure, clock.random()),
-        tell: (delayMs) => this.#tellRetry(adapter, n, delayMs, failure),
+        announce: (delayMs) => this.#announceRetry(adapter, n, delayMs, failure),
       });
-      if (!waited) return attempt;
+      if (!isDue) return attempt;
       await this.#reset("retry", heard);
       n += 1;
     }
   }
 
-  async #tellRetry(adapter: Adapter, attempt: number, delayMs: number, failure: Failure): Promise<void> {
+  /** Reports a retry to telemetry and emits `retry_scheduled`. */
+  async #announceRetry(adapter: Adapter, attempt: number, delayMs: number, failure: Failure): Promise<void> {
     const { requestId, retry } = this.#plan;
     emitTelemetry({
       type: "retry",
@@ -214,26 +241,26 @@ class ModelCalls {
     });
     const { maxAttempts } = retry;
     const event = { type: "retry_scheduled", maxAttempts, delayMs, error: failure } as const;
-    await this.#live([{ ...event, ...this.#origin(this.#attempts) }], this.#attempts);
+    await this.#emitLive([{ ...event, ...this.#origin(this.#attempts) }], this.#attempts);
   }
 
-  /** An attempt that is on record: it is not made again, and what it cost is counted. */
+  /** The current attempt as an earlier process recorded it: it is not repeated, and its usage is counted. `null`: not recorded. */
   #recall(): Attempt | null {
     const { scope, unsettled } = this.#ports;
     const record = readModelAttempt(scope.find(this.#effect.id, attemptName(this.#attempts)));
     if (record === null) return null;
     const { failure, usage, shown, heard, resumed } = record;
     const reply = record.reply ?? modelReply({ finishReason: "error", error: failure, usage });
-    this.#book(usage);
-    // Nothing of it is being heard here.
+    this.#addUsage(usage);
+    // The collector of this process received no events of the attempt, so all of its usage is unsettled.
     unsettled.set(this.#effect.id, this.#total());
     return { reply, failure: record.reply === null ? failure : null, shown, heard, preflight: false, resumed, record };
   }
 
-  /** Writes down an attempt that is not the answer, before anything follows from it. */
-  async #keep({ reply, failure, shown, heard, resumed, record }: Attempt, reason: Failure): Promise<void> {
+  /** Records an attempt that another one follows, before anything else happens. */
+  async #recordAttempt({ reply, failure, shown, heard, resumed, record }: Attempt, reason: Failure): Promise<void> {
     if (record !== null) return;
-    const kept: ModelAttempt = {
+    const attemptRecord: ModelAttempt = {
       failure: reason,
       usage: reply.usage,
       shown,
@@ -241,10 +268,10 @@ class ModelCalls {
       reply: failure === null ? storable(reply) : null,
       resumed,
     };
-    await this.#ports.scope.record(this.#effect.id, attemptName(this.#attempts), kept);
+    await this.#ports.scope.record(this.#effect.id, attemptName(this.#attempts), attemptRecord);
   }
 
-  /** One stream, read to its end: of a new request, or of work that an earlier process left. */
+  /** One attempt: reads one stream to its end, of a new request or of work that an earlier process started. `n`: the attempt at this request. */
   async #once(adapter: Adapter, request: ModelRequest, n: number): Promise<Attempt> {
     const { plan, ports } = { plan: this.#plan, ports: this.#ports };
     const origin = this.#origin(this.#attempts);
@@ -255,10 +282,10 @@ class ModelCalls {
       ports.parentSpan,
       plan.clock.now,
     );
-    // After a pause or a wait between retries another process may hold the session.
-    const allowed = ports.scope.ensure();
-    if (allowed instanceof Promise) await allowed;
-    const heard: Heard = { events: 0, shown: false, terminal: null };
+    // The lease may have expired during a retry delay or while the process was paused.
+    const leaseCheck = ports.scope.ensure();
+    if (leaseCheck instanceof Promise) await leaseCheck;
+    const progress: StreamProgress = { events: 0, shown: false, terminal: null };
     let thrown: { readonly error: unknown } | null = null;
     const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {
       signal: ports.signal,
@@ -276,12 +303,12 @@ class ModelCalls {
         for (;;) {
           const next = await batches.next();
           if (next.done === true || ports.signal.aborted) break;
-          const events = this.#hear(next.value, heard, request);
-          const wait = ports.sink.live(events, origin);
-          if (wait !== undefined) await wait;
+          const events = this.#receive(next.value, progress, request);
+          const backpressure = ports.sink.live(events, origin);
+          if (backpressure !== undefined) await backpressure;
         }
       } finally {
-        // Closed, and not waited for: an adapter that hangs in its own end must not hold the run.
+        // The iterator is closed and not awaited: an adapter that hangs while closing must not block the run.
         batches.return?.()?.then(undefined, () => undefined);
       }
     } catch (error) {
@@ -289,44 +316,52 @@ class ModelCalls {
       thrown = { error };
     }
     const reply = ports.collector.reply();
-    const told = ports.signal.aborted ? null : failureOf(adapter, reply, heard, thrown);
-    const failure = told === null ? null : failureWithoutKey(told, plan.apiKey);
+    const rawFailure = ports.signal.aborted ? null : failureOf(adapter, reply, progress, thrown);
+    const failure = rawFailure === null ? null : failureWithoutKey(rawFailure, plan.apiKey);
     work.close(failure);
-    this.#book(reply.usage);
+    this.#addUsage(reply.usage);
     ports.unsettled.set(this.#effect.id, this.spent);
     if (failure === null) span.stop({ finishReason: reply.finishReason });
     else span.fail(errorFromFailure(failure));
-    const preflight = thrown !== null && heard.events === 0;
+    const preflight = thrown !== null && progress.events === 0;
     const resumed = work.isResumed;
-    return { reply, failure, shown: heard.shown, heard: heard.events > 0, preflight, resumed, record: null };
+    return { reply, failure, shown: progress.shown, heard: progress.events > 0, preflight, resumed, record: null };
   }
 
-  /** Takes a batch in: what is no event, or comes after the end, is left out. */
-  #hear(batch: readonly ModelEvent[], heard: Heard, { model, responseFormat }: ModelRequest): readonly ModelEvent[] {
+  /**
+   * Adds a batch of events to the collector and returns those to publish. Invalid events, and events after the terminal one, are dropped. The batch is copied
+   * only if something in it is dropped or changed.
+   */
+  #receive(
+    batch: readonly ModelEvent[],
+    progress: StreamProgress,
+    { model, responseFormat }: ModelRequest,
+  ): readonly ModelEvent[] {
     const { onEvent, output } = this.#plan;
-    let kept: ModelEvent[] | null = null;
+    let filtered: ModelEvent[] | null = null;
     for (const [index, event] of batch.entries()) {
-      const seen = this.#accept(event, heard, model);
-      if (seen === null || seen !== event) kept ??= batch.slice(0, index);
-      if (seen === null) continue;
-      heard.events += 1;
-      this.#ports.collector.add(seen);
-      const holds = seen.type === "message_completed" && output !== null && responseFormat !== null;
-      if (holds) this.#held = seen;
-      // Whether a failure is the end of the step is for the turn to say, which then tells it: once.
-      if (holds || seen.type === "error") kept ??= batch.slice(0, index);
-      else kept?.push(seen);
-      if (onEvent !== null && onEvent !== undefined) listen(() => onEvent(seen));
+      const accepted = this.#accept(event, progress, model);
+      if (accepted === null || accepted !== event) filtered ??= batch.slice(0, index);
+      if (accepted === null) continue;
+      progress.events += 1;
+      this.#ports.collector.add(accepted);
+      const isHeld = accepted.type === "message_completed" && output !== null && responseFormat !== null;
+      if (isHeld) this.#heldCompletion = accepted;
+      // The turn decides whether a failure ends the step, and emits the error event then: once.
+      if (isHeld || accepted.type === "error") filtered ??= batch.slice(0, index);
+      else filtered?.push(accepted);
+      if (onEvent !== null && onEvent !== undefined) callListener(() => onEvent(accepted));
     }
-    return kept ?? batch;
+    return filtered ?? batch;
   }
 
-  #accept(event: ModelEvent, heard: Heard, model: ModelName | null): ModelEvent | null {
+  /** The event in its valid form; `null`: it is dropped. Adapters may be written by users, so every event is checked (deltas by a fast path). */
+  #accept(event: ModelEvent, progress: StreamProgress, model: ModelName | null): ModelEvent | null {
     switch (event?.type) {
       case "text_delta":
       case "reasoning_delta":
-        if (heard.terminal !== null || typeof event.delta !== "string") return null;
-        heard.shown = true;
+        if (progress.terminal !== null || typeof event.delta !== "string") return null;
+        progress.shown = true;
         return event;
       case "usage":
         return isEvent(event) ? { ...event, usage: withCosts(event.usage, model) } : null;
@@ -334,55 +369,56 @@ class ModelCalls {
         return isEvent(event) ? event : null;
       case "message_completed":
       case "error": {
-        if (heard.terminal !== null) return null;
-        // Read as ours: what an adapter left out is filled in.
-        const read = parse("event", event);
-        if (!read.ok || (read.value.type !== "message_completed" && read.value.type !== "error")) return null;
-        heard.terminal = read.value.type;
-        if (read.value.type === "error")
-          return { ...read.value, error: failureWithoutKey(read.value.error, this.#plan.apiKey) };
-        return { ...read.value, requestId: read.value.requestId ?? this.#plan.requestId };
+        if (progress.terminal !== null) return null;
+        // Parsing adds the fields that an adapter left out.
+        const parsed = parse("event", event);
+        if (!parsed.ok || (parsed.value.type !== "message_completed" && parsed.value.type !== "error")) return null;
+        progress.terminal = parsed.value.type;
+        if (parsed.value.type === "error")
+          return { ...parsed.value, error: failureWithoutKey(parsed.value.error, this.#plan.apiKey) };
+        return { ...parsed.value, requestId: parsed.value.requestId ?? this.#plan.requestId };
       }
       case "message_started":
-        return heard.terminal === null && isEvent(event) ? event : null;
+        return progress.terminal === null && isEvent(event) ? event : null;
       default:
-        if (heard.terminal !== null || !isEvent(event)) return null;
-        heard.shown = true;
+        if (progress.terminal !== null || !isEvent(event)) return null;
+        progress.shown = true;
         return event;
     }
   }
 
-  #book(usage: Usage): void {
+  /** Adds the usage of an attempt that ended. */
+  #addUsage(usage: Usage): void {
     this.spent = this.#total();
     this.#lastUsage = usage;
   }
 
-  /** What all attempts have cost, the last one too. */
+  /** The usage of all attempts, including the last one. */
   #total(): Usage {
     const sum = addUsage(this.spent, this.#lastUsage);
     return sum.ok ? sum.value : this.spent;
   }
 
-  /** What was shown of an attempt that failed is withdrawn, wherever it is kept. */
+  /** Withdraws the events of a failed attempt: from the collector, and by `step_reset` from readers. `heard` false: there is nothing to withdraw for readers. */
   async #reset(reason: "retry" | "fallback", heard: boolean): Promise<void> {
     const next = this.#attempts + 1;
     const event: TurnEvent = { type: "step_reset", reason, withdrawn: [], ...this.#origin(next) };
-    this.#held = null;
+    this.#heldCompletion = null;
     this.#ports.collector.add(event);
-    // What the attempt cost is no longer in what is being heard.
+    // The collector no longer holds the usage of the attempt.
     this.#ports.unsettled.set(this.#effect.id, this.#total());
-    if (heard) await this.#live([event], next);
+    if (heard) await this.#emitLive([event], next);
   }
 
   #origin(n: number): LiveOrigin {
     return { effectId: this.#effect.id, attempt: { epoch: this.#ports.scope.epoch, n } };
   }
 
-  async #live(events: readonly TurnEvent[], n: number): Promise<void> {
+  async #emitLive(events: readonly TurnEvent[], n: number): Promise<void> {
     await this.#ports.sink.live(events, this.#origin(n));
   }
 
-  /** The answer read and checked by the schema it was asked for in; `null` when this reply is not one to be checked. */
+  /** Checks the structured output of a reply; `null`: the reply has none to check (no schema, or it did not end with `stop`). */
   async #check(request: ModelRequest, { reply, record }: Attempt): Promise<Checked<Json> | null> {
     if (record?.failure.type === "validation_error") return { ok: false, issues: record.failure.issues };
     const { output } = this.#plan;
@@ -395,12 +431,13 @@ class ModelCalls {
   }
 }
 
-type Heard = { events: number; shown: boolean; terminal: "message_completed" | "error" | null };
+/** What was received of one stream. `shown`: a part of the answer may have been published; `terminal`: the type of the terminal event. */
+type StreamProgress = { events: number; shown: boolean; terminal: "message_completed" | "error" | null };
 
-/** Carries what a listener threw past those who would take it for a failure of the provider. */
+/** Wraps an exception of the caller's `onEvent`, so that it is not taken for a failure of the provider. */
 class ListenerFailure extends Error {}
 
-function listen(call: () => void): void {
+function callListener(call: () => void): void {
   try {
     call();
   } catch (cause) {
@@ -408,30 +445,34 @@ function listen(call: () => void): void {
   }
 }
 
+/**
+ * The failure of an attempt; `null`: it succeeded. In order: the error event, a terminal event (success, whatever was thrown after it), the failure of an
+ * Everturn error, any other exception, and a stream that stopped without a terminal event (E1).
+ */
 function failureOf(
   { provider }: Adapter,
   reply: ModelReply,
-  heard: Heard,
+  progress: StreamProgress,
   thrown: { readonly error: unknown } | null,
 ): Failure | null {
   if (reply.error !== null) return reply.error;
-  if (heard.terminal !== null) return null;
-  const known = thrown === null ? null : knownFailure(thrown.error);
-  if (known !== null) return known;
+  if (progress.terminal !== null) return null;
+  const everturnFailure = thrown === null ? null : failureOfError(thrown.error);
+  if (everturnFailure !== null) return everturnFailure;
   if (thrown !== null) {
     const cause = toCause(thrown.error);
     const details = { provider, cause };
     const message = cause?.message ?? "the adapter threw";
-    return heard.events === 0
+    return progress.events === 0
       ? adapterFailure("unknown", { ...details, message })
-      : streamFailure("interrupted", { ...details, message, eventIndex: heard.events });
+      : streamFailure("interrupted", { ...details, message, eventIndex: progress.events });
   }
-  const message = `the stream stopped after ${heard.events} events without having come to its end`;
-  return streamFailure("interrupted", { provider, message, eventIndex: heard.events });
+  const message = `the stream stopped after ${progress.events} events without a terminal event`;
+  return streamFailure("interrupted", { provider, message, eventIndex: progress.events });
 }
 
-/** The failure an Everturn error carries. What was thrown may be anything, also something that throws when looked at. */
-function knownFailure(thrown: unknown): Failure | null {
+/** The failure of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters throw. */
+function failureOfError(thrown: unknown): Failure | null {
   try {
     return isEverturnError(thrown) ? thrown.failure : null;
   } catch {
@@ -439,7 +480,7 @@ function knownFailure(thrown: unknown): Failure | null {
   }
 }
 
-/** A reply as it can be kept: one that could not be is what it said. */
+/** The reply in a form that can be stored: one that the parser rejects is reduced to its text, finish reason and usage. */
 function storable(reply: ModelReply): ModelReply {
   if (parse("reply", reply).ok) return reply;
   const { finishReason, usage } = reply;
@@ -450,6 +491,7 @@ function reasonOf(failure: Failure): string {
   return failure.reason;
 }
 
-function complaint(issues: readonly Issue[]): string {
-  return `That does not fit: ${issues.map(renderIssue).join("; ")}. Answer again, with nothing but JSON that fits the schema.`;
+/** The user message that asks the model to repair its output. */
+function repairPrompt(issues: readonly Issue[]): string {
+  return `The answer does not match the schema: ${issues.map(renderIssue).join("; ")}. Answer again with only JSON that matches the schema.`;
 }

@@ -1,10 +1,12 @@
-// Everything that comes before a handler: is there one, does a hook have another idea, do the arguments fit, does somebody have to consent. What
-// a hook or a gate decided is written down before anything follows from it (Q3), and is not asked for again.
+// Prepares a tool call before its handler runs: finds the tool, runs the `beforeTool` hook, validates the arguments, asks the approval gate.
+//
+// The decision of a hook or a gate is recorded as `prepared` before anything follows from it (Q3). A process that takes over reads the record and does not
+// ask again, so a hook runs once for a call unless the process stops before its record is written.
 
 import type { PreparedCall } from "../../engine/internal.ts";
 import type { CallerContext, Failure, Json, JsonObject } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
-import type { Outcome, Ran, ToolAnswers } from "./tool-answer.ts";
+import type { HandlerResult, Outcome, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
 import { renderIssue, truncateMiddle } from "../../model/internal.ts";
@@ -20,19 +22,24 @@ import {
 } from "../../model/parse/reading.ts";
 import { readRecord } from "./records.ts";
 
-/** A call that can be run. */
+/** A prepared call whose handler can run. */
 export type Runnable<Context extends CallerContext> = Extract<PreparedCall<Context>, { readonly ok: true }>;
 
-type Ready<Context extends CallerContext> =
+/** The result of the preparation: run the handler, wait for an approval, or answer the call without running it. */
+type Preparation<Context extends CallerContext> =
   | { readonly type: "ready"; readonly prepared: Runnable<Context>; readonly args: JsonObject }
   | { readonly type: "waits" }
-  | Ran;
+  | HandlerResult;
 
-/** The same as data. What can be run is worked out again from the arguments. */
-export type Prepared = { readonly type: "ready"; readonly arguments: JsonObject } | { readonly type: "waits" } | Ran;
+/** A preparation as data, for its record. The runnable call is computed again from the arguments. */
+export type Prepared =
+  | { readonly type: "ready"; readonly arguments: JsonObject }
+  | { readonly type: "waits" }
+  | HandlerResult;
 
-const preparedName = "prepared";
+const preparedRecordName = "prepared";
 
+/** A preparation as the record is parsed: `failed` may hold any kind of failure. */
 type Stored = Exclude<Prepared, { readonly type: "failed" }> | { readonly type: "failed"; readonly failure: Failure };
 
 const storedShape: Shape<Stored> = variant<Stored, "type">("type", {
@@ -52,40 +59,42 @@ const storedShape: Shape<Stored> = variant<Stored, "type">("type", {
   }),
 });
 
-/** What a process that had the call before wrote down. */
+/** The recorded preparation of an earlier process; `null`: none, or not readable. */
 export function recallPrepared<Context extends CallerContext>({ ports, effect }: ToolJob<Context>): Prepared | null {
-  const stored = readRecord(storedShape, ports.scope.find(effect.id, preparedName));
+  const stored = readRecord(storedShape, ports.scope.find(effect.id, preparedRecordName));
   if (stored?.type !== "failed") return stored;
   return stored.failure.type === "tool_error" ? { type: "failed", failure: stored.failure } : null;
 }
 
+/** Prepares a call, or applies its recorded preparation. Records the result if a hook or a gate took part. */
 export async function prepareTool<Context extends CallerContext>(
   job: ToolJob<Context>,
   answers: ToolAnswers<Context>,
-  known: Prepared | null,
-): Promise<Ready<Context>> {
-  if (known !== null && known.type !== "ready") return known;
-  const ready = await prepare(job, answers, known?.arguments ?? null);
-  if (known === null && isAsked(job)) await job.ports.scope.record(job.effect.id, preparedName, storedOf(ready));
-  return ready;
+  recorded: Prepared | null,
+): Promise<Preparation<Context>> {
+  if (recorded !== null && recorded.type !== "ready") return recorded;
+  const preparation = await prepare(job, answers, recorded?.arguments ?? null);
+  if (recorded === null && hasHookOrGate(job))
+    await job.ports.scope.record(job.effect.id, preparedRecordName, storedOf(preparation));
+  return preparation;
 }
 
 async function prepare<Context extends CallerContext>(
   { tool, plan, effect: { call, decision }, context }: ToolJob<Context>,
   answers: ToolAnswers<Context>,
-  decided: JsonObject | null,
-): Promise<Ready<Context>> {
+  recordedArguments: JsonObject | null,
+): Promise<Preparation<Context>> {
   if (tool === null || !tool.hasHandler) {
-    return answers.failed("not_found", `nobody here can run the tool ${call.name}`);
+    return answers.failed("not_found", `the engine has no handler for the tool ${call.name}`);
   }
   try {
-    // Run again because a turn inside went on: what was decided about it holds.
-    const again = decision?.type === "forward";
-    const hooked = decided === null && !again ? await plan.hooks.beforeTool?.(call, context) : null;
-    if (hooked?.type === "deny") return answers.failed("denied", hooked.reason);
-    if (hooked?.type === "skip") return answers.replaced(hooked.value);
-    const given = decided ?? decision?.arguments ?? call.arguments;
-    const args = hooked?.type === "replace_arguments" ? hooked.arguments : given;
+    // `forward`: the call runs again because its inner turn continues. The hook and the gate were asked the first time.
+    const isContinued = decision?.type === "forward";
+    const hookResult = recordedArguments === null && !isContinued ? await plan.hooks.beforeTool?.(call, context) : null;
+    if (hookResult?.type === "deny") return answers.failed("denied", hookResult.reason);
+    if (hookResult?.type === "skip") return answers.replaced(hookResult.value);
+    const requested = recordedArguments ?? decision?.arguments ?? call.arguments;
+    const args = hookResult?.type === "replace_arguments" ? hookResult.arguments : requested;
     if (args === null) {
       const raw = truncateMiddle(call.rawArguments ?? "", 200);
       return answers.failed("invalid_arguments", `the arguments are not a JSON object: ${raw}`);
@@ -93,21 +102,21 @@ async function prepare<Context extends CallerContext>(
     const prepared = await tool.prepare(args);
     if (!prepared.ok) {
       const issues = prepared.issues.map(renderIssue).join("; ");
-      return answers.failed("invalid_arguments", `the arguments do not fit: ${issues}`);
+      return answers.failed("invalid_arguments", `the arguments do not match the schema: ${issues}`);
     }
-    const gated = decided === null && decision === null && (await prepared.needsApproval(context));
-    return gated ? { type: "waits" } : { type: "ready", prepared, args };
+    const needsApproval = recordedArguments === null && decision === null && (await prepared.needsApproval(context));
+    return needsApproval ? { type: "waits" } : { type: "ready", prepared, args };
   } catch (error) {
     return answers.raised(error);
   }
 }
 
-/** Does anybody have a say in what becomes of the call? Without that it can be worked out again at any time. */
-function isAsked<Context extends CallerContext>({ tool, plan, effect }: ToolJob<Context>): boolean {
+/** Does a hook or a gate take part in the preparation? Without one the preparation can be computed again and needs no record. */
+function hasHookOrGate<Context extends CallerContext>({ tool, plan, effect }: ToolJob<Context>): boolean {
   if (tool === null || !tool.hasHandler) return false;
   return plan.hooks.beforeTool !== undefined || (tool.needsApproval && effect.decision === null);
 }
 
-function storedOf<Context extends CallerContext>(ready: Ready<Context>): Json {
-  return ready.type === "ready" ? { type: "ready", arguments: ready.args } : ready;
+function storedOf<Context extends CallerContext>(preparation: Preparation<Context>): Json {
+  return preparation.type === "ready" ? { type: "ready", arguments: preparation.args } : preparation;
 }

@@ -1,11 +1,15 @@
-// What performers write down inside an effect (Q2), and how they read it again: tries that did not answer it, and the waits between them. Each is
-// written before anything follows from it. What cannot be read is as if it were not there: then the work is done again.
+// Records inside an effect (Q2): a write-ahead log of what a performer did before it has a response.
 //
-//   attempt/<n>   a try that another one followed
-//   reference/<n> work of the provider that goes on without a connection (reference.ts)
-//   delay/<n>     the wait between that try and the next
-//   prepared      what hooks and a gate said of a call (prepare-tool.ts)
-//   started       that a handler may have begun (start-mark.ts)
+// Each record is written before anything follows from it. A process that takes over the effect reads the records, does not repeat what they describe, and
+// counts the usage they contain. A record that cannot be read is treated as missing: the work is done again.
+//
+//   attempt/<n>    an attempt that was followed by another one: its failure and its usage
+//   reference/<n>  work of the provider that continues without a connection (reference.ts)
+//   delay/<n>      the wait between attempt n and n + 1: its length and its end
+//   prepared       the decision of hooks and approval gate about a call (prepare-tool.ts)
+//   started        the start mark of a tool handler (start-mark.ts)
+//
+// Names and shapes are stored. Attempts count from 1.
 
 import type { Clock } from "../../engine/internal.ts";
 import type { Failure, Json, ModelReply, ToolFailure, Usage } from "../../model/internal.ts";
@@ -26,22 +30,25 @@ import {
   usageShape,
 } from "../../model/parse/reading.ts";
 
-/** A model call that did not come to the answer. */
+/** The record of an attempt at a model call that was followed by another attempt. */
 export type ModelAttempt = {
-  /** Why not: what went wrong, or what does not fit in the answer that was asked for again. */
+  /** Why another attempt followed: a failure of the call, or `invalid_output` for a reply that does not match the schema. */
   readonly failure: Failure;
   readonly usage: Usage;
+  /** A part of the answer may have been published. */
   readonly shown: boolean;
+  /** At least one event was received. */
   readonly heard: boolean;
-  /** The answer that does not fit. */
+  /** The reply that does not match the schema; `null`: the call failed. */
   readonly reply: ModelReply | null;
-  /** It read work that an earlier process had left, and sent no request. */
+  /** The attempt read work that an earlier process had started, and sent no request. */
   readonly resumed: boolean;
 };
 
-/** A try of a handler that may be repeated, and what turns that it ran have cost. */
+/** The record of an attempt at a tool handler, with the usage of turns that ran inside it. */
 type ToolAttempt = { readonly failure: ToolFailure; readonly usage: Usage };
 
+/** The record of a wait. `dueAt`: its end, in milliseconds since the epoch. */
 type Delay = { readonly delayMs: number; readonly dueAt: number };
 
 const modelAttemptShape: Shape<ModelAttempt> = object<ModelAttempt>({
@@ -60,60 +67,65 @@ const toolAttemptShape = object<{ readonly failure: Failure; readonly usage: Usa
 
 const delayShape: Shape<Delay> = object<Delay>({ delayMs: required(number), dueAt: required(number) });
 
-/** The name a try is written down under. */
+/** The record name of attempt `n`. */
 export function attemptName(n: number): string {
   return `attempt/${n}`;
 }
 
-export function readModelAttempt(found: Json): ModelAttempt | null {
-  return readRecord(modelAttemptShape, found);
+/** Reads the record of an attempt at a model call; `null`: none. */
+export function readModelAttempt(stored: Json): ModelAttempt | null {
+  return readRecord(modelAttemptShape, stored);
 }
 
-export function readToolAttempt(found: Json): ToolAttempt | null {
-  const record = readRecord(toolAttemptShape, found);
+/** Reads the record of an attempt at a tool handler; `null`: none. */
+export function readToolAttempt(stored: Json): ToolAttempt | null {
+  const record = readRecord(toolAttemptShape, stored);
   if (record === null || record.failure.type !== "tool_error") return null;
   return { failure: record.failure, usage: record.usage };
 }
 
-/** What was written down, if that is what this is. */
-export function readRecord<T>(shape: Shape<T>, found: Json): T | null {
-  if (found === null) return null;
-  const record = read(shape, found);
+/** Parses a record; `null` if there is none or it does not have this shape. */
+export function readRecord<T>(shape: Shape<T>, stored: Json): T | null {
+  if (stored === null) return null;
+  const record = read(shape, stored);
   return "value" in record ? record.value : null;
 }
 
-/** The wait behind a try. */
+/** The wait after an attempt. */
 type Pause = {
   readonly scope: Scope;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly effectId: string;
-  /** The number of the try it is behind. */
+  /** The number of the attempt before the wait. */
   readonly n: number;
+  /** The length of the wait in milliseconds. Called only if no wait is recorded, so jitter is drawn once. */
   readonly delayOf: () => number;
-  readonly tell: (delayMs: number) => void | Promise<void>;
+  /** Announces the retry. Not called for a recorded wait. */
+  readonly announce: (delayMs: number) => void | Promise<void>;
 };
 
 /**
- * Waits until it is time for the next try; false when the run was ended meanwhile. A wait on record ends when it was to end in the first
- * place, and is not told again.
+ * Waits before the next attempt; false if the run was aborted meanwhile. The wait is durable: its end is recorded first, and a process that takes over waits
+ * only for the rest. The retry is not announced a second time.
  */
-export async function pause({ scope, clock, signal, effectId, n, delayOf, tell }: Pause): Promise<boolean> {
-  // What followed the wait is on record: it is over, whatever the clock says.
+export async function pause({ scope, clock, signal, effectId, n, delayOf, announce }: Pause): Promise<boolean> {
+  // The next attempt is recorded, so the wait is over, whatever the clock says.
   if (scope.find(effectId, attemptName(n + 1)) !== null) return !signal.aborted;
   const name = `delay/${n}`;
-  const known = readRecord(delayShape, scope.find(effectId, name));
-  if (known !== null) {
-    // A clock that was set back must not make it longer.
-    const left = Math.min(known.dueAt - clock.now(), known.delayMs);
-    return left > 0 ? sleep(clock, left, signal) : !signal.aborted;
+  const recordedDelay = readRecord(delayShape, scope.find(effectId, name));
+  if (recordedDelay !== null) {
+    // A clock that was set back must not make the wait longer than it was.
+    const remainingMs = Math.min(recordedDelay.dueAt - clock.now(), recordedDelay.delayMs);
+    return remainingMs > 0 ? sleep(clock, remainingMs, signal) : !signal.aborted;
   }
   const delayMs = delayOf();
   await scope.record(effectId, name, { delayMs, dueAt: clock.now() + delayMs });
-  await tell(delayMs);
+  await announce(delayMs);
   return sleep(clock, delayMs, signal);
 }
 
+/** Sleeps; false if the signal was aborted. */
 function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   return clock.sleep(ms, signal).then(
     () => true,

@@ -1,10 +1,10 @@
-// References to work that a provider goes on with while this process may be gone (`resume` of an adapter).
+// References to work that a provider continues without a connection, for example background responses (`resume` of an adapter).
 //
 // Order of writes: the adapter reports the reference, it is recorded as `reference/<n>` of the effect (Q2), and only then is any event of the reply read.
-// Crash points:
+// Crash points
 //   before the record   the provider works on a reply that no process can find; the request is sent again, as for any other model call
 //   after the record    the process that takes over reads the reply of that work instead of sending the request
-// A cancel of the turn stops the work. The end of a run for another reason (a hand-over, a lost lease) does not: another process reads it.
+// A cancel of the turn stops the work. The end of a run for another reason (a hand-over, a lost lease) does not: another process reads the reply.
 
 import type { Adapter, AdapterCall } from "../../engine/internal.ts";
 import type { CallModel } from "../../kernel/internal.ts";
@@ -18,7 +18,7 @@ import { isPair } from "../plan/plan.ts";
 import { attemptName, readRecord } from "./records.ts";
 import { modelId } from "./routes.ts";
 
-/** What is recorded: the reference, and whose it is. */
+/** The record: the reference, and the provider and model it belongs to. Another provider or model must not read it. */
 type WorkReference = {
   readonly provider: string;
   readonly model: string | null;
@@ -31,13 +31,13 @@ const workReferenceShape: Shape<WorkReference> = object<WorkReference>({
   reference: required(jsonObject),
 });
 
-/** Milliseconds that a provider gets to stop its work. The turn does not wait for it. */
+/** Time limit of the request that stops the provider's work, in milliseconds. The turn does not wait for it. */
 const cancelMs = 10_000;
 
 /** Failures after which the provider may still be working on the reply. */
 const unfinished: ReadonlySet<Failure["reason"]> = new Set(["network_error", "timeout", "interrupted"]);
 
-/** Thrown through an adapter whose reference could not be recorded: the storage failed, and not the provider. */
+/** Thrown through the adapter if its reference could not be recorded. It marks a failure of the storage, so that it is not taken for one of the provider. */
 export class RecordFailure extends Error {}
 
 type WorkPorts = {
@@ -54,7 +54,7 @@ export class ProviderWork {
   readonly #adapter: Adapter;
   readonly #request: ModelRequest;
   readonly #call: AdapterCall;
-  /** It was left by an earlier process. */
+  /** The work was started by an earlier process. */
   readonly isResumed: boolean;
   #reference: JsonObject | null;
 
@@ -73,19 +73,20 @@ export class ProviderWork {
     this.#adapter = adapter;
     this.#request = request;
     this.#call = { ...call, onReference: (reference) => this.#record(reference) };
-    this.#reference = this.#left();
+    this.#reference = this.#recordedReference();
     this.isResumed = this.#reference !== null;
   }
 
-  /** Starts the work, or reads what an earlier process left. */
+  /** Sends the request, or reads the reply of the work that an earlier process started. */
   open(): AsyncIterable<readonly ModelEvent[]> {
     const { signal } = this.#ports;
     signal.addEventListener("abort", this.#onAbort, { once: true });
-    const left = this.#reference === null ? null : this.#adapter.resume?.(this.#reference, this.#request, this.#call);
-    return left ?? this.#adapter.stream(this.#request, this.#call);
+    const resumed =
+      this.#reference === null ? null : this.#adapter.resume?.(this.#reference, this.#request, this.#call);
+    return resumed ?? this.#adapter.stream(this.#request, this.#call);
   }
 
-  /** The attempt is over. Work that was given up before its end is stopped. */
+  /** Ends the attempt. If the connection failed, the provider may still be working; that work is stopped. */
   close(failure: Failure | null): void {
     this.#ports.signal.removeEventListener("abort", this.#onAbort);
     if (failure !== null && unfinished.has(failure.reason)) this.#stop();
@@ -99,16 +100,16 @@ export class ProviderWork {
     if (this.#reference !== null) stopWork(this.#adapter, this.#reference, this.#call);
   }
 
-  #left(): JsonObject | null {
-    const found = readRecord(workReferenceShape, this.#ports.scope.find(this.#effectId, referenceName(this.#n)));
-    if (found === null || this.#adapter.resume === undefined) return null;
-    const { provider, model, reference } = found;
+  #recordedReference(): JsonObject | null {
+    const record = readRecord(workReferenceShape, this.#ports.scope.find(this.#effectId, referenceName(this.#n)));
+    if (record === null || this.#adapter.resume === undefined) return null;
+    const { provider, model, reference } = record;
     return provider === this.#adapter.provider && model === modelId(this.#request.model) ? reference : null;
   }
 
   async #record(reference: JsonObject): Promise<void> {
     this.#reference = reference;
-    // The turn was cancelled while the request was on its way.
+    // The turn was cancelled while the request was in flight.
     if (this.#ports.signal.aborted) return this.#onAbort();
     const { provider } = this.#adapter;
     const value: WorkReference = { provider, model: modelId(this.#request.model), reference };
@@ -120,30 +121,30 @@ export class ProviderWork {
   }
 }
 
-/** Stops the work that an earlier process left for a model call, when the turn is cancelled before this process has performed the call. */
-export function cancelLeftWork(plan: RunPlan, scope: Scope, { id }: CallModel): void {
+/** Stops the work that an earlier process started for a model call. Called if the turn is cancelled before this process performs the call. */
+export function cancelRecordedWork(plan: RunPlan, scope: Scope, { id }: CallModel): void {
   let n = 1;
   while (scope.find(id, attemptName(n)) !== null) n += 1;
-  const found = readRecord(workReferenceShape, scope.find(id, referenceName(n)));
-  if (found === null) return;
-  const adapters = [plan.adapter, ...plan.fallback.flatMap((one) => (isPair(one) ? [one.adapter] : []))];
-  const adapter = adapters.find(({ provider }) => provider === found.provider);
+  const record = readRecord(workReferenceShape, scope.find(id, referenceName(n)));
+  if (record === null) return;
+  const adapters = [plan.adapter, ...plan.fallback.flatMap((entry) => (isPair(entry) ? [entry.adapter] : []))];
+  const adapter = adapters.find(({ provider }) => provider === record.provider);
   const { requestId, adapterOptions: options, apiKey, clock } = plan;
   const call = { requestId, options, apiKey, clock, rawChunks: false, attempt: n };
-  if (adapter !== undefined) stopWork(adapter, found.reference, { ...call, signal: new AbortController().signal });
+  if (adapter !== undefined) stopWork(adapter, record.reference, { ...call, signal: new AbortController().signal });
 }
 
-/** Best effort, in bounded time. Not subject to the lease: the cancel of the turn is stored. */
+/** Asks the provider to stop, best effort and in bounded time. Not subject to the lease: the cancel of the turn is stored already. */
 function stopWork(adapter: Adapter, reference: JsonObject, call: AdapterCall): void {
   if (adapter.cancel === undefined) return;
-  const { beforeRequest: _, onReference: __, ...rest } = call;
+  const { beforeRequest: _, onReference: __, ...stopCall } = call;
   const stop = new AbortController();
   const done = new AbortController();
-  rest.clock.sleep(cancelMs, done.signal).then(
+  stopCall.clock.sleep(cancelMs, done.signal).then(
     () => stop.abort(new DOMException("the provider did not stop in time", "TimeoutError")),
     () => undefined,
   );
-  const stopping = async (): Promise<void> => adapter.cancel?.(reference, { ...rest, signal: stop.signal });
+  const stopping = async (): Promise<void> => adapter.cancel?.(reference, { ...stopCall, signal: stop.signal });
   stopping()
     .catch(() => undefined)
     .finally(() => done.abort());

@@ -13,6 +13,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import { canonicalJson } from "../../model/internal.ts";
 import { isPair } from "../plan/plan.ts";
 
+/** An adapter and the model to ask it for. */
 export type Route = {
   readonly adapter: Adapter;
   readonly model: ModelName | null;
@@ -28,18 +29,18 @@ export function answeredFallback({ model, reply }: ModelReplied): AnsweredFallba
   return model === null ? null : { model, provider: reply.route?.provider ?? null };
 }
 
-/** Where a call for this model goes first, and where it goes after failures. */
+/** The routes of a call for this model: the first one, and those tried after failures. */
 export function routesOf(
   { adapter, fallback }: Pick<RunPlan, "adapter" | "fallback">,
   model: ModelName | null,
   answered: AnsweredFallback | null,
 ): readonly [Route, ...Route[]] {
-  const others = fallback.map((one) =>
-    isPair(one) ? { ...one, changed: one.model } : { adapter, model: one, changed: one },
+  const others = fallback.map((entry) =>
+    isPair(entry) ? { ...entry, changed: entry.model } : { adapter, model: entry, changed: entry },
   );
-  // The environment may have got another model since (`prepareStep`); that one is asked of the engine's own adapter.
-  const stays = answered !== null && model !== null && canonicalJson(model) === canonicalJson(answered.model);
-  const first = stays ? (findAnswered(others, answered)?.adapter ?? adapter) : adapter;
+  // `prepareStep` may have changed the model since; the adapter of the fallback stays only for the model it answered with.
+  const isAnsweredModel = answered !== null && model !== null && canonicalJson(model) === canonicalJson(answered.model);
+  const first = isAnsweredModel ? (findAnswered(others, answered)?.adapter ?? adapter) : adapter;
   return [{ adapter: first, model, changed: null }, ...others];
 }
 
@@ -47,11 +48,11 @@ function findAnswered(
   routes: readonly (Route & { readonly model: ModelName })[],
   { model, provider }: AnsweredFallback,
 ): Route | undefined {
-  const known = routes.filter((route) => modelId(route.model) === modelId(model));
-  return known.find((route) => route.adapter.provider === provider) ?? known[0];
+  const candidates = routes.filter((route) => modelId(route.model) === modelId(model));
+  return candidates.find((route) => route.adapter.provider === provider) ?? candidates[0];
 }
 
-/** The id of a model, which is the same however much a catalog knows about it. */
+/** The id of a model. Unlike the model value it does not depend on what a catalog added to it. */
 export function modelId(model: ModelName | null): string | null {
   return typeof model === "string" ? model : (model?.id ?? null);
 }

@@ -1,25 +1,32 @@
-// Runs handlers: so many at a time, each for so long, again where the tool and its failure allow it. Each try and each wait between two of them is
-// written down, so that another process goes on behind them; that a handler begins is, where it must not simply be run again (Q3).
+// Runs the handler of a tool call: within the concurrency limit (a counting semaphore), with a time limit, and with retries.
+//
+// A retry happens only if the tool has a retry policy and the failure is marked as safe to retry. Before each retry the failed attempt and the wait are
+// recorded (records.ts), so a process that takes over continues with the next attempt. For the replay policies `never` and `ask` the start mark is recorded before
+// the first attempt (start-mark.ts).
+//
+// Order of one attempt: acquire a permit, record the start mark, check the lease, check the abort signal, run the handler, release the permit. The mark is written
+// while the permit is held, so a call that only waits for a permit is not marked as started.
 
 import type { CallerContext, JsonObject } from "../../model/internal.ts";
 import type { Runnable } from "./prepare-tool.ts";
-import type { Failed, Ran, ToolAnswers } from "./tool-answer.ts";
+import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
 import { isDirective, startSpan } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue } from "../../model/internal.ts";
 import { attemptName, pause, readToolAttempt } from "./records.ts";
-import { markOf, startName } from "./start-mark.ts";
+import { runMark, startRecordName } from "./start-mark.ts";
 
+/** One run of a prepared call, with all its attempts. */
 export class ToolRun<Context extends CallerContext> {
   readonly #job: ToolJob<Context>;
   readonly #answers: ToolAnswers<Context>;
   readonly #runnable: Runnable<Context>;
   readonly #args: JsonObject;
-  #marked = false;
-  /** The limit that was passed, if one was. */
-  #timeUp: number | null = null;
+  #isMarked = false;
+  /** The time limit in milliseconds that was exceeded; `null`: none. */
+  #exceededMs: number | null = null;
 
   constructor(job: ToolJob<Context>, answers: ToolAnswers<Context>, runnable: Runnable<Context>, args: JsonObject) {
     this.#job = job;
@@ -28,57 +35,63 @@ export class ToolRun<Context extends CallerContext> {
     this.#args = args;
   }
 
-  /** Runs it to a result, or until it must not be tried again. */
-  async run(): Promise<Ran> {
+  /** Runs the handler until it has a result, a failure that is not retried, or no attempt left. */
+  async run(): Promise<HandlerResult> {
     const job = this.#job;
     const { scope } = job.ports;
-    const retry = job.tool?.retry ?? { type: "never" };
+    const retryPolicy = job.tool?.retry ?? { type: "never" };
     for (;;) {
       const n = job.attempt;
-      const known = this.#recall();
-      const ran = known ?? (await this.#once());
-      if (ran.type !== "failed" || retry.type === "never" || job.stop.signal.aborted) return ran;
-      const { failure } = ran;
-      if (failure.retry.type !== "safe") return ran;
-      if (n >= retry.maxAttempts) {
+      const recordedAttempt = this.#recall();
+      const result = recordedAttempt ?? (await this.#once());
+      if (result.type !== "failed" || retryPolicy.type === "never" || job.stop.signal.aborted) return result;
+      const { failure } = result;
+      if (failure.retry.type !== "safe") return result;
+      if (n >= retryPolicy.maxAttempts) {
         return { type: "failed", failure: { ...failure, retry: { type: "exhausted", attempts: n } } };
       }
-      if (known === null) await scope.record(job.effect.id, attemptName(n), { failure, usage: job.usage });
+      if (recordedAttempt === null) await scope.record(job.effect.id, attemptName(n), { failure, usage: job.usage });
       const { afterMs } = failure.retry;
-      const waited = await pause({
+      const isDue = await pause({
         scope,
         clock: job.plan.clock,
         signal: job.stop.signal,
         effectId: job.effect.id,
         n,
-        delayOf: () => retryDelayMs(retry, n - 1, afterMs),
-        tell: (delayMs) => {
-          const event = { type: "retry_scheduled", maxAttempts: retry.maxAttempts, delayMs, error: failure } as const;
-          return job.say({ ...event, ...job.origin });
+        delayOf: () => retryDelayMs(retryPolicy, n - 1, afterMs),
+        announce: (delayMs) => {
+          const event = {
+            type: "retry_scheduled",
+            maxAttempts: retryPolicy.maxAttempts,
+            delayMs,
+            error: failure,
+          } as const;
+          return job.emit({ ...event, ...job.origin });
         },
       });
-      if (!waited) return ran;
+      if (!isDue) return result;
       job.nextAttempt();
     }
   }
 
-  /** A try that is on record: it is not made again, and what it cost is counted. */
+  /** The recorded failure of the current attempt: the attempt is not repeated, and its usage is counted. `null`: not recorded. */
   #recall(): Failed | null {
     const { ports, effect, attempt } = this.#job;
     const record = readToolAttempt(ports.scope.find(effect.id, attemptName(attempt)));
     if (record === null) return null;
-    this.#job.book(record.usage);
+    this.#job.addUsage(record.usage);
     return { type: "failed", failure: record.failure };
   }
 
-  async #once(): Promise<Ran> {
+  /** One attempt. Rejects only if the start mark cannot be recorded: a handler without its mark must not run. */
+  async #once(): Promise<HandlerResult> {
     const { plan, ports, effect, stop } = this.#job;
     const { call } = effect;
-    const free = await ports.slots.take();
+    const release = await ports.semaphore.acquire();
     try {
-      // Not among what a handler may throw: what cannot be written down must not begin.
-      const written = this.#mark();
-      if (written !== null) await written;
+      // Outside the inner `try`: a failed write is an error of the storage, not of the handler.
+      const recording = this.#recordStart();
+      if (recording !== null) await recording;
       const span = startSpan(
         "tool",
         plan.requestId,
@@ -87,39 +100,40 @@ export class ToolRun<Context extends CallerContext> {
         plan.clock.now,
       );
       try {
-        // Nothing is begun for a turn that is over, or by a process that lost the lease while it waited for a slot or a retry.
-        const allowed = ports.scope.ensure();
-        if (allowed instanceof Promise) await allowed;
+        // The turn may have ended, or the process may have lost its lease, while it waited for a permit or a retry.
+        const leaseCheck = ports.scope.ensure();
+        if (leaseCheck instanceof Promise) await leaseCheck;
         stop.signal.throwIfAborted();
-        void this.#job.live({ type: "tool_execution_started", arguments: this.#args });
-        const result = await this.#limited(() => this.#execute());
+        void this.#job.emitLive({ type: "tool_execution_started", arguments: this.#args });
+        const result = await this.#withTimeout(() => this.#execute());
         span.stop({});
         return result;
       } catch (error) {
         span.fail(error);
-        return this.#timeUp === null
+        return this.#exceededMs === null
           ? this.#answers.raised(error)
-          : this.#answers.failed("timeout", `the tool took longer than ${this.#timeUp} ms`);
+          : this.#answers.failed("timeout", `the tool did not return within ${this.#exceededMs} ms and was stopped`);
       }
     } finally {
-      free();
+      release();
     }
   }
 
-  /** Writes down that the handler begins: once, for all its tries. */
-  #mark(): Promise<void> | null {
+  /** Records the start mark, once for all attempts; `null`: no mark is needed. */
+  #recordStart(): Promise<void> | null {
     const { tool, ports, effect, stop } = this.#job;
-    if (this.#marked || tool === null || stop.signal.aborted) return null;
-    this.#marked = true;
-    const mark = markOf(this.#args, tool, ports.scope.epoch);
-    return mark === null ? null : ports.scope.record(effect.id, startName, mark);
+    if (this.#isMarked || tool === null || stop.signal.aborted) return null;
+    this.#isMarked = true;
+    const mark = runMark(this.#args, tool, ports.scope.epoch);
+    return mark === null ? null : ports.scope.record(effect.id, startRecordName, mark);
   }
 
-  async #execute(): Promise<Ran> {
+  /** Runs the handler, directly or through the `toolExecutor` of the run. */
+  async #execute(): Promise<HandlerResult> {
     const { plan, tool, context } = this.#job;
     const { toolExecutor } = plan;
     const run = () => this.#runnable.run(context);
-    // An executor may be asynchronous and hand back the generator of a handler that yields.
+    // An executor may be asynchronous and return the generator of a handler that yields.
     const returned: unknown = await (toolExecutor === null || tool === null
       ? run()
       : toolExecutor(tool, this.#args, context, run));
@@ -127,14 +141,14 @@ export class ToolRun<Context extends CallerContext> {
     return isDirective(value) ? this.#answers.directed(value) : this.#answers.returned(value);
   }
 
-  /** A handler that yields shows how far it is. */
+  /** Runs a generator handler to its end. Each yielded value is a `tool_progress` event; the emitter may apply backpressure. */
   async #drain(generator: Generated): Promise<unknown> {
     const { signal } = this.#job.stop;
     for (;;) {
       const next: IteratorResult<unknown, unknown> = await generator.next();
       if (next.done === true) return next.value;
       const progress = encodeToolValue(next.value);
-      if (progress.ok) await this.#job.live({ type: "tool_progress", progress: progress.value });
+      if (progress.ok) await this.#job.emitLive({ type: "tool_progress", progress: progress.value });
       if (signal.aborted) {
         await generator.return(undefined);
         throw signal.reason;
@@ -142,25 +156,28 @@ export class ToolRun<Context extends CallerContext> {
     }
   }
 
-  /** Lets the work take its time and no more. What goes on after that is nobody's business any more. */
-  async #limited(work: () => Promise<Ran>): Promise<Ran> {
+  /**
+   * Runs the handler with the time limit of the tool, or of the run. At the limit the signal of the call is aborted and the attempt fails with `timeout`; a
+   * handler that ignores the signal continues, and its result is discarded.
+   */
+  async #withTimeout(work: () => Promise<HandlerResult>): Promise<HandlerResult> {
     const { tool, plan, stop } = this.#job;
     const timeoutMs = tool?.timeoutMs ?? plan.toolTimeout;
     if (!Number.isFinite(timeoutMs)) return work();
-    const done = new AbortController();
-    const timeUp = plan.clock.sleep(timeoutMs, done.signal).then(
+    const timer = new AbortController();
+    const timeout = plan.clock.sleep(timeoutMs, timer.signal).then(
       () => {
         const error = new DOMException(`timed out after ${timeoutMs} ms`, "TimeoutError");
-        this.#timeUp = timeoutMs;
+        this.#exceededMs = timeoutMs;
         stop.abort(error);
         throw error;
       },
       () => new Promise<never>(() => undefined),
     );
     try {
-      return await Promise.race([work(), timeUp]);
+      return await Promise.race([work(), timeout]);
     } finally {
-      done.abort();
+      timer.abort();
     }
   }
 }

@@ -1,5 +1,17 @@
-// That a handler may have begun: written before it does, for tools that must not simply be run again (Q3, H4). A call without a mark has not
-// begun; one with a mark may have had its effect, whatever came of the process that ran it.
+// Start marks: records that a tool handler may have started (Q3, H4).
+//
+// A process can stop at any point between the start of a handler and the commit of its result. Exactly-once execution is then impossible for the library:
+// recovery cannot know whether the handler had its side effect. The replay policy of the tool decides:
+//
+//   replay policy   before the handler runs        recovery, if no result is recorded
+//   safe            no mark                        runs it again with the same idempotency key (at-least-once)
+//   never           commits a start mark           with a mark: answers `outcome_unknown` (at-most-once); without: runs it
+//   ask             commits a start mark           with a mark: the call becomes pending for a person; without: runs it
+//
+// The mark is written ahead of the effect it guards: a call without a mark has not started. It carries the replay policy at the time of the start, because a
+// deploy may change the policy of the tool, and the lease epoch of the process that ran it.
+//
+// Do not confuse the replay policy `never` (do not run again after a crash) with the retry policy `{ type: "never" }` (do not retry after a failure).
 
 import type { CallTool } from "../../kernel/internal.ts";
 import type { Json, JsonObject, ReplayPolicy, ToolSpec } from "../../model/internal.ts";
@@ -9,15 +21,18 @@ import { canonicalJson } from "../../kernel/internal.ts";
 import { jsonObject, number, object, oneOf, required, string } from "../../model/parse/reading.ts";
 import { readRecord } from "./records.ts";
 
-/** The name it is written down under, in the records of the effect. */
-export const startName = "started";
+/** The name of the start mark among the records of its effect. */
+export const startRecordName = "started";
 
+/** A start mark. Stored. */
 type StartMark = {
-  /** Who ran it, as a number that only grows. */
+  /** The lease epoch (fencing token) of the process that ran the tool. */
   readonly epoch: number;
-  /** What recovery is to do, as the tool had it then. */
+  /** The replay policy of the tool when it started. */
   readonly policy: Exclude<ReplayPolicy, "safe">;
+  /** The name of the tool. */
   readonly name: string;
+  /** The arguments it ran with. A mark for other arguments does not apply. */
   readonly arguments: JsonObject;
 };
 
@@ -29,9 +44,9 @@ const markShape: Shape<StartMark> = object<StartMark>({
 });
 
 /**
- * The mark that may be written together with what ordered a call, before anybody has looked at it; `null`: nothing is to be written then. That
- * is so for calls that may be run again, for those that somebody may have to consent to first, which whoever performs them marks, and for those
- * that nobody runs. A hook that may change arguments is not known here: where there is one, leave the mark to whoever performs the call.
+ * The mark that a host may write in the commit that orders a call, which saves a commit before the tool runs. `null` if no mark may be written yet: the replay
+ * policy is `safe`, the call may have to wait for an approval or for the caller, or its arguments are not an object. The performer then writes the mark when
+ * the call is prepared. A `beforeTool` hook can change the arguments and is not known here; with one, the host must leave the mark to the performer.
  */
 export function startMark(
   { call, decision }: Pick<CallTool, "call" | "decision">,
@@ -40,11 +55,11 @@ export function startMark(
 ): StartMark | null {
   const args = decision?.arguments ?? call.arguments;
   const mayWait = decision === null && (tool.needsApproval || tool.manual);
-  return args === null || mayWait ? null : markOf(args, tool, epoch);
+  return args === null || mayWait ? null : runMark(args, tool, epoch);
 }
 
-/** The mark of a call that is about to run; `null`: it needs none. */
-export function markOf(
+/** The mark of a call that is about to run. `null` for the replay policy `safe`, and in memory (epoch 0), where no process can recover the turn. */
+export function runMark(
   args: JsonObject,
   { name, replay }: Pick<ToolSpec, "name" | "replay">,
   epoch: number,
@@ -52,15 +67,16 @@ export function markOf(
   return replay === "safe" || epoch === 0 ? null : { epoch, policy: replay, name, arguments: args };
 }
 
-/** What is to be done about a call because it may have begun; `null`: it has not, as far as anybody knows. */
-export function startedPolicy(found: Json, name: string, args: JsonObject): StartMark["policy"] | null {
-  if (found === null) return null;
-  const mark = readRecord(markShape, found);
-  // That something began is sure, and what is not: the careful reading is that it was this.
+/** The replay policy that applies to a call because its handler may have started; `null`: there is no mark for this call. */
+export function replayPolicyOfStart(record: Json, name: string, args: JsonObject): StartMark["policy"] | null {
+  if (record === null) return null;
+  const mark = readRecord(markShape, record);
+  // A mark that cannot be read proves that something started. The safe assumption is that it was this call.
   if (mark === null) return "never";
   return mark.name === name && isSameJson(mark.arguments, args) ? mark.policy : null;
 }
 
-export function isSameJson(one: Json, other: Json): boolean {
-  return one === other || canonicalJson(one) === canonicalJson(other);
+/** Are both values equal as canonical JSON? */
+export function isSameJson(left: Json, right: Json): boolean {
+  return left === right || canonicalJson(left) === canonicalJson(right);
 }

@@ -1,4 +1,7 @@
-// From what a handler did, returned or threw to an outcome for the program, and to what the model gets to see of it.
+// Converts the return value or the exception of a tool handler into an outcome for the program and content for the model.
+//
+// `onToolError` is asked once for a failure. Its replacement value is encoded like a result; if that fails too, the turn halts instead of asking again
+// (no recursion). All texts here are recorded in the response, so they can change between releases without affecting the replay of open turns.
 
 import type { Directive, Tool } from "../../engine/internal.ts";
 import type {
@@ -23,22 +26,25 @@ import {
 } from "../../model/internal.ts";
 import { encodeAsJson } from "./encode-result.ts";
 
-/** What a call came to, before anybody says what the model gets to see of it. */
-export type Ran = Outcome | Failed;
+/** The result of a handler, or of a decision not to run it, before `afterTool` and `onToolError` are applied. */
+export type HandlerResult = Outcome | Failed;
+/** The call has an outcome, with the content for the model. */
 export type Outcome = {
   readonly type: "outcome";
   readonly outcome: ToolOutcome;
   readonly content: ToolMessage["content"];
 };
+/** The call failed; `onToolError` decides what the model sees. */
 export type Failed = { readonly type: "failed"; readonly failure: ToolFailure };
 
-/** What is settled: the outcome, what the model sees of it, and whether the turn stops there. */
+/** The final answer: the outcome, the content for the model, and whether the turn halts at it. */
 export type Answer = {
   readonly outcome: ToolOutcome;
   readonly content: ToolMessage["content"];
   readonly stops: boolean;
 };
 
+/** Builds the results and the final answer of one call. */
 export class ToolAnswers<Context extends CallerContext> {
   readonly #plan: Plan<Context>;
   readonly #call: ToolCall;
@@ -50,48 +56,51 @@ export class ToolAnswers<Context extends CallerContext> {
     this.#tool = tool;
   }
 
-  /** What the model gets to see, after hooks and the policy for failures have had their say. */
-  async settle(ran: Ran, job: ToolJob<Context>): Promise<Answer> {
-    const after = await this.#afterTool(ran, job);
-    if (after.type === "outcome") return { outcome: after.outcome, content: after.content, stops: false };
-    return this.#policy(after.failure);
+  /** Applies the `afterTool` hook and, for a failure, `onToolError`. */
+  async settle(result: HandlerResult, job: ToolJob<Context>): Promise<Answer> {
+    const hooked = await this.#afterTool(result, job);
+    if (hooked.type === "outcome") return { outcome: hooked.outcome, content: hooked.content, stops: false };
+    return this.#applyOnToolError(hooked.failure);
   }
 
   /**
-   * The answer to a call that was running when its process died. The model gets to read it and decides what to do: nothing of the program's own
-   * is asked, neither hooks, for the tool does not run, nor `onToolError`, for nobody knows whether it failed.
+   * The answer to a call with a start mark and without a recorded result (replay policy `never`). The process stopped before the outcome was recorded: the
+   * handler may have run in part, completely, or not at all. Neither hooks nor `onToolError` are asked: the tool does not run now, and it is not known to
+   * have failed. The model reads the answer and decides.
    */
   outcomeUnknown(): Answer {
     const message =
-      `the process that ran ${this.#call.name} died before the tool had returned; ` +
-      "whether it had an effect is not known: find out before you call it again";
-    return this.#failure(this.#named(toolFailure("outcome_unknown", { message })), false);
+      `the process that ran ${this.#call.name} stopped before the outcome was recorded, so the tool may or may not have run; ` +
+      "check whether it had an effect before calling it again";
+    return this.#failure(this.#identified(toolFailure("outcome_unknown", { message })), false);
   }
 
+  /** A failure that the library reports. */
   failed(reason: "not_found" | "invalid_arguments" | "timeout" | "denied", message: string): Failed {
-    return { type: "failed", failure: this.#named(toolFailure(reason, { message })) };
+    return { type: "failed", failure: this.#identified(toolFailure(reason, { message })) };
   }
 
-  /** What was thrown may be anything, also something that throws when it is looked at. */
+  /** A failure from an exception: the failure of an Everturn tool error is kept, anything else is `handler_raised`. */
   raised(error: unknown): Failed {
-    const known = ownFailure(error);
-    if (known !== null) return { type: "failed", failure: this.#named(known) };
+    const toolError = failureOfToolError(error);
+    if (toolError !== null) return { type: "failed", failure: this.#identified(toolError) };
     const cause = toCause(error);
     const message = cause?.message ?? "the handler threw";
-    return { type: "failed", failure: this.#named(toolFailure("handler_raised", { message, cause })) };
+    return { type: "failed", failure: this.#identified(toolFailure("handler_raised", { message, cause })) };
   }
 
-  /** What a handler returned. */
-  returned(value: unknown): Ran {
+  /** The result of a handler that returned a value. The `toModel` encoder of the tool applies. */
+  returned(value: unknown): HandlerResult {
     return this.#succeeded(value, this.#tool);
   }
 
-  /** What is given in place of what a handler would have returned. */
-  replaced(value: unknown): Ran {
+  /** A value that replaces the result of the handler (from a hook, `onToolError` or a directive). `toModel` of the tool does not apply. */
+  replaced(value: unknown): HandlerResult {
     return this.#succeeded(value, null);
   }
 
-  directed(directive: Directive): Ran {
+  /** The result of a handler that returned a directive: a question, a halt, a failure or a control value. */
+  directed(directive: Directive): HandlerResult {
     switch (directive.type) {
       case "ask_user": {
         const { question, answerAs, opts } = directive;
@@ -103,52 +112,55 @@ export class ToolAnswers<Context extends CallerContext> {
       }
       case "halt": {
         if (isReservedReason(directive.reason)) {
-          const message = `a tool cannot stop a run with "${directive.reason}": that word is the library's own`;
+          const message = `a tool cannot halt a run with the reason "${directive.reason}": it is reserved for the library`;
           return { type: "failed", failure: this.#invalid(message, { reservedHaltReason: directive.reason }, null) };
         }
-        const ran = this.returned(directive.value);
-        if (ran.type === "failed" || ran.outcome.type !== "success") return ran;
-        return { ...ran, outcome: { type: "halt", reason: directive.reason, value: ran.outcome.value } };
+        const result = this.returned(directive.value);
+        if (result.type === "failed" || result.outcome.type !== "success") return result;
+        return { ...result, outcome: { type: "halt", reason: directive.reason, value: result.outcome.value } };
       }
       case "fail":
-        return { type: "failed", failure: this.#named(directive.failure) };
+        return { type: "failed", failure: this.#identified(directive.failure) };
       case "control": {
-        const ran = this.replaced(directive.value);
-        if (ran.type === "failed" || ran.outcome.type !== "success") return ran;
-        return { ...ran, outcome: { ...ran.outcome, control: directive.control } };
+        const result = this.replaced(directive.value);
+        if (result.type === "failed" || result.outcome.type !== "success") return result;
+        return { ...result, outcome: { ...result.outcome, control: directive.control } };
       }
     }
   }
 
-  async #afterTool(ran: Ran, { context }: ToolJob<Context>): Promise<Ran> {
+  /** Runs the `afterTool` hook, which may replace the outcome. A hook that throws makes the call fail. */
+  async #afterTool(result: HandlerResult, { context }: ToolJob<Context>): Promise<HandlerResult> {
     const { afterTool } = this.#plan.hooks;
-    if (afterTool === undefined) return ran;
-    const outcome: ToolOutcome = ran.type === "outcome" ? ran.outcome : { type: "failure", failure: ran.failure };
+    if (afterTool === undefined) return result;
+    const outcome: ToolOutcome =
+      result.type === "outcome" ? result.outcome : { type: "failure", failure: result.failure };
     try {
       const replaced = await afterTool(this.#call, outcome, context);
-      if (replaced === null || replaced === undefined) return ran;
+      if (replaced === null || replaced === undefined) return result;
       if (replaced.type === "failure") return { type: "failed", failure: replaced.failure };
       if (replaced.type === "success")
         return { type: "outcome", outcome: replaced, content: checkedContent(this.#encode(replaced.value)) };
-      return { type: "outcome", outcome: replaced, content: ran.type === "outcome" ? ran.content : "" };
+      return { type: "outcome", outcome: replaced, content: result.type === "outcome" ? result.content : "" };
     } catch (error) {
       return this.raised(error);
     }
   }
 
-  async #policy(failure: ToolFailure): Promise<Answer> {
+  /** Applies `onToolError` to a failure: continue, halt, or a replacement value. An invalid answer and an exception halt the turn. */
+  async #applyOnToolError(failure: ToolFailure): Promise<Answer> {
     const { onToolError } = this.#plan;
     if (typeof onToolError !== "function") return this.#failure(failure, onToolError === "halt");
     try {
       const answer: unknown = await onToolError(this.#call, failure);
       if (answer === "halt") return this.#failure(failure, true);
       if (typeof answer === "object" && answer !== null && "continue" in answer) {
-        const ran = this.replaced(answer.continue);
-        // Asked once: a replacement that cannot be shown either ends the turn.
-        if (ran.type === "failed") return this.#failure(ran.failure, true);
-        return { outcome: ran.outcome, content: ran.content, stops: false };
+        const replacement = this.replaced(answer.continue);
+        // `onToolError` is asked once: a replacement that cannot be encoded halts the turn.
+        if (replacement.type === "failed") return this.#failure(replacement.failure, true);
+        return { outcome: replacement.outcome, content: replacement.content, stops: false };
       }
-      const message = 'onToolError has to answer "halt" or { continue: … }';
+      const message = 'onToolError must return "halt" or { continue: value }';
       return this.#failure(this.#invalid(message, { onToolErrorInvalid: true }, null), true);
     } catch (error) {
       return this.#failure(this.#invalid("onToolError threw", { onToolErrorRaised: true }, error), true);
@@ -159,11 +171,11 @@ export class ToolAnswers<Context extends CallerContext> {
     return { outcome: { type: "failure", failure }, content: this.#encodeFailure(failure), stops };
   }
 
-  /** The value for the program, and its other form for the model. */
-  #succeeded(value: unknown, tool: Tool<Context> | null): Ran {
+  /** Encodes a value twice: as JSON for the program, and as content for the model. Either can fail with `encoding_failed`. */
+  #succeeded(value: unknown, tool: Tool<Context> | null): HandlerResult {
     try {
       const encoded = encodeToolValue(value === undefined ? null : value);
-      if (!encoded.ok) return { type: "failed", failure: this.#named(encoded.failure) };
+      if (!encoded.ok) return { type: "failed", failure: this.#identified(encoded.failure) };
       const content = checkedContent(
         tool?.toModel === null || tool === null ? this.#encode(value) : tool.toModel(encoded.value),
       );
@@ -172,7 +184,7 @@ export class ToolAnswers<Context extends CallerContext> {
       const message = toCause(error)?.message ?? "the result could not be encoded";
       return {
         type: "failed",
-        failure: this.#named(toolFailure("encoding_failed", { message, cause: toCause(error) })),
+        failure: this.#identified(toolFailure("encoding_failed", { message, cause: toCause(error) })),
       };
     }
   }
@@ -181,27 +193,30 @@ export class ToolAnswers<Context extends CallerContext> {
     return this.#plan.encode({ type: "ok", value: value === undefined ? null : value });
   }
 
+  /** Encodes a failure with the encoder of the run. If that encoder fails, or caused the failure, the default encoding is used. */
   #encodeFailure(failure: ToolFailure): ToolMessage["content"] {
     try {
       if (failure.reason !== "encoding_failed") return checkedContent(this.#plan.encode({ type: "error", failure }));
     } catch {
-      // Then as the library says it.
+      // Falls through to the default encoding.
     }
     return encodeAsJson({ type: "error", failure });
   }
 
   #invalid(message: string, metadata: JsonObject, error: unknown): ToolFailure {
-    return this.#named(
+    return this.#identified(
       toolFailure("invalid_return", { message, metadata, ...(error === null ? {} : { cause: toCause(error) }) }),
     );
   }
 
-  #named(failure: ToolFailure): ToolFailure {
+  /** The failure with the name and the id of this call. */
+  #identified(failure: ToolFailure): ToolFailure {
     return { ...failure, toolName: this.#call.name, toolCallId: this.#call.id };
   }
 }
 
-function ownFailure(error: unknown): ToolFailure | null {
+/** The failure of an Everturn tool error. A thrown value can be anything, also an object whose getters throw. */
+function failureOfToolError(error: unknown): ToolFailure | null {
   try {
     return isEverturnError(error) && error.failure.type === "tool_error" ? error.failure : null;
   } catch {
@@ -209,9 +224,9 @@ function ownFailure(error: unknown): ToolFailure | null {
   }
 }
 
-/** What an encoder made has to be text, or parts a user's message may have. */
+/** Checks the output of an encoder: it must be text, or parts that a user message may have. */
 function checkedContent(content: ToolMessage["content"]): ToolMessage["content"] {
-  const read = parse("message", { role: "tool", toolCallId: "x", content });
-  if (read.ok && read.value.role === "tool") return read.value.content;
-  throw new TypeError("an encoder has to make text, or a list of parts");
+  const parsed = parse("message", { role: "tool", toolCallId: "x", content });
+  if (parsed.ok && parsed.value.role === "tool") return parsed.value.content;
+  throw new TypeError("a tool result encoder must return text or a list of parts");
 }

@@ -1,77 +1,84 @@
-// One call of a tool, while it is being worked on: what its stages share, and what they tell while they do.
+// The state that the stages of one tool call share (tool.ts): the handler context, the current attempt, its usage, and its live events.
 
 import type { Tool, ToolContext } from "../../engine/internal.ts";
 import type { CallTool, ToolWaits } from "../../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject, TurnEvent, Usage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
-import type { Slots } from "./slots.ts";
+import type { Semaphore } from "./semaphore.ts";
 
 import { addUsage, encodeToolValue, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
 
+/** What the run provides to its tool calls. */
 export type ToolPorts = {
   readonly sink: Sink;
   readonly scope: Scope;
   readonly signal: AbortSignal;
-  readonly slots: Slots;
-  /** What to call when the run is over, instead of a listener each. */
-  readonly stops: Set<() => void>;
+  /** The concurrency limit of the run. */
+  readonly semaphore: Semaphore;
+  /** Functions that abort the open calls. The run calls them when it ends, instead of one listener on `signal` for each call. */
+  readonly abortHandlers: Set<() => void>;
+  /** Usage of effects without a response yet, by effect id. A cancel reports it. */
   readonly unsettled: Map<string, Usage>;
   readonly parentSpan: number | null;
+  /** Runs turns inside the call (`context.runChild`), for one attempt. `addUsage` receives the usage of each, `onWait` what one of them waits for. */
   readonly runChild: (
     attempt: number,
     signal: AbortSignal,
-    booked: (usage: Usage) => void,
-    waits: (waits: InnerWait) => void,
+    addUsage: (usage: Usage) => void,
+    onWait: (waits: InnerWait) => void,
   ) => ToolContext["runChild"];
 };
 
 /** What a turn inside a call waits for. */
 export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path">;
 
-/** What the hints of a call that waits say of the call inside it. */
+/** The entry `inner` of the options of a waiting call: what is stored about the turn inside it. Anything but an object is read as empty. */
 export function innerHints({ inner = {} }: JsonObject): JsonObject {
-  const found = read(jsonObject, inner);
-  return "value" in found ? found.value : {};
+  const parsed = read(jsonObject, inner);
+  return "value" in parsed ? parsed.value : {};
 }
 
+/** A live event of a call, without the fields that identify the call. */
 type LiveToolEvent =
   | { readonly type: "tool_execution_started"; readonly arguments: JsonObject }
   | { readonly type: "tool_progress"; readonly progress: Json };
 
+/** One tool call while it is performed. */
 export class ToolJob<Context extends CallerContext> {
   readonly plan: Plan<Context>;
   readonly ports: ToolPorts;
   readonly effect: CallTool;
-  /** `null`: nobody here has it. */
+  /** The tool of the engine with the name of the call; `null`: there is none. */
   readonly tool: Tool<Context> | null;
+  /** Aborted by a timeout, by the end of the run, and when an inner turn waits. */
   readonly stop = new AbortController();
-  /** What the handler, hooks and the gate are given: the same for each of them, until the next attempt. */
+  /** The context that handler, hooks and gate receive. It is replaced for each attempt. */
   context: ToolContext<Context>;
-  /** The attempt under way, counted from 1, over all processes that had the call. */
+  /** The number of the current attempt, counted from 1 over all processes that performed the call. */
   attempt = 1;
-  /** What turns that the tool ran have cost: in this attempt, and in those before it. */
+  /** The usage of inner turns in the current attempt. */
   usage: Usage = noUsage;
-  #before: Usage = noUsage;
-  #ended = false;
-  /** What a turn inside the call waits for, once one does. */
+  #earlierUsage: Usage = noUsage;
+  #hasEnded = false;
+  /** What a turn inside the call waits for; `null`: none waits. The first one counts. */
   inner: InnerWait | null = null;
-  /** How many turns inside the call are under way. */
+  /** The number of inner turns that are running. */
   #running = 0;
-  #wake: () => void = () => undefined;
-  /** Resolves when that is so. */
+  #resolveWaiting: () => void = () => undefined;
+  /** Resolves when an inner turn waits and no other inner turn is running. */
   readonly waiting: Promise<void> = new Promise((resolve) => {
-    this.#wake = resolve;
+    this.#resolveWaiting = resolve;
   });
-  readonly #end = () => this.stop.abort(this.ports.signal.reason);
+  readonly #abort = () => this.stop.abort(this.ports.signal.reason);
 
   constructor(plan: Plan<Context>, ports: ToolPorts, effect: CallTool) {
     this.plan = plan;
     this.ports = ports;
     this.effect = effect;
     this.tool = plan.tools.findLast(({ name }) => name === effect.call.name) ?? null;
-    ports.stops.add(this.#end);
+    ports.abortHandlers.add(this.#abort);
     this.context = {
       context: plan.context,
       sessionId: plan.sessionId,
@@ -85,75 +92,80 @@ export class ToolJob<Context extends CallerContext> {
     };
   }
 
-  /** What this call has cost so far. */
+  /** The usage of the call so far, over all attempts. */
   get spent(): Usage {
-    return plus(this.#before, this.usage);
+    return plus(this.#earlierUsage, this.usage);
   }
 
-  /** Adds to what the attempt under way has cost. */
-  book(usage: Usage): void {
+  /** Adds usage to the current attempt. */
+  addUsage(usage: Usage): void {
     this.usage = plus(this.usage, usage);
     this.ports.unsettled.set(this.effect.id, this.spent);
   }
 
-  /** Another attempt begins: what the one before still says is nobody's any more. */
+  /** Starts the next attempt. Progress that the previous attempt still reports is dropped. */
   nextAttempt(): void {
-    this.#before = this.spent;
+    this.#earlierUsage = this.spent;
     this.usage = noUsage;
     this.attempt += 1;
     this.context = { ...this.context, progress: this.#progress(), runChild: this.#children() };
   }
 
-  /** The call has come to something: nothing is told of it any more, and nobody has to stop it. */
+  /** Ends the call: later progress is dropped, and the end of the run no longer aborts it. */
   end(): void {
-    this.#ended = true;
-    this.ports.stops.delete(this.#end);
+    this.#hasEnded = true;
+    this.ports.abortHandlers.delete(this.#abort);
   }
 
+  /** The effect and the attempt that live events of the call carry. */
   get origin(): LiveOrigin {
     return { effectId: this.effect.id, attempt: { epoch: this.ports.scope.epoch, n: this.attempt } };
   }
 
-  /** Tells what is only worth seeing now. */
-  live(event: LiveToolEvent): void | Promise<void> {
+  /** Emits a live event of this call. It is not stored. */
+  emitLive(event: LiveToolEvent): void | Promise<void> {
     const { id, name } = this.effect.call;
-    return this.say({ ...event, id, name, ...this.origin });
+    return this.emit({ ...event, id, name, ...this.origin });
   }
 
-  say(event: TurnEvent): void | Promise<void> {
+  /** Emits an event. A returned promise is backpressure: it resolves when readers have caught up. */
+  emit(event: TurnEvent): void | Promise<void> {
     return this.ports.sink.live([event], this.origin);
   }
 
+  /** `context.runChild` of the current attempt. */
   #children(): ToolContext["runChild"] {
-    const book = (usage: Usage) => this.book(usage);
-    const run = this.ports.runChild(this.attempt, this.stop.signal, book, (waits) => {
+    const add = (usage: Usage) => this.addUsage(usage);
+    const run = this.ports.runChild(this.attempt, this.stop.signal, add, (waits) => {
       this.inner ??= waits;
     });
-    return async (...given) => {
-      // Nothing is begun in a call that waits.
-      if (this.inner !== null) throw new DOMException("a turn inside this call waits for somebody", "AbortError");
+    return async (...args) => {
+      // No inner turn starts in a call that waits.
+      if (this.inner !== null) throw new DOMException("a turn inside this call waits for input", "AbortError");
       this.#running += 1;
       try {
-        return await run(...given);
+        return await run(...args);
       } finally {
         this.#running -= 1;
-        // Those beside it come to their end first, or to a wait of their own: what they were paid for is not thrown away.
-        if (this.inner !== null && this.#running === 0) this.#wake();
+        // The call waits only after concurrent inner turns have ended or wait as well: their results are paid for and recorded.
+        if (this.inner !== null && this.#running === 0) this.#resolveWaiting();
       }
     };
   }
 
+  /** `context.progress` of the current attempt. A value that cannot be encoded, and progress of an earlier attempt, is dropped. */
   #progress(): ToolContext["progress"] {
-    const of = this.attempt;
+    const attempt = this.attempt;
     return (progress) => {
-      const shown = encodeToolValue(progress);
-      if (!shown.ok || this.#ended || of !== this.attempt) return;
-      void this.live({ type: "tool_progress", progress: shown.value });
+      const encoded = encodeToolValue(progress);
+      if (!encoded.ok || this.#hasEnded || attempt !== this.attempt) return;
+      void this.emitLive({ type: "tool_progress", progress: encoded.value });
     };
   }
 }
 
-function plus(sum: Usage, more: Usage): Usage {
-  const total = addUsage(sum, more);
+/** The sum; an addend that would overflow it is left out. */
+function plus(sum: Usage, addend: Usage): Usage {
+  const total = addUsage(sum, addend);
   return total.ok ? total.value : sum;
 }

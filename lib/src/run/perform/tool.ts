@@ -1,5 +1,24 @@
-// Makes calls of tools, in stages: it may have begun in another process; it is prepared; it runs; what the model gets to see of it is settled. What is
-// wrong with a call is told to the model, and what a handler does, returns or throws becomes an outcome: only what cannot be written down rejects.
+// The performer of `call_tool`: runs one tool call to a response.
+//
+// Stages
+//   1. recover   read the records of the call: a start mark without a result is answered by the replay policy (start-mark.ts)
+//   2. prepare   find the tool, run the `beforeTool` hook, validate the arguments, ask the approval gate (prepare-tool.ts); recorded as `prepared`
+//   3. run       acquire a permit, commit the start mark, run the handler with a time limit and retries (run-tool.ts)
+//   4. settle    run the `afterTool` hook and `onToolError`, encode the content for the model (tool-answer.ts)
+//
+// Execution guarantees, by the replay policy of the tool:
+//   safe    at-least-once: a call without a recorded result runs again, with the same idempotency key
+//   never   at-most-once: a call with a start mark and without a result is answered `outcome_unknown` and not run again
+//   ask     at-most-once without a person: such a call waits for a decision
+// Exactly-once needs the tool's help: it deduplicates by the idempotency key. A recorded result is never computed again (H1).
+//
+// Crash points (durable scope)
+//   before `prepared`                  hook and gate run again
+//   after `prepared`, before the mark  hook and gate do not run again; the handler runs
+//   after the mark, before the result is committed  the replay policy decides: the handler may have run in part, completely, or not at all
+//
+// Everything wrong with a call, and everything a handler returns or throws, becomes a response. The promise rejects only if a record cannot be written
+// or the lease is lost.
 
 import type { CallTool, ToolReturned, ToolWaits } from "../../kernel/internal.ts";
 import type { CallerContext, JsonObject } from "../../model/internal.ts";
@@ -12,45 +31,48 @@ import { toolReturned, toolWaits } from "../../kernel/internal.ts";
 import { cutContent } from "./encode-result.ts";
 import { prepareTool, recallPrepared } from "./prepare-tool.ts";
 import { ToolRun } from "./run-tool.ts";
-import { isSameJson, startedPolicy, startName } from "./start-mark.ts";
+import { isSameJson, replayPolicyOfStart, startRecordName } from "./start-mark.ts";
 import { ToolAnswers } from "./tool-answer.ts";
 import { innerHints, ToolJob } from "./tool-job.ts";
 
+/** Runs a tool call and returns its result, or what it waits for. */
 export async function performTool<Context extends CallerContext>(
   plan: Plan<Context>,
   ports: ToolPorts,
   effect: CallTool,
 ): Promise<ToolReturned | ToolWaits> {
-  const began = plan.clock.now();
+  const startedAt = plan.clock.now();
   const { id, call } = effect;
   const job = new ToolJob(plan, ports, effect);
   const answers = new ToolAnswers(job);
   try {
-    const known = recallPrepared(job);
-    const args = wouldRun(effect, known);
-    const begun = args === null ? null : startedPolicy(ports.scope.find(id, startName), call.name, args);
-    if (begun === "ask") return toolWaits(id, "outcome_unknown");
-    if (begun === "never") return returned(answers.outcomeUnknown(), args);
-    const ready = await prepareTool(job, answers, known);
-    if (ready.type === "waits") return toolWaits(id, "approval");
-    if (ready.type !== "ready") return returned(await answers.settle(ready, job), null);
-    const run = new ToolRun(job, answers, ready.prepared, ready.args).run();
-    const ran = await Promise.race([run, job.waiting]);
+    const recordedPreparation = recallPrepared(job);
+    const args = expectedArguments(effect, recordedPreparation);
+    const replayPolicy =
+      args === null ? null : replayPolicyOfStart(ports.scope.find(id, startRecordName), call.name, args);
+    if (replayPolicy === "ask") return toolWaits(id, "outcome_unknown");
+    if (replayPolicy === "never") return returned(answers.outcomeUnknown(), args);
+    const preparation = await prepareTool(job, answers, recordedPreparation);
+    if (preparation.type === "waits") return toolWaits(id, "approval");
+    if (preparation.type !== "ready") return returned(await answers.settle(preparation, job), null);
+    const run = new ToolRun(job, answers, preparation.prepared, preparation.args).run();
+    // A handler that runs a turn inside ends here as soon as that turn has to wait, whether or not the handler returns.
+    const result = await Promise.race([run, job.waiting]);
     if (job.inner !== null) {
       await job.waiting;
-      return waiting(job.inner, ready.args);
+      return waiting(job.inner, preparation.args);
     }
-    return returned(await answers.settle(ran ?? (await run), job), ready.args);
+    return returned(await answers.settle(result ?? (await run), job), preparation.args);
   } finally {
     job.end();
   }
 
-  /** A turn inside waits: the handler is told to stop, and what it ran with is kept for when it is run again. */
+  /** The response of a call whose inner turn waits. The handler is aborted; the arguments it ran with are kept in `opts.inner.ran` for its next run. */
   function waiting({ reason, question, opts, path }: InnerWait, ran: JsonObject): ToolWaits {
-    job.stop.abort(new DOMException("a turn inside this call waits for somebody", "AbortError"));
-    const told = innerHints(opts);
-    const kept = isSameJson(ran, call.arguments) ? told : { ...told, ran };
-    return toolWaits(id, reason, { question, path, opts: { ...opts, inner: kept }, spent: job.spent });
+    job.stop.abort(new DOMException("a turn inside this call waits for input", "AbortError"));
+    const hints = innerHints(opts);
+    const storedHints = isSameJson(ran, call.arguments) ? hints : { ...hints, ran };
+    return toolWaits(id, reason, { question, path, opts: { ...opts, inner: storedHints }, spent: job.spent });
   }
 
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {
@@ -59,13 +81,13 @@ export async function performTool<Context extends CallerContext>(
       stops,
       ranArguments: ranWith !== null && !isSameJson(ranWith, call.arguments) ? ranWith : null,
       spent: job.spent,
-      durationMs: plan.clock.now() - began,
+      durationMs: plan.clock.now() - startedAt,
     });
   }
 }
 
-/** The arguments a call would run with, as far as that is known before anybody is asked; `null`: it would not run. */
-function wouldRun({ call, decision }: CallTool, known: Prepared | null): JsonObject | null {
-  if (known === null) return decision?.arguments ?? call.arguments;
-  return known.type === "ready" ? known.arguments : null;
+/** The arguments a call would run with, before hooks and the gate are asked; `null`: by its recorded preparation it does not run. */
+function expectedArguments({ call, decision }: CallTool, recorded: Prepared | null): JsonObject | null {
+  if (recorded === null) return decision?.arguments ?? call.arguments;
+  return recorded.type === "ready" ? recorded.arguments : null;
 }

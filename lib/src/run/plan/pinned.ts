@@ -1,5 +1,5 @@
-// What a turn keeps to its end, whatever is deployed meanwhile: all of its configuration that is data. Functions, and the adapter behind a name,
-// come from the engine of the process that drives it.
+// The pinned configuration of a turn: all of its configuration that is data. It is stored with the turn and does not change until the turn ends, so a deploy changes the next
+// turn and never an open one. Functions and adapters are not data; they come from the engine of the process that drives the turn.
 
 import type { Budgets, ChatOptions, EngineProtocol, OptionsWith } from "../../engine/internal.ts";
 import type { ChatProtocolOptions, CodeProtocolOptions, TurnMachineConfig } from "../../kernel/internal.ts";
@@ -28,8 +28,9 @@ import {
   variant,
 } from "../../model/parse/reading.ts";
 
+/** The pinned configuration. Stored; see `readPinned`. */
 export type Pinned = {
-  /** Instructions, model, tools and settings a turn starts with. */
+  /** Instructions, model, tools and settings that the turn starts with. */
   readonly environment: Environment;
   readonly policy: PinnedPolicy;
   readonly protocol: PinnedProtocol;
@@ -46,6 +47,7 @@ type LimitForms = {
   readonly onToolError: "continue" | "halt" | null;
 };
 
+/** The pinned limits. The table of run options names the fields. */
 type PinnedLimits = { readonly [Name in OptionsWith<{ readonly pinned: "limits" }>]: LimitForms[Name] };
 
 /** The options with `pinned: "protocol"`; `undefined`: no source sets the option. */
@@ -61,11 +63,12 @@ type PinnedPolicy = {
   readonly structuredFinalize: { readonly format: JsonSchemaFormat; readonly nudge: string } | null;
 };
 
+/** The protocol and its options. */
 export type PinnedProtocol =
   | ({ readonly type: "chat" } & ChatProtocolOptions)
   | ({ readonly type: "code" } & Omit<CodeProtocolOptions, "aliases">);
 
-/** The configuration of a turn that is pinned to this. */
+/** The kernel configuration of a turn with this pinned configuration. */
 export function configOf({ environment, policy, protocol }: Pinned, sessionId: string): TurnMachineConfig {
   const { instructions, model, tools, providerTools, params } = environment;
   return turnConfig({
@@ -80,7 +83,7 @@ export function configOf({ environment, policy, protocol }: Pinned, sessionId: s
   });
 }
 
-/** The protocol of the engine with the settings of a run. */
+/** The protocol of the engine, with the options of a run and their defaults. */
 export function pinnedProtocol(
   protocol: EngineProtocol,
   { mode = "auto", onUnknownTool = "error", onEmptyReply }: ProtocolSettings,
@@ -165,9 +168,9 @@ const pinnedShape: Shape<Pinned> = object<Pinned>({
   ),
 });
 
-/** Reads what a turn was pinned to. */
+/** Reads a stored pinned configuration. Fields that older releases did not write get their defaults (S1). */
 export function readPinned(stored: Json): Result<Pinned, ValidationFailure> {
-  const found = read(pinnedShape, stored);
-  if ("value" in found) return ok(found.value);
-  return failed(validationFailure("invalid_data", { issues: found.issues, metadata: { type: "pinned" } }));
+  const result = read(pinnedShape, stored);
+  if ("value" in result) return ok(result.value);
+  return failed(validationFailure("invalid_data", { issues: result.issues, metadata: { type: "pinned" } }));
 }

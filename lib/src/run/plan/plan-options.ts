@@ -13,21 +13,21 @@ import type { CallerContext, JsonObject, ModelRequest } from "../../model/intern
 import { checkedNumber, checkedRange, defaultOf, isRunOption, pick, requestFields } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 
-/** Rejects arguments that the compiler would reject, for callers that do not use one, before the run has any effect. */
+/** Checks the arguments of a verb at run time, for callers without a compiler. Throws `MisuseError` before the run has any effect. */
 export function checkCall(engine: unknown, options: unknown): void {
   if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
-    throw new MisuseError("invalid_argument", "the first argument has to be an engine: engine({ adapter, model, … })");
+    throw new MisuseError("invalid_argument", "the first argument must be an engine: engine({ adapter, model, … })");
   }
   if (typeof options !== "object" || options === null) {
-    throw new MisuseError("invalid_argument", "the options have to be an object");
+    throw new MisuseError("invalid_argument", "the options must be an object");
   }
-  const stranger = Object.keys(options).find((key) => !isRunOption(key));
-  if (stranger !== undefined) {
+  const unknownOption = Object.keys(options).find((key) => !isRunOption(key));
+  if (unknownOption !== undefined) {
     throw new MisuseError(
       "unknown_field",
-      `"${stranger}" is no option of a run; pass settings of a provider in params`,
+      `"${unknownOption}" is not an option of a run; pass settings of a provider in params`,
       {
-        path: [stranger],
+        path: [unknownOption],
       },
     );
   }
@@ -41,16 +41,18 @@ const budgetNames: { readonly [Name in keyof Budgets]-?: true } = {
   noProgress: true,
 };
 
+/** Checks names and values of budgets: each must be a number of at least 0. */
 export function checkedBudgets(budgets: Budgets): Budgets {
   for (const [name, value] of Object.entries(budgets)) {
     if (!Object.hasOwn(budgetNames, name)) {
-      throw new MisuseError("unknown_field", `budgets: "${name}" is no budget`, { path: ["budgets", name] });
+      throw new MisuseError("unknown_field", `budgets: there is no budget "${name}"`, { path: ["budgets", name] });
     }
     checkedRange(`budgets.${name}`, value, { least: 0, whole: false });
   }
   return budgets;
 }
 
+/** `maxTurns` of the options, then of the engine's `params`, then the default (8). */
 export function maxTurnsOf<Context extends CallerContext>(
   sources: Sources<ChatOptions<Context>>,
   params: JsonObject,
@@ -58,6 +60,7 @@ export function maxTurnsOf<Context extends CallerContext>(
   return checkedNumber("maxTurns", pick(sources, "maxTurns") ?? params["maxTurns"] ?? defaultOf("maxTurns"));
 }
 
+/** Checks the option `onToolError`. */
 export function checkedOnToolError(policy: OnToolError): OnToolError {
   if (policy === "continue" || policy === "halt" || typeof policy === "function") return policy;
   throw new MisuseError("invalid_argument", 'onToolError must be "continue", "halt" or a function', {
@@ -67,40 +70,43 @@ export function checkedOnToolError(policy: OnToolError): OnToolError {
 
 type Settings = RequestOptions & Pick<ChatOptions, "params">;
 
-/** Merges settings from all sources into the fields of a request (`params`) and fields of the provider's request body (`body`). */
+/**
+ * Merges settings from all sources into the fields of a request (`params`) and fields of the provider's request body (`body`). Precedence: the options of the call, the
+ * request, the engine. A name that is not a request field goes to `body`.
+ */
 export function requestParams(
   engine: { readonly params: JsonObject; readonly options: Settings },
   request: ModelRequest | undefined,
   options: Settings,
 ): { readonly params: JsonObject; readonly body: JsonObject } {
   const ofEngine = { ...engine.params, ...engine.options.params, ...fieldsIn(engine.options) };
-  const { maxTurns: _, options: fromEngine = {}, ...rest } = { ...ofEngine, ...options.params };
-  const known: Record<string, JsonObject[string]> = {};
+  const { maxTurns: _, options: fromEngine = {}, ...settings } = { ...ofEngine, ...options.params };
+  const merged: Record<string, JsonObject[string]> = {};
   const body: Record<string, JsonObject[string]> = {
     ...(isMap(fromEngine) ? fromEngine : {}),
     ...engine.options.options,
     ...request?.options,
     ...options.options,
   };
-  for (const [name, value] of Object.entries(rest)) {
-    if (requestFields.some((field) => field === name)) known[name] = value;
+  for (const [name, value] of Object.entries(settings)) {
+    if (requestFields.some((field) => field === name)) merged[name] = value;
     else body[name] = value;
   }
   for (const field of requestFields) {
-    const asked = options[field] ?? (request === undefined ? undefined : saidIn(request, field));
-    if (asked !== undefined && asked !== null) known[field] = asked;
+    const setting = options[field] ?? (request === undefined ? undefined : valueIn(request, field));
+    if (setting !== undefined && setting !== null) merged[field] = setting;
   }
-  return { params: known, body };
+  return { params: merged, body };
 }
 
 /** The request fields that these options set. */
 function fieldsIn(options: RequestOptions): JsonObject {
-  const said: Record<string, JsonObject[string]> = {};
+  const fields: Record<string, JsonObject[string]> = {};
   for (const field of requestFields) {
     const value = options[field];
-    if (value !== undefined && value !== null) said[field] = value;
+    if (value !== undefined && value !== null) fields[field] = value;
   }
-  return said;
+  return fields;
 }
 
 function isMap(value: JsonObject[string]): value is JsonObject {
@@ -108,7 +114,7 @@ function isMap(value: JsonObject[string]): value is JsonObject {
 }
 
 /** The value of a request field; `undefined` if it has its empty default, because that does not override other sources. */
-function saidIn(request: ModelRequest, field: RequestField): JsonObject[string] | undefined {
+function valueIn(request: ModelRequest, field: RequestField): JsonObject[string] | undefined {
   const value = request[field];
   if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;
   return typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 0 ? undefined : value;

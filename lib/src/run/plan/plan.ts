@@ -1,4 +1,8 @@
-// What a run is about to do: every option resolved, once, and everything checked that can be checked before anything happens.
+// The plan of a run: every option resolved once, and every check made that needs no I/O.
+//
+// `planRun` runs when a verb is called, before the first event is requested (R4). Order: misuse (wrong arguments), a missing adapter, the thread, tools, the pinned configuration,
+// prices for a cost budget, the request. For a durable turn that is continued, the pinned configuration is given, and checks that were made when the turn was accepted are
+// skipped: they must not fail an open turn after a deploy.
 
 import type {
   Adapter,
@@ -73,7 +77,7 @@ import { checkCall, checkedBudgets, checkedOnToolError, maxTurnsOf, requestParam
 /** The input of a run: text, messages, or a thread. */
 export type RunInput = string | Thread | readonly MessageInput[];
 
-/** A run with nothing left open. */
+/** A run with all options resolved. */
 export type Plan<Context extends CallerContext = CallerContext> = RunPlan & {
   readonly engine: Engine<Context>;
   readonly tools: readonly Tool<Context>[];
@@ -81,14 +85,14 @@ export type Plan<Context extends CallerContext = CallerContext> = RunPlan & {
   readonly hooks: Hooks<Context>;
 };
 
-/** The part of it that knows nothing of the caller's context. */
+/** The part of a plan that does not depend on the type of the caller's context. */
 export type RunPlan = {
   readonly verb: "generate" | "step" | "chat";
   readonly requestId: string;
   readonly sessionId: string | null;
   readonly thread: Thread;
   readonly config: TurnMachineConfig;
-  /** The part of the configuration that a durable turn keeps to its end. */
+  /** The part of the configuration that is stored with a durable turn. */
   readonly pinned: Pinned;
   readonly input: TurnInput;
   readonly adapter: Adapter;
@@ -101,21 +105,24 @@ export type RunPlan = {
   readonly protocol: EngineProtocol;
   readonly output: { readonly schema: AnySchema; readonly repair: number } | null;
   readonly mode: ToolMode;
+  /** Milliseconds for one attempt of a tool that has no limit of its own; `Infinity`: no limit. */
   readonly toolTimeout: number;
+  /** Tool calls that run at once; `Infinity`: no limit. */
   readonly maxConcurrency: number;
+  /** Characters of each text of a tool result; longer texts are cut in the middle. */
   readonly maxToolResultLength: number;
   readonly onToolError: OnToolError;
   readonly toolExecutor: ToolExecutor | null;
   readonly encode: ToolResultEncoder;
   readonly budgets: Budgets;
-  /** What the session had cost before this run: its budgets of tokens and cost go on. */
+  /** The usage of the session before this run. Budgets of tokens and cost count it. */
   readonly spentBefore: Usage;
   readonly haltWhen: ChatOptions["haltWhen"] | null;
   readonly prepareStep: ChatOptions["prepareStep"] | null;
   readonly onCheckpoint: ChatOptions["onCheckpoint"] | null;
   readonly onEvent: ChatOptions["onEvent"] | null;
   readonly rawChunks: boolean;
-  /** Which events a reader wants to see; `null`: all. */
+  /** The filter for events of the reader; `null`: all. It never affects the result (R3). */
   readonly wanted: ((event: TurnEvent) => boolean) | null;
   readonly clock: Clock;
   readonly signal: AbortSignal | null;
@@ -127,30 +134,31 @@ type CallOptions<Context extends CallerContext> = Pick<
   OptionsWith<{ readonly engine: "field" | "no" }>
 >;
 
-/** What only some verbs know. */
+/** Inputs of a plan that only some verbs have. */
 export type PlanDetails = {
   readonly verb: Plan["verb"];
-  /** What a request of its own says, for verbs that take one. */
+  /** The request of `generate`, if it was called with one. */
   readonly request?: ModelRequest;
-  /** What a session says. */
+  /** Options stored in a session. */
   readonly session?: Partial<ChatOptions>;
   readonly answers?: readonly CallAnswer[];
   readonly cell?: SuspendedCell | null;
   readonly turnId?: string;
   readonly spentBefore?: Usage;
-  /** What was said before, where that is a history already: it is taken as it is. */
+  /** The history of a stored session. It is used without copying and was validated when it was stored. */
   readonly history?: TurnHistory;
   readonly messages?: readonly Message[];
   readonly turnCauses?: readonly TurnCause[];
-  /** What the turn was pinned to when it began. */
+  /** The stored configuration of a turn that is continued. */
   readonly pinned?: Pinned;
   /** The kernel revision the turn was started under; by default the newest one. */
   readonly revision?: number;
 };
 
+/** Resolves and checks everything a run needs. Throws `MisuseError`, `EngineError` or `ValidationError`. */
 export function planRun<Context extends CallerContext>(
   engine: Engine<Context>,
-  given: RunInput,
+  runInput: RunInput,
   options: ChatOptions<Context>,
   details: PlanDetails,
 ): Plan<Context> {
@@ -164,11 +172,11 @@ export function planRun<Context extends CallerContext>(
   const { adapter } = engine;
   if (adapter === null) {
     throw new EngineError("missing_adapter", {
-      message: "the engine has no adapter; give it one: engine({ adapter: … })",
+      message: "the engine has no adapter; pass one: engine({ adapter: … })",
     });
   }
   if (typeof adapter.stream !== "function") throw new EngineError("missing_stream_adapter");
-  const thread = threadOf(given);
+  const thread = threadOf(runInput);
   const tools = resolveTools(engine, call);
   const requestId = call.requestId ?? newRequestId();
   const output = pick(sources, "output") ?? null;
@@ -179,7 +187,7 @@ export function planRun<Context extends CallerContext>(
   const turnId = details.turnId ?? requestId;
   const input = turnInput(turnId, {
     ...(details.revision === undefined ? {} : { revision: details.revision }),
-    // A copy: what is done to the caller's list after the verb was called is not part of the run.
+    // A copy: later changes of the caller to its array must not affect the run.
     history: details.history ?? [...thread.messages],
     messages: details.messages ?? [],
     turnCauses: details.turnCauses ?? [],
@@ -188,7 +196,7 @@ export function planRun<Context extends CallerContext>(
   });
   const hooks = pick(sources, "hooks") ?? {};
   if (details.pinned === undefined) checkPrices(engine, config, limits.budgets);
-  // What a store has kept was looked at when it came in.
+  // A stored history was validated when it was stored.
   if (details.history === undefined) checkRequest(withAnswers(thread, details), config);
   return {
     verb,
@@ -199,7 +207,7 @@ export function planRun<Context extends CallerContext>(
     config,
     input,
     adapter,
-    fallback: engine.fallback.map((one) => (isPair(one) ? one : (known(engine, one) ?? one))),
+    fallback: engine.fallback.map((entry) => (isPair(entry) ? entry : (withCatalog(engine, entry) ?? entry))),
     retry: retryPolicy(call.retry ?? engine.retry),
     adapterOptions: { ...engine.adapterOptions, ...call.adapterOptions },
     apiKey: call.apiKey ?? null,
@@ -231,7 +239,7 @@ export function planRun<Context extends CallerContext>(
   };
 }
 
-/** What has been looked at already. */
+/** Values that `planRun` has resolved before the configuration is pinned. */
 type Resolved<Context extends CallerContext> = {
   readonly adapter: Adapter;
   readonly tools: readonly Tool<Context>[];
@@ -239,7 +247,7 @@ type Resolved<Context extends CallerContext> = {
   readonly onToolError: OnToolError;
 };
 
-/** What a run with these settings is pinned to. */
+/** Builds the pinned configuration of a new run. */
 function pin<Context extends CallerContext>(
   engine: Engine<Context>,
   { adapter, tools, maxTurns, onToolError }: Resolved<Context>,
@@ -250,7 +258,7 @@ function pin<Context extends CallerContext>(
   const { params, body } = requestParams(engine, request, options);
   const format =
     pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(pick(sources, "output") ?? null);
-  const model = known(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
+  const model = withCatalog(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
   const specs =
     request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
   const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
@@ -259,7 +267,7 @@ function pin<Context extends CallerContext>(
   const stopAfter = verb === "chat" ? null : verb === "step" ? "step" : "reply";
   const mode = pick(sources, "mode");
   if (mode !== undefined && mode !== "auto" && mode !== "manual") {
-    throw new MisuseError("invalid_argument", `mode has to be "auto" or "manual", not ${String(mode)}`, {
+    throw new MisuseError("invalid_argument", `mode must be "auto" or "manual", not ${String(mode)}`, {
       path: ["mode"],
     });
   }
@@ -270,7 +278,7 @@ function pin<Context extends CallerContext>(
       instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
       model,
       tools: specs,
-      providerTools: options.providerTools ?? saidOf(request) ?? engine.options.providerTools ?? [],
+      providerTools: options.providerTools ?? providerToolsOf(request) ?? engine.options.providerTools ?? [],
       params: {
         ...params,
         ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
@@ -297,18 +305,18 @@ function pin<Context extends CallerContext>(
   };
 }
 
-/** Tools of the provider's own that a request names, if it names any. */
-function saidOf(request: ModelRequest | undefined): ModelRequest["providerTools"] | null {
+/** The provider tools of a request; `null` if it has none, so that those of the engine apply. */
+function providerToolsOf(request: ModelRequest | undefined): ModelRequest["providerTools"] | null {
   return request === undefined || request.providerTools.length === 0 ? null : request.providerTools;
 }
 
-/** The number, or `null` for one without end, which JSON does not have. */
+/** The number, or `null` for `Infinity`, which JSON does not have. */
 function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** A model with what the engine's catalog knows about it. */
-function known<Context extends CallerContext>(
+/** The model with the data (limits, prices, capabilities) that the catalog of the engine has about it. */
+function withCatalog<Context extends CallerContext>(
   { catalog, adapter }: Engine<Context>,
   model: ModelName | null,
 ): ModelName | null {
@@ -319,7 +327,7 @@ function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afte
   return { ...(beforeStep === undefined ? {} : { beforeStep }), ...(afterStep === undefined ? {} : { afterStep }) };
 }
 
-/** What a reader does not want to see is left out at the reader's edge, where it changes no result. */
+/** The event filter of the options. It is applied when events are handed to the reader, so it cannot change the result (R3). */
 function wantedOf<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>): RunPlan["wanted"] {
   const unwanted = new Set<TurnEvent["type"]>();
   if (pick(sources, "emitTextDeltas") === false) unwanted.add("text_delta");
@@ -328,20 +336,21 @@ function wantedOf<Context extends CallerContext>(sources: Sources<ChatOptions<Co
   return ({ type }) => !unwanted.has(type);
 }
 
-/** An absent or empty context of the call falls through to the engine's. */
-function contextOf<Context extends CallerContext>(engine: Engine<Context>, given: Context | undefined): Context {
-  return given === undefined || Object.keys(given).length === 0 ? engine.context : given;
+/** The context of the call; the context of the engine if that is absent or empty. */
+function contextOf<Context extends CallerContext>(engine: Engine<Context>, context: Context | undefined): Context {
+  return context === undefined || Object.keys(context).length === 0 ? engine.context : context;
 }
 
-function threadOf(given: RunInput): Thread {
-  if (typeof given === "string") return fromMessages([user(given)]);
-  if (Array.isArray(given)) return checkedThread(() => fromMessages(given));
-  if (typeof given === "object" && given !== null && "messages" in given && Array.isArray(given.messages)) return given;
+/** The input of a run as a thread. Throws `ValidationError` for anything but text, messages or a thread. */
+function threadOf(input: RunInput): Thread {
+  if (typeof input === "string") return fromMessages([user(input)]);
+  if (Array.isArray(input)) return checkedThread(() => fromMessages(input));
+  if (typeof input === "object" && input !== null && "messages" in input && Array.isArray(input.messages)) return input;
   const issues = [{ path: ["thread"], code: "invalid_type" as const, message: "must be text, messages or a thread" }];
   throw new ValidationError("invalid_thread", { issues });
 }
 
-/** Messages that are no messages are what makes a thread invalid, not a bug of whoever passed them on. */
+/** Reports invalid messages as `invalid_thread` instead of misuse: a thread is often data from outside the program. */
 function checkedThread(make: () => Thread): Thread {
   try {
     return make();
@@ -352,16 +361,17 @@ function checkedThread(make: () => Thread): Thread {
   }
 }
 
-/** The thread as it will be once what was said to its open calls is in it. */
+/** The thread with an empty result for each answered call, so that the validation finds no open call. Calls of a suspended cell are not in the thread. */
 function withAnswers(thread: Thread, { answers = [], cell = null }: PlanDetails): Thread {
-  const ofCell = new Set(cell?.calls.map(({ call }) => call.id) ?? []);
-  const given = answers.filter(({ call }) => !ofCell.has(call.id));
+  const cellCallIds = new Set(cell?.calls.map(({ call }) => call.id) ?? []);
+  const threadAnswers = answers.filter(({ call }) => !cellCallIds.has(call.id));
   return {
     ...thread,
-    messages: [...thread.messages, ...given.map(({ call }) => toolResult(call.id, "", { name: call.name }))],
+    messages: [...thread.messages, ...threadAnswers.map(({ call }) => toolResult(call.id, "", { name: call.name }))],
   };
 }
 
+/** Validates the thread and the first request, and the capabilities of the model as far as they are known. */
 function checkRequest(thread: Thread, config: TurnMachineConfig): void {
   orThrow(validateThread(thread));
   const { systemPrompt, toolSpecs, generation, model } = config;
@@ -382,32 +392,32 @@ function finalizeOf<Context extends CallerContext>(
   format: ModelRequest["responseFormat"],
 ): TurnMachineConfig["structuredFinalize"] {
   if (format === null || format.type !== "json_schema") {
-    const message = "structuredFinalize needs a schema to answer in: output, or a json_schema responseFormat";
+    const message = "structuredFinalize needs a schema: set output, or a responseFormat of type json_schema";
     const issues = [{ path: ["structuredFinalize"], code: "requires_json_schema" as const, message }];
     throw new ValidationError("invalid_request", { issues });
   }
   return { format, nudge: pick(sources, "structuredFinalizeNudge") ?? defaultOf("structuredFinalizeNudge") };
 }
 
-/** A cost budget with a model of unknown price could never be kept: that is the caller's to know before the first call. */
+/** A cost budget cannot be enforced for a model of unknown price. Throws `unknown_price` before the first call, for the model and all fallbacks (Q12). */
 function checkPrices<Context extends CallerContext>(
   engine: Engine<Context>,
   { model }: TurnMachineConfig,
   budgets: Budgets,
 ): void {
   if (budgets.cost === undefined) return;
-  const models = [model, ...engine.fallback.map((one) => known(engine, isPair(one) ? one.model : one))];
+  const models = [model, ...engine.fallback.map((entry) => withCatalog(engine, isPair(entry) ? entry.model : entry))];
   const unpriced = models.find((name) => priceOf(name) === null);
   if (unpriced === undefined) return;
   const name = typeof unpriced === "string" ? unpriced : (unpriced?.id ?? "no model");
   throw errorFromFailure(
     engineFailure("unknown_price", {
-      message: `a cost budget needs the price of every model that may be asked; that of ${name} is not known`,
+      message: `budgets.cost needs the price of every model that may be called, and the price of ${name} is not known`,
     }),
   );
 }
 
-/** Is this fallback an adapter with its model? */
+/** Is this fallback an adapter with a model, and not only a model? */
 export function isPair(fallback: Fallback): fallback is Extract<Fallback, { readonly adapter: Adapter }> {
   return typeof fallback === "object" && "adapter" in fallback;
 }

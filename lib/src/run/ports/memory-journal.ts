@@ -1,27 +1,27 @@
-// A journal that lasts as long as the process. It can be given what another one recorded, and then replays it: effects on record are not
-// performed again.
+// The journal in memory. It can start with recorded items and then replays them: effects with a recorded response are not performed (H1). Its items can be
+// stored and replayed by another instance.
 
 import type { Cancellation, Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { CancellableJournal, JournalItem } from "./ports.ts";
 
 export class MemoryJournal implements CancellableJournal {
-  /** What has been settled, in order: all that it takes to replay the turn. */
+  /** The items handed to the turn, in order: enough to replay it. */
   readonly items: JournalItem[] = [];
   readonly #recorded: JournalItem[];
-  readonly #known: ReadonlySet<string>;
+  readonly #recordedIds: ReadonlySet<string>;
   readonly #settled: JournalItem[] = [];
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
   #broken: { readonly reason: unknown } | null = null;
-  /** Effects that were performed, not replayed. */
+  /** The number of effects that were performed instead of replayed. */
   performed = 0;
 
   constructor(recorded: readonly JournalItem[] = []) {
     this.#recorded = [...recorded];
-    this.#known = new Set(recorded.flatMap((item) => (item.type === "response" ? [item.response.id] : [])));
+    this.#recordedIds = new Set(recorded.flatMap((item) => (item.type === "response" ? [item.response.id] : [])));
   }
 
   readonly order = (effect: Effect, perform: () => Promise<EffectResponse>): void => {
-    if (this.#known.has(effect.id)) return;
+    if (this.#recordedIds.has(effect.id)) return;
     this.performed += 1;
     perform().then(
       (response) => this.#settle({ type: "response", response }),
@@ -41,7 +41,7 @@ export class MemoryJournal implements CancellableJournal {
     });
   };
 
-  /** Ends the turn: a cancel is the next thing it hears of, before whatever has not been handed out yet. */
+  /** Cancels the turn: the cancel is the next item, and responses that were not handed out yet are dropped. */
   readonly cancel = (cancellation: Cancellation): void => {
     this.#settled.length = 0;
     this.#settle({ type: "cancel", cancellation });

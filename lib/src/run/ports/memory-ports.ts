@@ -1,4 +1,4 @@
-// The ports of a run that lives as long as the process.
+// The ports of a run in memory: nothing is stored, and events go directly to the stream of the caller.
 
 import type { TurnEvent } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
@@ -10,21 +10,22 @@ import { orAborted } from "../run.ts";
 import { MemoryJournal } from "./memory-journal.ts";
 import { memoryScope } from "./ports.ts";
 
-/** Which events of a run a reader of this verb gets to see, live ones and entries. */
-function isSeen({ verb }: RunPlan, { type }: TurnEvent): boolean {
+/** Does a reader of this verb receive the event? Only `chat` has `chat_completed`, and `generate` has no `step_completed`. */
+function isVisible({ verb }: RunPlan, { type }: TurnEvent): boolean {
   if (verb === "chat") return true;
   if (type === "chat_completed") return false;
   return verb === "step" || type !== "step_completed";
 }
 
+/** The ports for `startRun`. `outlet` receives the events; `journal` may hold recorded items to replay. */
 export function memoryPorts(
   plan: RunPlan,
   outlet: Outlet,
   journal = new MemoryJournal(),
 ): (signal: AbortSignal) => Ports {
-  const say = (events: readonly TurnEvent[]): void | Promise<void> => {
-    const seen = events.every((event) => isSeen(plan, event));
-    return outlet.say(seen ? events : events.filter((event) => isSeen(plan, event)));
+  const emit = (events: readonly TurnEvent[]): void | Promise<void> => {
+    const allVisible = events.every((event) => isVisible(plan, event));
+    return outlet.emit(allVisible ? events : events.filter((event) => isVisible(plan, event)));
   };
   return (signal) => ({
     journal,
@@ -32,23 +33,23 @@ export function memoryPorts(
     accepted: false,
     inbox: callerInbox(plan),
     sink: {
-      live: say,
-      commit: async (_, entries): Promise<Committed> => {
-        await orAborted(say(entries), signal);
+      live: emit,
+      commit: async (_, events): Promise<Committed> => {
+        await orAborted(emit(events), signal);
         return "fresh";
       },
     },
   });
 }
 
-/** What the caller's own function delivers. */
+/** The inbox of a run without a durable one: the `onCheckpoint` function of the caller. */
 export function callerInbox({ onCheckpoint }: RunPlan): Inbox {
   return {
     claim: async ({ checkpoint }, turn) => {
-      const given = (await onCheckpoint?.({ checkpoint, step: turn.step })) ?? null;
-      // Checked as they come in: what is no message is told to whoever wrote the function.
-      const messages = (given?.messages ?? []).map(message);
-      const transientMessages = (given?.transientMessages ?? []).map(message);
+      const delivery = (await onCheckpoint?.({ checkpoint, step: turn.step })) ?? null;
+      // The constructor checks each message and throws `MisuseError` for an invalid one.
+      const messages = (delivery?.messages ?? []).map(message);
+      const transientMessages = (delivery?.transientMessages ?? []).map(message);
       return { messages, transientMessages, turnCauses: [], inputs: [] };
     },
   };

@@ -1,4 +1,5 @@
-// What the loop stands on. In memory each of these is a few lines; over a host they are durable, and the loop does not know the difference.
+// The ports of the driver: journal, inbox, sink, scope. In memory each is a few lines (memory-journal.ts, memory-ports.ts); the durable runtime implements them over a
+// storage (runtime/drive/). The driver does not know the difference.
 
 import type {
   AskCheckpoint,
@@ -11,75 +12,77 @@ import type {
 } from "../../kernel/internal.ts";
 import type { Attempt, Failure, Json, TurnEvent } from "../../model/internal.ts";
 
+/** All ports of one run. */
 export type Ports = {
   readonly journal: CancellableJournal;
   readonly inbox: Inbox;
   readonly sink: Sink;
   readonly scope: Scope;
-  /** The turn has been accepted for good: whatever goes wrong from here on is part of what it comes to, and nobody's exception. */
+  /** The turn was accepted durably: a failure before the first event is then part of its result and is not thrown. */
   readonly accepted: boolean;
 };
 
-/** The ordered log of what a turn accepted. Asking it for the next item is the only thing the loop ever waits for. */
+/** The ordered log of what a turn accepted. `next` is the only promise that the driver waits for between commits. */
 export type Journal = {
-  /** Has an effect performed, unless what came of it is on record, and settles what comes of it. Returns at once. */
+  /** Performs an effect, unless its response is recorded, and settles its response into the log. Returns at once. */
   readonly order: (effect: Effect, perform: () => Promise<EffectResponse>) => void;
-  /** The next item: in recorded order on a replay, then as things settle. Rejects when a function of the user's threw. */
+  /** The next item: recorded items in recorded order, then new ones as effects settle. Rejects if a function of the user threw. */
   readonly next: () => Promise<JournalItem>;
 };
 
-/** One that can be told to end the turn: a cancel is the next thing the turn hears, before whatever has not been handed out yet. */
+/** A journal that accepts commands from outside the loop. A command is the next item, before responses that were not handed out yet. */
 export type CancellableJournal = Journal & {
+  /** Ends the turn as cancelled. */
   readonly cancel: (cancellation: Cancellation) => void;
-  /** The same for a function of the user's that threw, where the turn has been accepted for good. */
+  /** Ends a durable turn because a function of the user threw. Without this function the run rejects instead. */
   readonly fail?: (what: string, reason: unknown) => void;
 };
 
-/** What a turn accepts: an answer, a cancel, or that something on the host's side broke. */
+/** What a turn accepts: a response, a cancel, or a failure of the host. */
 export type JournalItem =
   | { readonly type: "response"; readonly response: EffectResponse }
   | { readonly type: "cancel"; readonly cancellation: Cancellation }
   | { readonly type: "failure"; readonly failure: Failure };
 
-/** What may be added to a turn at a checkpoint. Asked only where it will be read. */
+/** The source of input at checkpoints. `claim` is called only if another model call follows (Q11). */
 export type Inbox = {
-  readonly claim: (asked: AskCheckpoint, turn: Turn) => Promise<CheckpointDelivery>;
+  readonly claim: (checkpoint: AskCheckpoint, turn: Turn) => Promise<CheckpointDelivery>;
 };
 
-/** Where events go. Both may return a promise to slow down whoever says more than anybody reads. */
+/** Where events go. A returned promise is backpressure: the caller awaits it before it emits more. */
 export type Sink = {
-  /** What is only worth seeing now, and which try at which effect it is of: deltas, progress, retries. */
+  /** Publishes events that are not stored (deltas, progress, retries), with the attempt of the effect they belong to. */
   readonly live: (events: readonly TurnEvent[], of: LiveOrigin) => void | Promise<void>;
-  /** What a transition came to, and the item that caused it: stored, then said; each entry once in the life of a turn. */
+  /** Stores a transition with the item that caused it and its events, then publishes the events. Each event is published once in a turn (H2). */
   readonly commit: (
-    step: Transition,
-    entries: readonly TurnEvent[],
+    transition: Transition,
+    events: readonly TurnEvent[],
     item: JournalItem | null,
   ) => Committed | Promise<Committed>;
 };
 
-/** `replayed`: it had been stored and said before. */
+/** `fresh`: the transition was stored now. `replayed`: it was stored and published before. */
 export type Committed = "fresh" | "replayed";
 
-/** Which try at which effect something was heard of. A higher attempt makes the ones before it void. */
+/** The effect and the attempt that a live event belongs to. Events of a higher attempt supersede those of lower ones (Q7). */
 export type LiveOrigin = { readonly effectId: string; readonly attempt: Attempt };
 
-/** Records inside an effect (Q2): attempts, sleeps, the start of a tool. What is on record is not done again. */
+/** Records inside an effect (Q2): attempts, delays, start marks. What is recorded is not done again. */
 export type Scope = {
-  /** Who performs, as a number that only grows when a turn changes hands; 0 in memory. */
+  /** The lease epoch (fencing token): grows whenever another process takes the turn over. 0 in memory. */
   readonly epoch: number;
   /**
    * Called before a performer starts and before a request leaves for a provider. Returns at once if this process may act; a durable scope renews an expired
    * lease first, and rejects when another process has claimed the session.
    */
   readonly ensure: () => void | Promise<void>;
-  /** What was written down under that name before this process had the turn; `null`: nothing. */
+  /** The record with this name that existed when this process took the turn over; `null`: none. */
   readonly find: (effectId: string, name: string) => Json;
-  /** Writes something down. What follows may rely on its being there. */
+  /** Writes a record. It is durable when the promise resolves. */
   readonly record: (effectId: string, name: string, value: Json) => Promise<void>;
 };
 
-/** Where nothing outlives the process, nothing has to be written down. */
+/** The scope in memory: no record can outlive the process, so none is written. */
 export const memoryScope: Scope = {
   epoch: 0,
   ensure: () => undefined,

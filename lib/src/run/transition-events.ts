@@ -1,5 +1,11 @@
-// What a run says for the record: entries, worked out from what the turn accepted and what that came to. The same items give the same
-// entries, so a replay tells the same story.
+// Derives the events that are committed with a transition (run/driver.ts, step 1) and the result of the run.
+//
+// Two kinds of events exist. Live events (deltas, progress, retries) are emitted by performers while an effect runs and are not stored. The events of
+// this file are stored: they follow from the journal item and the transition it caused, and from nothing else, so a replay of the same items derives
+// the same events. The collector receives both kinds and builds the step results from them.
+//
+// The class also keeps the counters that budgets need (steps, time, idle model calls). They are sums over recorded responses, so a replay restores them
+// and an outage does not count as time (Q12).
 
 import type {
   CallTool,
@@ -31,7 +37,8 @@ import { historyThread, pendingEffect } from "../kernel/internal.ts";
 import { haltedReasonOf, toolOutcomeStatus } from "../model/internal.ts";
 import { answeredFallback } from "./perform/routes.ts";
 
-export class Narrator {
+/** The committed events, the step results and the result of one run. */
+export class TransitionEvents {
   readonly #plan: RunPlan;
   readonly #collector: Collector;
   readonly #steps: StepResult[] = [];
@@ -47,6 +54,7 @@ export class Narrator {
     this.#collector = collector;
   }
 
+  /** The counters for budgets and `haltWhen`. */
   get account(): Account {
     return {
       steps: this.#steps.length,
@@ -60,12 +68,12 @@ export class Narrator {
     return this.#steps;
   }
 
-  /** What the run came to, once it has come to anything. */
+  /** The result of the run; `null` until the turn has ended. */
   get result(): ChatResult | null {
     return this.#result;
   }
 
-  /** The newest fallback that answered a model call of the turn, from what was recorded. */
+  /** The newest fallback that answered a model call of the turn, from the recorded responses (Q7). */
   get answeredFallback(): AnsweredFallback | null {
     return this.#answeredFallback;
   }
@@ -75,39 +83,44 @@ export class Narrator {
     return this.#lastReply;
   }
 
-  readonly entries = (item: JournalItem | null, before: Turn | null, step: Transition): readonly TurnEvent[] => {
-    if (step.status !== "accepted") return [];
-    const told: TurnEvent[] = [];
-    const say = (...events: readonly TurnEvent[]) => {
+  /**
+   * The events of a transition, in order: those of the response (tool results, questions, approvals), then those of the notices (errors, the end of the
+   * step, the end of the run). A response that was not accepted has none.
+   */
+  readonly eventsOf = (item: JournalItem | null, before: Turn | null, transition: Transition): readonly TurnEvent[] => {
+    if (transition.status !== "accepted") return [];
+    const collected: TurnEvent[] = [];
+    const emit = (...events: readonly TurnEvent[]) => {
       for (const event of events) {
         this.#collector.add(event);
-        told.push(event);
+        collected.push(event);
       }
     };
-    if (item?.type === "response" && before !== null) say(...this.#answered(item.response, before));
-    for (const notice of step.notices) {
+    if (item?.type === "response" && before !== null) emit(...this.#responseEvents(item.response, before));
+    for (const notice of transition.notices) {
       switch (notice.type) {
         case "emit":
-          say(notice.event);
+          emit(notice.event);
           break;
         case "progress":
           if (notice.stepEnded !== null) {
-            say(this.#stepCompleted(step.turn, notice.stepEnded, notice.messages));
+            emit(this.#stepCompleted(transition.turn, notice.stepEnded, notice.messages));
             this.#steps.push(this.#collector.stepResult());
           }
           break;
         case "done":
-          this.#result = this.#chatResult(step.turn, notice.ending);
-          say({ type: "chat_completed", result: this.#result });
+          this.#result = this.#chatResult(transition.turn, notice.ending);
+          emit({ type: "chat_completed", result: this.#result });
           break;
         case "log":
           break;
       }
     }
-    return told;
+    return collected;
   };
 
-  #answered(
+  /** Updates the counters with a response and returns the events of a tool response. */
+  #responseEvents(
     response: Extract<JournalItem, { readonly type: "response" }>["response"],
     before: Turn,
   ): readonly TurnEvent[] {
@@ -124,16 +137,16 @@ export class Narrator {
   }
 
   #waits({ call }: CallTool, { reason, opts, question }: ToolWaits): readonly TurnEvent[] {
-    const named = { toolCallId: call.id, toolName: call.name, opts };
-    if (reason === "approval") return [{ type: "approval_requested", ...named, arguments: call.arguments ?? {} }];
-    return reason === "question" ? [{ type: "ask_user_requested", ...named, question: question ?? "" }] : [];
+    const identity = { toolCallId: call.id, toolName: call.name, opts };
+    if (reason === "approval") return [{ type: "approval_requested", ...identity, arguments: call.arguments ?? {} }];
+    return reason === "question" ? [{ type: "ask_user_requested", ...identity, question: question ?? "" }] : [];
   }
 
   #returned({ call }: CallTool, response: ToolReturned, inCell: boolean): readonly TurnEvent[] {
     const { outcome, durationMs } = response;
     const { id, name } = call;
     const completed: TurnEvent = { type: "tool_execution_completed", id, name, result: outcome, durationMs };
-    // What a cell calls is answered to the cell, not to the model.
+    // The result of a cell's call goes to the cell; the model does not see it as a tool message.
     if (inCell) return [completed];
     const answer = answerOf(response);
     if (outcome.type === "ask_user") {
@@ -141,35 +154,35 @@ export class Narrator {
       this.#askUserOpts ??= opts;
       return [completed, { type: "ask_user_requested", toolCallId: id, toolName: name, question, opts }];
     }
-    const halts = haltOf(response);
-    if (halts === null) return [completed, { type: "tool_result_encoded", id, ...answer }];
-    return [completed, { type: "tool_halt", toolCallId: id, ...halts, ...answer }];
+    const halt = haltOf(response);
+    if (halt === null) return [completed, { type: "tool_result_encoded", id, ...answer }];
+    return [completed, { type: "tool_halt", toolCallId: id, ...halt, ...answer }];
   }
 
-  #stepCompleted(turn: Turn, ended: EndedStep, fresh: readonly Message[]): TurnEvent {
+  #stepCompleted(turn: Turn, ended: EndedStep, newMessages: readonly Message[]): TurnEvent {
     const { reply: response, mode, manualToolCalls, pendingToolCalls, suspendedCell, usage } = ended;
     this.#lastReply = response;
-    // A question is in the thread of the run, not in that of its step.
-    const asked = fresh.at(-1)?.metadata["askUser"] === true;
-    const thread = this.#thread(turn, turn.history.length - (asked ? 1 : 0));
+    // The question of a tool is in the thread of the run but not in the thread of its step (Q15).
+    const endsWithQuestion = newMessages.at(-1)?.metadata["askUser"] === true;
+    const thread = this.#thread(turn, turn.history.length - (endsWithQuestion ? 1 : 0));
     return { type: "step_completed", response, thread, mode, manualToolCalls, pendingToolCalls, suspendedCell, usage };
   }
 
-  /** The thread of the first `length` messages. */
+  /** The thread of the first `length` messages, sharing the history (constant memory). */
   #thread({ history: { entries } }: Turn, length: number): Thread {
     return historyThread({ entries, length }, this.#plan.thread.metadata);
   }
 
   #chatResult(turn: Turn, ending: Ending): ChatResult {
     const { outcome, pendingToolCalls, suspendedCell, partial } = ending;
-    const asks = outcome.type === "ask_user" ? outcome : null;
+    const question = outcome.type === "ask_user" ? outcome : null;
     return {
       thread: this.#thread(turn, turn.history.length),
       finalResponse: this.#lastReply,
       haltedReason: haltedReasonOf(outcome),
       outcome,
-      pendingQuestion: asks?.question ?? null,
-      pendingToolCallId: asks?.toolCallId ?? null,
+      pendingQuestion: question?.question ?? null,
+      pendingToolCallId: question?.toolCallId ?? null,
       pendingToolCalls,
       suspendedCell,
       steps: [...this.#steps],
@@ -237,6 +250,7 @@ export class Narrator {
   }
 }
 
+/** The fields that the events of a tool result share with its tool message. */
 type Answer = Pick<ToolHalt, "content" | "status" | "code" | "ranArguments">;
 
 function answerOf({ outcome, content, ranArguments }: ToolReturned): Answer {
@@ -244,7 +258,7 @@ function answerOf({ outcome, content, ranArguments }: ToolReturned): Answer {
   return { content, status: toolOutcomeStatus(outcome), code, ranArguments };
 }
 
-/** Why a result ends the step, in the words of its event. */
+/** The reason and the result of the `tool_halt` event if the response ends the step; otherwise `null`. */
 function haltOf({ outcome, stops }: ToolReturned): Pick<ToolHalt, "reason" | "result"> | null {
   if (outcome.type === "halt") return { reason: outcome.reason, result: outcome.value };
   if (outcome.type === "failure") return stops ? { reason: "tool_error", result: { ...outcome.failure } } : null;

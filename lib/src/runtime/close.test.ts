@@ -18,7 +18,7 @@ function raise(): never {
 }
 
 describe("close", () => {
-  test("without grace leaves a reply in the middle; the next worker asks again, and nothing fails", async () => {
+  test("without grace time aborts an open model call; the next process repeats the call, and the turn does not fail", async () => {
     const { clock, model, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const result = turn.result;
@@ -37,7 +37,7 @@ describe("close", () => {
     expect(await second.attach("s", turn.turnId).result).toMatchObject({ text: "All of it", failure: null });
   });
 
-  test("with grace lets a reply end, begins nothing that follows from it, and nothing is asked for again", async () => {
+  test("with grace time lets a reply complete and starts none of its tools; the next process runs them", async () => {
     const { clock, model, first, second, ran } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -57,7 +57,7 @@ describe("close", () => {
     expect(model.calls).toBe(2);
   });
 
-  test("in the middle of a tool that must not run twice: it is let run to its end within the grace", async () => {
+  test("lets a running tool finish within the grace time, so that it runs once", async () => {
     const clock = handClock();
     const storage = memoryStorage({ clock });
     let ran = 0;
@@ -82,7 +82,7 @@ describe("close", () => {
     const closed = first?.close({ graceMs: 5000 });
     finish();
     await closed;
-    // What follows from the tool is for the next worker to ask.
+    // The next process makes the model call that follows from the tool.
     expect(adapter.calls).toHaveLength(1);
     expect(await second?.recover()).toMatchObject({ pickedUp: 1 });
     expect(await second?.attach("s", turn?.turnId).result).toMatchObject({ text: "Dug." });
@@ -90,7 +90,7 @@ describe("close", () => {
     expect((await texts(second ?? raise(), "s"))[2]).toContain("deep");
   });
 
-  test("begins no call of a model behind the commit at which it lets go", async () => {
+  test("starts no model call after the commit at which it hands the turn over", async () => {
     const { passed: gate, open } = latch();
     const adapter = fake({ scripts: [calls("look"), says("Done.")] });
     const asked: Promise<null>[] = [];
@@ -114,7 +114,7 @@ describe("close", () => {
     expect(asked).toHaveLength(1);
   });
 
-  test("right after something was accepted hands that over too", async () => {
+  test("hands over turns that were accepted just before, and turns accepted after it are driven by other processes", async () => {
     const { clock, model, first, second } = pausedProcess();
     const turns = await Promise.all(["a", "b", "c"].map((id) => first.start("Go.", { id })));
     const closed = first.close({ graceMs: 0 });
@@ -129,11 +129,11 @@ describe("close", () => {
     }
   });
 
-  test("hands over a turn that was begun before the one before it was quite gone", async () => {
+  test("hands over a turn that started before the clean-up of the turn before it was complete", async () => {
     const { storage, clock, model, engines, second } = pausedProcess();
     const { passed: gate, open } = latch();
     let looking = 0;
-    // Whoever drives a turn looks now and then whether it is to stop, and is not gone before it has looked.
+    // A process that drives a turn polls for cancels, and its clean-up waits for that read.
     const slow: HostStorage = {
       ...storage,
       read: async (queries) => {

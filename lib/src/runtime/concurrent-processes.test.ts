@@ -24,11 +24,11 @@ import {
 } from "../../test/runtime/two-processes.ts";
 import { jittered, seeded } from "../../test/shared-storage.ts";
 
-describe.each(sharedHosts)("of two who do it at the same time one wins ($name)", ({ open, seeds }) => {
+describe.each(sharedHosts)("two processes call the same verb at once, and one wins ($name)", ({ open, seeds }) => {
   const all = Array.from({ length: seeds }, (_, seed) => seed);
   const accepting = { drive: false } as const;
 
-  test("start under the same id", async () => {
+  test("start with the same id", async () => {
     for (const seed of all) {
       const { engine: of, adapter } = talker([says("Hello.")]);
       const [a, b, host] = pair(open, seed, { default: of }, accepting);
@@ -91,7 +91,7 @@ describe.each(sharedHosts)("of two who do it at the same time one wins ($name)",
     }
   });
 
-  test("and both when they drive: nothing is driven twice", async () => {
+  test("two processes that drive turns perform each model call once", async () => {
     for (const seed of all) {
       const { engine: of, adapter } = talker([says("Hello.")]);
       const [a, b] = pair(open, seed, { default: of });
@@ -104,10 +104,10 @@ describe.each(sharedHosts)("of two who do it at the same time one wins ($name)",
   });
 });
 
-describe.each(sharedHosts)("at the end of a turn ($name)", ({ open, seeds }) => {
+describe.each(sharedHosts)("calls that race with the end of a turn ($name)", ({ open, seeds }) => {
   const all = Array.from({ length: seeds * 2 }, (_, seed) => seed);
 
-  test("what is said is taken in once, by this turn or the next (Q11)", async () => {
+  test("steered input is accepted once, by this turn or the next (Q11)", async () => {
     for (const seed of all) {
       const { engine: of } = talker(alwaysOk());
       const [a, b] = pair(open, seed, { default: of });
@@ -117,23 +117,23 @@ describe.each(sharedHosts)("at the end of a turn ($name)", ({ open, seeds }) => 
         for (let left = Math.floor(random() * 40); left > 0; left -= 1) {
           await nextTask();
         }
-        return (index % 2 === 0 ? a : b).steer("s", `said ${index}`, { id: `i${index}` });
+        return (index % 2 === 0 ? a : b).steer("s", `input ${index}`, { id: `i${index}` });
       });
       await Promise.all([turn.result, ...steered]);
       await settle(a, "s");
-      const said = await texts(b, "s");
-      expect(said.filter((text) => text.startsWith("said")).toSorted()).toEqual([
-        "said 0",
-        "said 1",
-        "said 2",
-        "said 3",
+      const messages = await texts(b, "s");
+      expect(messages.filter((text) => text.startsWith("input")).toSorted()).toEqual([
+        "input 0",
+        "input 1",
+        "input 2",
+        "input 3",
       ]);
       for (const index of [0, 1, 2, 3]) expect(await a.withdraw("s", `i${index}`)).toBe("already_taken");
       reading(await readAll(b.events("s", { follow: false })));
     }
   });
 
-  test("what is taken back is not taken in, and the other way round", async () => {
+  test("input is either withdrawn or accepted, never both", async () => {
     for (const seed of all) {
       const { engine: of } = talker(alwaysOk());
       const [a, b] = pair(open, seed, { default: of });
@@ -146,14 +146,14 @@ describe.each(sharedHosts)("at the end of a turn ($name)", ({ open, seeds }) => 
       const withdrawn = await b.withdraw("s", "i");
       await turn.result;
       await settle(a, "s");
-      const heard = (await texts(b, "s")).filter((text) => text === "never mind");
-      expect([withdrawn, heard.length]).toEqual(
+      const accepted = (await texts(b, "s")).filter((text) => text === "never mind");
+      expect([withdrawn, accepted.length]).toEqual(
         withdrawn === "cancelled" ? ["cancelled", 0] : [expect.stringMatching(/^already_(claimed|taken)$/), 1],
       );
     }
   });
 
-  test("a cancel wins or it does not, and says so (Q9)", async () => {
+  test("cancel returns whether the cancel or the completion won (Q9)", async () => {
     const won = new Set<string>();
     for (const seed of all) {
       const { engine: of } = talker(alwaysOk());
@@ -163,18 +163,18 @@ describe.each(sharedHosts)("at the end of a turn ($name)", ({ open, seeds }) => 
       for (let left = Math.floor(random() * 6); left > 0; left -= 1) {
         await nextTask();
       }
-      const said = await Promise.all([
+      const outcomes = await Promise.all([
         a.cancel("s", { turnId: turn.turnId ?? "" }),
         b.cancel("s", { turnId: turn.turnId ?? "" }),
       ]);
       const { outcome } = await turn.result;
       const winner = outcome.type === "cancelled" ? "cancelled" : "completion_won";
-      expect(said).toEqual([winner, winner]);
+      expect(outcomes).toEqual([winner, winner]);
       won.add(winner);
       const { replies } = reading(await readAll(b.events("s", { follow: false })));
       expect(replies).toHaveLength(winner === "cancelled" ? replies.length : 1);
       expect(await a.cancel("s")).toBe("nothing_open");
-      // The session can be used, whoever won.
+      // The session is usable in both cases.
       await (
         await b.reply("s", "go on")
       ).result;
@@ -183,24 +183,24 @@ describe.each(sharedHosts)("at the end of a turn ($name)", ({ open, seeds }) => 
     expect([...won].sort()).toEqual(["cancelled", "completion_won"]);
   });
 
-  test("a cancel of a turn that has just ended is none of the next one", async () => {
+  test("a cancel of a turn that has just ended does not cancel the next turn", async () => {
     for (const seed of all) {
       const { engine: of } = talker(alwaysOk());
       const [a] = pair(open, seed, { default: of });
-      // A budget that is spent leaves what was said to the next turn.
+      // A turn that ends by its budget leaves input to the next turn.
       const turn = await a.start("hi", { id: "s", budgets: { steps: 1 } });
       await a.steer("s", "more");
       const random = seeded(seed + 4000);
       for (let left = Math.floor(random() * 40); left > 0; left -= 1) {
         await nextTask();
       }
-      const said = await a.cancel("s", { turnId: turn.turnId ?? "" });
+      const cancelOutcome = await a.cancel("s", { turnId: turn.turnId ?? "" });
       await settle(a, "s");
       const ends = (await readAll(a.events("s", { follow: false }))).flatMap(({ event, turnId }) =>
         event.type === "chat_completed" ? [{ turnId, outcome: event.result.outcome.type }] : [],
       );
       for (const { turnId, outcome } of ends) {
-        expect(outcome === "cancelled").toBe(turnId === turn.turnId && said === "cancelled");
+        expect(outcome === "cancelled").toBe(turnId === turn.turnId && cancelOutcome === "cancelled");
       }
       expect(await texts(a, "s")).toContain("more");
     }
@@ -208,7 +208,7 @@ describe.each(sharedHosts)("at the end of a turn ($name)", ({ open, seeds }) => 
 });
 
 describe.each(sharedHosts)("two workers ($name)", ({ open }) => {
-  test("drive many turns that were only accepted, each once", async () => {
+  test("drive 50 accepted turns, each once", async () => {
     const [one, other] = open();
     const asked: string[] = [];
     const counting = () => {
@@ -252,7 +252,7 @@ describe.each(sharedHosts)("two workers ($name)", ({ open }) => {
 });
 
 test.each(["before", "after"] as const)(
-  "a turn that is accepted while somebody looks for the one before, %s they let go, is driven all the same",
+  "a turn that is accepted while another process examines the turn before it, %s that process releases the lease, is driven",
   async (when) => {
     const { storage, engines, model } = pausedProcess();
     const [finding, letting, accepting] = [latch(), latch(), latch()];
@@ -270,7 +270,7 @@ test.each(["before", "after"] as const)(
     });
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
-    // The second one finds the turn open, and is then slow.
+    // The second process reads that the turn is open, and is then delayed.
     const slow: HostStorage = {
       ...storage,
       read: async (queries) => {
@@ -298,7 +298,7 @@ test.each(["before", "after"] as const)(
   },
 );
 
-test("tools of a turn that two workers race for run once each", async () => {
+test("the tools of a turn that two processes try to recover run once each", async () => {
   for (const seed of Array.from({ length: 20 }, (_, index) => index)) {
     const storage = memoryStorage();
     const random = seeded(seed);

@@ -1,6 +1,6 @@
-// Runs every host through the crash matrix (H7). The memory host is the reference: it is killed at every point, and at a sample of points twice. SQLite adds
-// that rows are read back as they were written: a quarter of the points shows that. The number of points is printed at the end. `npm run test:long`
-// kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
+// Runs every host through the crash matrix (H7). In the memory host the process is killed at every crash point, and at a sample of points twice.
+// SQLite adds that rows are read back from a file; a quarter of the points is enough for that. The number of points is printed at the end.
+// `npm run test:long` kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
 
 import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";
 import type { SqlitePathStorage } from "everturn/host/sqlite";
@@ -21,7 +21,7 @@ import { tables } from "./rows/tables.ts";
 type Tried = {
   readonly host: string;
   readonly open: () => Promise<CrashHost>;
-  /** Of how many points one is killed, of how many in the life after it, and at how many a life is only away. */
+  /** The density of crash points (`CrashOptions`). */
   readonly sample: Pick<CrashOptions, "every" | "again" | "away">;
 };
 
@@ -43,7 +43,7 @@ const sqlite: Tried = {
     files += 1;
     const path = join(folder, `${files}.db`);
     copyFileSync(emptyFile(), path);
-    // A dead process leaves its handle to nobody. What it wrote is not waited for: it is the process that dies here, not the machine.
+    // A new process opens a handle of its own. Writes are not flushed to disk: the process crashes here, not the machine.
     const handles: Libsql.Database[] = [];
     const open = () => {
       handles.push(new Libsql(path));
@@ -79,7 +79,7 @@ function isTable(name: string): name is keyof typeof tables {
   return name in tables;
 }
 
-/** A file with the tables in it, made once. */
+/** A file with empty tables, created once. */
 function emptyFile(): string {
   const path = join(folder, "empty.db");
   if (files > 1) return path;
@@ -111,7 +111,7 @@ describe.each([memory, sqlite, sqlitePath])("[lash 95] $host", ({ host, open, sa
     "$name",
     { timeout: everyPoint ? 600_000 : 60_000 },
     async ({ name, scenario }) => {
-      // A long turn has the same points over and over.
+      // A long turn repeats the same points.
       const options = everyPoint ? { ...sample, every: 1 } : name === "a turn of many steps" ? { every: 31 } : sample;
       const report = await crashMatrix(scenario, { open, ...options });
       reports.set(host, [...(reports.get(host) ?? []), report]);

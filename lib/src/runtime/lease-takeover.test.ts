@@ -13,8 +13,8 @@ import { says, sessionsOf, toolCall, workTool } from "../../test/runtime/session
 import { pausedProcess, shortLease, texts } from "../../test/runtime/two-processes.ts";
 import { everything } from "../../test/shared-storage.ts";
 
-describe("a turn that outlasts its lease", () => {
-  test("Q18 keeps the result of its tool while no other process has claimed the session", async () => {
+describe("a process that was blocked for longer than its lease", () => {
+  test("Q18 keeps the result of its tool if no other process has claimed the session", async () => {
     const base = handClock();
     let ahead = 0;
     let runs = 0;
@@ -37,8 +37,8 @@ describe("a turn that outlasts its lease", () => {
   });
 });
 
-describe("a worker that was paused (H3)", () => {
-  test("cannot write what it had to say after somebody else took over", async () => {
+describe("a process that was paused for longer than its lease (H3)", () => {
+  test("cannot write after another process has taken over and ended the turn", async () => {
     const { storage, clock, model, gate, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -64,7 +64,7 @@ describe("a worker that was paused (H3)", () => {
     expect(await everything(storage)).toEqual(before);
   });
 
-  test("cannot write while the other one is still at it, either", async () => {
+  test("cannot write while the process that took over drives the turn", async () => {
     const { storage, clock, model, gate, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -85,7 +85,7 @@ describe("a worker that was paused (H3)", () => {
     expect(rows.filter(({ value }) => value.includes("model_replied"))).toHaveLength(1);
   });
 
-  test("Q18 claims the next epoch and writes what it received, when its lease expired and no other process took over", async () => {
+  test("Q18 claims the next epoch and writes the reply it received, if no other process took over", async () => {
     const { storage, clock, model, gate, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -102,7 +102,7 @@ describe("a worker that was paused (H3)", () => {
     expect(await second.recover()).toMatchObject({ pickedUp: 0 });
   });
 
-  test("begins no tool after it has lost the session", async () => {
+  test("starts no tool after it has lost the session", async () => {
     const { clock, model, gate, first, second, ran } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -124,7 +124,7 @@ describe("a worker that was paused (H3)", () => {
 });
 
 describe("a lease", () => {
-  test("is kept by a turn that takes its time", async () => {
+  test("is renewed while a model call takes long", async () => {
     const { clock, model, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -138,7 +138,7 @@ describe("a lease", () => {
     expect(model.calls).toBe(1);
   });
 
-  test("survives two renewals that could not be written", async () => {
+  test("survives two failed renewals", async () => {
     const { clock, model, gate, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -153,7 +153,7 @@ describe("a lease", () => {
     expect(model.calls).toBe(1);
   });
 
-  /** The clock of a machine that is off by so much. */
+  /** A clock with an adjustable offset. */
   const off = (clock: Clock) => {
     const skewed = { offset: 0, clock: { ...clock, now: () => clock.now() + skewed.offset } };
     return skewed;
@@ -162,7 +162,7 @@ describe("a lease", () => {
   test.each([
     ["forward", 3_600_000],
     ["backward", -3_600_000],
-  ])("under a clock that jumps %s by an hour is lost or kept, and nothing is doubled", async (_, jump) => {
+  ])("is kept or lost when the clock jumps %s by an hour, and no reply is duplicated", async (_, jump) => {
     const base = handClock();
     await base.advance(7_200_000);
     const skewed = off(base);
@@ -191,7 +191,7 @@ describe("a lease", () => {
     reading(await readAll(second.events("s", { follow: false })));
   });
 
-  test("is not taken over by a worker whose clock is ahead: the storage's clock decides", async () => {
+  test("is not taken over by a process whose clock is ahead: the clock of the storage decides", async () => {
     const base = handClock();
     const { storage, model, engines } = pausedProcess({ base });
     const slow = runtime({ host: storage, engines, clock: base, lease: shortLease });

@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 
 import { says, sessionsOf, toolCall, workTool } from "../../test/runtime/sessions.ts";
 
-describe("functions of the program", () => {
-  test("afterStep that throws ends the turn like the others, and nothing more is asked for", async () => {
+describe("callbacks of the program", () => {
+  test("an afterStep hook that throws ends the turn with callback_failed, and no further model call is made", async () => {
     const adapter = fake({ scripts: [[toolCall("work")], [says("never")], [says("again")]] });
     const hooks = {
       afterStep: () => {
@@ -20,7 +20,7 @@ describe("functions of the program", () => {
     expect(await sessions.recover("s")).toMatchObject({ usable: true });
   });
 
-  test("onCheckpoint of an engine is asked for the turn, and for turns inside its tools", async () => {
+  test("onCheckpoint is called for the turn and for the child turns of its tools", async () => {
     const asked: string[] = [];
     const onCheckpoint = ({ checkpoint }: { readonly checkpoint: string }) => {
       asked.push(checkpoint);

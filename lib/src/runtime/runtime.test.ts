@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 
 import { says, sessionsOf, toolCall } from "../../test/runtime/sessions.ts";
 
-describe("settings nobody could keep", () => {
+describe("invalid options", () => {
   const of = engine({ adapter: fake({ scripts: [] }) });
   test.each([
     ["retentionMs", { retentionMs: Number.NaN }],
@@ -13,11 +13,11 @@ describe("settings nobody could keep", () => {
     ["lease", { lease: { ttlMs: 1e300, renewMs: 1 } }],
     ["lease", { lease: { ttlMs: 10, renewMs: 5 } }],
     ["lease", { lease: { ttlMs: Number.NaN } }],
-  ])("%s: %j is misuse before anything happens", (name, options) => {
+  ])("%s: %j throws MisuseError when the runtime is built", (name, options) => {
     expect(() => sessionsOf(of, options)).toThrow(expect.objectContaining({ name: "MisuseError", path: [name] }));
   });
 
-  test("recover knows where a turn can be started again from", async () => {
+  test("recover rejects a value of from other than step", async () => {
     const sessions = sessionsOf(engine({ adapter: fake({ scripts: [[says("one")]] }) }));
     await (
       await sessions.start("go", { id: "s" })
@@ -27,8 +27,8 @@ describe("settings nobody could keep", () => {
   });
 });
 
-describe("what is handed out", () => {
-  test("a context belongs to the session: a handler cannot change it", async () => {
+describe("values that callers receive", () => {
+  test("a tool handler cannot change the context of the session", async () => {
     const change = tool({
       name: "work",
       description: "Changes its context.",
@@ -44,7 +44,7 @@ describe("what is handed out", () => {
     expect((await sessions.get("s"))?.session.thread.messages[2]?.content).toBe("false");
   });
 
-  test("a message that was handed out cannot be changed for the next turn", async () => {
+  test("a message returned by get cannot be changed for the next turn", async () => {
     const adapter = fake({ scripts: [[says("one")], [says("two")]] });
     const sessions = sessionsOf(engine({ adapter, model: "fake:m" }));
     await (

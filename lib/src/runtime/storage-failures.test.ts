@@ -39,7 +39,7 @@ function open(): Libsql.Database {
   return database;
 }
 
-/** A turn of one tool and an answer; the tool does what the test wants between two commits. */
+/** An engine whose turn runs one tool and then replies. The tool calls `during` between two commits. */
 function agent(during: () => unknown) {
   const work = tool({
     name: "work",
@@ -76,8 +76,8 @@ async function reasonOf(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-describe("a disk that is full", () => {
-  test("is told as storage_full, what was committed is there, and the turn goes on when there is room", async () => {
+describe("a full disk", () => {
+  test("is reported as storage_full, committed rows stay, and the turn continues when there is space", async () => {
     const database = open();
     let full = true;
     const { engine: worker, adapter } = agent(() => {
@@ -94,13 +94,13 @@ describe("a disk that is full", () => {
     const next = over(database, { engines: { default: worker }, clock });
     await next.recover("s1");
     expect(await next.attach("s1", turn.turnId).result).toMatchObject({ text: "done", haltedReason: "completed" });
-    // The reply that was on record was not bought again.
+    // The recorded reply was not requested again.
     expect(adapter.calls).toHaveLength(2);
   });
 });
 
-describe("a file that somebody holds", () => {
-  test("delays the turn: the result of its tool is kept, and written when the lock is gone", async () => {
+describe("a file that another connection has locked", () => {
+  test("delays the turn: the result of its tool is written when the lock is released", async () => {
     const database = open();
     const other = open();
     let runs = 0;
@@ -127,7 +127,7 @@ describe("a file that somebody holds", () => {
     expect(adapter.calls).toHaveLength(2);
   });
 
-  test("a verb that cannot be accepted changes nothing", async () => {
+  test("makes a verb reject with storage_busy and changes nothing", async () => {
     const database = open();
     const other = open();
     const sessions = over(database, { engines: { default: agent(() => undefined).engine } });
@@ -146,34 +146,31 @@ describe("a file that somebody holds", () => {
 describe("a row that cannot be read", () => {
   test.each([
     ["not JSON", "{", "corrupt_row"],
-    ["no value of ours", '{"hello":1}', "corrupt_row"],
-    ["a field that does not fit", '{"version":3,"data":{"session":{},"length":"many"}}', "corrupt_row"],
-    ["of a newer release", '{"version":99,"data":{}}', "newer_schema"],
-  ])(
-    "%s: told with its place and without what it holds, and other sessions are as they were",
-    async (_, value, reason) => {
-      const database = open();
-      const sessions = over(database, { engines: { default: agent(() => undefined).engine } });
-      await (
-        await sessions.start("a secret", { id: "s1" })
-      ).result;
-      await (
-        await sessions.start("go", { id: "s2" })
-      ).result;
-      database.prepare("UPDATE everturn_sessions SET value = ? WHERE session = 's1'").run(value);
-      expect(await reasonOf(sessions.get("s1"))).toBe(reason);
-      const error: unknown = await sessions.reply("s1", "more").catch((thrown: unknown) => thrown);
-      expect(error).toMatchObject({ reason, message: expect.stringContaining('"s1"') });
-      expect(String(error)).not.toContain("hello");
-      expect(await sessions.get("s2")).toMatchObject({ length: 2, session: { status: "completed" } });
-      // And it can be got rid of, or mended.
-      expect(database.prepare("SELECT value FROM everturn_sessions WHERE session = 's1'").get()).toMatchObject({
-        value,
-      });
-    },
-  );
+    ["JSON of another format", '{"hello":1}', "corrupt_row"],
+    ["a field of the wrong type", '{"version":3,"data":{"session":{},"length":"many"}}', "corrupt_row"],
+    ["written by a newer release", '{"version":99,"data":{}}', "newer_schema"],
+  ])("%s: the error names the row without its content, and other sessions are unaffected", async (_, value, reason) => {
+    const database = open();
+    const sessions = over(database, { engines: { default: agent(() => undefined).engine } });
+    await (
+      await sessions.start("a secret", { id: "s1" })
+    ).result;
+    await (
+      await sessions.start("go", { id: "s2" })
+    ).result;
+    database.prepare("UPDATE everturn_sessions SET value = ? WHERE session = 's1'").run(value);
+    expect(await reasonOf(sessions.get("s1"))).toBe(reason);
+    const error: unknown = await sessions.reply("s1", "more").catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ reason, message: expect.stringContaining('"s1"') });
+    expect(String(error)).not.toContain("hello");
+    expect(await sessions.get("s2")).toMatchObject({ length: 2, session: { status: "completed" } });
+    // The row is unchanged, so it can be repaired.
+    expect(database.prepare("SELECT value FROM everturn_sessions WHERE session = 's1'").get()).toMatchObject({
+      value,
+    });
+  });
 
-  test("in the journal of an open turn: it is not driven on a guess, and goes on when the row is mended", async () => {
+  test("in the journal of an open turn stops the turn, which continues once the row is restored", async () => {
     const database = open();
     let closing: Promise<void> | null = null;
     // The process stops while the tool runs.
@@ -196,8 +193,8 @@ describe("a row that cannot be read", () => {
   });
 });
 
-describe("a clock that jumps", () => {
-  test("forward: the lease is as good as lost, nothing is committed under it, and the turn goes on", async () => {
+describe("a process whose clock jumps", () => {
+  test("forward claims the expired lease again and continues the turn", async () => {
     const clock = handClock();
     const storage = memoryStorage({ clock });
     let jump = true;
@@ -210,18 +207,18 @@ describe("a clock that jumps", () => {
     const sessions = runtime({ host: storage, engines: { default: worker }, clock: jumping, live: false });
     const turn = await sessions.start("go", { id: "s1" });
     const ended = turn.result;
-    // Whoever waits for the turn waits on: nobody took it meanwhile, so it goes on here, under a new lease.
+    // No other process claimed the session, so the turn continues here under the next epoch.
     expect(await ended).toMatchObject({ text: "done", haltedReason: "completed" });
     expect(adapter.calls).toHaveLength(2);
   });
 
-  test("backward: nobody takes the session over early, and the turn ends", async () => {
+  test("backward keeps its session, and the turn ends", async () => {
     const clock = handClock();
     await clock.advance(1_000_000);
-    let behind = 0;
-    const jumping = { ...clock, now: () => clock.now() - behind };
+    let offset = 0;
+    const jumping = { ...clock, now: () => clock.now() - offset };
     const { engine: worker, adapter } = agent(() => {
-      behind = 900_000;
+      offset = 900_000;
     });
     const storage = memoryStorage();
     const sessions = runtime({ host: storage, engines: { default: worker }, clock: jumping, live: false });
@@ -235,13 +232,13 @@ function valueOf(row: unknown): string {
   return typeof row === "object" && row !== null && "value" in row ? String(row.value) : "";
 }
 
-/** The time by somebody else's clock. */
+/** The clock of another process, ahead by this much. */
 function later(ms: number) {
   const clock = handClock();
   return { ...clock, now: () => Date.now() + ms };
 }
 
-test("a storage that fails while something is written down leaves the turn as it is", async () => {
+test("a failed write of a record leaves the turn open, and recover continues it", async () => {
   const storage = memoryStorage();
   const { engine: of, adapter, ran } = talker([calls("erase"), says("Done.")]);
   let broken = true;
@@ -253,7 +250,7 @@ test("a storage that fails while something is written down leaves the turn as it
         : storage.write(batch),
   };
   const sessions = runtime({ host: failing, engines: { default: of } });
-  // That a call waits for consent is written down.
+  // The record that the call waits for approval is written.
   const turn = await sessions.start("erase it", { id: "s" });
   await expect(turn.result).rejects.toThrow("on fire");
   expect((await sessions.get("s"))?.openTurn).toMatchObject({ turnId: turn.turnId });
@@ -267,7 +264,7 @@ test("a storage that fails while something is written down leaves the turn as it
   expect(ran).toHaveLength(1);
 });
 
-test("a turn that cannot be driven is tried again now and then, and keeps nobody from driving the others", async () => {
+test("a turn that cannot be driven is retried at intervals, and does not delay other turns", async () => {
   const { storage, clock, engines, model } = pausedProcess();
   const acceptor = runtime({ host: storage, engines, clock, drive: false });
   await acceptor.start("Go.", { id: "broken" });

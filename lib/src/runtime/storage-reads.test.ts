@@ -1,4 +1,4 @@
-// How often the runtime reads the storage. A process that accepts a turn and drives it does not read back what it wrote.
+// The number of storage reads: a process that accepts a turn and drives it does not read back what it wrote.
 
 import type { HostStorage, RuntimeEvent } from "./index.ts";
 import type { Query } from "./rows/storage.ts";
@@ -10,7 +10,7 @@ import { engine } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { runtime } from "./index.ts";
 
-/** A storage that lists what was read, one item a read. */
+/** A storage that lists the tables of every read. */
 function counted(storage: HostStorage) {
   const reads: (readonly Query["table"][])[] = [];
   const counting: HostStorage = {
@@ -31,7 +31,7 @@ async function until(events: AsyncIterable<RuntimeEvent>, type: string): Promise
 const text = (words: string) => [{ type: "text", text: words } as const];
 
 test.each([
-  ["without a key", {}],
+  ["without an idempotency key", {}],
   ["with an idempotency key", { key: "k" }],
 ])("a reply is driven to its first delta with at most 3 reads (%s)", async (_, options) => {
   const { storage, reads } = counted(memoryStorage());
@@ -44,14 +44,14 @@ test.each([
   const turn = await sessions.reply("s", "more", options);
   await until(turn.events, "text_delta");
   expect(reads.length).toBeLessThanOrEqual(3);
-  // The rows of the acceptance are known: neither the turn nor its configuration nor the history is read.
+  // The process has the rows that it wrote: neither the turn nor its configuration nor the history is read.
   expect(reads.flat()).not.toEqual(expect.arrayContaining([expect.stringMatching(/starts|turns|contents|entries/)]));
   expect((await turn.result).text).toBe("two");
 });
 
-test("the turn made of late input is driven from what the ending commit wrote", async () => {
+test("a turn built from late input is driven without reading back its rows", async () => {
   const { storage, reads } = counted(memoryStorage());
-  const late = { said: false };
+  const late = { isSteered: false };
   const scripts = [text("one"), text("two")];
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m" });
   const sessions = runtime({
@@ -60,8 +60,8 @@ test("the turn made of late input is driven from what the ending commit wrote", 
       write: async (batch) => {
         // Input that arrives after the last checkpoint and before the commit that ends the turn.
         const ends = batch.puts.some(({ table, value }) => table === "turns" && value.includes('"status":"ended"'));
-        if (ends && !late.said) {
-          late.said = true;
+        if (ends && !late.isSteered) {
+          late.isSteered = true;
           await sessions.steer("s", "and more", { id: "i1" });
           reads.length = 0;
         }

@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 
 import { sessionOf, worker, World } from "../../test/runtime/world.ts";
 
-describe("one row that cannot be read", () => {
-  test("harms its own session only: the others are listed, cancelled and freed of old journals", async () => {
+describe("a session row that cannot be read", () => {
+  test("affects its own session only: others are listed, and their journals are removed", async () => {
     const world = new World();
     const of = world.engine(worker());
     const sessions = world.process(of, { retentionMs: 1000 });
@@ -34,7 +34,7 @@ describe("one row that cannot be read", () => {
   });
 });
 
-test("a session that cannot be read can be deleted, and keeps nobody from seeing the others", async () => {
+test("a session that cannot be read can be deleted, and the others are listed", async () => {
   const world = new World();
   const of = world.process(world.engine(worker()));
   for (const id of ["s1", "s2"]) await (await of.start("hi", { id })).result;

@@ -9,13 +9,13 @@ import { awaitingApproval } from "../../test/runtime/awaiting-approval.ts";
 import { counting, gate, worker, World } from "../../test/runtime/world.ts";
 import { checkReadable, writeValue } from "./rows/stored.ts";
 
-/** What JSON brings, whatever the types say. */
+/** A value as it arrives from JSON, without static types. */
 const fromWire = (text: string) => JSON.parse(text);
 
 const misuse = (path: readonly (string | number)[]) => ({ name: "MisuseError", path });
 
-describe("what could not be read again is refused, and nothing is written", () => {
-  test("decisions, from the verb and from a token", async () => {
+describe("values that could not be read back are refused before anything is written", () => {
+  test("decisions, passed to decide or to complete", async () => {
     const { world, of } = await awaitingApproval();
     const token = await of.token("s1", "c0");
     const before = world.writes.length;
@@ -41,7 +41,7 @@ describe("what could not be read again is refused, and nothing is written", () =
     expect((await (await of.decide("s1", "c0", { type: "approve", by: "ada" })).result).text).toBe("Done.");
   });
 
-  test("a token completes the call with the arguments it has", async () => {
+  test("a token cannot change the arguments of its call", async () => {
     const { of, pay } = await awaitingApproval();
     const token = await of.token("s1", "c0");
     await expect(of.complete(token, { type: "approve", arguments: { n: 9 } })).rejects.toMatchObject(
@@ -52,7 +52,7 @@ describe("what could not be read again is refused, and nothing is written", () =
     expect(pay.runs).toEqual([{ n: 0 }]);
   });
 
-  test("cancels, and what is said to a turn", async () => {
+  test("options of cancel, and input of steer", async () => {
     const world = new World();
     const held = gate();
     const slow = counting("slow", { handler: () => held.wait() });
@@ -88,7 +88,7 @@ describe("what could not be read again is refused, and nothing is written", () =
     await turn.result;
   });
 
-  test("small rows are read before they are written", () => {
+  test("rows with data of callers are validated when they are written", () => {
     const evidence = { requestId: "t", origin: "me", reason: "why" };
     expect(() => writeValue("cancels", { evidence, at: 1 })).not.toThrow();
     for (const [table, row, path] of [
@@ -102,8 +102,8 @@ describe("what could not be read again is refused, and nothing is written", () =
   });
 });
 
-describe("options", () => {
-  test("what start is told wins over what the session it is given says", async () => {
+describe("options of verbs", () => {
+  test("options of start override the fields of the session it is given", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
     const given = newSession({ context: { who: "old" }, metadata: { a: 1 } });
@@ -114,7 +114,7 @@ describe("options", () => {
     expect((await of.get("s1"))?.session).toMatchObject({ context: { who: "new" }, metadata: { a: 1 } });
   });
 
-  test("what are no options, or of the wrong kind, is misuse", async () => {
+  test("options of the wrong type, and unknown options, are refused", async () => {
     const { world, of } = await awaitingApproval();
     const before = world.writes.length;
     for (const options of [null, 7, "x", []]) {
@@ -148,7 +148,7 @@ describe("options", () => {
     expect(world.writes.length).toBe(before);
   });
 
-  test("messages go on where the last page said", async () => {
+  test("messages continues after the cursor of the last page", async () => {
     const { of } = await awaitingApproval();
     const roles: string[] = [];
     for (let next: string | null = "-1"; next !== null;) {
@@ -161,7 +161,7 @@ describe("options", () => {
     expect((await of.messages("s1", { after: 0 })).items).toHaveLength(1);
   });
 
-  test("those of an answer are laid over those of the turn that asked", async () => {
+  test("options of decide override those of the turn that made the call", async () => {
     const { of, model } = await awaitingApproval({ temperature: 0.25, maxTokens: 100 });
     await (
       await of.decide("s1", "c0", { type: "approve" }, { maxTokens: 200 })

@@ -1,4 +1,4 @@
-// The storage in memory keeps what every storage has to; and the suite that says so is turned on storages that break one rule each.
+// The storage in memory passes the conformance suite, and the suite detects storages that break one rule each.
 
 import type { Batch, Put, Query, Row, HostStorage } from "../../runtime/rows/storage.ts";
 
@@ -15,7 +15,7 @@ describe("memoryStorage", () => {
     run(),
   );
 
-  test("says that it is volatile, unless a test has it say otherwise", () => {
+  test("reports that it is volatile, unless the option says otherwise", () => {
     expect(memoryStorage()).toMatchObject({ name: "memory", durability: "volatile" });
     expect(memoryStorage({ name: "mine", durability: "durable" })).toMatchObject({
       name: "mine",
@@ -23,14 +23,14 @@ describe("memoryStorage", () => {
     });
   });
 
-  test("gives out rows that cannot be changed", async () => {
+  test("returns frozen rows", async () => {
     const storage = memoryStorage();
     await storage.write(batch(entry(1)));
     const [[row] = []] = await storage.read([{ table: "entries", prefix: [] }]);
     expect(Object.isFrozen(row) && Object.isFrozen(row?.key)).toBe(true);
   });
 
-  test("tells watchers after the write, never from inside it, and several writes at once", async () => {
+  test("notifies watchers after the write, never during it, and several writes at once", async () => {
     const storage = memoryStorage();
     let calls = 0;
     storage.watch(() => (calls += 1));
@@ -43,7 +43,7 @@ describe("memoryStorage", () => {
     expect(calls).toBe(1);
   });
 
-  test("tells nobody who has left before it came to that", async () => {
+  test("does not notify a watcher that was removed before the notification", async () => {
     const storage = memoryStorage();
     let calls = 0;
     const end = storage.watch(() => (calls += 1));
@@ -53,7 +53,7 @@ describe("memoryStorage", () => {
     expect(calls).toBe(0);
   });
 
-  test("sorts texts by their code points, halves of surrogate pairs too", async () => {
+  test("sorts strings by code point, also lone surrogates", async () => {
     const unit = fc.constantFrom("a", "\ud7ff", "\ud800", "\ud801", "\udc00", "\udc01", "\ue000", "\uffff", "😀");
     const points = (text: string) => Array.from(text, (one) => String(one.codePointAt(0)).padStart(7, "0")).join();
     await fc.assert(
@@ -69,7 +69,7 @@ describe("memoryStorage", () => {
     );
   });
 
-  test("keeps hundreds of thousands of rows of many sessions in order, and forgets them again", async () => {
+  test("stores hundreds of thousands of rows of many sessions in order, and removes them", async () => {
     const storage = memoryStorage();
     const sessions = Array.from({ length: 1000 }, (_, index) => `session ${(index * 7919) % 1000}`);
     for (let position = 0; position < 200; position += 1) {
@@ -94,7 +94,7 @@ describe("memoryStorage", () => {
   });
 });
 
-describe("what does not fit the tables is refused, and nothing is written", () => {
+describe("keys and values that do not match the tables are refused, and nothing is written", () => {
   const puts: readonly (readonly [string, Put])[] = [
     ["a key that is too short", { table: "entries", key: ["t", "s"], tag: 0, value: "" }],
     ["a key that is too long", { table: "tokens", key: ["t", "s"], tag: 0, value: "" }],
@@ -123,7 +123,7 @@ describe("what does not fit the tables is refused, and nothing is written", () =
   });
 });
 
-describe("the suite notices a storage that", () => {
+describe("the conformance suite detects a storage that", () => {
   type Break = (whole: HostStorage) => Partial<HostStorage>;
   const reading =
     (
@@ -140,7 +140,7 @@ describe("the suite notices a storage that", () => {
     (whole) => ({ write: (batch) => whole.write(change(batch)) });
   const broken: readonly (readonly [string, string, Break])[] = [
     [
-      "sorts texts by their units",
+      "sorts strings by UTF-16 code units",
       "strings in keys sort by code point",
       reading((rows, { table, reverse }) =>
         table === "sessions" && reverse !== true
@@ -149,12 +149,12 @@ describe("the suite notices a storage that", () => {
       ),
     ],
     [
-      "sorts numbers as texts",
+      "sorts numbers as strings",
       "numbers in keys sort as numbers",
       reading((rows) => rows.toSorted((left, right) => (String(left.key[2]) < String(right.key[2]) ? -1 : 1))),
     ],
     [
-      "takes bounds to belong to the range",
+      "includes bounds in the range",
       "bounds are exclusive",
       reading(async (rows, query, whole) => {
         const { after, prefix, table } = query;
@@ -164,12 +164,12 @@ describe("the suite notices a storage that", () => {
       }),
     ],
     [
-      "knows no limit",
+      "ignores the limit",
       "a limit returns the first rows, or the last ones in reverse",
       (whole) => ({ read: (queries) => whole.read(queries.map((query) => ({ ...query, limit: Infinity }))) }),
     ],
     [
-      "cuts texts at U+0000",
+      "truncates strings at U+0000",
       "keys and values with special characters are read as they were written",
       reading((rows) => rows.map((row) => ({ ...row, value: row.value.replace(/\0.*/s, "") }))),
     ],
@@ -179,12 +179,12 @@ describe("the suite notices a storage that", () => {
       reading((rows) => rows.map((row) => ({ ...row, expires: null, remainingMs: null }))),
     ],
     [
-      "checks nothing",
+      "ignores checks",
       "a check on a tag fails for another tag and for a missing row",
       writing((given) => ({ ...given, checks: [] })),
     ],
     [
-      "does not look at the time",
+      "ignores the clock",
       "a check with alive compares the expiry with the clock of the storage",
       writing((given) => ({ ...given, checks: given.checks.map((check) => ({ ...check, alive: false })) })),
     ],
@@ -208,7 +208,7 @@ describe("the suite notices a storage that", () => {
       }),
     ],
     [
-      "names another check",
+      "returns the index of another check",
       "a batch with a failed check writes nothing and returns the index of the check",
       (whole) => ({
         write: async (given) => {
@@ -218,7 +218,7 @@ describe("the suite notices a storage that", () => {
       }),
     ],
     [
-      "checks in one step and writes in the next",
+      "checks and writes in separate transactions",
       "of concurrent writers with a check on the same row exactly one succeeds",
       (whole) => ({
         write: async (given) => {
@@ -238,7 +238,7 @@ describe("the suite notices a storage that", () => {
       }),
     ],
     [
-      "removes only whole keys",
+      "removes complete keys only",
       "a removal deletes the rows below its prefix, and no others",
       writing((given) => ({ ...given, removals: given.removals.filter(({ prefix }) => prefix.length === 3) })),
     ],
@@ -254,7 +254,7 @@ describe("the suite notices a storage that", () => {
       }),
     ],
     [
-      "answers queries one after the other",
+      "answers the queries of a read from different snapshots",
       "readers see a batch over several tables as a whole",
       (whole) => ({
         read: async (queries) => {
@@ -264,9 +264,9 @@ describe("the suite notices a storage that", () => {
         },
       }),
     ],
-    ["tells nobody", "a watcher is called after every write", () => ({ watch: () => () => undefined })],
+    ["notifies no watcher", "a watcher is called after every write", () => ({ watch: () => () => undefined })],
     [
-      "goes on telling those who left",
+      "notifies removed watchers",
       "an unsubscribed watcher is not called, and the others still are",
       (whole) => ({
         watch: (changed) => {
@@ -276,7 +276,7 @@ describe("the suite notices a storage that", () => {
       }),
     ],
     [
-      "keeps the keys it was given",
+      "stores the key arrays of the caller",
       "a later write does not change rows that were read before",
       (whole) => {
         const given = new Map<string, Put["key"]>();

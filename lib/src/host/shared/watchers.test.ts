@@ -1,4 +1,4 @@
-// Who is told of writes, when, and what.
+// Watchers: when they are notified of writes, and with which names.
 
 import type { Batch, Put } from "../../runtime/rows/storage.ts";
 
@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { sessionName } from "../../runtime/rows/storage.ts";
 import { Watchers } from "./watchers.ts";
 
-type Heard = readonly string[] | "anything";
+type Received = readonly string[] | "anything";
 
 const entry = (session: string): Put => ({ table: "entries", key: ["t", session, 1], tag: 0, value: "" });
 const writes = (...puts: readonly Put[]): Batch => ({ checks: [], removals: [], puts });
@@ -18,84 +18,84 @@ const removes = (...prefix: readonly string[]): Batch => ({
 });
 const name = (session: string) => sessionName("t", session);
 
-/** Watchers, and what one of them has heard. */
+/** Watchers, and the notifications that one of them has received. */
 function watched() {
   const watchers = new Watchers();
-  const heard: Heard[] = [];
-  const leave = watchers.add((sessions) => heard.push(sessions === undefined ? "anything" : [...sessions]));
-  return { watchers, heard, leave };
+  const received: Received[] = [];
+  const leave = watchers.add((sessions) => received.push(sessions === undefined ? "anything" : [...sessions]));
+  return { watchers, received, leave };
 }
 
-const told = () => new Promise<void>((resolve) => queueMicrotask(resolve));
+const notified = () => new Promise<void>((resolve) => queueMicrotask(resolve));
 
-test("they are told which sessions were written to, together, and only since the last time", async () => {
-  const { watchers, heard } = watched();
+test("a notification names the sessions that were written to since the last one", async () => {
+  const { watchers, received } = watched();
   watchers.notify(writes(entry("a"), entry("b")));
   watchers.notify(writes(entry("c")));
-  expect(heard).toEqual([]);
-  await told();
+  expect(received).toEqual([]);
+  await notified();
   watchers.notify(writes(entry("d")));
-  await told();
-  expect(heard).toEqual([[name("a"), name("b"), name("c")], [name("d")]]);
+  await notified();
+  expect(received).toEqual([[name("a"), name("b"), name("c")], [name("d")]]);
 });
 
-test("what is removed is written to as well; where that may be of any session, nobody knows which", async () => {
-  const { watchers, heard } = watched();
+test("a removal counts as a write; a removal across sessions is reported without names", async () => {
+  const { watchers, received } = watched();
   for (const batch of [removes("t", "a"), removes("t"), removes(), writes(entry("b"))]) {
     watchers.notify(batch);
-    await told();
+    await notified();
   }
-  expect(heard).toEqual([[name("a")], "anything", "anything", [name("b")]]);
+  expect(received).toEqual([[name("a")], "anything", "anything", [name("b")]]);
 });
 
-test("of what somebody else wrote nobody knows which, whatever was written here meanwhile", async () => {
-  const { watchers, heard } = watched();
+test("a write of another connection is reported without names, also together with own writes", async () => {
+  const { watchers, received } = watched();
   watchers.notify(writes(entry("a")));
   watchers.notify(null);
   watchers.notify(writes(entry("b")));
-  await told();
+  await notified();
   watchers.notify(writes(entry("c")));
-  await told();
-  expect(heard).toEqual(["anything", [name("c")]]);
+  await notified();
+  expect(received).toEqual(["anything", [name("c")]]);
 });
 
-test("rows that belong to no session are of none", async () => {
-  const { watchers, heard } = watched();
+test("rows that belong to no session are reported with an empty set", async () => {
+  const { watchers, received } = watched();
   watchers.notify(writes({ table: "tokens", key: ["a token"], tag: 0, value: "" }));
-  await told();
-  expect(heard).toEqual([[]]);
+  await notified();
+  expect(received).toEqual([[]]);
 });
 
-test("whoever leaves while it is told is not called any more, and whoever comes is not called yet", async () => {
+test("a watcher removed during a notification is not called, and one added is not called yet", async () => {
   const watchers = new Watchers();
-  const heard: string[] = [];
+  const received: string[] = [];
   watchers.add(() => {
-    heard.push("first");
+    received.push("first");
     leave();
-    watchers.add(() => heard.push("late"));
+    watchers.add(() => received.push("late"));
   });
-  const leave = watchers.add(() => heard.push("second"));
+  const leave = watchers.add(() => received.push("second"));
   watchers.notify(writes(entry("a")));
-  await told();
-  expect(heard).toEqual(["first"]);
+  await notified();
+  expect(received).toEqual(["first"]);
 });
 
-test("the same function is called for each time it was added, and ending one leaves the other", async () => {
+test("a function that was added twice is called twice, and each registration ends on its own", async () => {
   const watchers = new Watchers();
   let calls = 0;
   const count = () => void (calls += 1);
   const leave = watchers.add(count);
   watchers.add(count);
   watchers.notify(writes(entry("a")));
-  await told();
+  await notified();
   expect(calls).toBe(2);
   leave();
   watchers.notify(writes(entry("a")));
-  await told();
+  await notified();
   expect(calls).toBe(3);
 });
 
-/** What nobody caught in the meantime. */
+/** The uncaught exceptions during an action. */
 async function uncaughtBy(act: () => Promise<void>): Promise<readonly unknown[]> {
   const found: unknown[] = [];
   const others = process.listeners("uncaughtException");
@@ -111,18 +111,18 @@ async function uncaughtBy(act: () => Promise<void>): Promise<readonly unknown[]>
   return found;
 }
 
-test("one that throws takes no other with it, and is not silent", async () => {
+test("a watcher that throws does not affect others, and its error is uncaught", async () => {
   const watchers = new Watchers();
-  const heard: string[] = [];
+  const received: string[] = [];
   const broken = new Error("broken");
   watchers.add(() => {
     throw broken;
   });
-  watchers.add(() => heard.push("second"));
+  watchers.add(() => received.push("second"));
   const uncaught = await uncaughtBy(async () => {
     watchers.notify(writes(entry("a")));
-    await told();
+    await notified();
   });
-  expect(heard).toEqual(["second"]);
+  expect(received).toEqual(["second"]);
   expect(uncaught).toEqual([broken]);
 });

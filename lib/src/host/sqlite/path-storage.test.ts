@@ -129,7 +129,7 @@ describe.each(drivers)("[lash 81] a path, on $driver", ({ driver, missing }) => 
     });
     test.each(cases.map(({ name, run }) => [name, run]))("%s", (_, run) => run());
 
-    test("and names its driver and the version of its tables", async () => {
+    test("and reports its driver and schema version", async () => {
       expect(await shared?.open()).toEqual({ driver, schemaVersion });
       await shared?.close();
       rmSync(join(path, ".."), { recursive: true });
@@ -137,7 +137,7 @@ describe.each(drivers)("[lash 81] a path, on $driver", ({ driver, missing }) => 
   });
 });
 
-test("answers as the storage in memory does, whatever is written and asked at the same time", async () => {
+test("answers like the storage in memory, also to concurrent operations", async () => {
   const storage = open({ path: ":memory:" });
   const position = fc.nat({ max: 5 });
   const anyBatch = fc.record({
@@ -172,7 +172,7 @@ test("answers as the storage in memory does, whatever is written and asked at th
 });
 
 describe("group commit", () => {
-  test("commits all batches that wait in one transaction, in order, each by its own checks", async () => {
+  test("commits all waiting batches in one transaction, in order, each with its own checks", async () => {
     const path = newFile();
     const storage = open({ path });
     await storage.open();
@@ -228,7 +228,7 @@ describe("group commit", () => {
     expect(await positions(storage)).toEqual(numbers(151));
   });
 
-  test("waits for the disk if one of the batches has to last, and not if none has to", async () => {
+  test("flushes to disk if one of the batches is lasting, and not if none is", async () => {
     const path = newFile();
     const log = join(newFolder(), "log");
     const storage = open({ path, driver: driverModule(`fs.appendFileSync(${JSON.stringify(log)}, sql + "\\n")`) });
@@ -260,7 +260,7 @@ describe("group commit", () => {
     });
   });
 
-  test("takes more than may be sent to the thread at once", async () => {
+  test("accepts more than may be sent to the thread at once", async () => {
     const storage = open({ path: ":memory:" });
     const big = "x".repeat(6_000_000);
     const writes = numbers(6).map((position) => storage.write(ifAbsent(position, entry(position, big))));
@@ -270,7 +270,7 @@ describe("group commit", () => {
 });
 
 describe("while another connection holds the write lock", () => {
-  test("the event loop goes on, reads are answered, and the write succeeds after the lock is released", async () => {
+  test("the event loop is not blocked, reads are answered, and the write succeeds after the lock is released", async () => {
     const path = newFile();
     const storage = open({ path });
     await storage.write(batch(entry(1)));
@@ -302,7 +302,7 @@ describe("while another connection holds the write lock", () => {
     expect(await positions(storage)).toEqual([2]);
   });
 
-  test("a new file is waited for, too", async () => {
+  test("creating the tables waits for the lock too", async () => {
     const path = newFile();
     const other = connect(path);
     other.exec("BEGIN EXCLUSIVE");
@@ -314,7 +314,7 @@ describe("while another connection holds the write lock", () => {
   });
 });
 
-describe("a file that was lost", () => {
+describe("a file that was deleted, moved or replaced", () => {
   test.each([
     ["deleted", "deleted or moved", (path: string) => rmSync(path)],
     ["moved", "deleted or moved", (path: string) => renameSync(path, `${path}.moved`)],
@@ -326,7 +326,7 @@ describe("a file that was lost", () => {
         writeFileSync(path, "");
       },
     ],
-  ])("%s: writes fail and say so; what was written before is still read", async (_, what, lose) => {
+  ])("%s: writes reject with the reason, and earlier rows can still be read", async (_, what, lose) => {
     const path = newFile();
     const storage = open({ path });
     await storage.write(batch(entry(1)));
@@ -350,7 +350,7 @@ describe("errors keep their types", () => {
     return error;
   };
 
-  test("tables of a later release", async () => {
+  test("tables of a newer release", async () => {
     const path = newFile();
     const other = connect(path);
     sqliteStorage(other);
@@ -361,7 +361,7 @@ describe("errors keep their types", () => {
     });
   });
 
-  test("a file that is no database, and one that cannot be opened", async () => {
+  test("a file that is not a database, and a path that cannot be opened", async () => {
     const path = newFile();
     writeFileSync(path, "This is a letter, and no database. ".repeat(1000));
     const storage = open({ path });
@@ -397,7 +397,7 @@ describe("errors keep their types", () => {
     await expect(storage.read([])).rejects.toMatchObject({ reason: "storage_failed" });
   });
 
-  test("misuse is reported before anything is sent", async () => {
+  test("misuse is reported before a message is sent", async () => {
     expect(() => sqliteStorage({ path: "" })).toThrow(/^path must name/);
     expect(() => sqliteStorage({ path: "x", busyMs: -1 })).toThrow(/^busyMs must be/);
     const storage = open({ path: ":memory:" });
@@ -440,7 +440,7 @@ describe("a thread that crashes", () => {
     expect(await positions(storage)).toEqual([1, 4]);
   });
 
-  test("takes a database in memory with it", async () => {
+  test("loses a database in memory, and later operations reject", async () => {
     const mark = join(newFolder(), "crash");
     const storage = open({ path: ":memory:", driver: whenMarked(mark, "COMMIT", "process.exit(3)") });
     await storage.write(batch(entry(1)));
@@ -452,7 +452,7 @@ describe("a thread that crashes", () => {
 });
 
 describe("close", () => {
-  test("finishes pending writes, closes the file, and refuses what comes after it", async () => {
+  test("finishes pending writes, closes the file, and rejects later operations", async () => {
     const path = newFile();
     const storage = open({ path });
     await storage.open();
@@ -497,7 +497,7 @@ describe("the process", () => {
     return (await output).join("");
   }
 
-  test("ends while the storage is idle, and not before a pending write is finished", async () => {
+  test("ends while the storage is idle, and not before a pending write has finished", async () => {
     const path = newFile();
     const output = await run(path, [
       `await storage.open();`,
@@ -507,7 +507,7 @@ describe("the process", () => {
     expect(await positions(open({ path }))).toEqual([1, 2, 3]);
   });
 
-  test("goes on while the storage is watched", async () => {
+  test("stays alive while the storage is watched", async () => {
     const output = await run(newFile(), [
       `const end = storage.watch(() => {});`,
       `setTimeout(() => { process.stdout.write("still here"); end(); }, 60).unref();`,
@@ -517,24 +517,24 @@ describe("the process", () => {
 });
 
 describe("watching", () => {
-  test("reports own writes by session, and those of other connections without", async () => {
+  test("reports own writes with session names, and writes of other connections without", async () => {
     const path = newFile();
     const storage = open({ path, pollMs: 2 });
-    const heard: (readonly string[] | null)[] = [];
+    const received: (readonly string[] | null)[] = [];
     let wake = () => {};
     const end = storage.watch((sessions) => {
-      heard.push(sessions === undefined ? null : [...sessions]);
+      received.push(sessions === undefined ? null : [...sessions]);
       wake();
     });
     const next = () => new Promise<void>((resolve) => (wake = resolve));
     const own = next();
     await storage.write(batch(entry(1)));
     await own;
-    expect(heard).toEqual([['["t","s"]']]);
+    expect(received).toEqual([['["t","s"]']]);
     const others = next();
     await sqliteStorage(connect(path)).write(batch(entry(2)));
     await others;
-    expect(heard.slice(1)).toEqual([null]);
+    expect(received.slice(1)).toEqual([null]);
     end();
   });
 });

@@ -1,5 +1,5 @@
-// The storage in SQLite, on every driver there is: what every storage keeps, and then what only a file can get into. Files are in a folder of the
-// test's own, which goes with it.
+// The handle form of the SQLite storage, on every installed driver: the conformance suite, then locks, damaged files, migrations and other
+// states of a file. Files are in a temporary folder.
 
 import type { Batch, Put, Query, HostStorage } from "../../runtime/rows/storage.ts";
 import type { SqliteDatabase, SqliteOptions } from "everturn/host/sqlite";
@@ -28,7 +28,7 @@ type Handle = SqliteDatabase & { close(): unknown };
 
 type Driver = {
   readonly name: string;
-  /** Why it cannot be tried here; `null` when it can. */
+  /** Why the driver cannot be tested here; `null`: it can. */
   readonly missing: string | null;
   readonly open: (path: string) => Handle;
   readonly openReadOnly: (path: string) => Handle;
@@ -94,14 +94,14 @@ async function positions(storage: HostStorage): Promise<readonly unknown[]> {
   return rows.map(({ key }) => key[2]);
 }
 
-/** The first row of what a statement answers. */
+/** The first row that a statement returns. */
 function asked(database: SqliteDatabase, sql: string): unknown {
   const { _metadata: _, ...row }: { readonly [column: string]: unknown } = Object(database.prepare(sql).get());
   return row;
 }
 
 describe.each([libsql, node])("[lash 81] on $name", (driver) => {
-  // A driver that is not there has its reason in the name of what is skipped.
+  // A driver that is not installed is skipped, and the title says why.
   const there = driver.missing === null;
   const title = there ? "a storage" : `a storage (skipped: ${driver.missing})`;
 
@@ -140,7 +140,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       return { database, storage: sqliteStorage(database, options) };
     };
 
-    test("is durable in a file, and volatile where the file goes with the handle", () => {
+    test("is durable in a file, and volatile in memory or in a temporary file", () => {
       const path = newFile();
       expect(open(path).storage).toMatchObject({ name: path, durability: "durable" });
       expect(open(":memory:").storage).toMatchObject({ name: "sqlite in memory", durability: "volatile" });
@@ -148,7 +148,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(open(path, { name: "mine" }).storage.name).toBe("mine");
     });
 
-    test("keeps a WAL, waits for locks and for the disk", () => {
+    test("uses a write-ahead log, a busy timeout and synchronous=FULL", () => {
       const { database } = open(newFile());
       expect(asked(database, "PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });
       expect(asked(database, "PRAGMA synchronous")).toEqual({ synchronous: 2 });
@@ -158,7 +158,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(asked(relaxed, "PRAGMA busy_timeout")).toEqual({ timeout: 7 });
     });
 
-    test("makes the tables of the runtime, with their columns", () => {
+    test("creates the tables of the runtime with their columns", () => {
       const { database } = open(newFile());
       for (const [table, key] of Object.entries(tables)) {
         const columns = database.prepare(`SELECT name, type, pk FROM pragma_table_info('everturn_${table}')`).all();
@@ -173,7 +173,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(names).toHaveLength(Object.keys(tables).length + 1);
     });
 
-    test("finds rows by an index, and never sorts", async () => {
+    test("answers every query from the primary key without sorting", async () => {
       const database = opened(driver.open(":memory:"));
       const statements: string[] = [];
       const storage = sqliteStorage(watched(database, (sql) => statements.push(sql)));
@@ -203,7 +203,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       }
     });
 
-    test("reads the same from a handle that returns bigints", async () => {
+    test("reads the same rows from a handle that returns bigints", async () => {
       const path = newFile();
       const storage = sqliteStorage(opened(driver.openWithBigInts(path)));
       const put = { table: "recent", key: ["t", 2 ** 40, "s"], tag: 3, ttlMs: 2 ** 41, value: "v" } as const;
@@ -216,7 +216,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(await storage.write({ ...batch(), checks })).toEqual({ ok: true });
     });
 
-    test("keeps what need not last through the death of the process, and makes the next batch last", async () => {
+    test("keeps a batch that is not lasting across a crash of the process, and flushes it with the next batch", async () => {
       const path = newFile();
       const { database, storage } = open(path);
       const child = start(driver, path, [
@@ -230,7 +230,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(await positions(storage)).toEqual([1, 2]);
     });
 
-    test("shares a file with storages that have other prefixes", async () => {
+    test("shares a file with storages of other prefixes", async () => {
       const path = newFile();
       const { database, storage } = open(path);
       const other = sqliteStorage(database, { tablePrefix: "other_" });
@@ -243,7 +243,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(await Promise.all([storage, other, third].map(positions))).toEqual([[], [2], [3]]);
     });
 
-    test("refuses what cannot be the start of a name, and times that are none", () => {
+    test("refuses invalid table prefixes and durations", () => {
       const database = opened(driver.open(":memory:"));
       for (const tablePrefix of ["", "1st", "a-b", 'a"b', "ä", "a b", "a;"]) {
         expect(() => sqliteStorage(database, { tablePrefix })).toThrow(/^tablePrefix must consist/);
@@ -253,8 +253,8 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       expect(database.prepare("SELECT * FROM sqlite_master").all()).toEqual([]);
     });
 
-    describe("beside other connections", () => {
-      test("lets one of two be first, however they come", async () => {
+    describe("next to other connections", () => {
+      test("lets one of two concurrent writers win", async () => {
         const path = newFile();
         const both = [open(path).storage, open(path).storage];
         let round = 0;
@@ -283,12 +283,12 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         );
       });
 
-      test("hears of what another process wrote, and is written to by several without losing anything", async () => {
+      test("notices writes of other processes, and loses no concurrent write", async () => {
         const path = newFile();
         const { storage } = open(path, { pollMs: 2 });
         await storage.write(batch({ table: "sessions", key: ["t", "sum"], tag: 0, value: "0" }));
         let end = () => {};
-        const heard = new Promise<void>((resolve) => {
+        const notified = new Promise<void>((resolve) => {
           end = storage.watch(() => resolve());
         });
         const children = [1, 2, 3].map(() =>
@@ -302,14 +302,14 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
             `}`,
           ]),
         );
-        await heard;
+        await notified;
         end();
         for (const child of children) expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\n" });
         const [rows] = await storage.read([{ table: "sessions", prefix: ["t", "sum"] }]);
         expect(rows).toMatchObject([{ key: ["t", "sum"], tag: 120, expires: null, value: "120" }]);
       });
 
-      test("looks for the writes of other connections every pollMs of its clock, until nothing watches", async () => {
+      test("polls for writes of other connections every pollMs of its clock while it is watched", async () => {
         const path = newFile();
         const clock = handClock();
         const { storage } = open(path, { clock });
@@ -325,7 +325,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(clock.sleepers).toBe(0);
       });
 
-      test("hears of what another storage on the same handle wrote", async () => {
+      test("notices writes of another storage on the same handle", async () => {
         const { database, storage } = open(newFile());
         let calls = 0;
         const end = storage.watch(() => (calls += 1));
@@ -334,7 +334,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         end();
       });
 
-      test("keeps its process alive while somebody watches, and no longer", async () => {
+      test("keeps the process alive while it is watched, and no longer", async () => {
         const child = start(driver, newFile(), [
           `const end = storage.watch(() => {});`,
           `setTimeout(() => { process.stdout.write("still here\\n"); end(); }, 60).unref();`,
@@ -342,7 +342,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\nstill here\n" });
       });
 
-      test("is made once when several processes open a new file at the same time", async () => {
+      test("is created once when several processes open a new file at the same time", async () => {
         const path = newFile();
         const children = [1, 2, 3, 4].map((number) =>
           start(
@@ -362,7 +362,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 3 }]);
       });
 
-      test("waits for another that is making the same tables, and leaves them to it", async () => {
+      test("waits for a process that creates the same tables", async () => {
         const path = newFile();
         const database = opened(driver.open(path));
         let first: HostStorage | null = null;
@@ -376,7 +376,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 3 }]);
       });
 
-      test("waits for another that has the file when it is to get a WAL", async () => {
+      test("waits for a lock of another connection when it switches to WAL", async () => {
         const path = newFile();
         const other = opened(driver.open(path));
         other.exec("CREATE TABLE mine (id)");
@@ -392,7 +392,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(asked(database, "PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });
       });
 
-      test("tells that the file is locked, and works when it no longer is", async () => {
+      test("reports storage_busy while the file is locked, and works afterwards", async () => {
         const path = newFile();
         const { storage } = open(path, { busyMs: 20 });
         await storage.write(batch(entry(1)));
@@ -407,7 +407,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(await positions(storage)).toEqual([1, 3]);
       });
 
-      test("tells that a new file is locked, before it has made anything", () => {
+      test("reports storage_busy for a locked new file, and creates nothing", () => {
         const path = newFile();
         const other = opened(driver.open(path));
         other.exec("BEGIN EXCLUSIVE");
@@ -419,8 +419,8 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       });
     });
 
-    describe("tells what is wrong", () => {
-      test("when a later release has been at the tables, and changes nothing", async () => {
+    describe("reports the cause", () => {
+      test("when a newer release has migrated the tables, and changes nothing", async () => {
         const path = newFile();
         const { database } = open(path);
         database.exec("UPDATE everturn_schema SET version = 7");
@@ -440,7 +440,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(() => sqliteStorage(later, { tablePrefix: "older_" })).not.toThrow();
       });
 
-      test("when there is no room, and loses nothing", async () => {
+      test("when the disk is full, and loses nothing", async () => {
         const path = newFile();
         const { database, storage } = open(path);
         await storage.write(batch(entry(1, "kept")));
@@ -478,13 +478,13 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(await storage.write(batch({ table: "tokens", key: ["d"], tag: 0, value: "" }))).toEqual({ ok: true });
       });
 
-      test("when the file is no database", () => {
+      test("when the file is not a database", () => {
         const path = newFile();
         writeFileSync(path, "This is a letter, and no database. ".repeat(1000));
         expect(() => open(path)).toThrow(expect.objectContaining({ reason: "corrupt_row" }));
       });
 
-      test("when a row was changed by somebody else", async () => {
+      test("when a row was not written by this library", async () => {
         const { database, storage } = open(newFile());
         await storage.write(batch(entry(1, "secret")));
         database.exec(`UPDATE everturn_entries SET tag = ${2n ** 60n}`);
@@ -496,7 +496,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(() => sqliteStorage(database)).toThrow(expect.objectContaining({ reason: "corrupt_row" }));
       });
 
-      test("when it may only read, which it does", async () => {
+      test("when the handle is read-only, and still reads", async () => {
         const path = newFile();
         await open(path).storage.write(batch(entry(1)));
         const storage = sqliteStorage(opened(driver.openReadOnly(path)));
@@ -508,14 +508,14 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(await positions(storage)).toEqual([1]);
       });
 
-      test("when a new file may only be read", () => {
+      test("when a new file is read-only", () => {
         const path = newFile();
         opened(driver.open(path)).exec("CREATE TABLE mine (id)");
         const database = opened(driver.openReadOnly(path));
         expect(() => sqliteStorage(database)).toThrow(expect.objectContaining({ reason: "storage_failed" }));
       });
 
-      test("when a transaction of the caller's is open, and leaves that alone", async () => {
+      test("when the caller has an open transaction, which stays open", async () => {
         const { database, storage } = open(newFile());
         database.exec("CREATE TABLE mine (id)");
         database.exec("BEGIN");
@@ -529,7 +529,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         expect(await storage.write(batch(entry(1)))).toEqual({ ok: true });
       });
 
-      test("when the handle was closed, also to those who watch", async () => {
+      test("when the handle was closed, also while it is watched", async () => {
         const path = newFile();
         const database = driver.open(path);
         const storage = sqliteStorage(database, { pollMs: 1 });
@@ -544,7 +544,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         end();
       });
 
-      test("when something failed, and prepares its statements anew", async () => {
+      test("when a statement failed, and prepares its statements again", async () => {
         const path = newFile();
         const seen: string[] = [];
         const database = watched(opened(driver.open(path)), (sql) => seen.push(sql));
@@ -575,7 +575,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
       });
     });
 
-    test("answers as the storage in memory does, whatever is written and asked", async () => {
+    test("answers like the storage in memory", async () => {
       await fc.assert(
         fc.asyncProperty(
           fc.array(fc.oneof(anyBatch, fc.array(anyQuery, { maxLength: 3 })), { maxLength: 30 }),
@@ -601,7 +601,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
   });
 });
 
-test("errors of a driver that only has names for them are told apart", async () => {
+test("errors of a driver that reports only code names are distinguished", async () => {
   const failing = (code: string): SqliteDatabase => {
     const handle = opened(libsql.open(":memory:"));
     let fails = false;
@@ -627,7 +627,7 @@ test("errors of a driver that only has names for them are told apart", async () 
   expect(await reasonOf("ENOENT")).toBe("storage_failed");
 });
 
-// Characters around everything that is escaped, and where the order of UTF-16 is another than that of code points.
+// Characters next to all escaped ones, and where UTF-16 order differs from code point order.
 const anyText = fc.string({
   unit: fc.constantFrom(
     "a",
@@ -650,7 +650,7 @@ const anyText = fc.string({
   maxLength: 4,
 });
 
-test("every text is kept as it is, in the same order", () => {
+test("escaping preserves every string and the order of strings", () => {
   fc.assert(
     fc.property(anyText, anyText, (left, right) => {
       expect(unescapeText(escapeText(left))).toBe(left);
@@ -717,7 +717,7 @@ const anyBatch: fc.Arbitrary<Batch> = fc.record(
   { requiredKeys: ["checks", "removals", "puts"] },
 );
 
-/** The same database, and somebody who sees every statement before it is run or prepared. */
+/** A handle that passes every statement to a callback before it is run or prepared. */
 function watched(database: SqliteDatabase, sees: (sql: string) => unknown): SqliteDatabase {
   return {
     exec: (sql) => {
@@ -737,7 +737,7 @@ function typedKeys<T extends object>(of: T): readonly Extract<keyof T, string>[]
   return keys;
 }
 
-/** As many parameters as a statement has places. */
+/** One parameter for each placeholder of a statement. */
 function nulls(sql: string): readonly "x"[] {
   return Array.from(sql.matchAll(/\?/g), () => "x");
 }
@@ -749,14 +749,14 @@ function overwrite(path: string, from: number, length: number): void {
 }
 
 type Child = {
-  /** It has loaded everything and is about to open the file. */
+  /** Resolves when the process has loaded its modules and is about to open the file. */
   readonly ready: Promise<void>;
-  /** Has it go on, if it was to wait. */
+  /** Lets a waiting process continue. */
   readonly go: () => void;
   readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null; readonly output: string }>;
 };
 
-/** Another process that opens the file as `storage` and runs these lines. */
+/** Starts a process that opens the file as `storage` and runs these lines. */
 function start(
   driver: Driver,
   path: string,

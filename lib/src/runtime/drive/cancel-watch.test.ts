@@ -1,4 +1,4 @@
-// Whoever drives a turn hears that it is to stop, for as long as they drive it.
+// The watch for cancels: delivers each stored cancel once to the driver of its turn.
 
 import { expect, test } from "vitest";
 
@@ -9,19 +9,19 @@ import { CancelWatch } from "./cancel-watch.ts";
 const turn = ["tenant", "session", "turn"] as const;
 const cancel = { checks: [], removals: [], puts: [{ table: "cancels", key: turn, tag: 0, value: "" }] } as const;
 
-test("a turn that is driven again before the last go has left is heard of by the new one", async () => {
+test("a second watch of the same turn gets the cancel after the first has ended", async () => {
   const storage = memoryStorage();
   const cancels = new CancelWatch(storage, handClock());
-  const heard: string[] = [];
-  const leave = cancels.watch(turn, () => heard.push("first"));
-  const end = cancels.watch(turn, () => heard.push("second"));
+  const delivered: string[] = [];
+  const leave = cancels.watch(turn, () => delivered.push("first"));
+  const end = cancels.watch(turn, () => delivered.push("second"));
   leave();
   await storage.write(cancel);
-  await expect.poll(() => heard).toEqual(["second"]);
+  await expect.poll(() => delivered).toEqual(["second"]);
   end();
 });
 
-test("whoever has left hears nothing, a cancel is heard once, and nothing is watched that nobody drives", async () => {
+test("an ended watch is not called, a cancel is delivered once, and the storage is not watched without turns", async () => {
   const storage = memoryStorage();
   const clock = handClock();
   let watchers = 0;
@@ -34,20 +34,20 @@ test("whoever has left hears nothing, a cancel is heard once, and nothing is wat
     };
   };
   const cancels = new CancelWatch({ ...storage, watch }, clock);
-  const heard: string[] = [];
-  cancels.watch(turn, () => heard.push("left"))();
-  const end = cancels.watch(turn, () => heard.push("here"));
+  const delivered: string[] = [];
+  cancels.watch(turn, () => delivered.push("left"))();
+  const end = cancels.watch(turn, () => delivered.push("here"));
   await storage.write(cancel);
   await clock.advance(1000);
   await storage.write({ ...cancel, puts: [{ table: "inboxes", key: ["tenant", "session"], tag: 0, value: "" }] });
   await clock.advance(1000);
-  expect(heard).toEqual(["here"]);
+  expect(delivered).toEqual(["here"]);
   end();
   expect(clock.sleepers).toBe(0);
   await expect.poll(() => watchers).toBe(0);
 });
 
-test("a cancel is taken also when the storage failed at the read that its write caused", async () => {
+test("a cancel is delivered although the first read after its write failed", async () => {
   const storage = memoryStorage();
   const clock = handClock();
   let failures = 0;
@@ -59,12 +59,12 @@ test("a cancel is taken also when the storage failed at the read that its write 
     return storage.read(queries);
   };
   const cancels = new CancelWatch({ ...storage, read }, clock);
-  const heard: string[] = [];
-  const end = cancels.watch(turn, () => heard.push("here"));
+  const delivered: string[] = [];
+  const end = cancels.watch(turn, () => delivered.push("here"));
   await clock.advance(0);
   await storage.write(cancel);
   await clock.advance(1000);
   expect(failures).toBe(1);
-  expect(heard).toEqual(["here"]);
+  expect(delivered).toEqual(["here"]);
   end();
 });

@@ -1,4 +1,4 @@
-// Q10: turns inside tools.
+// Child turns: turns that a tool runs inside its call (Q10).
 
 import type { FakeOptions } from "../../adapters/internal.ts";
 import type { Runtime } from "../index.ts";
@@ -14,7 +14,7 @@ const call = (name: string, args: { readonly [key: string]: string } = {}) =>
   ({ type: "tool_call", name, arguments: args }) as const;
 const says = (text: string) => ({ type: "text", text }) as const;
 
-/** A session whose one tool asks an agent of its own. */
+/** A session whose only tool runs a child turn. */
 function office(inner: NonNullable<FakeOptions["scripts"]>, tools: readonly ReturnType<typeof tool>[]) {
   const clerk = fake({ scripts: inner, usage: { inputTokens: 10, outputTokens: 1 } });
   const desk = engine({ adapter: clerk, model: "fake:clerk", tools });
@@ -71,7 +71,7 @@ async function begun(sessions: Runtime) {
   return (await sessions.start("go", { id: "s" })).result;
 }
 
-describe("Q10 a turn inside a tool that has to wait makes the call of the tool wait", () => {
+describe("Q10 a child turn that has to wait makes the tool call pending", () => {
   test.each([
     ["as a user's message", ask],
     ["as the tool's result", askForResult],
@@ -87,14 +87,14 @@ describe("Q10 a turn inside a tool that has to wait makes the call of the tool w
     expect(end).toMatchObject({ text: "settled", session: { status: "completed", pendingToolCalls: [] } });
     const view = await sessions.get("s");
     expect(view?.session.thread.messages.find(({ role }) => role === "tool")?.content).toBe("the red one it is");
-    // The handler ran again from its top, under the same key; the turn inside went on where it was.
+    // The handler ran again from its start, under the same idempotency key; the child turn continued.
     expect(began).toEqual([began[0], began[0]]);
     expect(clerk.calls).toHaveLength(2);
-    const heard = JSON.stringify(clerk.calls[1]?.request.messages);
-    expect(heard).toContain("the red one");
+    const innerMessages = JSON.stringify(clerk.calls[1]?.request.messages);
+    expect(innerMessages).toContain("the red one");
   });
 
-  test("for consent, which reaches the call inside", async () => {
+  test("for an approval, which is forwarded to the inner call", async () => {
     paid.length = 0;
     const { sessions, clerk } = office([[call("pay")], [says("all paid")]], [pay]);
     const waits = await begun(sessions);
@@ -112,7 +112,7 @@ describe("Q10 a turn inside a tool that has to wait makes the call of the tool w
     expect(clerk.calls).toHaveLength(2);
   });
 
-  test("a refusal reaches the model inside", async () => {
+  test("a denial is reported to the inner model", async () => {
     const { sessions, clerk } = office([[call("pay")], [says("never mind")]], [pay]);
     const waits = await begun(sessions);
     const id = waits.session.pendingToolCalls[0]?.id ?? "";
@@ -122,7 +122,7 @@ describe("Q10 a turn inside a tool that has to wait makes the call of the tool w
     expect(JSON.stringify(clerk.calls[1]?.request.messages)).toContain("too dear");
   });
 
-  test("for results, one after the other, each asked for once it is its turn", async () => {
+  test("for the results of manual calls, one after the other", async () => {
     const { sessions, clerk } = office([[call("lift"), call("pay")], [says("lifted and paid")]], [lift, pay]);
     const first = await begun(sessions);
     expect(first.session.pendingToolCalls).toMatchObject([{ reason: "approval", path: ["call_1"] }]);
@@ -134,7 +134,7 @@ describe("Q10 a turn inside a tool that has to wait makes the call of the tool w
     expect(clerk.calls).toHaveLength(2);
   });
 
-  test("what it costs is counted once, in the turn that paid for it", async () => {
+  test("its usage is booked once, in the turn that paid for it", async () => {
     const { sessions } = office([[call("ask")], [says("done")]], [ask]);
     const asked = await begun(sessions);
     expect(asked.usage.inputTokens).toBe(110);
@@ -144,7 +144,7 @@ describe("Q10 a turn inside a tool that has to wait makes the call of the tool w
     expect((await sessions.usage("s")).total.inputTokens).toBe(220);
   });
 
-  test("also two turns deep", async () => {
+  test("also with a child turn inside a child turn", async () => {
     const middle = tool({
       name: "middle",
       description: "Hands on.",
@@ -166,7 +166,7 @@ describe("Q10 a turn inside a tool that has to wait makes the call of the tool w
   });
 });
 
-test("Q10 an agent as a tool may be run again, and its failure is the tool's", async () => {
+test("Q10 an agent tool is safe to run again, and a failure of its turn is a failure of the tool", async () => {
   const broken = fake({ script: [{ type: "error", reason: "provider_unavailable" }] });
   const helper = agentTool({
     name: "helper",
@@ -181,7 +181,7 @@ test("Q10 an agent as a tool may be run again, and its failure is the tool's", a
   expect((await sessions.get("s"))?.session.thread.messages[2]).toMatchObject({ role: "tool", code: "handler_failed" });
 });
 
-describe("Q10 what is said is for one wait of one turn", () => {
+describe("Q10 an answer is for one wait of one child turn", () => {
   const wants = (to: string) => fake({ scripts: [[{ ...call("pay"), arguments: { to } }], [says(`${to} has it`)]] });
   const spent: unknown[] = [];
   const spend = tool({
@@ -195,7 +195,7 @@ describe("Q10 what is said is for one wait of one turn", () => {
     },
   });
 
-  /** A tool that runs two agents, one after the other or side by side; both want to pay. */
+  /** A tool that runs two child turns, sequentially or concurrently; both call `pay`. */
   function pair(sideBySide: boolean, definition: { readonly needsApproval?: boolean } = {}) {
     spent.length = 0;
     const ran: unknown[] = [];
@@ -224,7 +224,7 @@ describe("Q10 what is said is for one wait of one turn", () => {
   test.each([
     ["one after the other", false],
     ["side by side", true],
-  ])("two turns in one call, %s: each is consented to by itself", async (_, sideBySide) => {
+  ])("two child turns in one call, %s, need one approval each", async (_, sideBySide) => {
     const { sessions } = pair(sideBySide);
     const first = await begun(sessions);
     const id = first.session.pendingToolCalls[0]?.id ?? "";
@@ -238,7 +238,7 @@ describe("Q10 what is said is for one wait of one turn", () => {
     expect((await sessions.get("s"))?.session.thread.messages[2]?.content).toBe('["ann has it","bob has it"]');
   });
 
-  test("a fork asks again: nothing that was said in one is heard in the other", async () => {
+  test("a fork asks again, and answers of one session do not reach the other", async () => {
     const { sessions } = pair(false);
     await begun(sessions);
     const fork = await sessions.fork("s");
@@ -249,7 +249,7 @@ describe("Q10 what is said is for one wait of one turn", () => {
     expect(spent).toEqual([]);
   });
 
-  test("what the tool ran with after somebody edited it stays, however often it is run again", async () => {
+  test("edited arguments are kept when the tool runs again", async () => {
     const { sessions, ran } = pair(false, { needsApproval: true });
     const first = await begun(sessions);
     const id = first.session.pendingToolCalls[0]?.id ?? "";

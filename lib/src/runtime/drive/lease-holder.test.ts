@@ -1,4 +1,4 @@
-// A process whose lease has expired does not act before it knows that it still holds the session, and does not lose what it has done.
+// The lease holder: a process whose lease has expired renews before it acts, and does not lose results it has.
 
 import type { Batch, HostStorage } from "../internal.ts";
 
@@ -139,7 +139,7 @@ test("every commit extends the lease: a turn of many slow steps keeps it without
   expect(lease?.tag).toBe(1);
 });
 
-test("a busy storage delays a commit until it is free; nothing is lost, also beyond the lease", async () => {
+test("a busy storage delays a commit until it is free, also for longer than the lease", async () => {
   const world = new World();
   const pay = counting("pay");
   const engines = { default: world.engine(worker("pay"), { tools: [pay.tool] }) };
@@ -167,7 +167,7 @@ test("a busy storage delays a commit until it is free; nothing is lost, also bey
   expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool pay: ok", "assistant Done."]);
 });
 
-test.each(["inbox", "inboxes"] as const)("a read of %s that a busy storage refuses is repeated", async (table) => {
+test.each(["inbox", "inboxes"] as const)("a read of %s that fails with storage_busy is retried", async (table) => {
   const world = new World();
   const pay = counting("pay");
   const model = worker("pay");
@@ -209,7 +209,7 @@ test("a commit and a renewal that are refused at the same time share one claim o
 });
 
 test.each([false, true])(
-  "the epoch never falls when the ending commit claims again; another turn follows: %s",
+  "the epoch never decreases when the ending commit claims the lease again; another turn follows: %s",
   async (follows) => {
     const world = new World();
     const of = world.engine(worker());
@@ -230,7 +230,7 @@ test.each([false, true])(
     pause.open();
     expect((await turn.result).text).toBe("Done.");
     await world.clock.advance(0);
-    // Claimed, claimed again, and claimed for the turn that follows.
+    // The claim, the claim after the expiry, and the claim for the next turn.
     expect((await world.rows("leases"))[0]?.tag).toBe(follows ? 3 : 2);
     expect((await sessions.get("s1"))?.openTurn).toBeNull();
     expect(await talk(sessions)).toHaveLength(follows ? 4 : 2);
@@ -238,7 +238,7 @@ test.each([false, true])(
 );
 
 describe("a released lease is not claimed again", () => {
-  test("by an effect that is still under way in the process that handed the turn over", async () => {
+  test("by an effect that is still in flight in the process that handed the turn over", async () => {
     const world = new World();
     const of = world.engine(worker("look"), { tools: [counting("look").tool] });
     const inbox = gate();
@@ -251,7 +251,7 @@ describe("a released lease is not claimed again", () => {
     const closed = first.close({ graceMs: 0 });
     await world.clock.advance(0);
     await closed;
-    // The checkpoint goes on, and claims the input that it finds.
+    // The checkpoint continues and tries to claim the input.
     inbox.open();
     await world.clock.advance(0);
     const second = world.process(of);
@@ -281,7 +281,7 @@ describe("a released lease is not claimed again", () => {
   });
 });
 
-test("a renewal whose answer arrives after the lease it extended has expired allows nothing", async () => {
+test("an effect does not start if the answer to a renewal arrives after the extended lease has expired", async () => {
   const clock = handClock();
   const storage = memoryStorage({ clock });
   const lease = leaseTimings;
@@ -316,7 +316,7 @@ test("a renewal whose answer arrives after the lease it extended has expired all
   await expect(ensured).rejects.toMatchObject({ reason: "lease_lost" });
 });
 
-test("a process that claimed again and then stops tells those who wait for the turn", async () => {
+test("a process that claimed its lease again and then shuts down rejects the result of the turn", async () => {
   const world = new World();
   const [first, second] = [gate(), gate()];
   const tools = [

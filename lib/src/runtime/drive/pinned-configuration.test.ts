@@ -6,14 +6,14 @@ import { describe, expect, test } from "vitest";
 
 import { says, sessionsOf, toolCall, workTool } from "../../../test/runtime/sessions.ts";
 
-describe("a deploy in the middle of a turn", () => {
+describe("a deploy while a turn is open", () => {
   test.each([
     ["budgets", { budgets: { steps: 1 } }],
     ["toolTimeout", { toolTimeout: 1 }],
     ["maxToolResultLength", { maxToolResultLength: 1 }],
     ["onToolError", { onToolError: "halt" }],
     ["structuredFinalize", { structuredFinalize: true }],
-  ] as const)("%s of the new engine are for the next turn", async (_, options) => {
+  ] as const)("does not apply %s of the new engine to the open turn", async (_, options) => {
     const host = memoryStorage();
     const before = engine({ adapter: fake({ scripts: [] }), model: "fake:m", tools: [workTool(() => "a result")] });
     const accepts = sessionsOf(before, { host, drive: false });
@@ -22,7 +22,7 @@ describe("a deploy in the middle of a turn", () => {
     const after = engine({ adapter, model: "fake:m", tools: [workTool(() => "a result")], options });
     await sessionsOf(after, { host }).recover();
     expect(await turn.result).toMatchObject({ text: "done", haltedReason: "completed" });
-    const told = (await accepts.get("s"))?.session.thread.messages[2];
-    expect(told?.content).toBe("a result");
+    const toolMessage = (await accepts.get("s"))?.session.thread.messages[2];
+    expect(toolMessage?.content).toBe("a result");
   });
 });

@@ -1,18 +1,18 @@
-// How many commits a step takes, and what a process that stops between two of them leaves behind.
+// The commits of a step: how many there are, and what is stored if the process stops between two of them.
 
 import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, talk, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { RuntimeError } from "../../model/index.ts";
 
-/** The tables that each commit of a journal row writes to the journal, by the number of rows. */
+/** The number of journal rows in each batch that writes any. */
 const journalRows = (world: World) =>
   world.writes
     .filter(writes("journal"))
     .map(({ batch }) => batch.puts.filter(({ table }) => table === "journal").length);
 
 describe("the commits of a step", () => {
-  test("are two: the reply, and the tool result with the checkpoint after it", async () => {
+  test("are two: the reply, and the tool result together with the checkpoint after it", async () => {
     const world = new World();
     const look = counting("look");
     const of = world.engine(worker("look", "look"), { tools: [look.tool] });
@@ -23,7 +23,7 @@ describe("the commits of a step", () => {
     expect(await world.rows("journal")).toHaveLength(8);
   });
 
-  test("are three when the checkpoint calls a function of the program, which must not see what is not stored", async () => {
+  test("are three if the checkpoint calls a function of the program, which must see stored results only", async () => {
     const world = new World();
     const look = counting("look");
     const stored: number[] = [];
@@ -42,7 +42,7 @@ describe("the commits of a step", () => {
     expect(stored).toEqual([2]);
   });
 
-  test("a process that is stopped between the result and its checkpoint writes the result", async () => {
+  test("include the tool result if the process stops between the result and the checkpoint", async () => {
     const world = new World();
     const pay = counting("pay");
     const of = world.engine(worker("pay"), { tools: [pay.tool] });
@@ -64,7 +64,7 @@ describe("the commits of a step", () => {
   });
 });
 
-test("the result of a tool is kept when the commit that merges it with its checkpoint fails", async () => {
+test("a tool result is written alone if the commit that merges it with its checkpoint fails", async () => {
   const world = new World();
   const pay = counting("pay");
   const of = world.engine(worker("pay"), { tools: [pay.tool] });
@@ -92,7 +92,7 @@ test("the result of a tool is kept when the commit that merges it with its check
 });
 
 describe("start marks", () => {
-  test("of the calls that get a slot at once share the commit of the reply, also with a concurrency limit", async () => {
+  test("of calls that get a slot at once are written with the reply, also with a concurrency limit", async () => {
     const world = new World();
     const held = gate();
     const pay = counting("pay", { handler: () => held.wait() });

@@ -1,4 +1,4 @@
-// Cursors are handed out and come back as they were, whatever they say; anything else is refused.
+// Cursors: rendering and parsing are inverse, and any other text is refused.
 
 import { MisuseError } from "everturn/model";
 import * as fc from "fast-check";
@@ -17,7 +17,7 @@ const position = fc.record({
   offsets: fc.array(fc.tuple(part, count), { maxLength: 4 }).map((read) => new Map(read)),
 });
 
-test("every cursor is read as it was written, and is one line", () => {
+test("parsing reverses rendering for every cursor, and a cursor is one line", () => {
   fc.assert(
     fc.property(count, fc.option(position), (sequence, position) => {
       const line = renderCursor({ sequence, position });
@@ -27,7 +27,7 @@ test("every cursor is read as it was written, and is one line", () => {
   );
 });
 
-test("whatever is no cursor is misuse, and nothing else is thrown", () => {
+test("any other text throws MisuseError and nothing else", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.string({ unit: "binary" })), (text) => {
       try {

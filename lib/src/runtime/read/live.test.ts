@@ -1,4 +1,4 @@
-// What is kept of an open reply for those who come late: all of its text, in bounded room, and of the rest what is new.
+// The live tail: all text of the open attempt in bounded memory, and the newest other events.
 
 import type { LiveItem } from "./live.ts";
 import type { AssistantMessage, TurnEvent } from "everturn/model";
@@ -16,7 +16,7 @@ const thought = (delta: string, id: string | null = null): TurnEvent => ({ type:
 const args = (id: string, argumentsDelta: string): TurnEvent => ({ type: "tool_call_delta", id, argumentsDelta });
 const raw: TurnEvent = { type: "raw_chunk", chunk: null };
 
-/** What was said of each part, put together by offsets. Throws at a hole. */
+/** The text of each part, assembled by offsets. Throws if there is a gap. */
 function parts(items: readonly LiveItem[]): { readonly [part: string]: string } {
   const known: Record<string, string> = {};
   for (const { part, offset, event } of items) {
@@ -28,8 +28,8 @@ function parts(items: readonly LiveItem[]): { readonly [part: string]: string } 
   return known;
 }
 
-describe("a tail", () => {
-  test("of thousands of deltas stays small, and has all of their text", () => {
+describe("the live tail", () => {
+  test("merges thousands of deltas and keeps all of their text", () => {
     const tail = new LiveTail(0);
     let whole = "";
     let most = 0;
@@ -42,7 +42,7 @@ describe("a tail", () => {
     expect(parts(tail.from(0).items)).toEqual({ "text/0": whole });
   });
 
-  test("lets go of what is not text first, and of the oldest", () => {
+  test("drops the oldest events without text first", () => {
     const tail = new LiveTail(0);
     for (let index = 0; index < 20_000; index += 1) tail.add([text("a"), { type: "raw_chunk", chunk: index }], of);
     const { items } = tail.from(0);
@@ -51,7 +51,7 @@ describe("a tail", () => {
     expect(items.at(-1)?.event).toEqual({ type: "raw_chunk", chunk: 19_999 });
   });
 
-  test("of parts that take turns stays small too, and whoever reads along misses nothing", () => {
+  test("merges parts that alternate, and a concurrent reader misses nothing", () => {
     const tail = new LiveTail(0);
     const read: LiveItem[] = [];
     let place = 0;
@@ -69,7 +69,7 @@ describe("a tail", () => {
     expect(parts(tail.from(0).items)).toEqual(whole);
   });
 
-  test("has nothing of what was settled", () => {
+  test("is empty after a commit", () => {
     const tail = new LiveTail(3);
     tail.add([text("a")], of);
     const { next } = tail.from(0);
@@ -80,7 +80,7 @@ describe("a tail", () => {
     expect(tail.from(next).items).toMatchObject([{ part: "text/0", offset: 0, effectId: "t/1/model" }]);
   });
 
-  test("begins its parts anew with another try", () => {
+  test("restarts part numbers and offsets with another attempt", () => {
     const tail = new LiveTail(0);
     tail.add([text("abc")], of);
     const second = { ...of, attempt: { epoch: 1, n: 2 } };
@@ -93,7 +93,7 @@ describe("a tail", () => {
   });
 });
 
-test("running text together changes no text", () => {
+test("merging deltas changes no text", () => {
   const event = fc.oneof(
     fc.tuple(fc.constantFrom("a", "bc", ""), fc.constantFrom(null, "x", "y")).map(([delta, id]) => text(delta, id)),
     fc.constantFrom("h", "m").map((delta) => thought(delta)),
@@ -111,40 +111,40 @@ test("running text together changes no text", () => {
   );
 });
 
-describe("what is missing of a reply", () => {
-  /** What a message would be of which exactly these events were heard. */
+describe("the missing text of a reply", () => {
+  /** The message that these events produce. */
   const messages: readonly (readonly [string, readonly TurnEvent[], AssistantMessage])[] = [
     ["plain text", [text("One, "), text("two.")], assistant("One, two.")],
     ["plain text in blocks", [text("One, ", "a"), text("two.", "b")], assistant("One, two.")],
     [
-      "thoughts and text without ids",
+      "reasoning and text without ids",
       [thought("Hm. "), text("One, "), thought("Hm? "), text("two.")],
       assistant([reasoningPart("Hm. "), textPart("One, "), reasoningPart("Hm? "), textPart("two.")]),
     ],
     [
-      "blocks with ids that take turns",
+      "alternating blocks with ids",
       [text("One", "a"), text("Two", "b"), text(", ", "a"), text(". ", "b")],
       assistant([textPart("One, "), textPart("Two. ")]),
     ],
     ["text around a call", [text("One, "), args("c", "{}"), text("two.")], assistant("One, two.")],
     ["a thought that was not shown", [text("One.")], assistant([reasoningPart(""), textPart("One.")])],
   ];
-  test.each(messages)("is, behind any delta, just the rest: %s", (_, events, message) => {
+  test.each(messages)("is the rest after any delta: %s", (_, events, message) => {
     const items = new LiveTail(0).add(events, of);
     const whole = parts(items.filter(({ part }) => part?.startsWith("call/") !== true));
-    for (let heard = 1; heard <= items.length; heard += 1) {
-      const before = parts(items.slice(0, heard));
-      const read = new Map(Object.entries(before).map(([part, said]) => [part, said.length]));
+    for (let count = 1; count <= items.length; count += 1) {
+      const before = parts(items.slice(0, count));
+      const read = new Map(Object.entries(before).map(([part, text]) => [part, text.length]));
       const missing = missingTexts(message, read);
       const after: Record<string, string> = { ...before };
-      for (const { part, offset, text: said } of missing) {
+      for (const { part, offset, text: added } of missing) {
         expect(offset).toBe((after[part] ?? "").length);
-        after[part] = (after[part] ?? "") + said;
+        after[part] = (after[part] ?? "") + added;
       }
       const joined = (of: { readonly [part: string]: string }, kind: string) =>
         Object.entries(of)
           .filter(([part]) => part.startsWith(kind))
-          .map(([, said]) => said)
+          .map(([, text]) => text)
           .join("");
       expect(joined(after, "text/")).toBe(joined(whole, "text/"));
       expect(joined(after, "reasoning/")).toBe(joined(whole, "reasoning/"));

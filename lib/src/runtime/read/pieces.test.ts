@@ -1,4 +1,4 @@
-// What is written for readers elsewhere while it is said: together, not too often, and less often where very many turns speak.
+// The writer of pieces: batching, intervals, and longer intervals with many turns.
 
 import type { LiveItem } from "./live.ts";
 import type { StorageBatch as Batch } from "everturn/runtime";
@@ -9,7 +9,7 @@ import { describe, expect, test } from "vitest";
 
 import { PieceWriter, pieceTimings } from "./pieces.ts";
 
-const said = (delta: string): LiveItem => ({
+const deltaOf = (delta: string): LiveItem => ({
   effectId: "t/0/model",
   epoch: 1,
   n: 1,
@@ -18,7 +18,7 @@ const said = (delta: string): LiveItem => ({
   event: { type: "text_delta", id: null, delta },
 });
 
-/** A writer over a storage that remembers when it was written to, and of how many turns. */
+/** A writer over a storage that records when it was written to and for how many turns. */
 function world() {
   const clock = handClock();
   const writes: { readonly at: number; readonly turns: number }[] = [];
@@ -30,13 +30,13 @@ function world() {
   const storage = { ...real, read: real.read.bind(real), watch: real.watch.bind(real), write };
   const writer = new PieceWriter(storage, clock, pieceTimings);
   const speak = (turns: number, delta = "x") => {
-    for (let turn = 0; turn < turns; turn += 1) writer.add(["", "s", `t${turn}`], 1, [said(delta)]);
+    for (let turn = 0; turn < turns; turn += 1) writer.add(["", "s", `t${turn}`], 1, [deltaOf(delta)]);
   };
   return { clock, writes, speak };
 }
 
-describe("what is said", () => {
-  test("by several turns is written together, after 50 ms", async () => {
+describe("live text", () => {
+  test("of several turns is written in one batch, after 50 ms", async () => {
     const { clock, writes, speak } = world();
     speak(3);
     await clock.advance(49);
@@ -45,13 +45,13 @@ describe("what is said", () => {
     expect(writes).toEqual([{ at: 50, turns: 3 }]);
   });
 
-  test("at length is written at once", () => {
+  test("is written at once when it exceeds the size limit", () => {
     const { writes, speak } = world();
     speak(1, "x".repeat(pieceTimings.bytes));
     expect(writes).toEqual([{ at: 0, turns: 1 }]);
   });
 
-  test("by a thousand turns is written four times a second, as soon as there are known to be so many", async () => {
+  test("of a thousand turns is written four times a second after the first write", async () => {
     const { clock, writes, speak } = world();
     speak(1000);
     await clock.advance(50);

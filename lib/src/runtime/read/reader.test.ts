@@ -1,5 +1,5 @@
-// Whoever reads a session, here or elsewhere, from its beginning or from the middle of a reply, in one go or in many: each entry once and in order,
-// each word once. Most readings are checked by `reading`, which throws where one of them is broken.
+// Readers in the process that drives the turn ("here") and in another ("elsewhere"), from the start or within a reply, with and without
+// reconnects: every stored event once and in order, every character of text once. `reading` checks these rules and throws if one is broken.
 
 import type { HandCall } from "../../../test/hand-model.ts";
 import type { FakeScript, FakeStep } from "everturn";
@@ -17,10 +17,10 @@ import { handModel } from "../../../test/hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../../../test/readings.ts";
 import { calls, plain, says } from "../../../test/runs.ts";
 
-/** Everything that is heard is written down for readers elsewhere at once. */
+/** Live text is written for readers in other processes at once. */
 const atOnce = { live: { bytes: 1 } } as const;
 
-/** A runtime that a test speaks for, and another one over the same storage that only reads. */
+/** A runtime whose model is controlled by the test, and another runtime over the same storage that only reads. */
 function spoken(options: Partial<RuntimeOptions> = {}) {
   const model = handModel();
   const host = memoryStorage();
@@ -31,7 +31,7 @@ function spoken(options: Partial<RuntimeOptions> = {}) {
   return { model, host, clock, engines, here, elsewhere };
 }
 
-/** A runtime whose model plays scripts, and another one over the same storage that only reads. */
+/** A runtime with a scripted model, and another runtime over the same storage that only reads. */
 function played(scripts: readonly FakeScript[], host: HostStorage = memoryStorage()) {
   const tools = [plain("look", () => "seen"), plain("touch", () => "felt")];
   const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools }) };
@@ -46,8 +46,8 @@ async function sayAll(call: HandCall, ...words: readonly string[]): Promise<void
   for (const word of words) await call.say(word);
 }
 
-describe("a reading", () => {
-  test("has the entries of a turn, each once and in order, and its text between them", async () => {
+describe("events", () => {
+  test("contains the stored events of a turn, each once and in order, and its live text between them", async () => {
     const { here } = played([calls("look"), says("All is well.")]);
     const { events } = await here.start("Look around.", { id: "s" });
     const read = await readAll(events);
@@ -65,7 +65,7 @@ describe("a reading", () => {
     expect(reading(read).heard.at(-1)).toBe("All is well.");
   });
 
-  test("from the beginning of a finished turn has the same entries as a live one, here and elsewhere", async () => {
+  test("of a finished turn equal those read live, in this process and in another", async () => {
     const { here, elsewhere } = played([calls("look", "touch"), calls("look"), says("Done.")]);
     const turn = await here.start("Go.", { id: "s" });
     const live = entries(await readAll(turn.events));
@@ -77,7 +77,7 @@ describe("a reading", () => {
     expect(types(await readAll(elsewhere.events("s", { follow: false })))).toEqual(types(live));
   });
 
-  test("of a session goes on over its turns", async () => {
+  test("of a session continue across its turns", async () => {
     const { here, elsewhere } = played([says("One."), says("Two.")]);
     for (const sessions of [here, elsewhere]) {
       const whole = readUntil(
@@ -85,7 +85,7 @@ describe("a reading", () => {
         (_, all) => types(all).filter((type) => type === "chat_completed").length === 2,
       );
       if (sessions === here) {
-        // A session that is not there yet has nothing to read.
+        // The session does not exist yet, so there is nothing to read.
         expect(await whole).toEqual([]);
         await (
           await here.start("first", { id: "s" })
@@ -106,7 +106,7 @@ describe("a reading", () => {
     }
   });
 
-  test("of one turn leaves out the others, and ends with it", async () => {
+  test("of one turn exclude other turns and end with it", async () => {
     const { here, elsewhere } = played([says("One."), says("Two."), says("Three.")]);
     const first = await here.start("first", { id: "s" });
     await first.result;
@@ -122,7 +122,7 @@ describe("a reading", () => {
     }
   });
 
-  test("of a turn that has been read to its end is over at once, also while the next one runs", async () => {
+  test("after the end of a turn end at once, also while the next turn runs", async () => {
     const { here, model, elsewhere } = spoken();
     const first = await here.start("first", { id: "s" });
     (await model.call(1)).finish();
@@ -137,7 +137,7 @@ describe("a reading", () => {
     (await model.call(2)).finish();
   });
 
-  test("without following has what there is by now", async () => {
+  test("without follow end with the newest stored event", async () => {
     const { here, model, elsewhere } = spoken();
     const turn = await here.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -152,15 +152,15 @@ describe("a reading", () => {
   });
 });
 
-describe("a reader that comes late", () => {
-  test("gets what was said of an open reply, and then the rest as it is said", async () => {
+describe("a reader that connects late", () => {
+  test("gets the text of an open reply so far, and then its deltas", async () => {
     const { here, model, elsewhere } = spoken();
     const turn = await here.start("Go.", { id: "s" });
     const call = await model.call(1);
     await sayAll(call, "Hel", "lo");
     for (const sessions of [here, elsewhere]) {
-      const heard = await readUntil(sessions.attach("s", turn.turnId).events, hasHeard("Hello"));
-      expect(reading(heard)).toMatchObject({ sequences: [1], open: "Hello" });
+      const events = await readUntil(sessions.attach("s", turn.turnId).events, hasHeard("Hello"));
+      expect(reading(events)).toMatchObject({ sequences: [1], open: "Hello" });
     }
     const readers = [here, elsewhere].map((sessions) => readAll(sessions.attach("s", turn.turnId).events));
     await sayAll(call, ", wor", "ld");
@@ -168,7 +168,7 @@ describe("a reader that comes late", () => {
     for (const read of await Promise.all(readers)) expect(reading(read)).toMatchObject({ heard: ["Hello, world"] });
   });
 
-  test("gets only the missing rest when the reply has been settled meanwhile (Q7)", async () => {
+  test("gets only the missing text if the reply was settled meanwhile (Q7)", async () => {
     const { here, model, elsewhere } = spoken();
     const turn = await here.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -190,7 +190,7 @@ describe("a reader that comes late", () => {
     }
   });
 
-  test("gets the entry alone when it has read nothing of the reply", async () => {
+  test("gets the stored event alone if it has read nothing of the reply", async () => {
     const { here, model, elsewhere } = spoken();
     const turn = await here.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -204,7 +204,7 @@ describe("a reader that comes late", () => {
     }
   });
 
-  test("gets the missing rest of thoughts and text that take turns", async () => {
+  test("gets the missing text of alternating reasoning and text blocks", async () => {
     const script: FakeScript = [
       { type: "reasoning", text: "Hm." },
       { type: "text", text: "One, " },
@@ -225,10 +225,10 @@ describe("a reader that comes late", () => {
   });
 });
 
-describe("another try at a reply (Q7)", () => {
+describe("another attempt at a reply (Q7)", () => {
   const retrying = { retry: { maxAttempts: 2, baseDelayMs: 0, maxDelayMs: 0, afterOutput: true } } as const;
 
-  test("of the same process is announced by a reset, once for each reader", async () => {
+  test("in the same process is announced by one step_reset to each reader", async () => {
     const { here, model, elsewhere, clock } = spoken();
     const turn = await here.start("Go.", { id: "s", ...retrying });
     const first = await model.call(1);
@@ -251,7 +251,7 @@ describe("another try at a reply (Q7)", () => {
     expect(types(await rest(cut))).toEqual(["message_completed", "step_completed", "chat_completed"]);
   });
 
-  test("is gone on with by its cursor, behind the reset, without another", async () => {
+  test("is continued by a cursor after the reset without another reset", async () => {
     const { here, model, elsewhere, clock } = spoken();
     const turn = await here.start("Go.", { id: "s", ...retrying });
     const first = await model.call(1);
@@ -260,16 +260,19 @@ describe("another try at a reply (Q7)", () => {
     first.fail();
     await clock.advance(0);
     const second = await model.call(2);
-    const behind = await reader;
+    const received = await reader;
     await sayAll(second, "Hel", "lo");
     for (const sessions of [here, elsewhere]) {
-      const after = behind.at(-1)?.cursor ?? "";
-      const heard = await readUntil(sessions.events("s", { after }), ({ event }) => event.type === "text_delta");
-      expect(types(heard)).not.toContain("step_reset");
-      const inside = [...behind, ...heard];
+      const after = received.at(-1)?.cursor ?? "";
+      const resumedEvents = await readUntil(
+        sessions.events("s", { after }),
+        ({ event }) => event.type === "text_delta",
+      );
+      expect(types(resumedEvents)).not.toContain("step_reset");
+      const inside = [...received, ...resumedEvents];
       expect(reading(inside).resets).toBe(1);
       const more = await readUntil(
-        sessions.events("s", { after: heard.at(-1)?.cursor ?? "", follow: false }),
+        sessions.events("s", { after: resumedEvents.at(-1)?.cursor ?? "", follow: false }),
         () => false,
       );
       expect(types(more)).not.toContain("step_reset");
@@ -279,7 +282,7 @@ describe("another try at a reply (Q7)", () => {
     await turn.result;
   });
 
-  test("by another process is announced by a reset, to readers here and elsewhere", async () => {
+  test("in another process is announced by a step_reset, to readers in both processes", async () => {
     const { here, model, elsewhere, engines, host, clock } = spoken({ lease: { ttlMs: 300, renewMs: 100 } });
     const turn = await here.start("Go.", { id: "s" });
     await sayAll(await model.call(1), "Help");
@@ -295,7 +298,7 @@ describe("another try at a reply (Q7)", () => {
     const joined = readAll(elsewhere.attach("s", turn.turnId).events);
     const resumed = readAll(elsewhere.events("s", { after: cut.at(-1)?.cursor ?? "", turnId: turn.turnId ?? "" }));
     const local = readAll(next.events("s", { after: cut.at(-1)?.cursor ?? "", turnId: turn.turnId ?? "" }));
-    // The reply ends when a reader that came last has read it: those before it have read it too.
+    // The reply ends after the last reader has read it; the earlier readers have read it too.
     await readUntil(elsewhere.attach("s", turn.turnId).events, hasHeard("Hello"));
     second.finish();
     await next.attach("s", turn.turnId).result;
@@ -310,7 +313,7 @@ describe("another try at a reply (Q7)", () => {
     return types(events).filter((type) => wanted.includes(type));
   };
 
-  test("of the same process begins with the reset, before its message_started", async () => {
+  test("in the same process begins with the reset, before its message_started", async () => {
     const { here, model, elsewhere, clock } = spoken();
     const turn = await here.start("Go.", { id: "s", ...retrying });
     const first = await model.call(1);
@@ -337,7 +340,7 @@ describe("another try at a reply (Q7)", () => {
     }
   });
 
-  /** A turn whose first attempt said "Help" when its process stopped, a reader of that attempt, and the process that took over. */
+  /** A turn whose first attempt had produced "Help" when its process stopped, a reader of that attempt, and the process that took over. */
   async function takenOver() {
     const { here, model, elsewhere, engines, host, clock } = spoken();
     const turn = await here.start("Go.", { id: "s" });
@@ -354,7 +357,7 @@ describe("another try at a reply (Q7)", () => {
     return { next, elsewhere, second, reader, after };
   }
 
-  test("of a process that took over begins with the reset, before its message_started, here and elsewhere", async () => {
+  test("after a takeover begins with the reset, before its message_started, in both processes", async () => {
     const { next, elsewhere, second, reader, after } = await takenOver();
     const local = readAll(next.events("s", after));
     const started = readUntil(elsewhere.events("s", after), ({ event }) => event.type === "text_delta");
@@ -366,7 +369,7 @@ describe("another try at a reply (Q7)", () => {
     expect(shown(await reader)).toEqual(["message_started", "text_delta", ...again]);
   });
 
-  test("that says no text begins with the reset too", async () => {
+  test("without text begins with the reset too", async () => {
     const { next, second, after } = await takenOver();
     const local = readUntil(next.events("s", after), ({ event }) => event.type === "message_completed");
     second.callTool("look");
@@ -374,7 +377,7 @@ describe("another try at a reply (Q7)", () => {
     expect(shown(await local)).toEqual(again);
   });
 
-  test("is not followed by what is kept of the attempt before", async () => {
+  test("is not followed by live events of the attempt before", async () => {
     const { here, model, elsewhere, clock } = spoken();
     const turn = await here.start("Go.", { id: "s", ...retrying });
     const first = await model.call(1);
@@ -393,7 +396,7 @@ describe("another try at a reply (Q7)", () => {
     await turn.result;
   });
 
-  test("that was cancelled after a takeover withdraws what had been heard (Q9)", async () => {
+  test("that is cancelled after a takeover withdraws the text received before (Q9)", async () => {
     const { here, model, elsewhere, engines, host, clock } = spoken();
     const turn = await here.start("Go.", { id: "s" });
     await sayAll(await model.call(1), "Help");
@@ -411,7 +414,7 @@ describe("another try at a reply (Q7)", () => {
   });
 });
 
-test("a reader that is in the middle of a reply when it is cancelled has all that was received", async () => {
+test("a reader of a reply that is cancelled has all the text that was received", async () => {
   const { here, model, elsewhere } = spoken();
   const turn = await here.start("Go.", { id: "s" });
   const call = await model.call(1);
@@ -426,8 +429,8 @@ test("a reader that is in the middle of a reply when it is cancelled has all tha
   }
 });
 
-describe("leaving (H6)", () => {
-  test("only detaches: the turn goes on, and can be read again", async () => {
+describe("disconnecting (H6)", () => {
+  test("does not affect the turn, which can be read again", async () => {
     const { here, model } = spoken();
     const turn = await here.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -440,7 +443,7 @@ describe("leaving (H6)", () => {
     expect(reading(await readAll(turn.events))).toMatchObject({ replies: ["Hello"] });
   });
 
-  test.each(["here", "elsewhere"] as const)("while waiting for the next event (%s) ends the wait", async (where) => {
+  test.each(["here", "elsewhere"] as const)("ends a pending wait for the next event (%s)", async (where) => {
     const sessions = spoken();
     const turn = await sessions.here.start("Go.", { id: "s" });
     const call = await sessions.model.call(1);
@@ -461,7 +464,7 @@ describe("leaving (H6)", () => {
     expect(await turn.result).toMatchObject({ text: "Hello" });
   });
 
-  test("lets go of the storage that was watched", async () => {
+  test("ends the watch of the storage", async () => {
     const storage = memoryStorage();
     const watchers = new Set<object>();
     const watch: HostStorage["watch"] = (changed) => {
@@ -488,7 +491,7 @@ describe("leaving (H6)", () => {
     expect(watchers.size).toBe(before);
   });
 
-  test.each(["here", "elsewhere"] as const)("by a signal (%s) ends the reading, and nothing else", async (where) => {
+  test.each(["here", "elsewhere"] as const)("by a signal (%s) ends the iteration without an error", async (where) => {
     const sessions = spoken();
     const turn = await sessions.here.start("Go.", { id: "s" });
     const call = await sessions.model.call(1);
@@ -504,7 +507,7 @@ describe("leaving (H6)", () => {
     expect(await turn.result).toMatchObject({ text: "Hello" });
   });
 
-  test("by a signal is heard by a reader that still has much to read", async () => {
+  test("by a signal ends a reader that has buffered events", async () => {
     const { here } = played([
       Array.from({ length: 500 }, (_, index): FakeStep => ({ type: "text", text: `${index} ` })),
     ]);
@@ -521,7 +524,7 @@ describe("leaving (H6)", () => {
   });
 });
 
-test("a storage that does not say which sessions were written to is listened to all the same", async () => {
+test("a reader follows a storage that does not report which sessions were written to", async () => {
   const storage = memoryStorage();
   let watchers = 0;
   const host: HostStorage = {
@@ -548,7 +551,7 @@ test("a storage that does not say which sessions were written to is listened to 
 });
 
 describe("a slow reader", () => {
-  test("loses no word of thousands, at whatever pace it reads", async () => {
+  test("receives every delta of thousands, at any pace", async () => {
     const words = Array.from({ length: 5000 }, (_, index) => `${index} `);
     const { here, elsewhere } = played([words.map((text): FakeStep => ({ type: "text", text }))]);
     const turn = await here.start("Count.", { id: "s" });
@@ -565,25 +568,25 @@ describe("a slow reader", () => {
     expect(await turn.result).toMatchObject({ text: words.join("") });
   });
 
-  test("that comes back by every cursor in the middle of a long reply misses nothing", async () => {
+  test("that reconnects with any cursor within a long reply misses nothing", async () => {
     const { here, model, elsewhere } = spoken();
     const turn = await here.start("Count.", { id: "s" });
     const call = await model.call(1);
-    let said = "";
-    const heard: Record<"here" | "elsewhere", RuntimeEvent[]> = { here: [], elsewhere: [] };
+    let expected = "";
+    const received: Record<"here" | "elsewhere", RuntimeEvent[]> = { here: [], elsewhere: [] };
     for (let index = 0; index < 40; index += 1) {
-      said += `${index} `;
+      expected += `${index} `;
       await call.say(`${index} `);
       for (const [where, sessions] of [
         ["here", here],
         ["elsewhere", elsewhere],
       ] as const) {
-        const after = heard[where].at(-1)?.cursor;
+        const after = received[where].at(-1)?.cursor;
         const options = { turnId: turn.turnId ?? "", ...(after === undefined ? {} : { after }) };
-        heard[where].push(
+        received[where].push(
           ...(await readUntil(sessions.events("s", options), ({ event }) => event.type === "text_delta")),
         );
-        expect(reading(texts(heard[where])).open).toBe(said);
+        expect(reading(texts(received[where])).open).toBe(expected);
       }
     }
     call.finish();
@@ -591,12 +594,12 @@ describe("a slow reader", () => {
   });
 });
 
-/** What is not text may be told again to somebody who comes back. */
+/** Events without text may be repeated after a reconnect. */
 function texts(events: readonly RuntimeEvent[]): readonly RuntimeEvent[] {
   return events.filter(({ delta, sequence }) => delta !== null || sequence !== null);
 }
 
-test("a reader elsewhere has every word once, also when some could not be written down for it", async () => {
+test("a reader in another process gets all text once, also if some pieces could not be written", async () => {
   const storage = memoryStorage();
   let writes = 0;
   const forgetful: HostStorage = {
@@ -622,7 +625,7 @@ test("a reader elsewhere has every word once, also when some could not be writte
   expect(reading(await read)).toMatchObject({ heard: [words.join("")] });
 });
 
-test("a session that is deleted leaves no events, pieces or journal rows", async () => {
+test("a deleted session leaves no events, pieces or journal rows", async () => {
   const storage = memoryStorage();
   const { here } = played([says("Hello.")], storage);
   await (
@@ -637,8 +640,8 @@ test("a session that is deleted leaves no events, pieces or journal rows", async
   expect(left.flat()).toEqual([]);
 });
 
-describe("the end of what can be read", () => {
-  test.each(["here", "elsewhere"] as const)("comes with the end of the session (%s)", async (where) => {
+describe("the end of the events", () => {
+  test.each(["here", "elsewhere"] as const)("follows the deletion of a session (%s)", async (where) => {
     const sessions = spoken();
     const turn = await sessions.here.start("Go.", { id: "s" });
     const call = await sessions.model.call(1);
@@ -650,40 +653,43 @@ describe("the end of what can be read", () => {
     expect(types(entries(await read)).at(-1)).toBe("chat_completed");
   });
 
-  test.each(["here", "elsewhere"] as const)("comes when a session is deleted while a turn runs (%s)", async (where) => {
-    const sessions = spoken({ lease: { ttlMs: 300, renewMs: 100 } });
-    const turn = await sessions.here.start("Go.", { id: "s" });
-    const call = await sessions.model.call(1);
-    await call.say("Hel");
-    const all = readAll(sessions[where].events("s"));
-    const one = readAll(sessions[where].attach("s", turn.turnId).events);
-    await readUntil(sessions[where].events("s"), hasHeard("Hel"));
-    await sessions.elsewhere.delete("s");
-    await sessions.clock.advance(200);
-    expect(reading(await all).open).toBe("Hel");
-    expect(reading(await one).open).toBe("Hel");
-    expect(call.signal.aborted).toBe(true);
-    await expect(turn.result).rejects.toMatchObject({ reason: "not_found" });
-  });
+  test.each(["here", "elsewhere"] as const)(
+    "follows the deletion of a session while a turn runs (%s)",
+    async (where) => {
+      const sessions = spoken({ lease: { ttlMs: 300, renewMs: 100 } });
+      const turn = await sessions.here.start("Go.", { id: "s" });
+      const call = await sessions.model.call(1);
+      await call.say("Hel");
+      const all = readAll(sessions[where].events("s"));
+      const one = readAll(sessions[where].attach("s", turn.turnId).events);
+      await readUntil(sessions[where].events("s"), hasHeard("Hel"));
+      await sessions.elsewhere.delete("s");
+      await sessions.clock.advance(200);
+      expect(reading(await all).open).toBe("Hel");
+      expect(reading(await one).open).toBe("Hel");
+      expect(call.signal.aborted).toBe(true);
+      await expect(turn.result).rejects.toMatchObject({ reason: "not_found" });
+    },
+  );
 
-  test("is there at once for a session that never was", async () => {
+  test("is immediate for an unknown session", async () => {
     const { elsewhere } = spoken();
     expect(await readAll(elsewhere.events("nobody"))).toEqual([]);
   });
 });
 
 test.each(["", "x", "-1", "1.5", "1;", "1;2", "1;2.1;text=3;e", "1;2.1;text/0=x;e", "1;2.1;;%", "9".repeat(20)])(
-  "%j is no cursor",
+  "%j is not a cursor",
   async (after) => {
     const { here } = spoken();
     expect(() => here.events("s", { after })).toThrow(MisuseError);
   },
 );
 
-describe("any script, read in any number of goes", () => {
+describe("any script, read with any number of reconnects", () => {
   const word = fc.string({ minLength: 1, maxLength: 6, unit: "grapheme" });
-  const said = fc.record({ type: fc.constantFrom("text", "text", "reasoning"), text: word });
-  const reply = fc.record({ words: fc.array(said, { maxLength: 8 }), tools: fc.integer({ min: 0, max: 2 }) });
+  const block = fc.record({ type: fc.constantFrom("text", "text", "reasoning"), text: word });
+  const reply = fc.record({ words: fc.array(block, { maxLength: 8 }), tools: fc.integer({ min: 0, max: 2 }) });
   const scripts = fc.array(reply, { minLength: 1, maxLength: 4 }).map((replies): readonly FakeScript[] =>
     replies.map(({ words, tools }, index): FakeScript => {
       const spoken = words.map(({ type, text }): FakeStep => ({ type: type === "text" ? "text" : "reasoning", text }));
@@ -693,7 +699,7 @@ describe("any script, read in any number of goes", () => {
     }),
   );
 
-  test("gives the whole by every cursor that was given out", async () => {
+  test("is complete from every cursor", async () => {
     await fc.assert(
       fc.asyncProperty(scripts, async (given) => {
         const { here, elsewhere } = played(given);
@@ -715,7 +721,7 @@ describe("any script, read in any number of goes", () => {
     );
   });
 
-  test("gives the whole to those who leave and come back while it is said", async () => {
+  test("is complete for readers that reconnect while it is streamed", async () => {
     const cuts = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(scripts, cuts, async (given, sizes) => {
@@ -728,23 +734,23 @@ describe("any script, read in any number of goes", () => {
             const after = read.at(-1)?.cursor;
             const size = sizes[hop % sizes.length] ?? 1;
             const options = { turnId, ...(after === undefined ? {} : { after }) };
-            // What is not text is told again to those who come back: a hop has to get further than that.
+            // Events without text are repeated after a reconnect: a reader has to get beyond them.
             const isFar = (_: RuntimeEvent, all: readonly RuntimeEvent[]) => texts(all).length >= size;
             read.push(...(await readUntil(sessions.events("s", options), isFar)));
-            if (hop > 1000) throw new Error(`a reader comes back and back, behind ${String(after)}`);
+            if (hop > 1000) throw new Error(`a reader makes no progress after ${String(after)}`);
           }
           return texts(read);
         };
         const [whole, ...hopped] = await Promise.all([readAll(turn.events), hopping(here), hopping(elsewhere)]);
-        const { entries: told, replies } = reading(whole);
-        for (const read of hopped) expect(reading(read)).toMatchObject({ entries: told, replies, resets: 0 });
+        const { entries: storedEvents, replies } = reading(whole);
+        for (const read of hopped) expect(reading(read)).toMatchObject({ entries: storedEvents, replies, resets: 0 });
       }),
       { numRuns: 60 },
     );
   });
 });
 
-test("a tool that says how far it is, is heard while it runs, here and elsewhere", async () => {
+test("progress of a tool reaches readers while it runs, in both processes", async () => {
   let release: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => (release = resolve));
   const dig = tool({
@@ -775,7 +781,7 @@ test("a tool that says how far it is, is heard while it runs, here and elsewhere
   expect(await turn.result).toMatchObject({ text: "Dug." });
 });
 
-/** Others get to do something. */
+/** Resolves after the tasks that are queued now. */
 function moment(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-// Large texts are stored once, and read back as they were written.
+// Large texts are stored once for each session and read back unchanged.
 
 import type { Json } from "../../model/index.ts";
 
@@ -52,7 +52,7 @@ describe("a storage with large values", () => {
   });
 });
 
-test("a session whose large text is missing does not keep others from being listed", async () => {
+test("a session whose large text is missing does not prevent others from being listed", async () => {
   const host = memoryStorage();
   const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Done." }] }), model: "fake:m" });
   const sessions = runtime({ host, engines: { default: agent } });
@@ -77,7 +77,7 @@ test("a large reply takes at most three times its size, and is removed with its 
     return rows.flat().reduce((sum, { value }) => sum + value.length, 0);
   };
   expect(await size()).toBeLessThan(3 * text.length);
-  // A process that was not there reads the same.
+  // Another process reads the same value.
   const reader = runtime({ host, engines: { default: agent }, drive: false });
   expect((await reader.messages("s")).items.at(-1)).toMatchObject({ role: "assistant", content: text });
   const events: string[] = [];

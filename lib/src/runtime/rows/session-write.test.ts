@@ -1,4 +1,4 @@
-// The rows of a session, its turn and its events follow from what is stored and what happened.
+// `writeSession`: which rows follow from a change of a session or of its turn.
 
 import type { Changes } from "./batch.ts";
 import type { StoredSession } from "./session-write.ts";
@@ -69,12 +69,12 @@ const end = {
   metadata: {},
 } as const;
 
-/** The tables a batch writes and removes, each once. */
+/** The tables that a batch writes to and removes from, each once. */
 const puts = ({ puts: rows }: Changes) => [...new Set(rows.map(({ table }) => table))].sort();
 const removals = ({ removals: rows }: Changes) => [...new Set(rows.map(({ table }) => table))].sort();
 
 describe("writeSession", () => {
-  test("a change of the session compares and swaps its version, and moves its row in the list of recent sessions", () => {
+  test("a change of the session is a compare-and-swap on its version, and moves its row in recent", () => {
     const messages = [user("one"), user("two")];
     const history = startHistory(messages);
     const { changes, after } = writeSession(idle, { now: 20, session: { after: session, messages, history } });
@@ -89,7 +89,7 @@ describe("writeSession", () => {
     expect(after).toMatchObject({ version: 4, head: { length: 2, digest: history.digest, changedAt: 20 } });
   });
 
-  test("a new session must not exist yet, and has no row to remove", () => {
+  test("a new session checks that it does not exist, and removes no row", () => {
     const fresh: StoredSession = { key, head: emptyHead(session, 20), version: null, turn: null };
     const { changes, after } = writeSession(fresh, {
       now: 20,
@@ -100,7 +100,7 @@ describe("writeSession", () => {
     expect(after.version).toBe(1);
   });
 
-  test("sequence numbers continue the event log, which between two boundaries is ahead of the session row", () => {
+  test("sequence numbers continue the turn row, which is ahead of the session row between boundaries", () => {
     const happened = { now: 20, turn: { type: "advance", committed: 3, step: 1 } } as const;
     const events = [ofTurn("t1", 3, 0, { type: "error", error: runtimeFailure("diverged") })];
     const write = writeSession(stored, { ...happened, events });
@@ -117,7 +117,7 @@ describe("writeSession", () => {
     expect(ended.after.head).toMatchObject({ sequence: 9, turn: null, lastTurn: "t1" });
   });
 
-  test("a turn that begins is stored with what it is pinned to, and is open", () => {
+  test("a turn that begins is stored with its pinned configuration, and is open", () => {
     const { changes, after } = writeSession(idle, {
       now: 20,
       turn: { type: "begin", turn: turn("t2"), due: 25 },
@@ -131,7 +131,7 @@ describe("writeSession", () => {
     });
   });
 
-  test("the end of a turn closes it, or opens the turn that follows, in the same batch", () => {
+  test("the end of a turn closes it, or opens the next turn in the same batch", () => {
     const ending = { type: "end", committed: 3, step: 1, end, nextDue: 60, retainedUntil: 50 } as const;
     const last = writeSession(stored, { now: 20, turn: { ...ending, next: null } });
     expect(removals(last.changes)).toEqual(["cancels", "due", "open", "recent"]);

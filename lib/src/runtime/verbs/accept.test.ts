@@ -9,16 +9,16 @@ import { RuntimeError } from "../../model/index.ts";
 
 /** A model whose first call waits for the gate. */
 function held(world: World) {
-  const door = gate();
+  const modelGate = gate();
   const model = thinker(() => says("Done."));
   const of = world.engine({
     ...model,
     async *stream(request, options) {
-      if (model.asked.length === 0) await door.wait();
+      if (model.asked.length === 0) await modelGate.wait();
       yield* model.stream(request, options);
     },
   });
-  return { door, model, of };
+  return { modelGate, model, of };
 }
 
 /** Are these the reads that begin the drive of an open turn in this session? */
@@ -28,7 +28,7 @@ const readsOpenTurn = (queries: readonly Query[], session: string): boolean =>
 describe("a turn that was stored but could not be driven by this process", () => {
   test("is accepted: the verb resolves, its result reports the failure, and a later poll drives the turn", async () => {
     const world = new World();
-    const { door, of } = held(world);
+    const { modelGate, of } = held(world);
     let isBroken = true;
     const sessions = world.process(of, {
       maxActiveTurns: 1,
@@ -38,12 +38,12 @@ describe("a turn that was stored but could not be driven by this process", () =>
       },
     });
     const first = await sessions.start("hi", { id: "a" });
-    await door.reached;
+    await modelGate.reached;
     const second = await sessions.start("hi", { id: "b" });
     expect(second.turnId).not.toBeNull();
     await expect(second.result).rejects.toMatchObject({ reason: "storage_failed" });
     isBroken = false;
-    door.open();
+    modelGate.open();
     await first.result;
     expect(await sessions.recover()).toMatchObject({ pickedUp: 1 });
     expect(await sessions.attach("b", second.turnId).result).toMatchObject({ text: "Done." });
@@ -51,7 +51,7 @@ describe("a turn that was stored but could not be driven by this process", () =>
 
   test("reports the failure when its place became free and it could not be claimed then", async () => {
     const world = new World();
-    const { door, of } = held(world);
+    const { modelGate, of } = held(world);
     let reads = 0;
     const sessions = world.process(of, {
       maxActiveTurns: 1,
@@ -63,10 +63,10 @@ describe("a turn that was stored but could not be driven by this process", () =>
       },
     });
     await sessions.start("hi", { id: "a" });
-    await door.reached;
+    await modelGate.reached;
     const second = await sessions.start("hi", { id: "b" });
     const failed = expect(second.result).rejects.toMatchObject({ reason: "storage_failed" });
-    door.open();
+    modelGate.open();
     await failed;
   });
 });

@@ -13,7 +13,7 @@ import { handModel } from "../../../test/hand-model.ts";
 import { latch, says, sessionsOf, toolCall, workTool } from "../../../test/runtime/sessions.ts";
 import { alwaysOk, nextTask, pausedProcess, settle, talker, texts } from "../../../test/runtime/two-processes.ts";
 
-test("a read that fails while somebody looks for a cancel ends nothing, and the cancel is found later", async () => {
+test("a failed read of the cancels does not end the turn, and the cancel is found later", async () => {
   const storage = memoryStorage();
   let broken = 1;
   const shaky: HostStorage = {
@@ -38,7 +38,7 @@ test("a read that fails while somebody looks for a cancel ends nothing, and the 
   expect((await turn.result).haltedReason).toBe("cancelled");
 });
 
-test("a cancel from elsewhere is heard by a turn that goes on when others have ended, and by one that begins then", async () => {
+test("a cancel by another process reaches a turn that outlives others, and a turn that starts after they have ended", async () => {
   const host = memoryStorage();
   const model = handModel();
   const of = engine({ adapter: model, model: "hand:m" });
@@ -58,7 +58,7 @@ test("a cancel from elsewhere is heard by a turn that goes on when others have e
   expect((await third.result).haltedReason).toBe("cancelled");
 });
 
-test("cancels are read when one was written, and not more often than ten times a second", async () => {
+test("the cancels are read only after a write to them, and at most ten times a second", async () => {
   const clock = handClock();
   const storage = memoryStorage({ clock });
   let looks = 0;
@@ -97,11 +97,11 @@ test("cancels are read when one was written, and not more often than ten times a
   await turn.result;
 });
 
-describe("a turn that nobody can drive any more", () => {
+describe("a turn that no process can drive any more", () => {
   test.each([
-    ["its engine has another name now", (of: Engine) => ({ other: of })],
-    ["its engine has no adapter any more", (of: Engine) => ({ default: { ...of, adapter: null } })],
-  ])("%s: it can be cancelled, and the session goes on", async (_, engines) => {
+    ["its engine was renamed", (of: Engine) => ({ other: of })],
+    ["its engine has lost its adapter", (of: Engine) => ({ default: { ...of, adapter: null } })],
+  ])("%s: the turn can be cancelled, and the session continues", async (_, engines) => {
     const host = memoryStorage();
     const of = engine({ adapter: fake({ scripts: [[says("one")]] }), model: "fake:m" });
     await sessionsOf(of, { host, drive: false }).start("go", { id: "s" });
@@ -116,7 +116,7 @@ describe("a turn that nobody can drive any more", () => {
   });
 });
 
-test("a cancel that hears late that it was stored ends the turn it was for, and not the one that followed", async () => {
+test("a cancel whose write is answered late ends the turn it names, and not the turn that followed", async () => {
   const { storage, model, engines } = pausedProcess();
   const { passed: gate, open } = latch();
   const slow: HostStorage = {
@@ -143,7 +143,7 @@ test("a cancel that hears late that it was stored ends the turn it was for, and 
   expect((await texts(sessions, "s")).at(-1)).toBe("Two");
 });
 
-test("one who only accepts sees all of a session, and hears from whoever drives who won a cancel", async () => {
+test("a process that only accepts turns reads the whole session, and its cancel returns the outcome from the process that drives the turn", async () => {
   const host = memoryStorage();
   const { engine: of } = talker(alwaysOk());
   const acceptor = runtime({ host, engines: { default: of }, drive: false });

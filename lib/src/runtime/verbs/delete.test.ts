@@ -6,7 +6,7 @@ import { readAll, reading } from "../../../test/readings.ts";
 import { pausedProcess, texts } from "../../../test/runtime/two-processes.ts";
 
 describe("delete while a turn runs", () => {
-  test("ends it, and nothing brings the session back", async () => {
+  test("stops the turn, and no late write restores the session", async () => {
     const { storage, clock, model, first, second } = pausedProcess();
     const turn = await first.start("Go.", { id: "s" });
     const call = await model.call(1);
@@ -24,7 +24,7 @@ describe("delete while a turn runs", () => {
     }
   });
 
-  test("leaves room for another one of that name, which has nothing of it", async () => {
+  test("a new session under the same id has no data of the deleted one", async () => {
     const { clock, model, first, second } = pausedProcess();
     const turn = await first.start("Old.", { id: "s" });
     const call = await model.call(1);

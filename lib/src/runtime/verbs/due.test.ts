@@ -1,4 +1,4 @@
-// Workers find due work by an index, serve tenants in turn, fill free places at once, and give up on turns that kill every process (Q17).
+// Workers: the index of due work, fairness between tenants, the limit of active turns, and takeovers (Q17).
 
 import type { HostStorage, Query } from "../internal.ts";
 
@@ -12,7 +12,7 @@ import { runtime } from "../index.ts";
 const speaker = () => thinker(() => says("Done."));
 
 describe("the index of due work", () => {
-  test("is read a few rows at a time, whatever the backlog is", async () => {
+  test("is read in small pages, however long the backlog is", async () => {
     const world = new World();
     const storage = memoryStorage({ clock: world.clock });
     const reads: (readonly Query[])[] = [];
@@ -48,7 +48,7 @@ describe("the index of due work", () => {
     await world.clock.advance(50);
     const rows = reads.flatMap((queries) => queries.filter(({ table }) => table === "due" || table === "open"));
     expect(rows.every(({ limit, prefix }) => limit !== undefined || prefix.length === 2)).toBe(true);
-    // Four turns were taken: a few reads each, and none that grows with the 300.
+    // Four turns were claimed with a few reads each, none of which grows with the backlog of 300.
     expect(reads.length).toBeLessThan(60);
     expect(reads.flat().length).toBeLessThan(200);
     held.open();
@@ -60,7 +60,7 @@ describe("the index of due work", () => {
     await working;
   });
 
-  test("is empty when all turns have ended, also those whose leases were renewed and released", async () => {
+  test("is empty when all turns have ended, also after renewals and releases of leases", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe", handler: () => world.clock.advance(40_000) });
     const of = world.engine(worker("look", "look"), { tools: [look.tool] });
@@ -78,7 +78,7 @@ describe("the index of due work", () => {
     expect([await world.rows("open"), await world.rows("due")]).toEqual([[], []]);
   });
 
-  test("serves tenants in turn: one with a long backlog does not keep others waiting", async () => {
+  test("is served round-robin by tenant: a tenant with a long backlog does not delay others", async () => {
     const clock = handClock();
     const storage = memoryStorage({ clock });
     const order: string[] = [];
@@ -106,7 +106,7 @@ describe("the index of due work", () => {
 
 describe("a row that cannot be read", () => {
   test.each(["leases", "turns"] as const)(
-    "of %s does not keep other turns of the tenant from being driven",
+    "in %s does not prevent other turns of the tenant from being driven",
     async (table) => {
       const world = new World();
       const of = world.engine(speaker());
@@ -172,7 +172,7 @@ describe("an open turn keeps its row in the index", () => {
 });
 
 describe("turns that fail at once in this process", () => {
-  /** A backlog, and a process whose engine cannot begin turns. Counts what it reads; fails when it reads for ever. */
+  /** A backlog, and a process whose engine cannot start turns. Counts its reads, and fails if they do not end. */
   async function unfit(backlog: number) {
     const world = new World();
     const of = world.engine(speaker());
@@ -192,18 +192,18 @@ describe("turns that fail at once in this process", () => {
     return { world, of, broken, seen };
   }
 
-  test("are taken once by recover, and stay due for other processes", async () => {
+  test("are tried once by recover, and stay due for other processes", async () => {
     const { world, of, broken } = await unfit(30);
     expect(await broken.recover()).toMatchObject({ pickedUp: 30 });
     await world.clock.advance(0);
     expect(await world.process(of).recover()).toMatchObject({ pickedUp: 30 });
   });
 
-  test("do not keep a worker busy, also when there are more than it remembers", async () => {
+  test("are not retried in a loop, also if there are more than the process remembers", async () => {
     const { world, broken, seen } = await unfit(1200);
     const stop = new AbortController();
     const working = broken.work({ signal: stop.signal });
-    // The clock stands still: the worker polls, and then rests.
+    // The clock does not advance: the worker polls once and then waits.
     for (let before = -1; before < seen.reads;) {
       before = seen.reads;
       await world.clock.advance(0);
@@ -216,9 +216,9 @@ describe("turns that fail at once in this process", () => {
 });
 
 describe("the number of turns a process drives", () => {
-  test("is bounded however they were started; a free place is filled at once", async () => {
+  test("is bounded by maxActiveTurns however they were started, and a free place is filled at once", async () => {
     const world = new World();
-    const doors = [gate(), gate(), gate()];
+    const modelGates = [gate(), gate(), gate()];
     let running = 0;
     let most = 0;
     const model = thinker(() => says("Done."));
@@ -227,14 +227,14 @@ describe("the number of turns a process drives", () => {
       async *stream(request, call) {
         running += 1;
         most = Math.max(most, running);
-        await doors[model.asked.length % 3]?.wait();
+        await modelGates[model.asked.length % 3]?.wait();
         yield* model.stream(request, call);
         running -= 1;
       },
     });
     const sessions = world.process(of, { maxActiveTurns: 1 });
     const turns = await Promise.all(["a", "b", "c"].map((id) => sessions.start("hi", { id })));
-    for (const door of doors) door.open();
+    for (const modelGate of modelGates) modelGate.open();
     const ends = await Promise.all(turns.map(({ result }) => result));
     expect(ends.map(({ text }) => text)).toEqual(["Done.", "Done.", "Done."]);
     expect(most).toBe(1);
@@ -244,22 +244,22 @@ describe("the number of turns a process drives", () => {
 describe("a queue of turns that wait for a free place", () => {
   test("is not blocked by a session that was deleted meanwhile", async () => {
     const world = new World();
-    const door = gate();
+    const modelGate = gate();
     const model = thinker(() => says("Done."));
     const of = world.engine({
       ...model,
       async *stream(request, options) {
-        if (model.asked.length === 0) await door.wait();
+        if (model.asked.length === 0) await modelGate.wait();
         yield* model.stream(request, options);
       },
     });
     const sessions = world.process(of, { maxActiveTurns: 1 });
     const first = await sessions.start("hi", { id: "first" });
-    await door.reached;
+    await modelGate.reached;
     await sessions.start("hi", { id: "gone" });
     const last = await sessions.start("hi", { id: "last" });
     await sessions.delete("gone");
-    door.open();
+    modelGate.open();
     await first.result;
     const end = await Promise.race([last.result, world.clock.advance(5000)]);
     expect(end).toMatchObject({ text: "Done." });
@@ -267,7 +267,7 @@ describe("a queue of turns that wait for a free place", () => {
 });
 
 describe("a worker between two polls", () => {
-  test("fills a place at once when a turn ends", async () => {
+  test("fills a free place at once when a turn ends", async () => {
     const world = new World();
     const model = speaker();
     const of = world.engine({
@@ -288,7 +288,7 @@ describe("a worker between two polls", () => {
     await working;
   });
 
-  test("does not rest longer because claims are slow", async () => {
+  test("polls on time although claims are slow", async () => {
     const world = new World();
     const held = gate();
     const model = speaker();
@@ -331,7 +331,7 @@ describe("a worker between two polls", () => {
 });
 
 describe("Q17 takeovers", () => {
-  /** A turn in whose safe tool every process dies. */
+  /** A turn with a tool of the replay policy `safe` that ends every process that runs it. */
   async function deadly(world: World, lives: number, options: { readonly maxTakeovers?: number } = {}) {
     let runs = 0;
     for (let life = 0; life < lives; life += 1) {
@@ -354,7 +354,7 @@ describe("Q17 takeovers", () => {
     return { runs, last: null };
   }
 
-  test("without a journal row are counted, and at the limit the turn is parked and names the effect it was in", async () => {
+  test("without a new journal row are counted, and at the limit the turn is parked with the effect that was open", async () => {
     const world = new World();
     const { runs, last } = await deadly(world, 20, { maxTakeovers: 3 });
     expect(runs).toBe(3);
@@ -362,7 +362,7 @@ describe("Q17 takeovers", () => {
     expect(view?.openTurn).toMatchObject({ status: "parked", failure: { reason: "takeover_limit" } });
     expect(view?.openTurn?.failure?.message).toMatch(/step 0|tool/);
     expect(await world.rows("due")).toEqual([]);
-    // A person decides: the turn is ended, and the session is usable.
+    // recover ends the parked turn, and the session is usable.
     expect(await last?.recover("s1")).toMatchObject({ usable: true });
     expect((await last?.get("s1"))?.session.status).toBe("idle");
   });
@@ -405,7 +405,7 @@ describe("Q17 takeovers", () => {
     expect((await last.attach("s1").result).text).toBe("Done.");
   });
 
-  test("are counted anew after recover with an id, also if the lease was released before", async () => {
+  test("are counted from zero after recover with an id, also if the lease was released before", async () => {
     const world = new World();
     const lives = Array.from({ length: 4 }, () => {
       const inside = gate();

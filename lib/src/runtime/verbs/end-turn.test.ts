@@ -17,14 +17,14 @@ import {
 } from "../../../test/runtime/world.ts";
 import { messageText } from "../../model/index.ts";
 
-/** A model that calls these tools in one reply, and then says that it is done. */
+/** A model that calls these tools in one reply and then replies "Done.". */
 const calls = (...names: readonly string[]) =>
   thinker(({ messages }) => {
     const hasAsked = messages.some(({ role }) => role === "assistant");
     return hasAsked ? says("Done.") : names.map((name) => call(name, { name }, `c-${name}`));
   });
 
-/** A turn with two approved calls: the first is recorded, and the process dies inside the second. */
+/** A turn with two approved calls: the first is recorded, and the process crashes inside the second. */
 async function diedInSecond({ replay = "never" }: { readonly replay?: "never" | "ask" } = {}) {
   const world = new World();
   const held = gate();
@@ -47,7 +47,7 @@ async function diedInSecond({ replay = "never" }: { readonly replay?: "never" | 
   return { world, of, turnId: turnId ?? "", runs };
 }
 
-describe("a cancelled turn whose engine is gone", () => {
+describe("cancelling a turn whose engine is gone", () => {
   test("Q16 answers recorded calls with their results and started calls by their replay policy; nothing runs again", async () => {
     const { world, of, runs } = await diedInSecond();
     // Another release: the engine that the turn names has no adapter any more.
@@ -78,7 +78,7 @@ describe("a cancelled turn whose engine is gone", () => {
     expect(runs()).toEqual([1, 1]);
   });
 
-  test("Q16 deletes approvals of calls that had not started, without a crash too, and the result says so", async () => {
+  test("Q16 deletes approvals of calls that had not started, and the result reports it", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const of = world.engine(calls("pay"), { tools: [pay.tool] });
@@ -141,7 +141,7 @@ test("a turn that cannot be replayed is ended under the lease: no other process 
 });
 
 describe("cancel", () => {
-  test("Q9 says that the turn completed, also from a process without its engine", async () => {
+  test("Q9 returns completion_won if the turn completed, also in a process without its engine", async () => {
     const world = new World();
     const model = thinker(() => says("Done."));
     const replying = gate();
@@ -172,7 +172,7 @@ describe("cancel", () => {
   });
 
   test.each(["default", "old"])(
-    "ends a turn whose process died, in a process without a worker; engine %s, which only the dead one may have had",
+    "ends a turn whose process crashed, in a process that runs no worker; engine %s",
     async (engine) => {
       const world = new World();
       const of = world.engine(calls());
@@ -186,7 +186,7 @@ describe("cancel", () => {
 });
 
 describe("a parked turn that is ended by recover", () => {
-  test("Q16 answers its calls by what is recorded, and the session is usable", async () => {
+  test("Q16 answers its calls from the journal, and the session is usable", async () => {
     const { world, of, runs } = await diedInSecond();
     for (const row of await world.rows("journal")) {
       if (row.value.includes("first: ok")) {

@@ -6,7 +6,7 @@ import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
 import { counting, gate, worker, World } from "../../../test/runtime/world.ts";
 
 describe("forks", () => {
-  test("while an approval is being spent, the fork has to ask for its own; each call has a key of its own", async () => {
+  test("a fork made while an approved call runs needs an approval of its own, and its call another idempotency key", async () => {
     const world = new World();
     const held = gate();
     const keys: string[] = [];
@@ -38,7 +38,7 @@ describe("forks", () => {
     expect(new Set(keys).size).toBe(2);
   });
 
-  test("of a turn that has used its approvals and goes on: they are answered there too", async () => {
+  test("a fork made after an approved call has returned contains its result", async () => {
     const world = new World();
     const held = gate();
     const pay = counting("pay", { needsApproval: true });
@@ -57,7 +57,7 @@ describe("forks", () => {
     await turn.result;
   });
 
-  test("onto an id that was deleted; and what is not its own turn is not exported as one", async () => {
+  test("a fork can reuse the id of a deleted session, and does not export turns of its origin", async () => {
     const { of } = await awaitingApproval();
     await of.fork("s1", { id: "s2" });
     await expect(of.fork("s1", { id: "s2" })).rejects.toMatchObject({ reason: "conflict" });
@@ -66,7 +66,7 @@ describe("forks", () => {
     await of.fork("s1", { id: "s2" });
     expect((await (await of.decide("s2", "c0", { type: "approve" })).result).text).toBe("Done.");
     await of.export("s2");
-    // A fork of a fork knows what it goes on with as well.
+    // A fork of a fork continues the pending call too.
     await of.fork("s1", { id: "s3" });
     await of.fork("s3", { id: "s4" });
     expect((await (await of.decide("s4", "c0", { type: "approve" })).result).text).toBe("Done.");

@@ -13,7 +13,7 @@ import { pausedProcess } from "../../../test/runtime/two-processes.ts";
 describe("handles", () => {
   const of = () => engine({ adapter: fake({ scripts: [[says("one")], [says("two")]] }), model: "fake:m" });
 
-  test("what a verb that began nothing came to does not change with what happens later", async () => {
+  test("the handle of a verb that started no turn keeps its result and has no events", async () => {
     const pay = tool({
       name: "pay",
       description: "Pays.",
@@ -40,7 +40,7 @@ describe("handles", () => {
     expect(seen).toEqual([]);
   });
 
-  test("attach without a turn reads the one that is open, from its beginning to its end", async () => {
+  test("attach without a turn id reads the open turn from its first event to its last", async () => {
     const { passed, open } = latch();
     const slow = workTool(() => passed.then(() => "ok"));
     const adapter = fake({ scripts: [[says("one")], [toolCall("work")], [says("two")]] });
@@ -58,18 +58,18 @@ describe("handles", () => {
     expect([types[0], types.at(-1)]).toEqual(["turn_started", "chat_completed"]);
   });
 
-  test("a result is one promise, and one nobody looks at ends no process", async () => {
+  test("the result is one promise, and an unhandled rejection of it does not end the process", async () => {
     const sessions = sessionsOf(of());
     const turn = await sessions.start("go", { id: "s" });
     expect(turn.result).toBe(turn.result);
     await turn.result;
     await sessions.delete("s");
-    // Taken, and not looked at: an unhandled rejection would fail the run of the tests.
+    // Accessed and not awaited: an unhandled rejection would fail the test run.
     void sessions.attach("s", turn.turnId).result;
     expect(await rejectionOf(sessions.attach("s", turn.turnId).result)).toMatchObject({ reason: "not_found" });
   });
 
-  test("a turn that is not there is told so, to readers too", async () => {
+  test("reading the events of an unknown turn rejects with not_found", async () => {
     const sessions = sessionsOf(of());
     await (
       await sessions.start("go", { id: "s" })
@@ -78,7 +78,7 @@ describe("handles", () => {
     expect(await rejectionOf(reading.next())).toMatchObject({ reason: "not_found" });
   });
 
-  test("why one process left a turn is no answer while another drives it", async () => {
+  test("the error of a process that failed at a turn is not reported once another process has driven the turn", async () => {
     const clock = handClock();
     const storage = memoryStorage({ clock });
     let broken = false;
@@ -103,7 +103,7 @@ describe("handles", () => {
   });
 });
 
-test("a turn that has ended is over for whoever waits for it, also while the next one runs", async () => {
+test("the result of a turn resolves when the turn has ended, also while the next turn runs", async () => {
   const { model, first } = pausedProcess();
   const turn = await first.start("Go.", { id: "s", budgets: { steps: 1 } });
   const call = await model.call(1);

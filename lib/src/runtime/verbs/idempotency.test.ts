@@ -9,24 +9,24 @@ import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
 import { alwaysOk, pair, settle, sharedHosts, talker, texts } from "../../../test/runtime/two-processes.ts";
 import { worker, World } from "../../../test/runtime/world.ts";
 
-describe("a key stands for all that was said", () => {
+describe("the arguments under an idempotency key", () => {
   const conflict = { name: "RuntimeError", reason: "conflict" };
 
-  test("start: the same in another order is the same; another context, metadata or engine is not", async () => {
+  test("start: the order of properties does not matter; another context, metadata or engine is a conflict", async () => {
     const world = new World();
     const mine = world.engine(worker());
     const of = world.process(mine, { also: { other: mine } });
-    const said = { key: "k", context: { a: 1, b: 2 }, params: { x: 1, y: 2 } };
-    const first = await of.start("hi", said);
+    const options = { key: "k", context: { a: 1, b: 2 }, params: { x: 1, y: 2 } };
+    const first = await of.start("hi", options);
     const again = await of.start("hi", { params: { y: 2, x: 1 }, context: { b: 2, a: 1 }, key: "k" });
     expect(again.turnId).toBe(first.turnId);
     for (const other of [{ context: { a: 2 } }, { metadata: { a: 1 } }, { engine: "other" }, { params: {} }]) {
-      await expect(of.start("hi", { ...said, ...other })).rejects.toMatchObject(conflict);
+      await expect(of.start("hi", { ...options, ...other })).rejects.toMatchObject(conflict);
     }
     await first.result;
   });
 
-  test("answers: other options, another engine, or not going on is something else", async () => {
+  test("decide and send: other options, another engine or another continue is a conflict", async () => {
     const { world, of } = await awaitingApproval();
     const decision = { type: "approve" } as const;
     const first = await of.decide("s1", "c0", decision, { key: "k", params: { x: 1, y: 2 } });
@@ -45,10 +45,10 @@ describe("a key stands for all that was said", () => {
   });
 });
 
-describe.each(sharedHosts)("a key is accepted once ($name)", ({ open, seeds }) => {
+describe.each(sharedHosts)("an idempotency key is accepted once ($name)", ({ open, seeds }) => {
   const all = Array.from({ length: seeds }, (_, seed) => seed);
 
-  test("by any verb, whoever asks, at the same time and later", async () => {
+  test("for start, reply and decide, from both processes, at once and later", async () => {
     for (const seed of all) {
       const { engine: of, adapter, ran } = talker([says("Hello."), calls("erase"), says("Done.")]);
       const [a, b] = pair(open, seed, { default: of });
@@ -68,7 +68,7 @@ describe.each(sharedHosts)("a key is accepted once ($name)", ({ open, seeds }) =
     }
   });
 
-  test("by steer and send, while a turn runs, when it has ended, and when it never did", async () => {
+  test("for steer and send, while a turn runs and after it has ended", async () => {
     for (const seed of all) {
       const { engine: of } = talker(alwaysOk());
       const [a, b] = pair(open, seed, { default: of });
@@ -82,9 +82,9 @@ describe.each(sharedHosts)("a key is accepted once ($name)", ({ open, seeds }) =
       await b.steer("s", "steered", { id: "i1" });
       await b.send("s", "sent", { key: "i2" });
       await settle(b, "s");
-      const said = await texts(a, "s");
-      expect(said.filter((text) => text === "steered")).toHaveLength(1);
-      expect(said.filter((text) => text === "sent")).toHaveLength(1);
+      const messages = await texts(a, "s");
+      expect(messages.filter((text) => text === "steered")).toHaveLength(1);
+      expect(messages.filter((text) => text === "sent")).toHaveLength(1);
       await expect(b.steer("s", "another", { id: "i1" })).rejects.toMatchObject({ reason: "conflict" });
       await expect(b.send("s", "another", { key: "i2" })).rejects.toMatchObject({ reason: "conflict" });
     }

@@ -40,7 +40,7 @@ test("a worker removes journals whose retention time is over, and the session co
   await working;
 });
 
-test("for ever, where nothing is said: nothing is marked to go", async () => {
+test("without retentionMs no journal is marked for removal", async () => {
   const storage = memoryStorage();
   const sessions = runtime({ host: storage, engines: { default: agent() }, live: false });
   await (
@@ -50,7 +50,7 @@ test("for ever, where nothing is said: nothing is marked to go", async () => {
   expect(await journaled(storage)).toBe(2);
 });
 
-test("the journals of turns inside a call go with its own, and not while the call waits for somebody", async () => {
+test("journals of child turns are removed with that of their parent, and not while the call is pending", async () => {
   const clock = handClock();
   const storage = memoryStorage({ clock });
   const ask = tool({ name: "ask", description: "Asks.", schema: { type: "object" }, handler: () => askUser("Which?") });

@@ -11,7 +11,7 @@ import { says, sessionsOf, toolCall } from "../../../test/runtime/sessions.ts";
 import { counting, talk, worker, World, writes } from "../../../test/runtime/world.ts";
 import { openCallDeadlines } from "../verbs/waits.ts";
 
-/** A session that asks something whose answer is said by the user: no call waits. */
+/** A session `s1` that waits for a user message as the answer to a question: no call is pending. */
 async function asked(options: object, world = new World()) {
   const ask = counting("ask", { handler: () => askUser("Which day?", { answerAs: "user_message" }) });
   const of = world.process(world.engine(worker("ask"), { tools: [ask.tool] }));
@@ -30,8 +30,8 @@ async function working(world: World, of: Process, ms: number): Promise<void> {
   await done;
 }
 
-describe("waits end for a reason", () => {
-  test("one of an engine this process does not have is left for one that does", async () => {
+describe("deadlines of pending calls", () => {
+  test("a process without the engine of a turn leaves its deadlines to a process that has it", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const other = world.engine(worker("pay"), { tools: [pay.tool] });
@@ -47,7 +47,7 @@ describe("waits end for a reason", () => {
     expect(pay.runs).toEqual([]);
   });
 
-  test("those that are left keep nobody from ending the rest", async () => {
+  test("deadlines that cannot be applied here do not delay the others", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     const mine = world.engine(worker("pay"), { tools: [pay.tool] });
@@ -62,7 +62,7 @@ describe("waits end for a reason", () => {
     expect((await having.get("zz"))?.session.status).toBe("completed");
   });
 
-  test("a storage that fails in that moment does not lose one", async () => {
+  test("a storage failure while a deadline is applied does not lose the deadline", async () => {
     const { world, of, pay } = await awaitingApproval({ waits: { approval: { afterMs: 1000 } } });
     let fails = true;
     const tools = [pay.tool];
@@ -76,14 +76,14 @@ describe("waits end for a reason", () => {
     expect((await of.get("s1"))?.session.status).toBe("completed");
   });
 
-  test("those of a session go with it", async () => {
+  test("deleting a session deletes its deadlines", async () => {
     const { world, of } = await awaitingApproval({ waits: { approval: { afterMs: 1000 } } });
     expect(await world.rows("deadlines")).toHaveLength(1);
     await of.delete("s1");
     expect(await world.rows("deadlines")).toEqual([]);
   });
 
-  test("how long is bounded", async () => {
+  test("a duration that is too long or not a number is refused", async () => {
     const of = new World().process(new World().engine(worker()));
     for (const afterMs of [1e300, 4e12, Number.NaN, Number.POSITIVE_INFINITY]) {
       const options = { waits: { approval: { afterMs } } };
@@ -92,8 +92,8 @@ describe("waits end for a reason", () => {
   });
 });
 
-describe("a question that is no call waits too", () => {
-  test("its time can be up", async () => {
+describe("a question whose answer is a user message", () => {
+  test("is ended by its deadline", async () => {
     const { world, of } = await asked({});
     const view = await of.get("s1");
     const [turn] = await world.rows("turns");
@@ -111,7 +111,7 @@ describe("a question that is no call waits too", () => {
     expect(await talk(of)).toContain("user (nobody answered in time)");
   });
 
-  test("somebody outside can answer it, once", async () => {
+  test("can be answered by token, once", async () => {
     const { of } = await asked({});
     const token = await of.token("s1", "c0");
     const done = await of.complete(token, { type: "answer", text: "Friday" });
@@ -123,7 +123,7 @@ describe("a question that is no call waits too", () => {
   });
 });
 
-test("a question that nobody answers ends when its time is up, also one that is no pending call", async () => {
+test("the deadline of an unanswered question continues the session, also if no call is pending", async () => {
   const clock = handClock();
   const ask = tool({ name: "ask", description: "Asks.", schema: { type: "object" }, handler: () => askUser("Which?") });
   const adapter = fake({ scripts: [[toolCall("ask")], [says("then not")]] });

@@ -70,7 +70,7 @@ export class Readings {
     this.#attempt = of;
     const known = this.#parts.get(part) ?? "";
     if (offset !== known.length) {
-      throw new Error(`${part} was told from ${offset} on, and ${known.length} had been heard`);
+      throw new Error(`the delta of ${part} starts at ${offset}, but ${known.length} characters were received`);
     }
     this.#parts.set(part, known + text);
   }

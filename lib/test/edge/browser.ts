@@ -1,5 +1,5 @@
-// A bundle in Chromium: a page on the loopback loads it, plays the scenes, and posts what came of them. Its policy is that of a careful site: scripts
-// of its own only, and none made of text.
+// Runs a bundle in Chromium: a page on the loopback loads it, runs the scenes, and posts the results. The page has a strict Content Security Policy:
+// scripts of its own origin only, and no `eval`.
 
 import type { Bundle } from "./bundle.ts";
 import type { Told } from "./scenes.ts";
@@ -12,7 +12,7 @@ import { createServer } from "node:http";
 
 export type PageServer = {
   readonly origin: string;
-  /** What the page has told, when it has. */
+  /** Resolves with the results that the page posts. */
   readonly told: Promise<Told>;
   readonly close: () => Promise<void>;
 };
@@ -23,7 +23,7 @@ const html = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Everturn</title><link rel="icon" href="data:,">
 <body><h1>Everturn</h1><pre id="told">…</pre><script type="module" src="/show.js"></script></body></html>`;
 
-/** Plays, shows and posts. What cannot even be loaded is told as well. */
+/** The script of the page: runs the scenes and posts the results, or the error if the bundle cannot be loaded. */
 const show = `
 const stage = await (await fetch("/stage.json")).json();
 const told = await import("/main.js").then(({ play }) => play(stage)).catch((error) => ({ page: String(error?.stack ?? error) }));
@@ -33,7 +33,7 @@ await fetch("/told", { method: "POST", body: JSON.stringify(told) });
 
 const policy = "default-src 'none'; script-src 'self'; connect-src 'self' http://127.0.0.1:*; img-src data:";
 
-/** Serves a page. It is open before there is a bundle, since others have to know its origin. */
+/** Serves the page. It listens before the bundle exists, because other servers have to allow its origin. */
 export async function openPage(content: () => { readonly files: Bundle; readonly stage: object }): Promise<PageServer> {
   const posts = new EventEmitter<{ readonly told: [Told] }>();
   const told = once(posts, "told").then(([first]: Told[]) => first ?? {});
@@ -59,15 +59,15 @@ export async function openPage(content: () => { readonly files: Bundle; readonly
   return { origin: originOf(server), told, close: () => closed(server) };
 }
 
-/** Opens the page in a browser without a window, until it has told. What the browser writes, it writes into that folder. */
+/** Opens the page in a headless browser until it has posted its results. The browser writes into the given folder only. */
 export async function visit(page: PageServer, executable: string, profile: string): Promise<Told> {
   const flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
   const quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"];
-  // Root may not have a sandbox, and the page is ours.
+  // Chromium has no sandbox for root, and the page is trusted.
   const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   const browser = spawn(executable, [...flags, ...quiet, ...sandbox, `--user-data-dir=${profile}`, `${page.origin}/`], {
     stdio: ["ignore", "ignore", "pipe"],
-    // It is several processes: they are a group, and end as one.
+    // Chromium has several processes: they are one process group and are ended together.
     detached: true,
   });
   let said = "";
@@ -99,7 +99,7 @@ function endGroup({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // It is gone already.
+    // The process has already ended.
   }
 }
 

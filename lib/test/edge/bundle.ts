@@ -1,11 +1,11 @@
-// Bundles for places without Node, made from what is published: the packages' own exports, built. What a bundle asks for and does not hold is an error.
+// Builds bundles for runtimes without Node, from the built exports of the package. An import that cannot be bundled is an error.
 
 import { builtinModules } from "node:module";
 import { gzipSync } from "node:zlib";
 
 import { build, minify } from "vite";
 
-/** Files by their names; the first is where to begin. */
+/** Files by name; the first is the entry. */
 export type Bundle = readonly { readonly name: string; readonly code: string; readonly isEntry: boolean }[];
 
 /** Bundles a file, or a source text. */
@@ -14,7 +14,7 @@ export async function bundle(entry: { readonly file: string } | { readonly sourc
     configFile: false,
     root: import.meta.dirname,
     logLevel: "error",
-    // Neither `source` nor `node`: what a page would get.
+    // Neither `source` nor `node`: the conditions of a web page.
     resolve: { conditions: ["module", "browser", "production"] },
     build: {
       write: false,
@@ -52,7 +52,7 @@ export async function bundle(entry: { readonly file: string } | { readonly sourc
 
 const given = "virtual:given";
 
-/** How large a bundle is: what is loaded at once, and what comes when it is needed. */
+/** The size of a bundle: the files that are loaded at once, and those that are loaded on demand. */
 export function sizeOf(files: Bundle): string {
   const [now, later] = [files.filter(({ isEntry }) => isEntry), files.filter(({ isEntry }) => !isEntry)];
   return later.length === 0 ? sizes(now) : `${sizes(now)}; ${sizes(later)} more when needed`;

@@ -1,4 +1,4 @@
-// What has to come of the scenes, wherever they are played, and of talking to the worker.
+// The expected results of the scenes in every runtime, and of the requests to the worker.
 
 import type { Told } from "./scenes.ts";
 import type { Json } from "everturn";
@@ -26,7 +26,7 @@ export const expectedScenes: Told = {
   },
 };
 
-/** What has to come of the client, whatever it talks to. */
+/** The expected results of the client, with any server. */
 export const expectedClient: Json = {
   shown: sunny,
   status: "completed",

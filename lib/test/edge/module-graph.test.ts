@@ -1,6 +1,5 @@
-// What each entry point of the package imports: no module of Node, so that it loads in a page and in a worker (SQLite excepted), and no package that users need
-// not have.
-// Read off the import graph as a bundler sees it, types gone. `run.ts` beside it runs the bundles where they are meant for.
+// The import graph of each entry point: no Node module, so that it loads in a page and in a worker (except SQLite), and no package that users need
+// not install. The graph is that of a bundler, without types. `run.ts` runs the bundles in a browser and in workerd.
 
 import { readFile } from "node:fs/promises";
 import { builtinModules } from "node:module";
@@ -15,20 +14,20 @@ const doors = Object.entries(exports).flatMap(([name, door]) =>
   typeof door === "string" ? [] : [{ name, file: join(library, door.source) }],
 );
 
-/** Packages that a door may be loaded with. The pure ones need none, and the JSON Schema validator comes when there is a schema for it. */
+/** The packages that an entry point may load. The pure ones need none; the JSON Schema validator is loaded on first use. */
 const packagesOf: { readonly [door: string]: readonly string[] } = {
   "./model": [],
   "./kernel": [],
   "./http": ["eventsource-parser", "hono"],
 };
 const anyDoor: readonly string[] = ["eventsource-parser"];
-/** Packages that nobody needs to have who does not use the door. They may come late. */
+/** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
 const peersOf: { readonly [door: string]: readonly string[] } = {
   "./http": ["hono"],
   "./quickjs": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 
-/** Modules of Node: SQLite runs in a thread of Node. */
+/** Node modules: SQLite runs in a Node worker thread. */
 const nodeOf: { readonly [door: string]: readonly string[] } = {
   "./host/sqlite": ["node:path", "node:worker_threads"],
   "./host/sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
@@ -66,7 +65,7 @@ beforeAll(async () => {
   });
 });
 
-/** Everything outside the library that a file needs, and what needs it: to be loaded, or ever. */
+/** The external imports of a file and their importers: those needed at load, or all. */
 function needs(file: string, how: "loaded" | "ever"): readonly (readonly [id: string, by: string])[] {
   const found: (readonly [string, string])[] = [];
   const seen = new Set([file]);
@@ -74,7 +73,7 @@ function needs(file: string, how: "loaded" | "ever"): readonly (readonly [id: st
     const { now, later } = graph.get(here) ?? { now: [], later: [] };
     for (const id of how === "loaded" ? now : [...now, ...later]) {
       if (id.startsWith(library)) seen.add(id);
-      // What begins so is the bundler's own.
+      // Modules with this prefix belong to the bundler.
       else if (!id.startsWith("\0")) found.push([id, relative(library, here)]);
     }
   }

@@ -1,5 +1,5 @@
-// What may happen before there is a request: nothing. Workers load their modules, and make what they need, where neither chance nor time nor I/O is to be
-// had; whatever asks for it there keeps the whole program from starting.
+// Nothing may use the platform before the first request. Workers load modules in a global scope without random numbers, timers and I/O; code that uses
+// one of them there prevents the program from starting.
 
 import { afterEach, expect, test, vi } from "vitest";
 

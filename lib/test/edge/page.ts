@@ -1,4 +1,4 @@
-// The program that runs in the page: the scenes, and the client: in front of a handler in the same page, and of the worker, which is another origin.
+// The program of the page: the scenes, and the client, with a handler in the same page and with the worker, which is another origin.
 
 import type { Stage, Told } from "./scenes.ts";
 import type { Json } from "everturn";
@@ -11,7 +11,7 @@ import { runtime } from "everturn/runtime";
 
 import { agentOf, play as playScenes } from "./scenes.ts";
 
-/** What the page is given. */
+/** The configuration of the page. */
 type PageStage = Stage & { readonly worker: string | null; readonly token: string };
 
 export async function play(stage: PageStage): Promise<Told> {
@@ -20,7 +20,7 @@ export async function play(stage: PageStage): Promise<Told> {
   return { ...told, outside: await talked(createClient({ url: `${stage.worker}/kept`, token: stage.token })) };
 }
 
-/** A server that is no more than a function. */
+/** A `fetch` that calls a handler in the same page. */
 function inPage(stage: PageStage): EverturnClient {
   const sessions = runtime({ host: memoryStorage(), engines: { default: agentOf(stage) } });
   const handler = createHandler({ sessions, auth: [{ token: stage.token }] });

@@ -1,5 +1,5 @@
-// A provider on the loopback, for programs in a page and in a worker: it speaks Chat Completions, streamed, and lets pages of other origins ask, as
-// those providers do that allow it. What it says is decided by what it was told last.
+// A provider on the loopback for programs in a page and in a worker: streamed Chat Completions with CORS, as some providers allow. Its reply depends on
+// the last message.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -7,16 +7,16 @@ import { createServer } from "node:http";
 
 export type Provider = {
   readonly url: string;
-  /** Models asked so far. */
+  /** The models of the requests so far. */
   readonly asked: () => number;
-  /** Streams that were left before their end. */
+  /** The number of streams that the client closed before their end. */
   readonly left: () => number;
   readonly close: () => Promise<void>;
 };
 
 export const providerKey = "sk-edge-0123456789";
 
-/** A reply in pieces, as they come off the wire. */
+/** A reply as chunks. */
 const pieces = {
   call: [
     { role: "assistant", tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "weather" } }] },
@@ -78,7 +78,7 @@ function chunkOf(delta: object, finish: "stop" | "tool_calls" | null): object {
   return { id: "chatcmpl-1", model: "m", choices: [{ index: 0, delta, finish_reason: finish }] };
 }
 
-/** One frame, cut in the middle of whatever is there: also of a character. */
+/** One SSE frame, split in the middle, also within a UTF-8 character. */
 async function write(response: ServerResponse, data: object): Promise<void> {
   const bytes = Buffer.from(`data: ${JSON.stringify(data)}\n\n`);
   const middle = Math.floor(bytes.length / 2);

@@ -1,11 +1,10 @@
-// The library where there is no Node: what is published is built, bundled, and run in Chromium and in workerd, with scripted models and with a provider
-// on the loopback. Says how large the bundles are.
+// The library without Node: the package is built, bundled, and run in Chromium and in workerd, with scripted models and with a provider on the
+// loopback. Prints the sizes of the bundles.
 //
 //   npm run test:edge
 //
 // It needs a Chromium (apt-get install chromium; EVERTURN_CHROMIUM names another one) and, the first time, a network to install miniflare from.
-// EVERTURN_SKIP_BROWSER=1 and EVERTURN_SKIP_WORKERD=1 leave one out. It leaves neither files nor processes
-// behind, also when it fails.
+// EVERTURN_SKIP_BROWSER=1 and EVERTURN_SKIP_WORKERD=1 skip one of them. All files and processes are removed at the end, also after a failure.
 
 import type { PageServer } from "./browser.ts";
 import type { Provider } from "./provider.ts";
@@ -32,7 +31,7 @@ const token = "late-0123456789abcdef";
 const earlyToken = "early-0123456789abcdef";
 const longestMs = 180_000;
 
-/** What is to be known before users ask. */
+/** The bundles whose sizes are printed. */
 const measured: { readonly [name: string]: string } = {
   "core and one adapter": `export { engine, openaiCompatible, stream, tool } from "everturn";`,
   "core and a scripted model": `export { engine, fake, stream, tool } from "everturn";`,
@@ -66,7 +65,7 @@ function compare(where: string, told: Told, expected: Told): void {
   }
 }
 
-/** Waits until the provider has seen that somebody left. */
+/** Waits until the provider has seen that a client closed its stream. */
 async function seen(provider: Provider, where: string, before: number): Promise<void> {
   for (const until = Date.now() + 5000; provider.left() === before && Date.now() < until;) {
     await new Promise<void>((resolve) => setTimeout(resolve, 20));
@@ -89,7 +88,7 @@ async function playInBrowser(page: PageServer, browser: string, provider: Provid
 }
 
 async function main(): Promise<void> {
-  // Before anything that takes time.
+  // Checked first, because the rest takes time.
   const browser = skips("EVERTURN_SKIP_BROWSER") ? null : chromium();
   await timed("build", () => promisify(execFile)(process.execPath, [tsc, "-b"], { cwd: root }));
   for (const [name, source] of Object.entries(measured)) say(name, sizeOf(await bundle({ source })));
@@ -105,9 +104,9 @@ async function main(): Promise<void> {
   const page = await openPage(() => ({ files: pageFiles, stage: { ...stage, worker: workerUrl, token } }));
   open.push(page.close);
 
-  if (skips("EVERTURN_SKIP_WORKERD")) say("workerd", "left out, as asked");
+  if (skips("EVERTURN_SKIP_WORKERD")) say("workerd", "skipped");
   else {
-    // With what workerd has of Node's, and, as it is without being asked, with nothing of it.
+    // With `nodejs_compat`, and without it, which is the default.
     for (const flags of [["nodejs_compat"], []]) {
       const worker = await openWorker(workerFiles, { ...stage, pageOrigin: page.origin, token }, flags);
       open.push(worker.close);
@@ -116,7 +115,7 @@ async function main(): Promise<void> {
       await timed(where, () => playInWorkerd(where, worker, provider));
     }
   }
-  if (browser === null) say("Chromium", "left out, as asked");
+  if (browser === null) say("Chromium", "skipped");
   else {
     const outside = workerUrl === null ? {} : { outside: expectedClient };
     const expected = { ...expectedScenes, inside: expectedClient, ...outside };
@@ -126,7 +125,7 @@ async function main(): Promise<void> {
 
 const open: (() => Promise<void>)[] = [];
 const tsc = join(root, "node_modules/typescript/bin/tsc");
-// Whatever browser and workerd write goes with it.
+// The folder holds everything that the browser and workerd write; it is deleted at the end.
 const folder = mkdtempSync(join(tmpdir(), "everturn-edge-"));
 process.env["TMPDIR"] = folder;
 process.on("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
@@ -146,7 +145,7 @@ try {
 for (const one of wrong) console.error(`WRONG: ${one}`);
 process.exit(wrong.length === 0 ? 0 : 1);
 
-/** What went wrong, and why; of a command that failed, what it said. */
+/** The error with its causes; for a failed command, its output. */
 function messageOf({ message, cause, ...more }: Error & { readonly stdout?: string }): string {
   const said = more.stdout ?? "";
   return [message, said, cause instanceof Error ? messageOf(cause) : ""].filter((text) => text !== "").join("\n");

@@ -1,5 +1,5 @@
-// What is played where there is no Node: turns with a scripted model and with a provider behind `fetch`, in memory and durable. Each scene tells what
-// came of it, as JSON; `expected.ts` says what that has to be.
+// The scenes that run without Node: turns with a scripted model and with a provider over `fetch`, in memory and durable. Each returns its result as JSON;
+// `expected.ts` has the expected results.
 
 import type { Engine, Json } from "everturn";
 
@@ -7,10 +7,10 @@ import { chat, engine, fake, isEverturnError, openai, openaiCompatible, stream, 
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 
-/** Where the provider is, and its key. */
+/** The URL of the provider, and its key. */
 export type Stage = { readonly baseURL: string; readonly apiKey: string };
 
-/** What a scene came to; a failure is told as text. */
+/** The result of a scene; an error is reported as text. */
 export type Told = { readonly [scene: string]: Json };
 
 const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
@@ -21,7 +21,7 @@ const weather = tool({
   handler: ({ city }) => ({ city: String(city), sky: "clear" }),
 });
 
-/** A program with a model of a provider. */
+/** An engine with a model of the provider. */
 export function agentOf({ baseURL, apiKey }: Stage): Engine {
   return engine({
     adapter: openaiCompatible({ baseURL, apiKey }),
@@ -32,7 +32,7 @@ export function agentOf({ baseURL, apiKey }: Stage): Engine {
 }
 
 const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
-  /** A scripted model, a tool, and arguments that do not fit its schema: the validator is loaded for that. */
+  /** A scripted model, a tool, and arguments that violate its schema, which loads the JSON Schema validator. */
   scripted: async () => {
     const script = [
       [{ type: "tool_call", name: "weather", arguments: { city: 7 } }],
@@ -50,7 +50,7 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
     return { shown, haltedReason, results, steps: steps.length };
   },
 
-  /** The same over the wire. */
+  /** A turn with the provider over HTTP. */
   streamed: async (stage) => {
     const events = stream(agentOf(stage), "The weather in Zürich?");
     let [shown, deltas] = ["", 0];
@@ -65,7 +65,7 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
     return { shown, inPieces: deltas > 1, haltedReason, told, totalTokens: usage.totalTokens };
   },
 
-  /** Whoever leaves ends the call: the provider sees it too. */
+  /** Ending the iteration aborts the model call, and the provider sees it. */
   left: async (stage) => {
     const events = stream(agentOf(stage), "Tell me something for ever.");
     let shown = "";
@@ -77,7 +77,7 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
     return { shown, haltedReason: (await events.result).haltedReason };
   },
 
-  /** There is no environment to find a key in. */
+  /** Without Node there is no environment variable for the key. */
   keyless: async ({ baseURL }) => {
     try {
       await chat(engine({ adapter: openai({ baseURL, dotenv: true }), model: "openai:m" }), "Hello?");
@@ -87,7 +87,7 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
     }
   },
 
-  /** Accepted by one runtime, driven by another, consented to, and read again from a cursor. */
+  /** A turn that is accepted by one runtime, driven by another, approved, and read again from a cursor. */
   durable: async (stage) => {
     const host = memoryStorage();
     const asks = tool({

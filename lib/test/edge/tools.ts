@@ -1,5 +1,5 @@
-// What the runner needs and a user of the workspace does not: installed when it is first asked for, in exactly one version, into a cache that git
-// does not see. A browser is not installed: a machine has one, or its owner gets one.
+// The tools that only this test needs: installed on first use, in a pinned version, into a cache that git ignores. A browser is not installed; the
+// machine has to have one.
 
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 
 const cache = join(import.meta.dirname, "../../../node_modules/.cache/everturn-edge");
 
-/** The part of miniflare that is used here. */
+/** The part of miniflare's interface that is used here. */
 type MiniflareModule = {
   readonly Miniflare: new (options: object) => {
     readonly ready: Promise<URL>;
@@ -18,7 +18,7 @@ type MiniflareModule = {
   };
 };
 
-/** miniflare, which brings workerd. It says that it wants Node 22; what is used of it here runs on 20. */
+/** Loads miniflare, which contains workerd. It declares Node 22, but the part that is used here runs on Node 20. */
 export async function miniflare(): Promise<MiniflareModule> {
   await installed("miniflare", "4.20260730.0");
   return import(pathToFileURL(join(cache, "node_modules/miniflare/dist/src/index.js")).href);
@@ -28,7 +28,7 @@ async function installed(name: string, version: string): Promise<void> {
   if (versionOf(name) === version) return;
   console.log(`installing ${name} ${version} into node_modules/.cache, once`);
   await mkdir(cache, { recursive: true });
-  // No scripts: the binary comes as a package of its own.
+  // Without install scripts: the binary is a separate package.
   const args = ["install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"];
   try {
     await promisify(execFile)("npm", [...args, "--prefix", cache, `${name}@${version}`], { cwd: cache });
@@ -48,7 +48,7 @@ function versionOf(name: string): string {
   return version;
 }
 
-/** Where Chromium is. */
+/** The path of Chromium. */
 export function chromium(): string {
   const named = process.env["EVERTURN_CHROMIUM"];
   if (named !== undefined && named !== "") {

@@ -1,4 +1,4 @@
-// Somebody who talks to the worker over HTTP, from Node: turns as streams and as answers, and what happens between one request and another.
+// An HTTP client of the worker, from Node: turns as streams and as JSON responses, and turns that span several requests.
 
 import type { Told } from "./scenes.ts";
 import type { Json } from "everturn";
@@ -8,7 +8,7 @@ type Frame = { readonly id: string; readonly event: string; readonly data: strin
 
 const patienceMs = 10_000;
 
-/** A handler that was made while the module was loaded. */
+/** A handler that is created while the module loads. */
 async function callEarly({ url, token }: Door): Promise<Json> {
   const health = await ask({ url, token }, "/health");
   const refused = await ask({ url, token: "another-0123456789" }, "/sessions");
@@ -16,7 +16,7 @@ async function callEarly({ url, token }: Door): Promise<Json> {
   return { health: health.status, refused: refused.status, text: textIn(frames), last: frames.at(-1)?.event ?? null };
 }
 
-/** Turns that are begun and ended by one request, and looked at by others. */
+/** Turns that one request starts and ends, and others read. */
 async function callTurns(door: Door): Promise<Json> {
   const streamed = await ask(door, "/sessions", { input: "The weather in Zürich?", id: "s1" }, "text/event-stream");
   const frames = await framesOf(streamed);
@@ -37,7 +37,7 @@ async function callTurns(door: Door): Promise<Json> {
   };
 }
 
-/** A turn that one request began, others watch, and one more ends; and one that goes on when its reader has gone. */
+/** A turn that one request starts, others read, and another ends; and a turn that continues after its reader has disconnected. */
 async function callKept(door: Door): Promise<Json> {
   const one = await ask(door, "/sessions", { input: "Tell me something for ever.", id: "s2" }, "text/event-stream");
   const beginner = new Reading(one);
@@ -64,7 +64,7 @@ async function told(what: Promise<Json>): Promise<Json> {
   return what.catch((error: unknown) => `failed: ${String(error)}`);
 }
 
-/** Says what came of each; a failure is told as text. */
+/** Runs the checks and returns their results; an error is reported as text. */
 export async function visitWorker(url: string, token: string, earlyToken: string): Promise<Told> {
   return {
     early: await told(callEarly({ url: `${url}/early`, token: earlyToken })),
@@ -108,7 +108,7 @@ function textIn(frames: readonly Frame[]): string {
   return said.map(({ event }) => (event?.type === "text_delta" ? (event.delta ?? "") : "")).join("");
 }
 
-/** A stream that is read as far as somebody likes. */
+/** A stream that is read up to a given point. */
 class Reading {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #decoder = new TextDecoder();

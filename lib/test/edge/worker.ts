@@ -1,5 +1,5 @@
-// The program that runs in workerd: the scenes, and sessions over HTTP, in front of a provider. It is what somebody would deploy: one handler is made
-// while the module is loaded, when workerd allows neither I/O nor chance, one with what the environment says, and one lives in a durable object.
+// The program that runs in workerd: the scenes, and sessions over HTTP with a provider. As in a deployment, one handler is created while the module loads,
+// when workerd allows neither I/O nor random numbers, one is created with the environment of a request, and one is in a durable object.
 
 import type { Stage } from "./scenes.ts";
 
@@ -12,7 +12,7 @@ import { agentOf, play } from "./scenes.ts";
 
 type Handler = (request: Request) => Promise<Response>;
 
-/** What the runner gives the worker. */
+/** The environment that the test passes to the worker. */
 type Environment = Stage & {
   readonly pageOrigin: string;
   readonly token: string;
@@ -40,7 +40,7 @@ function handlerOf(environment: Environment, basePath: string): Handler {
 
 let late: Handler | null = null;
 
-/** Sessions that outlive the requests that began them, as long as the object does. */
+/** A durable object with sessions that survive their requests. */
 export class Keeper {
   readonly fetch: Handler;
 
@@ -49,7 +49,7 @@ export class Keeper {
   }
 }
 
-/** What the runner makes the default of the module. */
+/** The default export of the worker module, added by the test. */
 export const worker = {
   fetch: async (request: Request, environment: Environment): Promise<Response> => {
     const { pathname } = new URL(request.url);

@@ -1,4 +1,4 @@
-// A bundle in workerd, the runtime of Cloudflare's workers, on a port of the loopback.
+// Runs a bundle in workerd, the runtime of Cloudflare Workers, on a loopback port.
 
 import type { Bundle } from "./bundle.ts";
 
@@ -6,7 +6,7 @@ import { miniflare } from "./tools.ts";
 
 export type RunningWorker = { readonly url: string; readonly close: () => Promise<void> };
 
-/** Without `nodejs_compat`: there is nothing of Node's to lean on. */
+/** Without `nodejs_compat`, no Node module is available. */
 export async function openWorker(
   files: Bundle,
   bindings: { readonly [name: string]: string },

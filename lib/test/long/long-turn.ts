@@ -45,7 +45,7 @@ while (replays.length < 3) {
     const engine = loopingEngine(steps + 2, () => {
       const ms = performance.now() - from;
       replays.push({ ms, heap: heapInUse() - stored });
-      // The turn is left as it was, for the next replay.
+      // The turn stays open for the next replay.
       replayed(sessions.close({ graceMs: 0 }));
       return new Promise(() => undefined);
     });

@@ -1,5 +1,5 @@
-// A reader of many sessions, in a process of its own: it follows them all at once, leaves in the middle now and then, and comes back with its
-// cursor. Asked to stop, it reads what is left and says what it has seen.
+// A process that reads the events of many sessions concurrently, disconnects at random points and resumes from its cursor. On a stop message it reads
+// the remaining events and reports what it has seen.
 
 import type { RuntimeEvent } from "everturn/runtime";
 
@@ -8,16 +8,16 @@ import { runtime } from "everturn/runtime";
 import { Readings } from "../readings.ts";
 import { openStorage, slowAgent, stampedWord } from "./world.ts";
 
-/** What it has seen. */
+/** The report of the reader. */
 export type Seen = {
   readonly sessions: {
     readonly [id: string]: { readonly last: number; readonly replies: number; readonly heard: number };
   };
   readonly resets: number;
   readonly comebacks: number;
-  /** What was told twice, too late, or with a hole in it. */
+  /** Violations: duplicated, late or missing events. */
   readonly broken: readonly string[];
-  /** How old words were when they were read, in milliseconds. */
+  /** The latencies of text deltas, in milliseconds. */
   readonly delays: readonly number[];
 };
 

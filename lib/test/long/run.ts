@@ -1,11 +1,11 @@
-// The long test: two workers at a time on one SQLite file, killed (SIGKILL) at random moments some hundred times, while somebody goes on saying things
-// and somebody else goes on reading. In the end everything that was said has been heard once, every turn has ended, nothing that was recorded has
-// been done again, and the reader has seen each entry and each word once.
+// The long test: two workers at a time on one SQLite file, killed with SIGKILL at random moments some hundred times, while messages are sent and a reader
+// follows the events. At the end every message has been accepted exactly once, every turn has ended, no recorded effect has been performed again, and the
+// reader has seen each stored event and each text delta exactly once.
 //
 //   npm run test:long              200 kills
-//   npm run test:long -- 50        as many as one likes
+//   npm run test:long -- 50        another number of kills
 //
-// It leaves nothing behind: neither files nor processes, also when it fails.
+// All files and processes are removed at the end, also after a failure.
 
 import type { Seen } from "./reader.ts";
 import type { Line } from "./world.ts";
@@ -29,7 +29,7 @@ const ids = Array.from({ length: 12 }, (_, index) => `session-${index}`);
 const longestMs = 230_000;
 
 const folder = mkdtempSync(join(tmpdir(), "everturn-long-"));
-// Where the programs are built has to be where their packages can be found.
+// The programs are built in a folder from which their packages can be resolved.
 const programs = join(import.meta.dirname, "../../.snippets", `long-${process.pid}`);
 const [file, log] = [join(folder, "sessions.db"), join(folder, "world.log")];
 const children = new Set<ChildProcess>();
@@ -43,7 +43,7 @@ function tryKill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It is gone already.
+    // The process has already ended.
   }
 }
 
@@ -52,7 +52,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => pr
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Programs that start quickly, since they are started often. */
+/** Bundles the programs, because they are started often and have to start quickly. */
 async function buildPrograms(): Promise<void> {
   mkdirSync(programs, { recursive: true });
   const conditions = ["source", "module", "node"];
@@ -78,7 +78,7 @@ function begin(name: "worker" | "reader", ...args: readonly string[]): ChildProc
   return child;
 }
 
-/** Keeps one worker going, and kills it, until there have been enough kills. Returns the one that is left alive. */
+/** Starts and kills a worker until there have been enough kills. Returns the last worker, which is running. */
 async function killing(kills: { count: number; early: number; died: number }): Promise<ChildProcess> {
   for (;;) {
     const worker = begin("worker", file, log);
@@ -101,7 +101,7 @@ async function killing(kills: { count: number; early: number; died: number }): P
   }
 }
 
-/** Says things to sessions, some of them twice, until it is told to stop. Returns what was said. */
+/** Sends messages to sessions, some of them twice with the same idempotency key, until it is stopped. Returns the messages. */
 async function talking(sessions: Runtime, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   const said = new Map<string, string>();
   for (let count = 0; !signal.aborted; count += 1) {
@@ -115,7 +115,7 @@ async function talking(sessions: Runtime, signal: AbortSignal): Promise<Readonly
   return said;
 }
 
-/** Waits until nothing is open. */
+/** Waits until no turn is open. */
 async function resting(storage: HostStorage, until: number): Promise<void> {
   for (;;) {
     const [open = [], inbox = []] = await storage.read([
@@ -128,7 +128,7 @@ async function resting(storage: HostStorage, until: number): Promise<void> {
   }
 }
 
-/** Recorded effects that were begun again: those begun after something that only their answer could have caused. */
+/** Recorded effects that were performed again: those that began after an effect that only their response can have caused. */
 function performedAgain(lines: readonly Line[]): readonly string[] {
   const again: string[] = [];
   const turns = new Map<string, { model: number; tools: Set<string> }>();
@@ -138,7 +138,7 @@ function performedAgain(lines: readonly Line[]): readonly string[] {
     if (what === "model_began") {
       const length = Number(effect);
       if (length < at.model) again.push(`${turn}: model ${effect} after ${at.model}`);
-      // A call with more history than before is one that everything before it has been answered for.
+      // A model call with a longer history proves that every earlier effect had its response.
       if (length > at.model) {
         at.model = length;
         for (const known of at.tools) turns.set(`${turn} ${known}`, { model: length, tools: new Set() });
@@ -152,7 +152,7 @@ function performedAgain(lines: readonly Line[]): readonly string[] {
   return again;
 }
 
-/** Calls of tools that may run only once, and did not. */
+/** Tool calls with the policy `never` that ran more than once. */
 function ranTwice(lines: readonly Line[]): readonly string[] {
   const runs = new Map<string, number>();
   for (const { what, tool, effect } of lines) {
@@ -161,7 +161,7 @@ function ranTwice(lines: readonly Line[]): readonly string[] {
   return [...runs].flatMap(([effect, count]) => (count > 1 ? [`pay ${effect} ran ${count} times`] : []));
 }
 
-/** What is wrong with what is stored. */
+/** Violations in the stored data. */
 async function faultsOf(
   sessions: Runtime,
   storage: HostStorage,

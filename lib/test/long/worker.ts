@@ -1,4 +1,4 @@
-// A worker that drives whatever nobody drives, until it is killed. Asked to stop, it hands over what it has.
+// A worker that drives open turns until it is killed. On a stop message it shuts down gracefully and releases its leases.
 
 import { runtime } from "everturn/runtime";
 
@@ -9,7 +9,7 @@ const { storage, close } = openStorage(file);
 const sessions = runtime({ host: storage, engines: { default: slowAgent(new WorldLog(log)) }, lease });
 const stop = new AbortController();
 process.on("message", () => stop.abort());
-// Without the one that started it there is nobody left to work for.
+// Ends with its parent process.
 process.on("disconnect", () => process.exit(1));
 process.send?.("ready");
 await sessions.work({ concurrency: 8, signal: stop.signal });

@@ -1,4 +1,4 @@
-// What all processes of the long test share: the log they write to, the agent they run, and how a session's storage is opened.
+// Shared by the processes of the long test: the log of external effects, the agent, and the storage.
 
 import type { Adapter, Engine } from "everturn";
 import type { ModelEvent, ModelRequest } from "everturn/model";
@@ -11,19 +11,19 @@ import { sqliteStorage } from "everturn/host/sqlite";
 import { assistant } from "everturn/model";
 import Libsql from "libsql";
 
-/** Something that was done to the world outside. */
+/** An external effect that a process performed. */
 export type Line = {
   readonly what: "model_began" | "model_ended" | "tool_began" | "tool_ended";
   readonly pid: number;
   readonly turn: string;
-  /** Which effect of the turn: the length of the history it was asked with, or the key of the call. */
+  /** Identifies the effect within its turn: the length of the history of a model call, or the idempotency key of a tool call. */
   readonly effect: string;
-  /** Which try at it: told apart over all processes. */
+  /** The attempt, unique over all processes. */
   readonly nonce: string;
   readonly tool: string | null;
 };
 
-/** A file that lines are added to, by several processes at once, each line as a whole and on the disk before anything follows. */
+/** An append-only log file for several processes: each line is written atomically and synced before the process continues. */
 export class WorldLog {
   readonly #file: number;
 
@@ -54,15 +54,15 @@ export function openStorage(path: string): { readonly storage: HostStorage; read
   return { storage: sqliteStorage(database), close: () => void database.close() };
 }
 
-/** Short, so that what a killed worker had is soon somebody else's. */
+/** A short lease, so that the turns of a killed worker are taken over soon. */
 export const lease = { ttlMs: 600, renewMs: 150 } as const;
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** A word says when it was said, so that whoever hears it knows how old it is. */
+/** A text delta contains the time at which it was emitted, so that the reader can compute its latency. */
 export const stampedWord = /(\d{13})\.\d+ /g;
 
-/** An agent that answers each message with some words, two tools, and some more words; slowly enough to be killed in the middle. */
+/** An agent that answers each message with text, two tool calls, and more text, slowly enough to be killed in between. */
 export function slowAgent(log: WorldLog | null): Engine {
   const nonces = { count: 0 };
   const nonce = () => `${process.pid}-${(nonces.count += 1)}`;
@@ -101,7 +101,7 @@ export function slowAgent(log: WorldLog | null): Engine {
     }),
   };
   const tools = [makeTool("note", "safe"), makeTool("pay", "never")];
-  // Whoever is spoken to all the time has much to do in one turn.
+  // A session that gets many messages has long turns.
   return engine({ adapter, model: "slow:m", tools, options: { maxTurns: 1000 } });
 }
 

@@ -1,5 +1,5 @@
-// What is put into the museum: values of every stored type, in every variant, as a real conversation would leave them.
-// `npm run museum` writes them into the folder of the current version, once, before a release; what is there is never changed.
+// The samples of stored data (the museum): values of every stored type in every variant, as a real conversation produces them.
+// `npm run museum` writes them into the folder of the current version, once, before a release. The folder of a released version is never changed.
 
 import type { Failure, JsonObject, Session, StoredType, TurnEvent, TurnOutcome } from "everturn/model";
 import type { StoredTypes, SuspendedCell } from "../../src/model/internal.ts";
@@ -476,7 +476,7 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
   image_usage: [imageUsage({ images: 2, size: "auto", inputTokens: 50, totalCost: 0.08 })],
 };
 
-/** Every closed list of words that stored values are made of, by the name it is exported under. */
+/** Every closed list of strings in stored values, by its exported name. */
 export const words: { readonly [name: string]: readonly string[] } = Object.fromEntries(
   Object.entries(closedLists),
 );

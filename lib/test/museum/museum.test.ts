@@ -1,5 +1,4 @@
-// S1: any release reads what an older one stored. Each folder holds what one version wrote and is never changed; every test
-// here runs for ever.
+// S1: every release reads the data that older releases stored. Each folder holds the data of one version and is never changed.
 
 import type { TurnRecord } from "everturn/runtime";
 
@@ -127,7 +126,7 @@ describe("[lash 65] rows of the runtime", () => {
         }
         expect(pendingTexts(turn)).toEqual(states[place]?.pending);
         place += 1;
-        // The same through the loop, strictly: it comes to its end, or to the first thing that is not on record.
+        // A strict replay of the journal reaches the end of the turn, or the first effect without a record.
         const [missing] = pendingEffects(turn);
         const replayed = replayTurn(record);
         if (missing === undefined) await expect(replayed).resolves.toMatchObject({ result: expect.anything() });

@@ -1,5 +1,5 @@
-// What the durable runtime stores, for the museum: a value of every table; turns, open and ended, with their journals; and the state of a turn at
-// every place of those.
+// The samples of the rows of the durable runtime: a value of every table; open and ended turns with their journals; and the state of each turn after every
+// journal row.
 
 import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/values.ts";
 import type { EffectResponse, Turn, TurnInput } from "everturn/kernel";
@@ -211,7 +211,7 @@ const stories: readonly Story[] = [
   },
 ];
 
-/** A turn as it went: what was written of it, and its state at every place. */
+/** A recorded turn: its journal, and its state after every row. */
 type Walked = { readonly record: TurnRecord; readonly states: readonly Turn[] };
 
 const turnId = "t1";
@@ -236,7 +236,7 @@ async function walk({ pinned, history, begins = {}, told }: Story): Promise<Walk
   return { record: { everturn: "turn_record", version: storedVersion, data }, states };
 }
 
-/** As a file has it: what comes after shares nothing with it. */
+/** A JSON copy, which shares no object with the original. */
 function stored(turn: Turn): Turn {
   return JSON.parse(JSON.stringify(storableTurn(turn)));
 }
@@ -275,10 +275,10 @@ async function startOf(pinned: Pinned, history: readonly Message[], begins: Stor
 
 const walked = await Promise.all(stories.map(walk));
 
-/** Turns with their journals, most of them open. */
+/** Turns with their journals. Most of them are open. */
 export const records: readonly TurnRecord[] = walked.map(({ record }) => record);
 
-/** The states those turns went through, and what each of them waited for. */
+/** The states of these turns, and the pending effects of each. */
 export const turnStates = walked.flatMap(({ states, record: { data } }) =>
   states.map((turn, place) => ({
     version: storedVersion,
@@ -300,7 +300,7 @@ const failure = runtimeFailure("diverged", { message: "row 2 was recorded for an
 const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, end: null, failure: null } as const;
 const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000 } as const;
 
-/** A value or more of every table. */
+/** One or more values of every table. */
 export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredValues[T][] } = {
   sessions: [
     ...exhibits.session.map((one) => ({
@@ -420,7 +420,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
 
 export const rowTables = Object.keys(storedRows).filter((name): name is keyof StoredValues => name in storedRows);
 
-/** The same as it is written. */
+/** The values in their stored form. */
 export function writtenRows<T extends keyof StoredValues>(table: T): readonly unknown[] {
   return storedRows[table].map((value): unknown => JSON.parse(writeValue(table, value)));
 }

@@ -1,5 +1,5 @@
-// `npm run test:recorded -- DIR`: every recorded file below DIR through the codecs, by the name of its folder. A stream (`.chunks.txt`, a JSON event a
-// line; `.sse`, as it came) or a whole body (`.json`) has to give exactly one end, and the text, calls and usage the recording itself shows.
+// `npm run test:recorded -- DIR`: decodes every recorded file below DIR with the codec of its folder. A stream (`.chunks.txt`, one JSON event on each line;
+// `.sse`, as received) or a body (`.json`) must give exactly one terminal event, and the text, calls and usage of the recording.
 
 import type { WireApi } from "../../src/wire/internal.ts";
 import type { Json, JsonObject, ModelEvent } from "everturn/model";
@@ -61,7 +61,7 @@ function filesBelow(path: string): readonly string[] {
     .flatMap((name) => filesBelow(join(path, name)));
 }
 
-/** By the nearest folder that is named after an API. */
+/** The codec of the nearest folder that is named after an API. */
 function apiOf(path: string): WireApi | null {
   for (let at = dirname(path); at !== dirname(at); at = dirname(at)) {
     const name = basename(at);
@@ -113,7 +113,7 @@ function chunkOf({ data }: Frame): readonly JsonObject[] {
   }
 }
 
-/** Some recordings hold several replies, one after the other. */
+/** Splits recordings that contain several replies. */
 function repliesOf(api: WireApi, frames: readonly Frame[]): readonly (readonly Frame[])[] {
   const begins =
     api === "anthropic-messages" ? "message_start" : api === "openai-responses" ? "response.created" : null;
@@ -148,12 +148,13 @@ function judge(path: string, api: WireApi, events: readonly ModelEvent[], chunks
       (chunk) => "error" in chunk || chunk["type"] === "error" || chunk["type"] === "response.failed",
     );
     const broken = chunks.length === 0 || end.error.reason === "interrupted";
-    if (!refused && !broken) complain(`an error nobody recorded: ${end.error.reason} ${end.error.message}`);
+    if (!refused && !broken)
+      complain(`an error that is not in the recording: ${end.error.reason} ${end.error.message}`);
     return;
   }
   const reply = collector.reply();
   const spoken = events.reduce((text, event) => (event.type === "text_delta" ? text + event.delta : text), "");
-  // Recordings leave deltas out; what is whole at the end is then right where what was heard is not.
+  // Some recordings lack deltas. Then the text of the completed message is right and the sum of the deltas is not, so one match is enough.
   const heard = [spoken, collector.text, reply.message === null ? "" : messageText(reply.message)];
   if (!heard.some((text) => squeezed(text) === squeezed(expected.text))) {
     complain(
@@ -170,7 +171,7 @@ function judge(path: string, api: WireApi, events: readonly ModelEvent[], chunks
   }
 }
 
-/** Whether blocks of text are apart is no matter here. */
+/** Removes white space: the comparison ignores the separators between text blocks. */
 function squeezed(text: string): string {
   return text.replaceAll(/\s+/g, "");
 }

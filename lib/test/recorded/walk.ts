@@ -1,12 +1,11 @@
-// What a recorded reply says, read in the plainest way there is: text, calls and usage, straight out of the provider's own fields and past the
-// codecs. What a codec makes of the same recording has to agree with it.
+// Reads text, calls and usage of a recorded reply directly from the provider's fields, without the codecs. The result of the codec must agree with it.
 
 import type { WireApi } from "../../src/wire/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
 
 export type Said = {
   readonly text: string;
-  /** Names of the calls that somebody here has to run. */
+  /** The names of the calls that the client has to run. */
   readonly calls: readonly string[];
   readonly outputTokens: number | null;
 };
@@ -23,7 +22,7 @@ const listOf = (value: Json | undefined): readonly Json[] => (value !== undefine
 const textOf = (value: Json | undefined): string => (typeof value === "string" ? value : "");
 const numberOf = (value: Json | undefined): number | null => (typeof value === "number" ? value : null);
 
-/** What one reply says, from its chunks or its whole body. */
+/** The content of one reply, from its chunks or its body. */
 export function said(api: WireApi, chunks: readonly JsonObject[]): Said {
   switch (api) {
     case "openai-chat":

@@ -1,4 +1,4 @@
-// Requests with everything in them that a request can have, for an API.
+// Requests that together use every field of a request, for each API.
 
 import type { UserPart } from "../../src/model/internal.ts";
 import type { Target } from "./targets.ts";
@@ -46,7 +46,7 @@ const city = jsonSchema("city", {
 const png = "iVBORw0KGgo=";
 const hello = user("Hello.");
 
-/** Two calls and their answers, as any model could have made them. */
+/** Two calls and their answers. */
 const calling = assistant("Let me look.", {
   toolCalls: [
     { id: "call_1", name: "weather", arguments: { city: "Oslo" }, rawArguments: '{"city":"Oslo"}' },
@@ -107,7 +107,7 @@ const images: readonly UserPart[] = [
   filePart({ type: "base64", data: png }, { mimeType: "image/png" }),
 ];
 
-/** An image that was uploaded before, where images may be. */
+/** An image by provider file id; for Chat Completions, which has none, as base64. */
 function picture(provider: string, api: Target["codec"]["api"]): UserPart {
   const source =
     api === "openai-chat"
@@ -116,7 +116,7 @@ function picture(provider: string, api: Target["codec"]["api"]): UserPart {
   return imagePart({ source, mimeType: "image/png" });
 }
 
-/** Files of the kinds an API takes. */
+/** Files of the types that the API accepts. */
 function files({ codec, context }: Target): readonly UserPart[] {
   const { provider } = context.route;
   const uploaded = { type: "provider_file", provider, id: "file_1" } as const;
@@ -166,7 +166,7 @@ const elsewhere = { provider: "acme", endpoint: "https://example.com", model: "m
 const foreign = assistant([reasoningPart("Hm.", { provider: elsewhere }), textPart("A cat.", { provider: elsewhere })]);
 const pruned = imagePart(imageFromUrl("https://example.com/cat.png"), { pruneState: { type: "cleared" } });
 
-/** The target's own reply, as it is read. */
+/** The reply of the target, decoded. */
 function replyOf({ codec, context, reply }: Target): Message {
   const end = codec.decodeReply(reply, context).find((event) => event.type === "message_completed");
   if (end === undefined) throw new Error(`${codec.api}: no whole reply`);

@@ -1,4 +1,4 @@
-// The four APIs, the types their makers' SDKs have for a request, and one reply of each that goes back with the history.
+// The four APIs, the request types of the official SDKs, and for each API a reply that is sent back with the history.
 
 import type { ProviderTool } from "../../src/model/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
@@ -9,16 +9,16 @@ import { anthropicMessages, geminiGenerateContent, openaiChat, openaiResponses }
 export type Target = {
   readonly codec: Codec;
   readonly context: WireContext;
-  /** What stands before the bodies in a generated file: `Body` is the type they have to be of. */
+  /** The first lines of the generated file. They declare `Body`, the request type. */
   readonly preamble: readonly string[];
   readonly providerTools: readonly ProviderTool[];
-  /** A whole reply of the API with everything in it that we send back. */
+  /** A reply of the API with every item that is sent back. */
   readonly reply: Json;
-  /** The calls in it that are ours to answer. */
+  /** The calls of the reply that need an answer. */
   readonly answers: readonly string[];
-  /** Levels of effort the model takes. */
+  /** The reasoning effort levels that the model accepts. */
   readonly efforts: readonly string[];
-  /** Settings of the API's own, in its own words. */
+  /** Settings that only this API has, under its names. */
   readonly options: JsonObject;
 };
 
@@ -72,8 +72,8 @@ const chat: Target = {
 const responses: Target = {
   codec: openaiResponses,
   context: contextOf("openai", "gpt-5.4"),
-  // Two things the API takes and the types do not know; OpenAI's own Codex sends both: a reply without the id and status nobody but the API can
-  // give it, and the status of a custom call, which comes from the API.
+  // The API accepts two things that the types do not declare, and OpenAI's Codex sends both: a reply without the id and status that the API assigns, and
+  // the status of a custom call.
   preamble: [
     'import type { ResponseCreateParamsStreaming, ResponseCustomToolCall, ResponseInputItem } from "openai/resources/responses/responses";',
     'type Words = { type: "output_text"; text: string; annotations: [] } | { type: "refusal"; refusal: string };',
@@ -160,7 +160,7 @@ const responses: Target = {
 const messages: Target = {
   codec: anthropicMessages,
   context: contextOf("anthropic", "claude-opus-4-7"),
-  // The SDK speaks version 2026-10-21 of the API, which takes nothing about sampling. We speak 2023-06-01, which does, for the models that can.
+  // The SDK uses version 2026-10-21 of the API, which has no sampling settings. The codec uses 2023-06-01, which has them, for models that support them.
   preamble: [
     'import type { MessageCreateParamsStreaming } from "@anthropic-ai/sdk/resources/messages";',
     "type Body = MessageCreateParamsStreaming & { temperature?: number; top_p?: number; top_k?: number };",
@@ -228,8 +228,8 @@ const messages: Target = {
 const generateContent: Target = {
   codec: geminiGenerateContent,
   context: contextOf("gemini", "gemini-3.1-pro-preview"),
-  // The SDK has other names for whole requests than the API it calls; what they are made of is the same. Its enums are the API's words; levels of
-  // thinking the API takes in small letters too, as its documentation writes them.
+  // The request type of the SDK has other names than the API; its parts are equal. Its enums are those of the API, except that the API also accepts
+  // thinking levels in lower case, as in its documentation.
   preamble: [
     'import type { Content, GenerationConfig, SafetySetting, ThinkingLevel, Tool, ToolConfig } from "@google/genai";',
     "type Plain<T> = T extends ThinkingLevel ? `${T}` | Lowercase<`${T}`> : T extends string ? `${T}` : PlainObject<T>;",

@@ -1,5 +1,5 @@
-// A SQLite database as text, one JSON value a line: what the file says about itself, the statements that made its tables, and every row of them.
-// Texts that hold JSON are written as that JSON, if it can be written back to the same text; so a row can be read in a review.
+// A SQLite database as text, one JSON value on each line: the settings of the file, the statements that create its tables, and every row. A JSON text is
+// written as JSON if it can be restored to the same text, so that rows are readable in a review.
 
 import type { EngineName } from "./engines.ts";
 import type { Performed } from "./probe.ts";
@@ -7,7 +7,7 @@ import type { SqliteValue } from "../../../src/host/sqlite/database.ts";
 import type { SqliteDatabase } from "everturn/host/sqlite";
 import type { Json } from "everturn/model";
 
-/** What the first line says. */
+/** The first line of a dump. */
 export type DumpHeader = {
   /** The release that wrote the database, and its version of stored data. */
   readonly release: string;
@@ -16,7 +16,7 @@ export type DumpHeader = {
   readonly now: number;
   /** The sessions it holds, by the names of their engines. */
   readonly sessions: readonly EngineName[];
-  /** What was performed before that. */
+  /** The effects that were performed before that. */
   readonly performed: Performed;
   /** Tokens that complete calls, by session: only their digests are stored. */
   readonly tokens: { readonly [session: string]: string };
@@ -25,7 +25,7 @@ export type DumpHeader = {
 type Cell = SqliteValue | { readonly json: Json };
 type Line = { readonly sql: string } | { readonly table: string; readonly row: readonly Cell[] };
 
-/** Writes all tables of a database out. */
+/** Dumps all tables of a database. */
 export function dumpDatabase(database: SqliteDatabase, header: DumpHeader): string {
   const tables = database
     .prepare(`SELECT "name", "sql" FROM sqlite_master WHERE "type" = 'table' ORDER BY "rowid"`)
@@ -40,14 +40,14 @@ export function dumpDatabase(database: SqliteDatabase, header: DumpHeader): stri
   return [header, ...lines].map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
-/** The first line of a dump. */
+/** Reads the first line of a dump. */
 export function dumpHeader(dump: string): DumpHeader {
   return JSON.parse(dump.slice(0, dump.indexOf("\n")));
 }
 
-/** Makes the tables and rows of a dump in an empty database. */
+/** Restores the tables and rows of a dump in an empty database. */
 export function restoreDatabase(database: SqliteDatabase, dump: string): void {
-  // What the library sets when it opens a file is kept in the file.
+  // The settings that the library sets when it opens a file are stored in the file.
   database.exec("PRAGMA journal_mode = WAL");
   database.exec("BEGIN");
   for (const text of dump.trimEnd().split("\n").slice(1)) {

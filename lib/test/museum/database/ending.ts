@@ -1,4 +1,4 @@
-// What it takes to finish a stored session, and what has to come of it.
+// How a stored session is finished, and the expected result.
 
 import type { Session } from "everturn/model";
 import type { TurnEnd } from "../../../src/model/internal.ts";
@@ -11,7 +11,7 @@ export type Stage = {
   readonly clock: HandClock;
   /** The token that the older release gave out for the session. */
   readonly token: string;
-  /** Picks up the open turn of the session and waits for its end. */
+  /** Recovers the open turn of the session and waits for its end. */
   readonly resume: () => Promise<TurnEnd>;
 };
 
@@ -21,16 +21,16 @@ export type Ending = {
   readonly status?: Session["status"];
   /** Every message of the session, as `role text`. */
   readonly thread: readonly string[];
-  /** What is performed after the database was opened: nothing that is recorded. */
+  /** The effects that are performed after the database is opened. Recorded effects must not be among them. */
   readonly performed: { readonly [effect: string]: number };
   /** Tokens billed to the session, before and after. */
   readonly tokens: number;
 };
 
-/** Waits for the end of a turn that a verb began. */
+/** Waits for the end of a turn that a verb started. */
 export const end = async (turn: Promise<TurnHandle>): Promise<TurnEnd> => (await turn).result;
 
-/** Lets time pass, a second at a time, until this is so. Modules that are loaded on first use take real time, in which the clock must not run out. */
+/** Advances the clock by one second at a time until the condition is true. Modules that are loaded on first use take real time. */
 export async function passTime(clock: HandClock, isSo: () => boolean | Promise<boolean>): Promise<void> {
   for (let seconds = 0; seconds < 300; seconds += 1) {
     if (await isSo()) return;
@@ -39,7 +39,7 @@ export async function passTime(clock: HandClock, isSo: () => boolean | Promise<b
   throw new Error("it did not happen in 300 seconds");
 }
 
-/** What work results in that waits on the clock. */
+/** Awaits work while advancing the clock. */
 export async function whileTimePasses<T>(clock: HandClock, work: Promise<T>): Promise<T> {
   let isOver = false;
   const settled = work.finally(() => {

@@ -1,5 +1,5 @@
-// The engines of the stored sessions, by name. A session finishes with the engine it began with, so what an engine here says, calls and returns is
-// never changed; a new state of a session gets an engine of its own.
+// The engines of the stored sessions, by name. A session is finished with the engine it started with, so the replies, calls and results of these engines
+// are never changed. A new session state gets a new engine.
 
 import type { Probe } from "./probe.ts";
 import type { Adapter, Engine, FakeScript, JsonObject, ModelRequest, Tool } from "everturn";
@@ -19,7 +19,7 @@ const say = (text: string): FakeScript => [
   { type: "text", text: text.slice(5) },
 ];
 
-/** Calls of tools in one reply, each with an id and arguments of its own. */
+/** Tool calls in one reply, each with distinct id and arguments. */
 const calls = (step: number, ...names: readonly string[]): FakeScript =>
   names.map((name, slot) => ({ type: "tool_call", name, id: `c${step}-${slot}`, arguments: { step, slot } }));
 
@@ -40,7 +40,7 @@ class EngineKit {
     return engine({ adapter, model: `${adapter.provider}:m`, clock: this.#probe.clock, ...fields });
   }
 
-  /** A model that answers by what it is asked, so that every process gets the same answer. */
+  /** A model whose reply is a function of the request, so that every process gets the same reply. */
   model(answer: (asked: Asked) => FakeScript, provider = "fake"): Adapter {
     const real = steadyModel(answer, provider);
     const [name, probe] = [this.#name, this.#probe];
@@ -298,7 +298,7 @@ const builders = {
 
 export type EngineName = keyof typeof builders;
 
-/** Their names, which are those of their sessions too. */
+/** The names of the engines, which are also the ids of their sessions. */
 export const engineNames = Object.keys(builders).filter(isEngineName);
 
 function isEngineName(name: string): name is EngineName {

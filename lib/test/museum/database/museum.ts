@@ -1,4 +1,4 @@
-// The world in which the sessions of the database are left: one SQLite file, one clock, and processes that come and are cut.
+// The environment in which the stored sessions are created: one SQLite file, one clock, and processes that are started and killed.
 
 import type { Circumstances, CutProcess } from "./cut-process.ts";
 import type { EngineName } from "./engines.ts";
@@ -20,7 +20,7 @@ export const leaseMs = 31_000;
 
 export class Museum {
   readonly clock = handClock();
-  /** Tokens that were given out, by session. */
+  /** Issued tokens, by session. */
   readonly tokens: { [session: string]: string } = {};
   readonly processes: CutProcess[] = [];
   readonly #storage: HostStorage;
@@ -52,14 +52,14 @@ export class Museum {
     process.cut();
   }
 
-  /** Waits until a process has been cut by what it wrote. Whatever was asked of it may never be answered. */
+  /** Waits until a process has been killed by a write. Its pending calls may never settle. */
   async untilCut({ isCut }: CutProcess, asked: Promise<unknown>): Promise<void> {
     asked.catch(() => undefined);
     await this.#settled(isCut);
     if (!isCut()) throw new Error("the process was not cut");
   }
 
-  /** Lets everything happen that needs no time on the clock. Modules that are loaded on first use take real time, so this may take several rounds. */
+  /** Waits until all work that needs no time on the clock is done. Modules that are loaded on first use take real time, so this may take several rounds. */
   async #settled(isSo: () => boolean): Promise<void> {
     for (let round = 0; round < 100 && !isSo(); round += 1) await this.clock.advance(0);
     await this.clock.advance(0);
@@ -69,7 +69,7 @@ export class Museum {
     await this.clock.advance(leaseMs);
   }
 
-  /** A turn whose second step has a row that was recorded for another effect, as after a deploy that changed what is asked: recovery parks it. */
+  /** A turn whose second step has a row of another effect, as after an incompatible deploy: recovery parks it. */
   async park(name: EngineName): Promise<void> {
     const first = this.process({ holds: ["look"] });
     await first.sessions.start("Begin.", { id: name, engine: name, key: "start" });

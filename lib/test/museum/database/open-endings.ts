@@ -1,4 +1,4 @@
-// How sessions are finished that have an open turn: one that was only accepted, one whose process was killed, or one that is parked.
+// How sessions with an open turn are finished: an accepted turn, a turn of a killed process, or a parked turn.
 
 import type { Ending, Stage } from "./ending.ts";
 import type { EngineName } from "./engines.ts";
@@ -9,7 +9,7 @@ import { end, whileTimePasses } from "./ending.ts";
 
 const resume = ({ resume }: Stage) => resume();
 
-/** The result of a call that had started and whose tool must not be run again. */
+/** The result of a call that had started and whose replay policy is `never`. */
 const unknownOutcome = (tool: string) => expect.stringMatching(new RegExp(`^tool .*error.*${tool}`));
 
 export const openEndings = {

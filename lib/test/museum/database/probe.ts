@@ -1,5 +1,5 @@
-// What the engines of the stored sessions report to: it counts what they perform, and it can hold them at a named place, so that the program that
-// writes the database can cut a process there.
+// Counts the effects of the engines of stored sessions, and can hold them at a named point, so that the program that writes the database can kill a
+// process there.
 
 import type { Clock } from "everturn/engine";
 
@@ -16,7 +16,7 @@ export type Performed = { readonly [engine: string]: { readonly [effect: string]
 
 export class CountingProbe implements Probe {
   readonly clock: Clock;
-  /** The places that were reached and hold whoever reached them. */
+  /** The points that were reached and hold their callers. */
   readonly held = new Set<string>();
   readonly #performed: { [engine: string]: { [effect: string]: number } } = {};
   readonly #holds: ReadonlySet<string>;

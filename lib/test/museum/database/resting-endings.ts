@@ -1,4 +1,4 @@
-// How sessions are finished that have no open turn: those that wait for an answer, and those that rest.
+// How sessions without an open turn are finished: those that wait for an answer, and idle ones.
 
 import type { Ending, Stage } from "./ending.ts";
 import type { EngineName } from "./engines.ts";
@@ -9,7 +9,7 @@ import { expect } from "vitest";
 import { end, passTime, whileTimePasses } from "./ending.ts";
 import { strangeKey } from "./sessions.ts";
 
-/** Lets this time pass, and then has a worker look for what is due, until this is so. */
+/** Advances the clock and lets a worker process due work, until the condition is true. */
 async function workAfter({ sessions, clock }: Stage, ms: number, isSo: () => Promise<boolean>): Promise<void> {
   await clock.advance(ms);
   const stop = new AbortController();
@@ -24,7 +24,7 @@ async function hasStatus({ sessions }: Stage, id: string, status: Session["statu
   return view?.openTurn === null && view.session.status === status;
 }
 
-/** When waits and retained journals are due, at the latest, after the database was opened. */
+/** The latest time after opening at which waits and retained journals are due. */
 const dueMs = 600_000;
 
 export const restingEndings = {

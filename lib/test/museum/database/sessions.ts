@@ -1,4 +1,4 @@
-// How the sessions of the database come to be: each is left in another state in which a process can be killed, or in which a session waits.
+// How the stored sessions are created: each is left in another state in which a process can be killed or a session can wait.
 
 import type { EngineName } from "./engines.ts";
 import type { Museum } from "./museum.ts";
@@ -7,7 +7,7 @@ import type { Put, TableName } from "../../../src/runtime/internal.ts";
 
 import { assistant, imagePart, textPart, user } from "everturn";
 
-/** The turn that `start` begins in a session named after its engine. */
+/** Starts the session that is named after its engine. */
 const started = (name: EngineName, more: StartOptions = {}): StartOptions => ({
   id: name,
   engine: name,
@@ -20,7 +20,7 @@ const puts = (batch: Batch, table: TableName, test: (put: Put) => boolean = () =
 
 const journalRow = (ordinal: number) => (batch: Batch) => puts(batch, "journal", ({ key }) => key.at(-1) === ordinal);
 
-/** The next attempt waits on the clock, which stands still. */
+/** The next attempt waits on the clock, which does not advance. */
 const startsDelay = (batch: Batch) => puts(batch, "records", ({ key }) => String(key[4]).startsWith("delay/"));
 
 const alarm = {
@@ -30,7 +30,7 @@ const alarm = {
   text: "It rang.",
 } as const;
 
-/** What is done in each session, by its id. */
+/** The script of each session, by its id. */
 export const leave: { readonly [N in EngineName]: (museum: Museum) => Promise<void> } = {
   // Turns that were accepted, and turns of processes that were killed.
 
@@ -151,7 +151,7 @@ export const leave: { readonly [N in EngineName]: (museum: Museum) => Promise<vo
     ).result;
   },
 
-  // Turns inside tools.
+  // Nested turns.
 
   cut_in_child: async (museum) => {
     const process = museum.process({ cutAfter: (batch) => puts(batch, "journal", isSecondRowOfChild) });
@@ -212,7 +212,7 @@ export const leave: { readonly [N in EngineName]: (museum: Museum) => Promise<vo
     await museum.untilCut(other, other.sessions.cancel("unsettled_cancel", { reason: "enough", origin: "ada" }));
   },
 
-  // Turns that are over, well or not.
+  // Ended turns, with and without an error.
 
   parked_to_restart: (museum) => museum.park("parked_to_restart"),
   parked_to_close: (museum) => museum.park("parked_to_close"),
@@ -286,7 +286,7 @@ export const leave: { readonly [N in EngineName]: (museum: Museum) => Promise<vo
     await sessions.delete("deleted");
   },
 
-  // Cells of code.
+  // Code cells.
 
   waiting_cell: async (museum) => {
     await (

@@ -51,5 +51,5 @@ await writeFile(file, dumpDatabase(database, header), { flag: "wx" });
 database.close();
 await rm(folder, { recursive: true });
 console.log(`${file} written`);
-// Processes that were cut wait for ever.
+// The promises of killed processes never settle, so the process has to exit explicitly.
 process.exit(0);

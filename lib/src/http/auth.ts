@@ -27,7 +27,10 @@ export type Caller = {
 };
 
 /** A bearer token and the caller it authenticates. A token has at least 16 characters and no whitespace. */
-export type ApiKey = Caller & { readonly token: string };
+export type ApiKey = Caller & {
+  /** The bearer token. Tokens of one handler must differ. */
+  readonly token: string;
+};
 
 /**
  * How requests are authenticated: a list of bearer tokens, or a function that returns the caller (`null` rejects

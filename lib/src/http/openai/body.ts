@@ -24,6 +24,7 @@ import {
 import { atMost, between, matching, maybe, positive, whole } from "./fields.ts";
 import { postedMessageShape } from "./message.ts";
 
+/** A function tool. Other kinds of tools are rejected. */
 export type PostedTool = {
   readonly type: "function";
   readonly function: {
@@ -37,6 +38,7 @@ export type PostedTool = {
 type NamedChoice = { readonly type: "function"; readonly function: { readonly name: string } };
 type PostedChoice = "none" | "auto" | "required" | NamedChoice;
 
+/** The `response_format`. */
 export type PostedFormat =
   | { readonly type: "text" }
   | { readonly type: "json_object" }
@@ -50,6 +52,7 @@ export type PostedFormat =
       };
     };
 
+/** A body after reading: every optional field is present, or `null`. */
 export type PostedBody = { readonly [Name in (typeof ignoredFields | typeof unsupportedFields)[number]]: unknown } & {
   readonly model: string;
   readonly messages: readonly PostedMessage[];

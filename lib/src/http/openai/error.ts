@@ -143,6 +143,7 @@ function retryHeaders(
   return { "retry-after-ms": `${retryAfterMs}`, "retry-after": `${Math.ceil(retryAfterMs / 1000)}` };
 }
 
+/** The status for a failed provider call. A provider key that is rejected is 502 (rule 2). */
 function providerStatus(reason: AdapterErrorReason | "unsupported_operation"): number {
   return reason === "unsupported_operation" ? 400 : adapterStatuses[reason];
 }

@@ -37,6 +37,8 @@ import {
 } from "../../model/parse/reading.ts";
 import { textOrParts, lenient, matching, maybe, unsupportedField } from "./fields.ts";
 
+// The posted types. `prompt_cache_breakpoint` is accepted and ignored.
+
 type PostedText = { readonly type: "text"; readonly text: string; readonly prompt_cache_breakpoint: unknown };
 type PostedImage = {
   readonly type: "image_url";
@@ -96,6 +98,7 @@ const base64 = "[A-Za-z0-9+/]+={0,2}";
 /** A data URL in base64 (RFC 2397): the media type and the data. */
 const dataUrl = new RegExp(`^data:([\\w.+-]+/[\\w.+-]+)(?:;[\\w.+-]+=[\\w.+-]+)*;base64,(${base64})$`);
 
+/** An http(s) URL or a data URL of an image type. Other schemes are rejected (local file disclosure). */
 const imageUrl: Shape<string> = (input, reading) => {
   if (typeof input !== "string") return reading.report("invalid_type", "must be a URL");
   if (/^https?:\/\/[^\s]+$/.test(input)) return input;
@@ -154,6 +157,7 @@ function objectIn(text: string): { readonly [key: string]: unknown } | null {
   }
 }
 
+/** A call of an earlier reply. Fields that client helpers added are ignored (rule 1). */
 const callShape: Shape<PostedCall> = lenient(
   ["id", "type", "function"],
   object<PostedCall>({
@@ -177,6 +181,7 @@ const assistantParts = textOrParts(
   }),
 );
 
+/** The reader of one message. */
 export const postedMessageShape: Shape<PostedMessage> = variant<PostedMessage, "role">("role", {
   system: object<PostedInstructions<"system">>({ role: required(oneOf(["system"])), ...instructionFields }),
   developer: object<PostedInstructions<"developer">>({ role: required(oneOf(["developer"])), ...instructionFields }),
@@ -243,6 +248,7 @@ function assistantPart(part: PostedText | PostedRefusal) {
   return part.type === "text" ? textOf(part) : textPart(part.refusal, { kind: "refusal" });
 }
 
+/** Converts a part of a user message. Audio becomes a file with an audio media type. */
 function partOf(part: PostedPart): UserPart {
   switch (part.type) {
     case "text":
@@ -270,6 +276,7 @@ function bytesIn(url: string): { readonly mimeType: string | null; readonly data
   return { mimeType, data };
 }
 
+/** Converts a call. `arguments` is `null` if the text is not a JSON object within the limits of stored data. */
 function callOf({ id, function: { name, arguments: rawArguments } }: PostedCall): ToolCallInput {
   const parsed = read(jsonObject, objectIn(rawArguments));
   return { id, name, arguments: "value" in parsed ? parsed.value : null, rawArguments };

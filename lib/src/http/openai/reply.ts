@@ -115,6 +115,7 @@ function callsOf(
   return finalResponse?.toolCalls.filter(({ name }) => clientTools.has(name)) ?? [];
 }
 
+/** The arguments text: as the model wrote it, or serialised. */
 function argumentsOf({ rawArguments, arguments: args }: Pick<ToolCall, "rawArguments" | "arguments">): string {
   return rawArguments ?? JSON.stringify(args ?? {});
 }
@@ -247,6 +248,7 @@ export class ChunkEncoder {
     return [this.#chunk({ role: "assistant", content }, null)];
   }
 
+  /** A fragment of text. The first one of a later step is preceded by a blank line (rule 1). */
   #textChunks(delta: string): readonly JsonObject[] {
     if (delta === "") return [];
     const content = this.#stepText === "" && this.#earlierText !== "" ? `\n\n${delta}` : delta;
@@ -265,6 +267,7 @@ export class ChunkEncoder {
     return [...textChunks, ...calls];
   }
 
+  /** The first chunk of a call of a client's tool. A call of an engine's tool is not shown. */
   #startCall(id: string, name: string): readonly JsonObject[] {
     if (!this.#settings.clientTools.has(name)) return this.#startChunks(null);
     if (this.#calls.has(id)) return [];
@@ -274,6 +277,7 @@ export class ChunkEncoder {
     return [...this.#startChunks(null), this.#chunk({ tool_calls: [call] }, null)];
   }
 
+  /** A fragment of the arguments of a shown call. */
   #argumentChunks(id: string, delta: string): readonly JsonObject[] {
     const shown = this.#calls.get(id);
     if (shown === undefined || delta === "") return [];
@@ -289,6 +293,7 @@ export class ChunkEncoder {
     return [...startChunks, ...(text.startsWith(sent) ? this.#argumentChunks(call.id, text.slice(sent.length)) : [])];
   }
 
+  /** A chunk. With `include_usage` all chunks but the last have `usage: null`, as in OpenAI's API. */
   #chunk(delta: JsonObject, finishReason: OpenaiFinish | null): JsonObject {
     const { id, created, model, includeUsage } = this.#settings;
     return {

@@ -83,6 +83,7 @@ const isOneOf =
     values.includes(value);
 const never = () => false;
 
+/** Every unsupported field with the values that are accepted because they state the default behaviour. */
 const unsupported: { readonly [Name in (typeof unsupportedFields)[number]]: Unsupported } = {
   audio: { isDefault: never, why: "answers are text" },
   frequency_penalty: { isDefault: isOneOf(0), why: "penalties are not supported" },
@@ -104,6 +105,7 @@ const unsupported: { readonly [Name in (typeof unsupportedFields)[number]]: Unsu
   web_search_options: { isDefault: never, why: "the operator of the server chooses its tools" },
 };
 
+/** The error for the first unsupported field that has another value than its default. */
 function unsupportedFieldError(posted: PostedBody): OpenaiErrorResponse | null {
   const param = unsupportedFields.find((name) => posted[name] !== null && !unsupported[name].isDefault(posted[name]));
   if (param === undefined) return null;
@@ -112,6 +114,7 @@ function unsupportedFieldError(posted: PostedBody): OpenaiErrorResponse | null {
   return openaiError(400, `${param}: ${why}`, { param, code });
 }
 
+/** Checks that tool names are unique and that `tool_choice` names one of them. */
 function toolsError({ tools, tool_choice: choice }: PostedBody): OpenaiErrorResponse | null {
   const names = (tools ?? []).map(({ function: { name } }) => name);
   const repeated = names.findIndex((name, index) => names.indexOf(name) !== index);
@@ -138,6 +141,7 @@ function toolChoiceOf(choice: PostedBody["tool_choice"]): ToolChoice | null {
   return choice === "required" ? "required" : { type: "tool", name: choice.function.name };
 }
 
+/** The response format. OpenAI has the description beside the schema; the library has it inside. */
 function formatOf(format: PostedFormat | null): ResponseFormat | null {
   if (format === null || format.type === "text") return null;
   if (format.type === "json_object") return format;

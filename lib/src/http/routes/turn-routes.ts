@@ -55,8 +55,10 @@ type ToolResultsBody = {
 } & WithOptions;
 type ToolResultBody = { readonly toolCallId: string; readonly content: Json };
 
+/** Any JSON value. */
 const jsonSchema: BodySchema<Json> = { shape: anyJson, schema: {} };
 
+/** The body of `POST /sessions/{id}/decisions`. `arguments` belongs to `approve`, `reason` to `deny`. */
 type DecisionBody = {
   readonly toolCallId: string;
   readonly type: "approve" | "deny";
@@ -77,6 +79,7 @@ function decisionOf({ type, arguments: args, reason, by }: Omit<DecisionBody, "t
   return { type, ...decidedBy, ...(reason === undefined ? {} : { reason }) };
 }
 
+/** The error for a field that the type of decision does not have. */
 function misplaced(name: string, decisionType: string): HttpError {
   return new HttpError("invalid_body", `${name} is only valid with type "${decisionType}"`, {
     details: { path: [name] },
@@ -422,6 +425,7 @@ export const recordRoute: Route = route({
     new Response(JSON.stringify(await sessions.export(param("id"), param("turnId"))), { headers: jsonHeaders }),
 });
 
+/** The body of `POST /complete`. `value` belongs to `result`, `text` to `answer`, `reason` to `deny`. */
 type CompletionBody = {
   readonly token: string;
   readonly type: "result" | "answer" | "approve" | "deny";
@@ -431,6 +435,7 @@ type CompletionBody = {
   readonly by?: string;
 };
 
+/** The answer of a body with a token. A missing value is `null`, a missing text is empty. */
 function tokenAnswer({
   type,
   value: result,
@@ -491,6 +496,7 @@ async function isTurnOpen({ sessions, param }: RouteCall): Promise<boolean> {
   return openTurn?.turnId === param("turnId") && openTurn.status !== "parked";
 }
 
+/** Steer input in its long form, which can be transient. */
 function steerInputOf(input: string | UserMessage, transient: boolean): SteerInput {
   const message = typeof input === "string" ? user(input) : input;
   return { type: transient ? "transient" : "message", message };

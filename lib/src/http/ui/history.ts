@@ -33,6 +33,7 @@ export type UiThread = {
   readonly questionOpts: JsonObject;
 };
 
+/** Converts messages, oldest first, in one pass: linear in the number of parts. */
 export function uiMessages({
   messages,
   from,
@@ -62,6 +63,7 @@ type Draft = {
   asked: string | null;
 };
 
+/** Collects UI messages while it reads the messages of a session in order. */
 class Conversation {
   readonly #finished: { readonly id: string; readonly role: UiMessage["role"]; readonly parts: UiPart[] }[] = [];
   readonly #ids = new Set<string>();
@@ -77,6 +79,7 @@ class Conversation {
     this.#questionOpts = questionOpts;
   }
 
+  /** Adds the next message. System messages and events are not shown. */
   take(message: Message, index: number): void {
     switch (message.role) {
       case "user":
@@ -103,6 +106,7 @@ class Conversation {
     }
   }
 
+  /** Ends the conversation. Only the newest question gets its options: those of earlier ones are not stored. */
   end(): readonly UiMessage[] {
     const parts = this.#draft?.parts ?? [];
     const last = parts.at(-1);
@@ -113,6 +117,7 @@ class Conversation {
     return this.#finished;
   }
 
+  /** Ends the open assistant message and adds the unanswered user messages as messages of their own. */
   #close(): void {
     this.#draft = null;
     for (const { message, index } of this.#unanswered) {
@@ -122,6 +127,7 @@ class Conversation {
     this.#unanswered = [];
   }
 
+  /** Adds a message. A duplicate id is replaced by the index: the SDK requires unique ids, and a turn may start two messages. */
   #add(preferredId: string, role: UiMessage["role"], parts: UiPart[], index: number): string {
     const id = this.#ids.has(preferredId) ? `message-${index}` : preferredId;
     this.#ids.add(id);
@@ -150,6 +156,7 @@ class Conversation {
     return started;
   }
 
+  /** A model reply: one step of the assistant message, with its parts in order. */
   #reply(message: AssistantMessage, index: number): void {
     // A reply after a question belongs to a new message.
     if (this.#draft !== null && this.#draft.asked !== null) this.#draft = null;
@@ -201,6 +208,7 @@ class Conversation {
     for (const call of calls.values()) this.#call(call, turn, parts);
   }
 
+  /** A question of a tool. It ends the assistant message. */
   #question(message: AssistantMessage, index: number): void {
     if (this.#draft !== null && this.#draft.asked !== null) this.#draft = null;
     const draft = this.#assistantDraft(turnOf(message), index);
@@ -212,6 +220,7 @@ class Conversation {
     draft.parts.push({ type: "data-question", id, data });
   }
 
+  /** A tool result: sets the state of its call, and shows the answer to a question as a user message. */
   #answer(message: ToolMessage, index: number): void {
     const result = resultOfMessage(message);
     const turn = turnOf(message) ?? this.#draft?.turn ?? "";
@@ -223,6 +232,7 @@ class Conversation {
     this.#add(`message-${index}`, "user", [...userParts(messageText(message))], index);
   }
 
+  /** Adds a call and remembers its place, so that its state can be set by later messages. */
   #call(call: ToolCall, turn: string | null, parts: UiPart[], providerExecuted = false): void {
     const { id, name, arguments: args, rawArguments } = call;
     const part: UiToolPart = {
@@ -236,6 +246,7 @@ class Conversation {
     this.#calls.set(id, { parts, at: parts.push(part) - 1 });
   }
 
+  /** Replaces the state of a call. A call that is not in the loaded messages is ignored. */
   #setState(toolCallId: string, state: UiToolState): void {
     const callPlace = this.#calls.get(toolCallId);
     const part = callPlace?.parts[callPlace.at];
@@ -268,6 +279,7 @@ function deniedState(approval: { readonly id: string }, why: string | null): UiT
   return { state: "output-denied", approval: { ...approval, approved: false, ...reason } };
 }
 
+/** The state of a pending call: its approval request, or the decision that was recorded and not yet executed. */
 function waitingState(call: PendingToolCall, lastTurn: string | null): UiToolState {
   const approval = approvalOf(lastTurn, call);
   const { decision, reason } = call;

@@ -227,6 +227,7 @@ export function fileOf(part: Exclude<UserPart, { readonly type: "text" }>): UiFi
   return { type: "file", mediaType, url, ...filename };
 }
 
+/** The URL of a source; `null` for files of the server or of a provider account. */
 function urlOf(source: ContentSource, mimeType: string | null): string | null {
   switch (source.type) {
     case "base64":

@@ -48,6 +48,7 @@ export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
   return chunks;
 }
 
+/** The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then request, then response or output. */
 function toolChunks(part: UiToolPart): readonly UiChunk[] {
   const { toolCallId, input, toolMetadata, providerExecuted } = part;
   const available: UiChunk = {

@@ -8,8 +8,10 @@ import { fileOf } from "./parts.ts";
 
 type BlockKind = "text" | "reasoning";
 
+/** A block that was started. Ended blocks are kept, so that later text of the same part starts a new block. */
 type Block = { readonly kind: BlockKind; readonly id: string; readonly state: "open" | "ended" };
 
+/** The blocks of one reply, by the part they come from (`text/0`, `reasoning/1`). */
 export class ReplyBlocks {
   /** The prefix of block ids in this reply. */
   readonly #prefix: string;

@@ -135,6 +135,7 @@ function userContentIn(message: Fields, place: Place, limits: UiLimits): UserMes
   return userParts.length === 1 && onlyPart?.type === "text" ? onlyPart.text : userParts;
 }
 
+/** A file part. A media type such as `image/*` or `image` is replaced by the exact type of the data URL, if it has one. */
 function fileIn(part: Fields, place: Place): UserPart {
   const url = textAt(part, "url", place);
   const mediaType = textAt(part, "mediaType", place).toLowerCase();
@@ -187,11 +188,13 @@ function answersIn(
   return { answers, callIds };
 }
 
+/** `dynamic-tool` has the tool name in a field; other tool parts have it in their type. */
 function isTool(part: Fields): boolean {
   const { type } = part;
   return typeof type === "string" && (type.startsWith("tool-") || type === "dynamic-tool");
 }
 
+/** The answer in a tool part; none if the part has no response of the user and no final output. */
 function answerIn(part: Fields, place: Place, limits: UiLimits): readonly UiAnswer[] {
   const toolCallId = idAt(part, "toolCallId", place, limits);
   switch (part["state"]) {
@@ -214,6 +217,7 @@ function answerIn(part: Fields, place: Place, limits: UiLimits): readonly UiAnsw
   }
 }
 
+/** A tool result from the client. Its turn id and tool name are checked against the pending call (answers.ts). */
 function resultIn(part: Fields, toolCallId: string, content: Json): UiAnswer {
   const { type, toolName, toolMetadata } = part;
   const name = type === "dynamic-tool" ? toolName : String(type).slice("tool-".length);

@@ -13,10 +13,12 @@ export function turnChunks(
   return { [Symbol.asyncIterator]: () => new TurnChunks(turn, first, translator) };
 }
 
+/** An iterator object and not a generator: `return` of a generator would wait for a pending `next`. */
 class TurnChunks implements AsyncIterator<UiChunk> {
   readonly #turn: TurnHandle;
   readonly #translator: UiTranslator;
   readonly #events: AsyncIterator<RuntimeEvent>;
+  /** Translated chunks that were not returned yet. */
   #pending: readonly UiChunk[];
   #index = 0;
   #state: "reading" | "over" = "reading";

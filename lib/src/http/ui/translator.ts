@@ -6,6 +6,21 @@
 //   2. Live events (text, reasoning and argument deltas) are sent as deltas. A call is complete when its reply is stored. Approvals and
 //      questions are requested when the turn has ended, because the session accepts no answer before.
 //   3. An `error` chunk ends the stream for the client. It is sent when the turn has failed, and not for attempts that are retried.
+//
+// Mapping of events to chunks
+//   message_started                 start-step
+//   text_delta, reasoning_delta     text-start / reasoning-start once, then deltas
+//   tool_call_started, _delta       tool-input-start, tool-input-delta
+//   message_completed               ends of blocks, tool-input-available for each call, files, results of provider-executed tools
+//   tool_progress                   data-tool-progress
+//   tool_execution_completed        tool-output-available, tool-output-error, or a denial by policy
+//   input_accepted (steering)       steering-message
+//   step_reset                      reset-step
+//   step_completed                  tool-output-error for calls that were not run, finish-step
+//   chat_completed                  approval requests and questions of pending calls
+//   end of the turn                 error, abort, finish (ending.ts)
+//
+// Live events may be missing or repeated for a reader that joins late or reconnects; stored events alone result in the same message.
 
 import type {
   ChatResult,
@@ -46,17 +61,21 @@ type CallState = "streaming" | "withheld" | "open" | "waiting" | "settled";
 export class UiTranslator {
   #messageId: string | null;
   #turnId: string | null = null;
+  /** The state of every call of the message, by id. */
   readonly #calls: Map<string, CallState>;
   /** The calls that were started in the open step. A reset voids them. */
   readonly #stepCalls = new Set<string>();
   /** The length of the arguments that were sent of each streaming call. */
   readonly #sentArguments = new Map<string, number>();
+  /** Options of questions, by call id. The stored result of the turn has them for one question only. */
   readonly #questionOptions = new Map<string, JsonObject>();
   /** Whether the cursor is inside of the first reply. */
   #resumesInsideReply: boolean;
+  /** The number of completed steps. It is part of block ids. */
   #step = 0;
   /** The reply of the open step; `null` if no step is open. */
   #reply: ReplyBlocks | null = null;
+  /** The result of the turn; events after it are ignored. */
   #result: ChatResult | null = null;
 
   constructor({ messageId, existingCalls = [], after }: UiTranslatorOptions = {}) {
@@ -73,6 +92,7 @@ export class UiTranslator {
     return [{ type: "start", messageId: this.#messageId, messageMetadata: { turnId } }];
   }
 
+  /** The chunks of one event. Events of other turns are ignored. */
   add(runtimeEvent: RuntimeEvent): readonly UiChunk[] {
     const startChunks = this.start(runtimeEvent.turnId);
     if (runtimeEvent.turnId !== this.#turnId || this.#result !== null) return startChunks;
@@ -155,6 +175,7 @@ export class UiTranslator {
     }
   }
 
+  /** Starts a step unless one is open. A reader that joins late may receive a delta before `message_started`. */
   #openStep(): readonly UiChunk[] {
     if (this.#reply !== null) return [];
     this.#startReply();
@@ -217,6 +238,7 @@ export class UiTranslator {
     return [...startChunks, { type: "tool-input-start", toolCallId: id, toolName, ...providerFields }];
   }
 
+  /** A fragment of call arguments. It is sent only if all fragments before it were sent. */
   #callDelta({ delta }: RuntimeEvent, id: string, inputTextDelta: string): readonly UiChunk[] {
     this.#reply?.markReceived();
     if (!this.#stepCalls.has(id) || this.#calls.get(id) !== "streaming") return [];
@@ -261,6 +283,7 @@ export class UiTranslator {
     return { type: "tool-input-available", toolCallId, toolName, input, toolMetadata, ...providerFields };
   }
 
+  /** The result of a tool that the provider executed. Without its call it is not sent (rule 1). */
   #providerResult(toolCallId: string, content: Json, isError: boolean): readonly UiChunk[] {
     if (!this.#calls.has(toolCallId)) return [];
     this.#calls.set(toolCallId, "settled");
@@ -286,6 +309,7 @@ export class UiTranslator {
     return callChunks;
   }
 
+  /** The result of a call. A denial here was made by a policy: decisions of users arrive between turns. */
   #settleCall(toolCallId: string, result: UiResult): readonly UiChunk[] {
     this.#calls.set(toolCallId, "settled");
     switch (result.type) {
@@ -310,6 +334,7 @@ export class UiTranslator {
     });
   }
 
+  /** The turn has ended: closes calls without a result and requests answers to pending ones. */
   #completed(result: ChatResult): readonly UiChunk[] {
     this.#result = result;
     const turnId = this.#turnId ?? "";

@@ -13,6 +13,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       { text: "Franz Kafka wrote The Trial." },
       { text: "It was published in 1925, a year after his death.", usage: { input: 48, output: 10 } },
     ],
+    [{ status: 503 }, { status: 429 }, { text: "Hello!" }],
   ],
   tools: [
     [
@@ -52,7 +53,10 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   deploying: [[{ text: "The Tiber." }]],
   http: [[{ text: "No, it is sunny." }]],
   client: [[{ text: "Rome has more than nine hundred churches." }]],
-  providers: [[{ text: "Paris" }, { text: "Paris" }, { text: "Paris" }, { text: "Paris" }]],
+  providers: [
+    [{ text: "Paris" }, { text: "Paris" }, { text: "Paris" }, { text: "Paris" }],
+    [{ status: 503 }, { text: "Paris" }],
+  ],
   "usage-and-budgets": [
     [
       { calls: [["search", { query: "letter 1924" }]], usage: { input: 2000, output: 400 } },

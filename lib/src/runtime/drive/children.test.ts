@@ -256,7 +256,7 @@ describe("Q10 an answer is for one wait of one child turn", () => {
     const inner = await (await sessions.decide("s", id, { type: "approve", arguments: { n: 5 } })).result;
     expect(inner.session.pendingToolCalls).toMatchObject([{ path: ["call_0"] }]);
     const edited = sessions.decide("s", id, { type: "approve", arguments: { to: "eve" } });
-    await expect(edited).rejects.toThrow(/cannot be edited/);
+    await expect(edited).rejects.toThrow(/nested turn cannot be changed/);
     await (
       await sessions.decide("s", id, { type: "approve" })
     ).result;

@@ -52,6 +52,7 @@ async function generate(server: ImageServer, request: ImageRequest, call: Adapte
   return decode(await requestImages(server, encoded, call), request, encoded.model);
 }
 
+/** Encodes a request. Throws `ImageAdapterError` for what the models do not support. */
 function encode(request: ImageRequest): ImageCall {
   const model = modelOf(request, provider);
   checkOperation(provider, model, request, operations);
@@ -96,6 +97,7 @@ function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
   return { ...body, ...Object.fromEntries(entries) };
 }
 
+/** An input image as a part: inline data or a file URI. */
 function partOf(image: ImageContent): JsonObject {
   const { source, mimeType } = image;
   switch (source.type) {
@@ -153,6 +155,7 @@ function ratioOf(text: string): number | null {
   return Number.isFinite(ratio) && ratio > 0 ? ratio : null;
 }
 
+/** Decodes the response: images from `inlineData` parts, and the text as metadata. */
 function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, model: string): ImageResponse {
   const { prompt, n, size, quality } = request;
   const candidates = objectsAt(body, "candidates");
@@ -215,6 +218,7 @@ function withheldError(
   });
 }
 
+/** Adds two counts. A missing one counts as absent. */
 function sum(left: number | null, right: number | null): number | null {
   return left === null || right === null ? (left ?? right) : left + right;
 }

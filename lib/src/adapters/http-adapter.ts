@@ -171,6 +171,7 @@ type Server = {
   readonly quirks: Quirks;
 };
 
+/** One call: encodes, sends and decodes. See the theory of operation. */
 async function* streamReply(
   server: Server,
   request: ModelRequest,
@@ -232,6 +233,7 @@ async function* streamReply(
   if (lastEvents.length > 0) yield hasStarted ? lastEvents : [started, ...lastEvents];
 }
 
+/** Sends one request after the check of `beforeRequest` (fencing). */
 async function send(
   server: Server,
   call: AdapterCall,
@@ -305,6 +307,7 @@ function* replyWithoutStream(
   yield events[0]?.type === "message_started" ? events : [started, ...events];
 }
 
+/** The context of the codec. Throws `MisuseError` if the request names no model. */
 function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
   const { profile, quirks } = server;
   const { model } = request;
@@ -317,10 +320,12 @@ function contextOf(server: Server, request: ModelRequest, call: AdapterCall): Wi
   return { route: routeOf(server, name), rawChunks: call.rawChunks, quirks, background };
 }
 
+/** The route that replay data is stamped with. The API is part of the endpoint: the same server may offer several. */
 function routeOf({ profile, baseURL, codec }: Server, model: string): ProviderRoute {
   return { provider: profile.provider, endpoint: `${baseURL}#${codec.api}`, model };
 }
 
+/** Resolves the key; `null` if the server works without one and none is found. */
 async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<string | null> {
   const { provider, variables, keyless = false } = profile;
   const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
@@ -332,6 +337,7 @@ async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<s
   });
 }
 
+/** The headers of a request: standard headers, those of the codec, then those of the user, which win. */
 function headersOf(
   { profile, options }: Server,
   headers: EncodedRequest["headers"],

@@ -204,6 +204,7 @@ function imageFailureOf(failure: Failure, provider: string, redact: (text: strin
   });
 }
 
+/** Maps the reasons of model calls to those of image calls. */
 function reasonOf(failure: Extract<Failure, { type: "adapter_error" | "stream_error" }>): ImageAdapterErrorReason {
   // A code that only the images API of OpenAI uses.
   if (failure.code === "moderation_blocked") return "content_filter";
@@ -226,6 +227,7 @@ function redactCause(cause: FailureCause | null, redact: (text: string) => strin
   return { name: cause.name, message: redact(cause.message), cause: redactCause(cause.cause, redact) };
 }
 
+/** Resolves the key. Throws if none is found. */
 async function keyOf({ provider, variables, options }: ImageServer, call: AdapterCall): Promise<string> {
   const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
   return findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });

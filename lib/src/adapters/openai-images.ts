@@ -63,11 +63,13 @@ type Family = {
   readonly isGpt: boolean;
 };
 
+/** The family of a model name, with or without a prefix such as `openai/`. */
 function familyOf(model: string): Family {
   const isGpt = /(?:^|\/)(?:chat)?gpt-image/.test(model);
   return { operations: /(?:^|\/)dall-e-3/.test(model) ? ["generate"] : operations, isGpt };
 }
 
+/** Encodes a request. Throws `ImageAdapterError` for what the model does not support. */
 function encode(request: ImageRequest): ImageCall {
   const model = modelOf(request, provider);
   const family = familyOf(model);
@@ -85,6 +87,7 @@ function encode(request: ImageRequest): ImageCall {
     : { model, path: "/images/edits", body: editBody(request, model, fields, family) };
 }
 
+/** The fields that generation and edit share. `options` are merged last. */
 function fieldsOf(request: ImageRequest, model: string, { isGpt }: Family): JsonObject {
   const { prompt, n, size, quality, background, style, responseFormat, options } = request;
   const familyFields = isGpt
@@ -123,6 +126,7 @@ function editBody(request: ImageRequest, model: string, fields: JsonObject, { is
   return { type: "json", value: { ...fields, images, ...maskField } };
 }
 
+/** An input image as a reference in JSON: a URL, a `data:` URL or a file id. */
 function referenceTo(image: ImageContent): JsonObject {
   const { source } = image;
   switch (source.type) {
@@ -142,6 +146,7 @@ function referenceTo(image: ImageContent): JsonObject {
   }
 }
 
+/** The form of an edit. Several images use the field name `image[]`. */
 function formOf({ inputImages, mask }: ImageRequest, fields: JsonObject): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.append(name, fieldText(value));
@@ -173,6 +178,7 @@ function requiredMimeType(image: ImageContent): string {
   return type;
 }
 
+/** Decodes the response. An empty list means that the images were filtered. */
 function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, model: string): ImageResponse {
   const { prompt, size, quality, options } = request;
   if (!Array.isArray(body["data"])) throw malformed("a response without a list of images", raw, requestId);
@@ -217,6 +223,7 @@ function sourceOf(entry: JsonObject): ImageContent["source"] | null {
   return url === null ? null : { type: "url", url };
 }
 
+/** Width and height of a size such as `1024x1024`; `null` for other sizes. */
 function pixels(size: string | null): Pick<ImageContent, "width" | "height"> {
   const [, width, height] = /^(\d{1,6})x(\d{1,6})$/.exec(size ?? "") ?? [];
   return width === undefined || height === undefined

@@ -67,6 +67,7 @@ const stackBytes = 192 * 1024;
 
 const wasmPageBytes = 65_536;
 
+/** Longest description of a thrown value, in characters. A longer one is cut in the middle. */
 const maxErrorLength = 4000;
 
 // All intrinsics except `Date`, which would make replay depend on the time.
@@ -84,8 +85,10 @@ const intrinsics = {
   BigInt: true,
 };
 
+/** Tool names that can be global variables. */
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 
+/** The unit of each limit in error messages. */
 const limitUnits: { readonly [L in keyof CellLimits]: string } = {
   instructions: "instructions",
   memoryBytes: "bytes of memory",
@@ -127,11 +130,13 @@ export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
   };
 }
 
+/** Creates a WebAssembly instance. */
 async function newInstance(): Promise<QuickJSWASMModule> {
   const { core, variant } = await loadPackages();
   return core.newQuickJSWASMModuleFromVariant(variant.default);
 }
 
+/** Loads the optional peer dependencies. */
 async function loadPackages() {
   try {
     const [core, variant] = await Promise.all([
@@ -152,13 +157,19 @@ class Sandbox {
   readonly #limits: CellLimits;
   readonly #runtime: QuickJSRuntime;
   readonly #context: QuickJSContext;
+  /** Handles of values inside the sandbox, disposed at the end of the run. */
   readonly #handles: QuickJSHandle[] = [];
+  /** All calls that the cell has made in this run, recorded or not. */
   readonly #issuedCalls: IssuedCall[] = [];
+  /** What the cell printed. */
   readonly #observations: string[] = [];
+  /** Recorded calls that wait for the next delivery of answers. */
   #openCalls: OpenCall[] = [];
   #instructions = 0;
+  /** The number of instructions at the last pause. */
   #pausedAt = 0;
   #outputLength = 0;
+  /** The result of a cell that was stopped or has finished; `null` while it may continue. */
   #result: CellResult | null = null;
 
   constructor(instance: QuickJSWASMModule, cell: CellRun, limits: CellLimits) {
@@ -254,6 +265,7 @@ class Sandbox {
     return { type: "failed", reason: "limit_exceeded", message };
   }
 
+  /** Runs promise jobs until none is pending, with pauses for the host's event loop. */
   async #runJobs(): Promise<void> {
     while (this.#result === null && this.#runtime.hasPendingJob()) {
       this.#runtime.executePendingJobs(1).dispose();
@@ -262,12 +274,14 @@ class Sandbox {
     }
   }
 
+  /** Yields to the event loop, so that an abort can arrive while a cell is busy. */
   async #pause(): Promise<void> {
     this.#pausedAt = this.#instructions;
     await nextTask();
     if (this.#cell.signal.aborted) this.#stop(aborted);
   }
 
+  /** Counts instructions and stops the cell at the limit. */
   #spend(instructions: number): void {
     this.#instructions += instructions;
     if (this.#instructions > this.#limits.instructions) this.#stop(this.#limitExceeded("instructions"));
@@ -292,6 +306,7 @@ class Sandbox {
     Object.defineProperty(memory, "grow", { value: limited });
   }
 
+  /** Evaluates the prelude and returns its functions. */
   #loadPrelude(): Prelude {
     const context = this.#context;
     const names = this.#cell.tools.map(({ name }) => ({ name, isIdentifier: identifier.test(name) }));
@@ -321,6 +336,7 @@ class Sandbox {
     return this.#track(this.#context.newFunction(name, answer));
   }
 
+  /** A tool call of the cell: records it, and compares it with the recorded call of the same position (invariant 3). */
   #call(tool: QuickJSHandle, given: QuickJSHandle, resolve: QuickJSHandle, reject: QuickJSHandle): string | null {
     const name = this.#cell.tools[this.#context.getNumber(tool)]?.name ?? "";
     const argumentsRead = this.#fromSandbox(jsonObject, given);
@@ -354,6 +370,7 @@ class Sandbox {
     return this.#stop({ type: "finished", observations: this.#observations, error: null, finish });
   }
 
+  /** Delivers the answers of all open calls, in the order of the calls (invariant 2). */
   #answerCalls({ settle }: Prelude): void {
     const open = this.#openCalls;
     this.#openCalls = [];
@@ -396,6 +413,7 @@ class Sandbox {
   }
 }
 
+/** The lower of two limits, for each limit. */
 function lowerLimits(cellLimits: CellLimits, executorLimits: Partial<CellLimits>): CellLimits {
   const lower = (limit: keyof CellLimits): number => Math.min(cellLimits[limit], executorLimits[limit] ?? Infinity);
   return {
@@ -426,6 +444,7 @@ function callDifference({ call }: CellCall, name: string, given: JsonObject): st
   return `the cell called "${name}" with other arguments than the "${call.name}" that is recorded`;
 }
 
+/** How a recorded outcome settles the promise of its call. Everything except a success rejects. */
 function callAnswer(outcome: ToolOutcome): CallAnswer {
   switch (outcome.type) {
     case "success":

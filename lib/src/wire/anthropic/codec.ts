@@ -33,6 +33,7 @@ export const anthropicMessages: Codec = {
  */
 const defaultMaxTokens = 4096;
 
+/** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
 function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const omissions: Omission[] = [];
   const reportUnsupported = (path: string): void => void omissions.push({ path, reason: "unsupported" });
@@ -73,6 +74,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
 
 type ReportUnsupported = (path: string) => void;
 
+/** A cache breakpoint: five minutes by default, one hour for `retention: "long"`. */
 function cacheControl(isLong: boolean): JsonObject {
   return isLong ? { type: "ephemeral", ttl: "1h" } : { type: "ephemeral" };
 }
@@ -132,10 +134,12 @@ function withCacheBreakpoint(tools: readonly JsonObject[], cache: JsonObject): r
   return tools.map((tool, index) => (index === last ? { cache_control: cache, ...tool } : tool));
 }
 
+/** Does the request force a tool call? */
 function isForced({ toolChoice }: ModelRequest): boolean {
   return toolChoice === "required" || (typeof toolChoice === "object" && toolChoice !== null);
 }
 
+/** `tool_choice`, only with tools. `disable_parallel_tool_use` is a field of it, so `{ type: "auto" }` is sent if only that is set. */
 function encodeToolChoice(
   request: ModelRequest,
   hasTools: boolean,
@@ -169,6 +173,7 @@ function encodeThinking(request: ModelRequest, reportUnsupported: ReportUnsuppor
   return omitNullish({ type: "adaptive", display });
 }
 
+/** `output_config`: the effort, and the JSON Schema of the answer (invariant 3). */
 function encodeOutputConfig(
   { reasoning, responseFormat }: ModelRequest,
   quirks: Quirks,

@@ -95,6 +95,7 @@ function encodeOnce(message: NonSystemMessage, key: string, route: ProviderRoute
   return encoded;
 }
 
+/** Encodes one message. Event messages are user messages; tool results are user messages with a `tool_result` block. */
 function encodeMessage(message: NonSystemMessage, route: ProviderRoute): EncodedMessage {
   switch (message.role) {
     case "user":
@@ -107,6 +108,7 @@ function encodeMessage(message: NonSystemMessage, route: ProviderRoute): Encoded
   }
 }
 
+/** A text block, or none for blank text (invariant 2). */
 function textBlocks(text: string): readonly JsonObject[] {
   return text.trim() === "" ? [] : [{ type: "text", text }];
 }
@@ -116,6 +118,7 @@ function userBlocks(content: string | readonly UserPart[], route: ProviderRoute)
   return content.flatMap((part) => userPart(part, route));
 }
 
+/** The blocks of a user part. A pruned part becomes its placeholder text; files with an image type become images. */
 function userPart(part: UserPart, route: ProviderRoute): readonly JsonObject[] {
   if (part.type === "text") return textBlocks(visibleText(part.text, part.pruneState));
   if (part.pruneState !== null) return textBlocks(visibleText("", part.pruneState));
@@ -126,6 +129,7 @@ function userPart(part: UserPart, route: ProviderRoute): readonly JsonObject[] {
   ];
 }
 
+/** An `image` block. Base64 data needs a media type: the given one, or the one detected from the data. */
 function imageBlock(source: ContentSource, mimeType: string | null, route: ProviderRoute): JsonObject {
   const { source: resolvedSource, mimeType: resolvedType } = inlineDataUrl(source, mimeType);
   if (resolvedSource.type !== "base64") return { type: "image", source: remoteSource(resolvedSource, route) };
@@ -162,6 +166,7 @@ function documentSource(originalSource: ContentSource, originalType: string | nu
   return { type: "text", media_type: "text/plain", data: decodeUtf8(source.data, route) };
 }
 
+/** The source of media that the API fetches: a URL or a file uploaded to this provider. */
 function remoteSource(source: Exclude<ContentSource, { readonly type: "base64" }>, route: ProviderRoute): JsonObject {
   switch (source.type) {
     case "url":
@@ -219,6 +224,7 @@ function resultBlock(message: ToolMessage, route: ProviderRoute): JsonObject {
   return omitNullish({ type: "tool_result", tool_use_id: toolCallId, content, is_error: isError ? true : null });
 }
 
+/** Encodes a reply: parts in order, with calls at their `tool_call` parts and the remaining calls at the end. */
 function encodeAssistant(message: AssistantMessage, route: ProviderRoute): EncodedMessage {
   const { content, toolCalls } = message;
   const omissions: Omission[] = [];
@@ -245,6 +251,7 @@ function encodeAssistant(message: AssistantMessage, route: ProviderRoute): Encod
   return { role: "assistant", blocks, omissions };
 }
 
+/** A `tool_use` block. The API requires an object as input: malformed arguments are sent as `{}` and listed as `repaired`. */
 function callBlock(call: ToolCall, path: string, route: ProviderRoute, omissions: Omission[]): JsonObject {
   const verdict = replayFor(call.provider, route);
   if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });

@@ -94,6 +94,7 @@ function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
   return { ...body, ...Object.fromEntries(mergedEntries) };
 }
 
+/** Removes the fields of `quirks.without` from the body and from `generationConfig`. */
 function omitFields(body: JsonObject, fields: readonly string[]): JsonObject {
   if (fields.length === 0) return body;
   const allowedEntries = (object: JsonObject) => Object.entries(object).filter(([key]) => !fields.includes(key));
@@ -107,6 +108,7 @@ function omitFields(body: JsonObject, fields: readonly string[]): JsonObject {
 
 // Settings
 
+/** `generationConfig`: limits, sampling, output format and thinking. */
 function encodeGenerationConfig(
   request: ModelRequest,
   { route, quirks }: WireContext,
@@ -147,11 +149,13 @@ function isBeforeGemini3(model: string): boolean {
   return /gemini-[12](?!\d)/.test(model);
 }
 
+/** The schema without `$schema`. */
 function withoutSchemaKeyword(schema: JsonObject): JsonObject {
   const { $schema: _, ...schemaFields } = schema;
   return schemaFields;
 }
 
+/** Function declarations as one entry, then one entry for each tool that Gemini runs (`{ googleSearch: {} }`). */
 function encodeTools(request: ModelRequest, { provider }: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
   const functionDeclarations = request.tools.map(({ name, description, schema }) => ({
     name,
@@ -188,14 +192,17 @@ type EncodedMessage = {
   readonly parts: readonly JsonObject[];
   readonly omissions: readonly Omission[];
 };
+// For each message, its parts on the route it was last encoded for.
 const encodedMessages = new WeakMap<Message, EncodedMessage>();
 
+/** One element of `contents`. `messageRole` is the role of its messages in the library, which decides whether another message joins it. */
 type ContentTurn = {
   readonly role: "user" | "model";
   readonly messageRole: Message["role"];
   readonly parts: JsonObject[];
 };
 
+/** Encodes the history into `contents` and the text of `systemInstruction`. */
 function encodeHistory(
   messages: readonly Message[],
   route: ProviderRoute,
@@ -297,6 +304,7 @@ function userPart(part: UserPart, path: string, route: ProviderRoute, omissions:
   return [mediaPart(part.image.source, part.image.mimeType, path, route)];
 }
 
+/** Inline data or a file URI. `data:` URLs become inline data; inline data needs a MIME type. */
 function mediaPart(source: ContentSource, mimeType: string | null, path: string, route: ProviderRoute): JsonObject {
   switch (source.type) {
     case "base64":
@@ -369,6 +377,7 @@ function replayFieldsOrOmit(
   return replayFields(provider, route);
 }
 
+/** The parts of a reply in order, with calls at their `tool_call` parts and the remaining calls at the end. */
 function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
   const { content, toolCalls } = message;
   const unplacedCalls = new Map(toolCalls.map((call, index) => [call.id, { call, index }]));
@@ -400,6 +409,7 @@ function placeholderSignature(model: string): string | null {
   return model.includes("gemini") && !isBeforeGemini3(model) ? "skip_thought_signature_validator" : null;
 }
 
+/** The parts of a reply's part other than a call for the program. Thoughts are sent only with their signature. */
 function replyPart(
   part: AssistantPart,
   path: string,

@@ -38,6 +38,7 @@ type EncodedMessage = { readonly omissions: readonly Omission[] } & (
   | { readonly type: "answer"; readonly wire: JsonObject; readonly attachments: readonly JsonObject[] }
 );
 
+// The encoded forms of each message, by route and quirks.
 const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
@@ -65,6 +66,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   };
 }
 
+/** Encoded fields of the body, and what they leave out. */
 type Settings = { readonly fields: JsonObject; readonly omissions: readonly Omission[] };
 
 /** Encodes everything except the messages. */
@@ -102,6 +104,7 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   };
 }
 
+/** Function tools, then tools that the server runs (`type` is their name). Tools of other providers are omitted. */
 function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route, quirks }: WireContext): Settings {
   const hostedTools = providerTools.filter(({ provider }) => provider === route.provider);
   const all = [
@@ -119,11 +122,13 @@ function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route
   return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions };
 }
 
+/** One function tool. `strict` comes from the metadata of the tool. */
 function encodeTool({ name, description, schema, metadata }: ToolSpec, takesStrict: boolean): JsonObject {
   const strict = takesStrict ? flagAt(metadata, "strict") : null;
   return { type: "function", function: omitNullish({ name, description, parameters: schema, strict }) };
 }
 
+/** `response_format`. A server without JSON Schema support gets `json_object`, and the schema is listed in `omissions`. */
 function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext): Settings {
   if (responseFormat === null || responseFormat.type === "text") return { fields: {}, omissions: [] };
   const jsonObjectFormat = { response_format: { type: "json_object" } };
@@ -138,6 +143,7 @@ function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext)
 
 type Messages = { readonly messages: readonly JsonObject[]; readonly omissions: readonly Omission[] };
 
+/** Encodes the history. System messages and attachments are collected and written when a message of another kind follows. */
 function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
@@ -187,6 +193,7 @@ function encodeOnce(message: Message, key: string, context: WireContext): Encode
   return encoded;
 }
 
+/** Encodes one message. */
 function encodeMessage(message: Message, context: WireContext): EncodedMessage {
   switch (message.role) {
     case "system": {
@@ -208,6 +215,7 @@ function encodeMessage(message: Message, context: WireContext): EncodedMessage {
   }
 }
 
+/** Encodes a user message. `name` is sent only if it is 1 to 64 letters, digits, `_` and `-`, the form that the API accepts. */
 function encodeUser({ content, name }: UserMessage, context: WireContext): EncodedMessage {
   const parts = normalizeContent(content);
   const pieces = parts
@@ -230,6 +238,7 @@ function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "text" || piece["text"] !== "";
 }
 
+/** Encodes a tool result as text. Its images and files become attachments (invariant 3). */
 function encodeToolResult({ toolCallId, content }: ToolMessage, context: WireContext): EncodedMessage {
   const parts = normalizeContent(content);
   const texts = parts.filter((part) => part.type === "text");
@@ -342,6 +351,7 @@ function contentOf(pieces: readonly JsonObject[], hasOtherFields: boolean): Json
   return isText ? pieces.map((piece) => textAt(piece, "text") ?? "").join("") : pieces;
 }
 
+/** Encodes a call with the fields of its replay data. `keepsRawText`: the arguments are sent as the model wrote them (invariant 5). */
 function encodeCall(
   { id, name, arguments: parsedArguments, rawArguments }: ToolCall,
   data: JsonObject | null,

@@ -28,6 +28,7 @@ const contentBlock = "content";
 const reasoningBlock = "reasoning";
 const refusalBlock = "refusal";
 
+/** Fields of a message that are read here. All others are unknown and become opaque parts. */
 const messageFields = new Set([
   "role",
   "content",
@@ -51,6 +52,7 @@ export class ChatReader {
   readonly #builder: ReplyBuilder;
   readonly #calls: CallReader;
   #isStarted = false;
+  /** The index of the choice that is read; `null` before the first. */
   #choiceIndex: number | null = null;
   #rawFinishReason: string | null = null;
   #usage: Usage | null = null;
@@ -59,7 +61,9 @@ export class ChatReader {
   #hasText = false;
   #hasRefusal = false;
   #hasReasoning = false;
+  /** Reasoning came as `thinking` content pieces and has to be sent back as such. */
   #hasThinking = false;
+  /** The field in which reasoning text came first. */
   #reasoningField: string | null = null;
   readonly #details = new ReasoningDetails();
   readonly #executedTools = new Map<string, JsonObject>();
@@ -71,6 +75,7 @@ export class ChatReader {
   #audioData = "";
   /** Unknown message fields by name, and unknown content pieces by `content.<type>`. */
   readonly #unknownFields = new Map<string, UnknownField>();
+  /** The chunk that is being read has unknown fields, so it counts as opaque. */
   #hasUnknownFields = false;
 
   constructor(context: WireContext) {
@@ -172,6 +177,7 @@ export class ChatReader {
     ];
   }
 
+  /** The events of a reply whose `finish_reason` reports an error (invariant 6). */
   #fail(rawReason: string): readonly ModelEvent[] {
     const { provider } = this.#context.route;
     const message = `${provider}: the reply ended with the finish_reason "${rawReason}"`;
@@ -214,6 +220,7 @@ export class ChatReader {
     return events;
   }
 
+  /** Reads `content`: a string, or a list of pieces. Pieces of unknown types are kept. */
   #readContent(value: Json): readonly ModelEvent[] {
     if (typeof value === "string") return this.#appendText(contentBlock, value);
     if (!isJsonArray(value)) return [];
@@ -236,6 +243,7 @@ export class ChatReader {
     });
   }
 
+  /** Appends to the text or the refusal of the reply. */
   #appendText(block: "content" | "refusal", delta: string): readonly ModelEvent[] {
     if (delta === "") return [];
     if (block === refusalBlock) this.#hasRefusal = true;
@@ -249,6 +257,10 @@ export class ChatReader {
     return [this.#builder.reasoning(reasoningBlock, delta)];
   }
 
+  /**
+   * Reads reasoning text. A delta may have both fields, one of them empty, and `reasoning_details` that repeat the text: the text field wins, and the details
+   * are shown only if it is empty.
+   */
   #readReasoning(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
     const preferredField = this.#context.quirks.reasoningField ?? "reasoning_content";
     const fields = [preferredField, preferredField === "reasoning" ? "reasoning_content" : "reasoning"];
@@ -262,6 +274,7 @@ export class ChatReader {
     return this.#appendReasoning(text === "" ? details.map(detailText).join("") : text);
   }
 
+  /** Completes the reasoning with its replay data (invariant 4). */
   #endReasoning(): readonly ModelEvent[] {
     // A server that sends the reasoning field requires it with calls, also when it was empty.
     const details = this.#details.list;
@@ -299,6 +312,7 @@ export class ChatReader {
     return endEvent === null ? startEvents : [...startEvents, endEvent];
   }
 
+  /** Completes calls of executed tools whose output never arrived. */
   #endExecuted(): readonly ModelEvent[] {
     return [...this.#executedTools].flatMap(([id, mergedEntry]) => {
       if (!this.#builder.isCallOpen(id)) return [];
@@ -317,6 +331,7 @@ export class ChatReader {
     return this.#appendText(contentBlock, textAt(audio, "transcript") ?? "");
   }
 
+  /** Completes the text with its sources, annotations and audio as metadata. */
   #endText(): ModelEvent {
     const audio = omitNullish({
       ...Object.fromEntries(this.#audioFields),
@@ -340,6 +355,7 @@ export class ChatReader {
     }
   }
 
+  /** Collects an unknown field. Empty values are ignored: servers send unused fields as `null` or empty in every chunk. */
   #keepUnknown(kind: string, value: Json): void {
     if (isEmpty(value)) return;
     this.#hasUnknownFields = true;

@@ -66,6 +66,7 @@ export function decodeReply(body: Json, context: WireContext): readonly ModelEve
   }
 }
 
+/** Is the body a response: does it have a list `output`, or a `status`? */
 function isReply(response: JsonObject): boolean {
   return Array.isArray(response["output"]) || textAt(response, "status") !== null;
 }
@@ -102,11 +103,16 @@ export function decoder(context: WireContext): ResumableDecoder {
   /** `complete` was called: an item's missing deltas are emitted before it is completed. */
   let isCompleting = false;
 
+  /** Emits `message_started` once, before the first other event. */
   function startIfNeeded(out: ModelEvent[]): void {
     if (!hasStarted) out.push(builder.messageStarted());
     hasStarted = true;
   }
 
+  /**
+   * Opens an item. A call whose index is above `nextIndex` holds its events, because an item of a lower index is still missing; it is released when
+   * all lower indexes have started, or at the end of the reply. Text and reasoning deltas never wait.
+   */
   function openItem(item: JsonObject, index: number | null, out: ModelEvent[]): StreamedItem {
     startIfNeeded(out);
     const isEarly = index !== null && index > nextIndex && isFunctionCall(item);
@@ -164,6 +170,7 @@ export function decoder(context: WireContext): ResumableDecoder {
       : openItem({ type, ...omitNullish({ id }) }, index, out);
   }
 
+  /** Completes an item once. Later copies of it are ignored, so a repeated `output_item.done` makes no second call. */
   function completeItem(state: StreamedItem, item: JsonObject, out: ModelEvent[]): void {
     if (state.completed !== null) return;
     state.completed = item;
@@ -171,6 +178,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     for (const event of readItem(builder, state.completed, state.key)) emitOrHold(state, event, out);
   }
 
+  /** Reads `response.output_item.done`: finds the item, or opens it if `output_item.added` is missing, and completes it. */
   function readItemDone(event: JsonObject, out: ModelEvent[]): void {
     const item = objectAt(event, "item");
     if (item === null) return;
@@ -234,6 +242,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     return statesByItem;
   }
 
+  /** Ends the stream with the error of an event. */
   function fail(event: JsonObject, out: ModelEvent[]): void {
     out.push({ type: "error", error: failureOf(event, context) });
     isTerminated = true;
@@ -349,6 +358,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     }
   }
 
+  /** Reads one frame. The type is in the data; servers that omit it there send it as the SSE event name. */
   function readFrame({ event: eventName, data }: Frame, out: ModelEvent[]): void {
     const parsed = parseJson(data);
     const event = parsed === null ? null : asObject(parsed.value);

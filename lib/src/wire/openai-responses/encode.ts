@@ -86,6 +86,10 @@ function mergeNested(name: string, fields: JsonObject, options: JsonObject): Jso
   return encodedObject === null || optionObject === null ? {} : { [name]: { ...encodedObject, ...optionObject } };
 }
 
+/**
+ * Sampling, reasoning, prompt cache and output format. The API has no stop sequences, no seed and no token budget for reasoning. The session id is the
+ * default `prompt_cache_key` if it is short enough, so that all turns of a session share a cache.
+ */
 function encodeSettings(request: ModelRequest, { quirks }: WireContext, omissions: Omission[]): JsonObject {
   const { reasoning, promptCache, responseFormat, stopSequences, seed, scope } = request;
   if (stopSequences.length > 0) omissions.push({ path: "stopSequences", reason: "unsupported" });
@@ -111,6 +115,7 @@ function encodeSettings(request: ModelRequest, { quirks }: WireContext, omission
 /** Longest `prompt_cache_key`, and longest `call_id`, that the API accepts, in characters. */
 const maxKeyLength = 64;
 
+/** The field `text`: the output format. Without JSON Schema support, `json_object` is requested instead. */
 function encodeFormat(
   format: ModelRequest["responseFormat"],
   hasSchema: boolean,
@@ -122,6 +127,7 @@ function encodeFormat(
   return { format: { type: "json_schema", name, schema, ...(takesStrict ? { strict } : {}) } };
 }
 
+/** Function tools, then tools that the provider runs (`type` is their name). Tools of other providers are omitted. */
 function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omissions: Omission[]): JsonObject {
   const takesStrict = quirks.strict ?? true;
   const functions = request.tools.map(({ name, description, schema, metadata }): JsonObject => ({
@@ -150,6 +156,7 @@ function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omis
   });
 }
 
+/** A forced tool: by `type: "function"`, by the type and name of a custom tool, or by the type of a hosted tool. */
 function encodeToolChoice({ toolChoice, tools }: ModelRequest, hosted: readonly JsonObject[]): Json {
   if (toolChoice === null || typeof toolChoice === "string") return toolChoice;
   const { name } = toolChoice;
@@ -159,6 +166,7 @@ function encodeToolChoice({ toolChoice, tools }: ModelRequest, hosted: readonly 
   return hosted.some((tool) => textAt(tool, "type") === name) ? { type: name } : { type: "function", name };
 }
 
+/** Encodes the history into `input` and `instructions`. */
 function encodeMessages(
   messages: readonly Message[],
   target: EncodeTarget,
@@ -193,6 +201,7 @@ function encodeMessages(
   return { input, instructions: instructions === "" ? null : instructions };
 }
 
+// The encoded forms of each message, by `EncodeTarget.key`.
 const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 
 function encodeOnce(message: Message, target: EncodeTarget): EncodedMessage {
@@ -203,6 +212,7 @@ function encodeOnce(message: Message, target: EncodeTarget): EncodedMessage {
   return encoded;
 }
 
+/** Encodes one message. */
 function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
   switch (message.role) {
     case "system": {
@@ -224,6 +234,7 @@ function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
   }
 }
 
+/** Omissions for user parts that carry replay data of another route. Their content is sent. */
 function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): readonly Omission[] {
   return parts.flatMap(({ provider }, at) =>
     replayFor(provider, context.route).type === "foreign_route"
@@ -256,6 +267,7 @@ function replayFields(replay: ProviderReplay | null, { route }: WireContext): Js
   return verdict.type === "replay" ? asObject(verdict.data) : null;
 }
 
+/** Encodes a reply: its items in order, with calls at their `tool_call` parts and the remaining calls at the end. */
 function encodeAssistant(message: AssistantMessage, target: EncodeTarget): EncodedMessage {
   const { context, stores } = target;
   const omissions: Omission[] = [];
@@ -330,6 +342,7 @@ function canReturn(item: JsonObject | null, stores: boolean): boolean {
   return item !== null && (stores || textAt(item, "encrypted_content") !== null);
 }
 
+/** The text or refusal as a message item, with its `phase` (`commentary` or `final_answer`). Empty text gives no item. */
 function encodeText(part: Extract<AssistantPart, { readonly type: "text" }>): readonly JsonObject[] {
   const text = visibleText(part.text, part.pruneState);
   if (text === "") return [];
@@ -338,6 +351,7 @@ function encodeText(part: Extract<AssistantPart, { readonly type: "text" }>): re
   return [{ type: "message", role: "assistant", content: [content], ...omitNullish({ phase: part.phase }) }];
 }
 
+/** The item of a call. Arguments are sent as the model wrote them, also if they are no JSON object. */
 function encodeCall(call: ToolCall, data: JsonObject | null, hasLostReasoning: boolean): JsonObject {
   const { id: itemId, ...itemFields } = data ?? {};
   const fields = omitNullish({ ...itemFields, id: hasLostReasoning ? null : itemId });

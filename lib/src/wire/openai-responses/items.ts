@@ -91,6 +91,7 @@ export function readItem(
   }
 }
 
+/** Completes one text block for each content part, with the key `<item>.<index>`. */
 function readMessage(builder: ReplyBuilder, item: JsonObject, key: string): readonly ModelEvent[] {
   const phase = phaseOf(item);
   return objectsAt(item, "content").flatMap((part, at): readonly ModelEvent[] => {
@@ -126,6 +127,7 @@ function textsOf(item: JsonObject, field: string): readonly string[] {
   return objectsAt(item, field).flatMap((part) => textAt(part, "text") ?? []);
 }
 
+/** Reads a call for the program. The replay data holds all fields of the item except those of the call itself. */
 function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
   const { call_id: _, name: __, arguments: argumentsText, input, ...itemFields } = item;
   const isCustom = textAt(item, "type") === "custom_tool_call";
@@ -176,6 +178,7 @@ function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: st
   return [startEvent, endEvent].flatMap((event) => event ?? []);
 }
 
+/** The arguments of a hosted tool: each type of item has them in another field. */
 function hostedArguments(item: JsonObject): JsonObject | null {
   switch (textAt(item, "type")) {
     case "web_search_call":
@@ -191,11 +194,13 @@ function hostedArguments(item: JsonObject): JsonObject | null {
   }
 }
 
+/** Keeps an unknown item as an opaque part. */
 function readOpaque(builder: ReplyBuilder, item: JsonObject): readonly ModelEvent[] {
   builder.part(opaquePart(textAt(item, "type") ?? "unknown", builder.replayData(item)));
   return [];
 }
 
+/** The id of a call: `call_id`, the id of the item, or one derived from the key. */
 function callIdOf(item: JsonObject, key: string): string {
   return nonEmptyTextAt(item, "call_id") ?? nonEmptyTextAt(item, "id") ?? `call_${key}`;
 }
@@ -262,6 +267,7 @@ export function endingEvents(
   }
 }
 
+/** Maps `status` and `incomplete_details.reason`. A refusal in a completed response is `content_filter`. */
 function finishReasonOf(
   status: "completed" | "incomplete",
   reason: string | null,
@@ -304,6 +310,7 @@ function usageOf(response: JsonObject): Usage | null {
   });
 }
 
+/** Fields of `usage` with a counterpart in `Usage`. Other numbers go into `extra`. */
 const countedUsageKeys: ReadonlySet<string> = new Set(["input_tokens", "output_tokens", "total_tokens"]);
 
 /** The failure in a response, an event or a body. */

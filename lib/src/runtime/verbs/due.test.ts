@@ -4,7 +4,7 @@ import type { HostStorage, Query } from "../internal.ts";
 
 import { describe, expect, test } from "vitest";
 
-import { counting, gate, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
+import { call, counting, gate, isFirst, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { memoryStorage } from "../../host/memory/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { runtime } from "../index.ts";
@@ -215,6 +215,92 @@ describe("turns that fail at once in this process", () => {
   });
 });
 
+describe("a worker with a long backlog of turns that end as fast as they are claimed", () => {
+  test("ends waits whose deadline has passed before the backlog is empty", async () => {
+    const world = new World();
+    const ask = counting("ask", { manual: true });
+    const model = thinker(({ messages }) =>
+      isFirst(messages) && messages[0]?.content === "ask" ? [call("ask")] : says("Done."),
+    );
+    const of = world.engine(model, { tools: [ask.tool] });
+    const waiting = world.process(of);
+    await (
+      await waiting.start("ask", { id: "waits", waits: { manual: { afterMs: 10 } } })
+    ).result;
+    await world.clock.advance(20);
+    const accepting = world.process(of, { drive: false });
+    for (let index = 0; index < 600; index += 1) await accepting.start("hi", { id: `s${index}` });
+    let expiredAfter = 0;
+    const driving = world.process(of, {
+      holds: ({ batch }) => {
+        if (batch.removals.some(({ table }) => table === "deadlines")) expiredAfter = model.asked.length;
+        return null;
+      },
+    });
+    const stop = new AbortController();
+    const working = driving.work({ concurrency: 64, signal: stop.signal });
+    while ((await world.rows("open")).length > 0) await world.clock.advance(0);
+    expect(expiredAfter).toBeGreaterThan(0);
+    expect(expiredAfter).toBeLessThan(400);
+    stop.abort();
+    await world.clock.advance(20);
+    await working;
+  });
+});
+
+describe("rows of turns that this process cannot drive", () => {
+  test("do not hide the turns after them, however many they are", async () => {
+    const world = new World();
+    const of = world.engine(speaker());
+    for (let index = 0; index < 1500; index += 1) {
+      const blank = { tag: 0, expires: null, remainingMs: null, value: "" };
+      await world.raw("due", { ...blank, key: ["default", "", index % 3, `bad${index}`] }, "");
+      await world.raw("open", { ...blank, key: ["", `bad${index}`] }, "{}");
+    }
+    await world.clock.advance(1000);
+    const accepting = world.process(of, { drive: false });
+    await accepting.start("hi", { id: "a" });
+    expect(await world.process(of).recover()).toMatchObject({ pickedUp: 1 });
+    expect(await accepting.attach("a").result).toMatchObject({ text: "Done." });
+    await accepting.reply("a", "again");
+    const stop = new AbortController();
+    const working = world.process(of).work({ signal: stop.signal });
+    await world.clock.advance(1000);
+    expect((await accepting.get("a"))?.openTurn).toBeNull();
+    stop.abort();
+    await world.clock.advance(0);
+    await working;
+  });
+});
+
+describe("a process with two engines", () => {
+  test("serves them in turn: a backlog of one does not keep the other waiting", async () => {
+    const world = new World();
+    const order: string[] = [];
+    const engineOf = (name: string) => {
+      const model = speaker();
+      return world.engine({
+        ...model,
+        stream: (request, options) => {
+          order.push(name);
+          return model.stream(request, options);
+        },
+      });
+    };
+    const engines = { also: { second: engineOf("second") } };
+    const accepting = world.process(engineOf("first"), { ...engines, drive: false });
+    for (let index = 0; index < 20; index += 1) await accepting.start("hi", { id: `a${index}` });
+    await accepting.start("hi", { id: "b", engine: "second" });
+    const stop = new AbortController();
+    const working = world.process(engineOf("first"), engines).work({ concurrency: 1, signal: stop.signal });
+    while (order.length < 21) await world.clock.advance(20);
+    expect(order.indexOf("second")).toBeLessThan(3);
+    stop.abort();
+    await world.clock.advance(20);
+    await working;
+  });
+});
+
 describe("the number of turns a process drives", () => {
   test("is bounded by maxActiveTurns however they were started, and a free place is filled at once", async () => {
     const world = new World();
@@ -317,7 +403,7 @@ describe("a worker between two polls", () => {
     const driving = runtime({ ...fields, host });
     await accepting.start("hi", { id: "first" });
     const stop = new AbortController();
-    const working = driving.work({ concurrency: 4, signal: stop.signal });
+    const working = driving.work({ concurrency: 64, signal: stop.signal });
     await world.clock.advance(210);
     await accepting.start("hi", { id: "second" });
     await world.clock.advance(40);

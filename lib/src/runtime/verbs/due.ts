@@ -1,24 +1,35 @@
-// Finds due work by its index, the table `due`: open turns by engine, tenant, and the time at which a worker looks at them. A poll reads a few rows of it, whatever the
-// backlog is.
+// Finds due work by its index, the table `due`: open turns by engine, tenant, and the time at which a worker looks at them. A poll reads a few rows of the
+// index, whatever the backlog is.
 //
 // How rows move
 //   a turn is accepted            due at once; or when the lease expires, if the process that accepts it drives it
 //   a turn is claimed             due when the lease expires
-//   a lease is renewed            nothing: the worker that meets the row moves it to the new expiry, which happens at most once a lease time
+//   a lease is renewed            nothing: the worker that reads the row moves it to the new expiry, which happens at most once in a lease time
 //   a lease is released           due at once
 //   a takeover has to wait (Q17)  due when the backoff is over
-//   a turn fails in a process     nothing: that process skips it for a while, others may take it
-//   a turn ends or is parked      the row is removed; if it had been moved meanwhile, the worker that meets it finds no open turn and removes it
-//   a row differs from the open turn   the worker that meets it replaces it by the row of the open turn
-// The index only says where to look. Whether a turn may be driven is decided by its lease.
+//   a turn fails in a process     nothing: that process skips it for a while, others may claim it
+//   a turn ends or is parked      the row is removed; if it was moved meanwhile, the worker that reads it finds no open turn and removes it
+//   a row differs from the open turn   the worker that reads it replaces it by the row of the open turn
+// The index only says where to look. The lease decides whether a turn may be driven.
 //
-// Fairness: tenants of an engine are served in turn, a few turns each, beginning after the tenant that was served last.
+// Order of a poll
+//   The engines are served in turn (round-robin), beginning after the engine that was served last. Within an engine the tenants are served in turn, beginning
+//   after the tenant that was served last. A visit takes at most `share` turns of one tenant. Rounds are repeated until a round finds nothing to do.
+//   The rows of a tenant are read page by page. Workers take a share of a page from a random place on, so that they do not all claim the same turns. When this
+//   process may take no row of a page, a cursor moves to the next page; the number of rows that it skips is not limited.
+//
+// Invariants
+//   1. A poll sees the rows that were due when it began, so it ends although turns are accepted meanwhile.
+//   2. A poll with a budget ends when the budget is spent; `isCutOff` reports it, and the next poll continues. Deadlines and retention are not delayed by a
+//      backlog (`work.ts`).
+//   3. A turn is taken once in a poll: one that fails at once is due at once, and the poll would not end otherwise.
+//   4. A row that cannot be read harms its own session only.
 
 import type { VerbContext } from "../context.ts";
 import type { ActiveTurns } from "../drive/active-turns.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { Row } from "../rows/storage.ts";
+import type { Query, Row } from "../rows/storage.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
@@ -29,63 +40,133 @@ import { readValue } from "../rows/stored.ts";
 /** How many turns of one tenant are taken before the next tenant is served. */
 const share = 8;
 
-/** How many due rows of a tenant are read. Workers take a share of them from a random place on, so that they do not all claim the same turns. */
+/** How many due rows of a tenant are read at a time. */
 const pageSize = 64;
+
+/** How many rows are skipped for a while at most. Others are looked at again by the next poll. */
+const maxSkipped = 10_000;
+
+/** A place in the rows of one tenant. */
+type Cursor = { readonly due: number; readonly session: string };
 
 /** What a runtime remembers between polls. */
 type Scan = {
+  /** The engine that was served last. */
+  engine: string | null;
   /** The tenant that was served last, by engine. */
   readonly served: Map<string, string>;
   /** Turns that this process leaves to others for a while, by the name of their row, and until when. Other processes see their rows. */
   readonly skipped: Map<string, number>;
+  /** Where the next poll continues, by engine and tenant, if the last one was cut off between two pages. */
+  cursors: ReadonlyMap<string, Cursor>;
 };
 
-/** What one call remembers besides. A turn is taken once in a call: one that fails at once is due at once, and the call would never end. */
-type Pass = Scan & {
+/** How much one poll may do. */
+type Budget = {
+  /** Rows that are claimed, moved, removed or tried. */
+  rows: number;
+  /** Pages that are read. */
+  pages: number;
+  /** When it ends, in milliseconds. */
+  readonly until: number;
+};
+
+export type PollOptions = {
+  /** How many turns this process drives at most. */
+  readonly limit: number;
+  /** Turns that failed here a moment ago are left alone, and an error of one turn does not keep the others from being driven. */
+  readonly patient?: boolean;
+  /** `null`: the poll handles everything that was due when it began. */
+  readonly budget?: Budget | null;
+};
+
+/** The state of one poll. */
+type Pass = {
+  readonly scan: Scan;
+  readonly limit: number;
+  readonly patient: boolean;
+  readonly budget: Budget;
+  /** Rows that are due later are not looked at. */
+  readonly horizon: number;
   /** Turns that were taken, by name. */
   readonly taken: Set<string>;
-  /** Rows of turns that were taken and have come back, by the name of the row. */
-  readonly left: Set<string>;
+  /** Rows that this poll does not look at again, by name. */
+  readonly handled: Set<string>;
+  readonly cursors: Map<string, Cursor>;
+  /** How many turns were taken. */
+  driven: number;
 };
 
-/** Rows that are skipped at most. */
-const maxSkipped = 1024;
+export type Poll = {
+  /** How many turns this process took. */
+  readonly driven: number;
+  /** The budget was spent before all due rows were looked at. */
+  readonly isCutOff: boolean;
+};
 
 const scans = new WeakMap<ActiveTurns, Scan>();
 
 function scanOf(turns: ActiveTurns, now: number): Scan {
-  const scan = scans.get(turns) ?? { served: new Map(), skipped: new Map() };
+  const scan = scans.get(turns) ?? { engine: null, served: new Map(), skipped: new Map(), cursors: new Map() };
   scans.set(turns, scan);
   for (const [name, until] of scan.skipped) if (until <= now) scan.skipped.delete(name);
   return scan;
 }
 
-/**
- * Drives turns that are due until this process drives `limit` turns, and returns how many it took. `patient`: turns that failed here a moment ago are
- * left alone, and an error of one turn does not keep the others from being driven.
- */
-export async function pickUpDue(context: VerbContext, limit: number, patient = false): Promise<number> {
-  const { turns, engines } = context;
-  const scan: Pass = { ...scanOf(turns, context.clock.now()), taken: new Set(), left: new Set() };
-  const { served } = scan;
-  let count = 0;
-  for (const engine of Object.keys(engines)) {
-    for (let moved = true; moved && turns.count < limit && !turns.isFull;) {
-      moved = false;
-      const visited = new Set<string>();
-      for (;;) {
-        const tenant = await nextTenant(context, engine, served.get(engine));
-        if (tenant === null || visited.has(tenant)) break;
-        visited.add(tenant);
-        served.set(engine, tenant);
-        const took = await takeDue(context, scan, engine, tenant, limit, patient);
-        count += took.driven;
-        moved ||= took.rows > 0;
-        if (turns.count >= limit || turns.isFull) return count;
-      }
+/** Drives turns that are due until this process drives `limit` turns, no row is left, or the budget is spent. */
+export async function pickUpDue(
+  context: VerbContext,
+  { limit, patient = false, budget = null }: PollOptions,
+): Promise<Poll> {
+  const horizon = context.clock.now();
+  const scan = scanOf(context.turns, horizon);
+  const pass: Pass = {
+    scan,
+    limit,
+    patient,
+    budget: budget ?? { rows: Infinity, pages: Infinity, until: Infinity },
+    horizon,
+    taken: new Set(),
+    handled: new Set(),
+    cursors: new Map(scan.cursors),
+    driven: 0,
+  };
+  scan.cursors = new Map();
+  while (await serveEngines(context, pass));
+  const isCutOff = isSpent(context, pass);
+  if (isCutOff) scan.cursors = pass.cursors;
+  return { driven: pass.driven, isCutOff };
+}
+
+function isSpent({ clock }: VerbContext, { budget }: Pass): boolean {
+  return budget.rows <= 0 || budget.pages <= 0 || clock.now() >= budget.until;
+}
+
+/** May the poll take another turn? */
+function mayContinue(context: VerbContext, pass: Pass): boolean {
+  const { turns } = context;
+  return turns.count < pass.limit && !turns.isFull && !isSpent(context, pass);
+}
+
+/** One round: visits every tenant of every engine once. Returns whether another round may find more. */
+async function serveEngines(context: VerbContext, pass: Pass): Promise<boolean> {
+  const { scan } = pass;
+  const names = Object.keys(context.engines);
+  const first = scan.engine === null ? 0 : names.indexOf(scan.engine) + 1;
+  let hasProgress = false;
+  for (const engine of [...names.slice(first), ...names.slice(0, first)]) {
+    const visited = new Set<string>();
+    for (;;) {
+      if (!mayContinue(context, pass)) return false;
+      const tenant = await nextTenant(context, engine, scan.served.get(engine));
+      if (tenant === null || visited.has(tenant)) break;
+      visited.add(tenant);
+      scan.engine = engine;
+      scan.served.set(engine, tenant);
+      if (await serveTenant(context, pass, engine, tenant)) hasProgress = true;
     }
   }
-  return count;
+  return hasProgress;
 }
 
 /** The tenant after that one which has rows in the index, or the first one. */
@@ -96,70 +177,89 @@ async function nextTenant({ storage }: VerbContext, engine: string, after: strin
   return row === undefined ? null : String(row.key[1]);
 }
 
-/** Takes a few due turns of one tenant. `rows`: how many rows of the index were driven, moved or removed; rows that stay are not counted. */
-async function takeDue(
-  context: VerbContext,
-  pass: Pass,
-  engine: string,
-  tenant: string,
-  limit: number,
-  patient: boolean,
-): Promise<{ readonly rows: number; readonly driven: number }> {
-  const { storage, clock, turns } = context;
-  const now = clock.now();
-  const { skipped, left } = pass;
-  const limits = { before: now + 1, limit: pageSize + skipped.size + left.size };
-  const [read = []] = await storage.read([{ table: "due", prefix: [engine, tenant], ...limits }]);
-  const due = read.filter((row) => !skipped.has(rowName(row)) && !left.has(rowName(row))).slice(0, pageSize);
+/** Takes a few due turns of one tenant. Returns whether another visit may find more. */
+async function serveTenant(context: VerbContext, pass: Pass, engine: string, tenant: string): Promise<boolean> {
+  const { storage, clock } = context;
+  const { handled, budget } = pass;
+  const due = await nextRows(context, pass, engine, tenant);
   const first = Math.floor(clock.random() * (Math.max(0, due.length - share) + 1));
   const rows = due.slice(first, first + share);
+  if (rows.length === 0) return false;
   const keys = rows.map((row): SessionKey => ({ tenant, session: String(row.key[3]) }));
-  const found = await storage.read(
+  const stored = await storage.read(
     keys.flatMap((key) => [
       { table: "open", prefix: keyOf(key) } as const,
       { table: "leases", prefix: keyOf(key) } as const,
     ]),
   );
-  const count = { rows: 0, driven: 0 };
   for (const [index, row] of rows.entries()) {
-    if (turns.count >= limit || turns.isFull) return count;
+    if (!mayContinue(context, pass)) return false;
+    budget.rows -= 1;
     const key = keys[index] ?? { tenant, session: "" };
-    const [openRow] = found[2 * index] ?? [];
-    const [lease] = found[2 * index + 1] ?? [];
+    const [openRow] = stored[2 * index] ?? [];
+    const [lease] = stored[2 * index + 1] ?? [];
     try {
-      const took = await takeOne(context, pass, key, row, openRow ?? null, lease ?? null, patient);
-      if (took === "driven") count.driven += 1;
-      if (took === "driven" || took === "moved") count.rows += 1;
-      else if (took === "taken") left.add(rowName(row));
-      else if (skipped.size < maxSkipped) skipped.set(rowName(row), now + skipMs(context));
+      const outcome = await takeOne(context, pass, key, row, openRow ?? null, lease ?? null);
+      if (outcome === "driven") pass.driven += 1;
+      else if (outcome === "taken") handled.add(rowName(row));
+      else if (outcome === "skipped") skip(context, pass, row);
     } catch (error) {
       // A row that cannot be read concerns its own session only. Other errors are the storage's.
-      if (isUnreadable(error) && skipped.size < maxSkipped) skipped.set(rowName(row), now + skipMs(context));
-      else if (patient) return count;
+      if (isUnreadable(error)) skip(context, pass, row);
+      else if (pass.patient) return false;
       else throw error;
     }
   }
-  return count;
+  return true;
+}
+
+/** Leaves the turn of a row to other processes for one renewal time. */
+function skip({ lease }: VerbContext, { scan, handled, horizon }: Pass, row: Row): void {
+  handled.add(rowName(row));
+  if (scan.skipped.size < maxSkipped) scan.skipped.set(rowName(row), horizon + lease.renewMs);
+}
+
+/** The due rows of the first page of a tenant that has rows for this process. The cursor stays at that page. */
+async function nextRows(
+  { storage }: VerbContext,
+  { scan, handled, cursors, budget, horizon }: Pass,
+  engine: string,
+  tenant: string,
+): Promise<readonly Row[]> {
+  const name = JSON.stringify([engine, tenant]);
+  while (budget.pages > 0) {
+    budget.pages -= 1;
+    const pages = await storage.read(pageQueries(engine, tenant, cursors.get(name) ?? null, horizon));
+    const page = pages.flat().slice(0, pageSize);
+    const rows = page.filter((row) => !scan.skipped.has(rowName(row)) && !handled.has(rowName(row)));
+    if (rows.length > 0) return rows;
+    const last = page.at(-1);
+    if (last === undefined || page.length < pageSize) break;
+    cursors.set(name, { due: Number(last.key[2]), session: String(last.key[3]) });
+  }
+  return [];
+}
+
+/** Queries for one page of the due rows of a tenant: the rows of the same time after the cursor, and the rows of later times. */
+function pageQueries(engine: string, tenant: string, cursor: Cursor | null, horizon: number): readonly Query[] {
+  const rest = { table: "due", prefix: [engine, tenant], before: horizon + 1, limit: pageSize } as const;
+  if (cursor === null || cursor.due > horizon) return [rest];
+  const same = { table: "due", prefix: [engine, tenant, cursor.due], after: cursor.session, limit: pageSize } as const;
+  return [same, { ...rest, after: cursor.due }];
 }
 
 function rowName({ key }: Row): string {
   return JSON.stringify(key);
 }
 
-/** How long this process leaves a turn to others. */
-function skipMs({ lease }: VerbContext): number {
-  return lease.renewMs;
-}
-
 /** Drives the turn of one row, moves or removes the row, or leaves it to other processes. */
 async function takeOne(
   context: VerbContext,
-  { taken }: Pass,
+  { taken, patient }: Pass,
   key: SessionKey,
   row: Row,
   openRow: Row | null,
   lease: Row | null,
-  patient: boolean,
 ): Promise<"driven" | "moved" | "skipped" | "taken"> {
   const { storage, clock, turns, lease: timings } = context;
   const now = clock.now();

@@ -26,7 +26,10 @@ export async function recover(
   id?: string,
   options: { readonly from?: "step" } = {},
 ): Promise<Recovered> {
-  if (id === undefined) return { ...nothingRecovered, pickedUp: await pickUpDue(context, Number.POSITIVE_INFINITY) };
+  if (id === undefined) {
+    const { driven } = await pickUpDue(context, { limit: Number.POSITIVE_INFINITY });
+    return { ...nothingRecovered, pickedUp: driven };
+  }
   const before = await find(context, id);
   const { key, head } = before;
   if (options.from !== undefined && options.from !== "step") {

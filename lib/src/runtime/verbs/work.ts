@@ -16,8 +16,13 @@ const minRestMs = 20;
 const restFactor = 9;
 /** How often deadlines and retained journals are looked at, in milliseconds. */
 const upkeepMs = 250;
-/** How often unused rows are collected. */
+/** How often unused rows are collected, in milliseconds. */
 const collectMs = 60_000;
+/** How many rows of the index one poll claims or moves, and how many pages it reads, at most. A poll also ends after `upkeepMs`. */
+const pollRows = 256;
+const pollPages = 64;
+
+const failedPoll = { driven: 0, isCutOff: false };
 
 /** Drives turns until the signal aborts: those of processes that died, and those that were only accepted. */
 export async function work(
@@ -49,23 +54,31 @@ export async function work(
       hasFreed = false;
       rest = new AbortController();
       const from = clock.now();
-      const claimed = await pickUpDue(context, concurrency, true).catch(() => 0);
-      if (from >= upkeepAt + upkeepMs) {
-        upkeepAt = from;
+      // The budget keeps a long backlog from delaying the upkeep after the poll.
+      const budget = { rows: pollRows, pages: pollPages, until: from + upkeepMs };
+      const { driven, isCutOff } = await pickUpDue(context, { limit: concurrency, patient: true, budget }).catch(
+        () => failedPoll,
+      );
+      const polledAt = clock.now();
+      if (polledAt >= upkeepAt + upkeepMs) {
+        upkeepAt = polledAt;
         await expire(context).catch(() => 0);
         await removeRetained(context).catch(() => 0);
       }
-      if (from >= collectAt + collectMs) {
-        collectAt = from;
+      if (polledAt >= collectAt + collectMs) {
+        collectAt = polledAt;
         await collectUnused(context).catch(() => undefined);
       }
       // The time of a poll that claimed turns is no overhead of polling.
-      const overheadMs = claimed > 0 ? 0 : clock.now() - from;
+      const overheadMs = driven > 0 ? 0 : clock.now() - from;
       const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
       if (signal.aborted || turns.closing) return;
-      const timer = new AbortController();
-      await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
-      timer.abort();
+      if (!isCutOff) {
+        const timer = new AbortController();
+        await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
+        timer.abort();
+      }
+      // A poll that was cut off continues at once if a turn has ended meanwhile. Turns that only fail do not keep the worker busy.
       if (!hasFreed) await clock.sleep(restMs, rest.signal).catch(() => undefined);
     }
   } finally {

@@ -1,7 +1,18 @@
-// The tables as they are in the file, and how older ones become today's.
+// The SQLite tables, and the migration of tables that an older release created.
 //
-// They are ordinary tables with a unique index, not WITHOUT ROWID: those were measured to be no faster for rows of 100 bytes and twice as slow for
-// rows of a kilobyte and more, because their inner pages hold values.
+// Theory of operation
+//   `<prefix>schema` holds one row with the version of the tables. `migrate` runs the steps between that version and `schemaVersion` in one
+//   transaction, so a file has either its old tables or the new ones. The version is checked when a file is opened. A process of an older release that had
+//   the file open before the migration goes on writing its own tables: turns that it accepts have no row in `due`. `recover()` and workers of this
+//   release restore such rows (`runtime/verbs/restore-due.ts`).
+//
+// Invariants
+//   1. A released step is not changed in what it does to rows that can be read; the next step changes what it created.
+//   2. A row that cannot be read harms its own session only: a step skips it, and the file can be opened.
+//   3. Tables of a later release are not touched (`newer_schema`).
+//
+// The tables are ordinary tables with a unique index, not WITHOUT ROWID: those were measured to be no faster for rows of 100 bytes and twice as
+// slow for rows of a kilobyte and more, because their inner pages hold values.
 
 import type { SqliteDatabase } from "./database.ts";
 
@@ -9,7 +20,7 @@ import { RuntimeError } from "../../model/internal.ts";
 import { field, integer } from "./database.ts";
 import { inTransaction } from "./transaction.ts";
 
-/** A step from one version to the next. What was released is never changed: the next step changes what it made. */
+/** The statements of a step from one version to the next. */
 type Step = (prefix: string) => readonly string[];
 
 const steps: readonly Step[] = [
@@ -38,11 +49,18 @@ const steps: readonly Step[] = [
   ],
   // The event log is always in the same storage as the session, so no event waits for its publication. The table never had rows.
   (prefix) => [`DROP TABLE "${prefix}untold"`],
-  // Open turns are found by an index of due work. Those of older releases are due at once.
+  // Open turns are found by an index of due work. Those of older releases are due at once. A row whose value is not JSON, or names no engine, is left out.
   (prefix) => [
     table(prefix, "due", { engine: "TEXT", tenant: "TEXT", due: "INTEGER", session: "TEXT" }),
-    `INSERT INTO "${prefix}due" ("engine", "tenant", "due", "session", "tag", "expires", "value")
-      SELECT json_extract("value", '$.data.engine'), "tenant", 0, "session", 0, NULL, '' FROM "${prefix}open"`,
+    // `CASE` evaluates its branches in order, and `OR IGNORE` skips a row whose engine is `NULL`.
+    `INSERT OR IGNORE INTO "${prefix}due" ("engine", "tenant", "due", "session", "tag", "expires", "value")
+      SELECT
+        CASE
+          WHEN NOT json_valid("value") THEN NULL
+          WHEN json_type("value", '$.data.engine') = 'text' THEN json_extract("value", '$.data.engine')
+        END,
+        "tenant", 0, "session", 0, NULL, ''
+      FROM "${prefix}open"`,
     // Large texts are stored once for each session.
     table(prefix, "large", { tenant: "TEXT", session: "TEXT", digest: "TEXT" }),
   ],
@@ -57,10 +75,10 @@ function table(prefix: string, name: string, key: { readonly [column: string]: "
   return `CREATE TABLE "${prefix}${name}" (${columns.join(", ")}, "tag" INTEGER NOT NULL, "expires" INTEGER, "value" TEXT NOT NULL, PRIMARY KEY (${primary.join(", ")})) STRICT`;
 }
 
-/** Brings the tables to the version this release knows. */
+/** Migrates the tables to the version of this release, or creates them. */
 export function migrate(database: SqliteDatabase, prefix: string, storage: string): void {
   if (versionOf(database, prefix, storage) === steps.length) return;
-  // Of several that open a new file at once, the first does it and the others wait for it.
+  // Of several processes that open a file at once, the first one migrates it and the others wait for the write lock.
   const begin = () => database.exec("BEGIN IMMEDIATE");
   inTransaction(database, begin, () => {
     const version = versionOf(database, prefix, storage);
@@ -72,12 +90,12 @@ export function migrate(database: SqliteDatabase, prefix: string, storage: strin
   });
 }
 
-/** The version of the tables; 0 when there are none. Throws `newer_schema` when it is beyond what this release knows. */
+/** Returns the version of the tables; 0 without tables. Throws `newer_schema` when a later release wrote them. */
 export function versionOf(database: SqliteDatabase, prefix: string, storage: string): number {
-  const known = database
+  const schemaTables = database
     .prepare(`SELECT "name" FROM sqlite_master WHERE "type" = 'table' AND "name" = ? COLLATE NOCASE`)
     .all(`${prefix}schema`);
-  if (known.length === 0) return 0;
+  if (schemaTables.length === 0) return 0;
   const version = integer(field(database.prepare(`SELECT "version" FROM "${prefix}schema"`).all()[0], "version"));
   if (version === null || version < 1) {
     throw new RuntimeError("corrupt_row", {

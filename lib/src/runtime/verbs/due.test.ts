@@ -229,7 +229,7 @@ describe("a worker with a long backlog of turns that end as fast as they are cla
     ).result;
     await world.clock.advance(20);
     const accepting = world.process(of, { drive: false });
-    for (let index = 0; index < 600; index += 1) await accepting.start("hi", { id: `s${index}` });
+    for (let index = 0; index < 400; index += 1) await accepting.start("hi", { id: `s${index}` });
     let expiredAfter = 0;
     const driving = world.process(of, {
       holds: ({ batch }) => {
@@ -241,7 +241,7 @@ describe("a worker with a long backlog of turns that end as fast as they are cla
     const working = driving.work({ concurrency: 64, signal: stop.signal });
     while ((await world.rows("open")).length > 0) await world.clock.advance(0);
     expect(expiredAfter).toBeGreaterThan(0);
-    expect(expiredAfter).toBeLessThan(400);
+    expect(expiredAfter).toBeLessThan(350);
     stop.abort();
     await world.clock.advance(20);
     await working;

@@ -16,6 +16,7 @@ import { writeSession } from "../rows/session-write.ts";
 import { ofTurn } from "../rows/turn-events.ts";
 import { pickUpDue } from "./due.ts";
 import { endTurn } from "./end-turn.ts";
+import { restoreAllDue } from "./restore-due.ts";
 import { concurrentWrite, find, openTurn, replaceSession } from "./session-rows.ts";
 
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
@@ -27,6 +28,7 @@ export async function recover(
   options: { readonly from?: "step" } = {},
 ): Promise<Recovered> {
   if (id === undefined) {
+    await restoreAllDue(context);
     const { driven } = await pickUpDue(context, { limit: Number.POSITIVE_INFINITY });
     return { ...nothingRecovered, pickedUp: driven };
   }

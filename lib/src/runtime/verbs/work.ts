@@ -1,12 +1,14 @@
 // Workers: drive turns that no process drives, end waits whose deadline has passed, and remove journals whose retention time is over.
 
 import type { VerbContext } from "../context.ts";
+import type { OpenCursor } from "./restore-due.ts";
 
 import { MisuseError } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
 import { collectUnused } from "./collect.ts";
 import { pickUpDue } from "./due.ts";
 import { expire } from "./expire.ts";
+import { restoreDue } from "./restore-due.ts";
 import { removeRetained } from "./retention.ts";
 
 /** The longest time between two polls, and the shortest rest between two that a write caused, in milliseconds. */
@@ -16,7 +18,7 @@ const minRestMs = 20;
 const restFactor = 9;
 /** How often deadlines and retained journals are looked at, in milliseconds. */
 const upkeepMs = 250;
-/** How often unused rows are collected, in milliseconds. */
+/** How often unused rows are collected and missing rows of the index restored, in milliseconds. */
 const collectMs = 60_000;
 /** How many rows of the index one poll claims or moves, and how many pages it reads, at most. A poll also ends after `upkeepMs`. */
 const pollRows = 256;
@@ -48,6 +50,7 @@ export async function work(
   signal.addEventListener("abort", wake);
   let upkeepAt = Number.NEGATIVE_INFINITY;
   let collectAt = Number.NEGATIVE_INFINITY;
+  let openCursor: OpenCursor = null;
   try {
     while (!signal.aborted && !turns.closing) {
       changes.clear();
@@ -68,6 +71,7 @@ export async function work(
       if (polledAt >= collectAt + collectMs) {
         collectAt = polledAt;
         await collectUnused(context).catch(() => undefined);
+        openCursor = await restoreDue(context, openCursor).catch(() => null);
       }
       // The time of a poll that claimed turns is no overhead of polling.
       const overheadMs = driven > 0 ? 0 : clock.now() - from;

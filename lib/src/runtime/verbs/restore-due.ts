@@ -1,0 +1,63 @@
+// Restores rows of the index of due work. An open turn without a row in `due` is found by no worker. A process of an older release, which had a file
+// open while it was migrated, accepts such turns: the schema version is checked when a file is opened, not with every write.
+//
+// `recover()` looks at every open turn, a worker at one page of them now and then. The rows of `open` and `due` are read at two moments, so a turn that is
+// moved in between may get a second row. That is harmless: the worker that reads a row which differs from the open turn replaces it (`due.ts`).
+
+import type { VerbContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { Put, Row } from "../rows/storage.ts";
+import type { OpenTurn } from "../rows/values.ts";
+
+import { putting } from "../rows/batch.ts";
+import { duePut } from "../rows/session-write.ts";
+import { readValue } from "../rows/stored.ts";
+
+/** How many open turns are looked at in one pass. */
+const pageSize = 64;
+
+/** The session that the last pass ended with; `null`: the next pass begins with the first session. */
+export type OpenCursor = readonly [tenant: string, session: string] | null;
+
+/** Restores the missing rows of every open turn. */
+export async function restoreAllDue(context: VerbContext): Promise<void> {
+  let cursor: OpenCursor = null;
+  do cursor = await restoreDue(context, cursor);
+  while (cursor !== null);
+}
+
+/** Restores the missing rows of one page of open turns. Returns where the next pass continues; `null` after the last page. */
+export async function restoreDue({ storage }: VerbContext, after: OpenCursor): Promise<OpenCursor> {
+  const page = { table: "open", limit: pageSize } as const;
+  const pages = await storage.read(
+    after === null
+      ? [{ ...page, prefix: [] }]
+      : [
+          { ...page, prefix: [after[0]], after: after[1] },
+          { ...page, prefix: [], after: after[0] },
+        ],
+  );
+  const rows = pages.flat().slice(0, pageSize);
+  const puts = rows.flatMap((row): readonly Put[] => {
+    const open = readable(row);
+    return open === null ? [] : [duePut(keyIn(row), open)];
+  });
+  const stored = await storage.read(puts.map(({ key }) => ({ table: "due", prefix: key, limit: 1 }) as const));
+  const missing = puts.filter((_, index) => stored[index]?.length === 0);
+  if (missing.length > 0) await storage.write(putting(...missing));
+  const last = rows.at(-1);
+  return last === undefined || rows.length < pageSize ? null : [keyIn(last).tenant, keyIn(last).session];
+}
+
+function keyIn({ key: [tenant = "", session = ""] }: Row): SessionKey {
+  return { tenant: String(tenant), session: String(session) };
+}
+
+/** The open turn of a row; `null`: the row cannot be read, which concerns its own session only. */
+function readable(row: Row): OpenTurn | null {
+  try {
+    return readValue("open", row);
+  } catch {
+    return null;
+  }
+}

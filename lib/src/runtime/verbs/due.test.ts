@@ -273,6 +273,82 @@ describe("rows of turns that this process cannot drive", () => {
   });
 });
 
+describe("tenants whose turns are all due later", () => {
+  /** A worker beside 300 tenants with a row in the far future. Counts the queries for the index. */
+  async function besideMany({ readMs = 0 } = {}) {
+    const { clock } = new World();
+    const storage = memoryStorage({ clock });
+    const keys = Array.from({ length: 300 }, (_, index) => ["default", `t${index}`, 1_000_000_000, "s"]);
+    const puts = keys.map((key) => ({ table: "due", key, tag: 0, value: "" }) as const);
+    await storage.write({ checks: [], removals: [], puts });
+    const seen = { queries: 0 };
+    const host: HostStorage = {
+      ...storage,
+      read: async (queries) => {
+        seen.queries += queries.filter(({ table }) => table === "due").length;
+        if (readMs > 0) await clock.sleep(readMs);
+        return storage.read(queries);
+      },
+    };
+    const fields = { engines: { default: new World().engine(speaker()) }, clock, live: false } as const;
+    const accepting = runtime({ ...fields, host: storage, drive: false });
+    const stop = new AbortController();
+    const working = runtime({ ...fields, host }).work({ signal: stop.signal });
+    await clock.advance(3000);
+    const end = async () => {
+      stop.abort();
+      await clock.advance(20);
+      await working;
+    };
+    return { clock, storage, seen, accepting, end };
+  }
+
+  test("cost nothing when a worker polls", async () => {
+    const { clock, seen, accepting, end } = await besideMany();
+    const before = seen.queries;
+    for (let index = 0; index < 10; index += 1) {
+      const turn = await accepting.tenant(`t${index}`).start("hi", { id: "new" });
+      await clock.advance(1000);
+      expect(await turn.result).toMatchObject({ text: "Done." });
+    }
+    expect(seen.queries - before).toBeLessThan(200);
+    await end();
+  });
+
+  test("do not hide the tenants after them when the storage is slow", async () => {
+    const { clock, accepting, end } = await besideMany({ readMs: 2 });
+    const turn = await accepting.tenant("z").start("hi", { id: "new" });
+    await clock.advance(4000);
+    expect(await turn.result).toMatchObject({ text: "Done." });
+    const ended = end();
+    await clock.advance(2000);
+    await ended;
+  });
+
+  test("are visited when their time has come, without a write", async () => {
+    const { clock, storage, accepting, end } = await besideMany();
+    await accepting.tenant("t7").start("hi", { id: "later" });
+    const moved = { table: "due", prefix: ["default", "t7"] } as const;
+    const [[open] = []] = await storage.read([{ table: "open", prefix: ["t7", "later"] }]);
+    if (open === undefined) throw new Error("no turn is open");
+    const later = clock.now() + 5000;
+    const value = open.value.replace(/"due":\d+/, `"due":${later}`);
+    await storage.write({
+      checks: [],
+      removals: [moved],
+      puts: [
+        { table: "open", key: open.key, tag: 0, value },
+        { table: "due", key: ["default", "t7", later, "later"], tag: 0, value: "" },
+      ],
+    });
+    await clock.advance(4900);
+    expect((await accepting.tenant("t7").get("later"))?.openTurn).not.toBeNull();
+    await clock.advance(1200);
+    expect((await accepting.tenant("t7").get("later"))?.openTurn).toBeNull();
+    await end();
+  });
+});
+
 describe("a process with two engines", () => {
   test("serves them in turn: a backlog of one does not keep the other waiting", async () => {
     const world = new World();

@@ -14,7 +14,7 @@
 //
 // Order of a poll
 //   The engines are served in turn (round-robin), beginning after the engine that was served last. Within an engine the tenants are served in turn, beginning
-//   after the tenant that was served last. A visit takes at most `share` turns of one tenant. Rounds are repeated until a round finds nothing to do.
+//   after the tenant that was served last; tenants whose rows are all due later are not visited (`due-tenants.ts`). A visit takes at most `share` turns of one tenant. Rounds are repeated until a round finds nothing to do.
 //   The rows of a tenant are read page by page. Workers take a share of a page from a random place on, so that they do not all claim the same turns. When this
 //   process may take no row of a page, a cursor moves to the next page; the number of rows that it skips is not limited.
 //
@@ -30,6 +30,7 @@ import type { ActiveTurns } from "../drive/active-turns.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Query, Row } from "../rows/storage.ts";
+import type { DueTenants } from "./due-tenants.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
@@ -78,6 +79,8 @@ export type PollOptions = {
   readonly patient?: boolean;
   /** `null`: the poll handles everything that was due when it began. */
   readonly budget?: Budget | null;
+  /** What the caller remembers of tenants between polls; `null`: every round reads one row of each tenant. */
+  readonly tenants?: DueTenants | null;
 };
 
 /** The state of one poll. */
@@ -86,6 +89,7 @@ type Pass = {
   readonly limit: number;
   readonly patient: boolean;
   readonly budget: Budget;
+  readonly tenants: DueTenants | null;
   /** Rows that are due later are not looked at. */
   readonly horizon: number;
   /** Turns that were taken, by name. */
@@ -116,7 +120,7 @@ function scanOf(turns: ActiveTurns, now: number): Scan {
 /** Drives turns that are due until this process drives `limit` turns, no row is left, or the budget is spent. */
 export async function pickUpDue(
   context: VerbContext,
-  { limit, patient = false, budget = null }: PollOptions,
+  { limit, patient = false, budget = null, tenants = null }: PollOptions,
 ): Promise<Poll> {
   const horizon = context.clock.now();
   const scan = scanOf(context.turns, horizon);
@@ -125,6 +129,7 @@ export async function pickUpDue(
     limit,
     patient,
     budget: budget ?? { rows: Infinity, pages: Infinity, until: Infinity },
+    tenants,
     horizon,
     taken: new Set(),
     handled: new Set(),
@@ -142,39 +147,76 @@ function isSpent({ clock }: VerbContext, { budget }: Pass): boolean {
   return budget.rows <= 0 || budget.pages <= 0 || clock.now() >= budget.until;
 }
 
+/** May this process drive another turn? */
+function hasPlace({ turns }: VerbContext, { limit }: Pass): boolean {
+  return turns.count < limit && !turns.isFull;
+}
+
 /** May the poll take another turn? */
 function mayContinue(context: VerbContext, pass: Pass): boolean {
-  const { turns } = context;
-  return turns.count < pass.limit && !turns.isFull && !isSpent(context, pass);
+  return hasPlace(context, pass) && !isSpent(context, pass);
 }
 
-/** One round: visits every tenant of every engine once. Returns whether another round may find more. */
+/** One round: serves every engine once. Returns whether another round may find more. */
 async function serveEngines(context: VerbContext, pass: Pass): Promise<boolean> {
-  const { scan } = pass;
+  const { engine: last } = pass.scan;
   const names = Object.keys(context.engines);
-  const first = scan.engine === null ? 0 : names.indexOf(scan.engine) + 1;
+  const first = last === null ? 0 : names.indexOf(last) + 1;
   let hasProgress = false;
   for (const engine of [...names.slice(first), ...names.slice(0, first)]) {
-    const visited = new Set<string>();
-    for (;;) {
-      if (!mayContinue(context, pass)) return false;
-      const tenant = await nextTenant(context, engine, scan.served.get(engine));
-      if (tenant === null || visited.has(tenant)) break;
-      visited.add(tenant);
-      scan.engine = engine;
-      scan.served.set(engine, tenant);
-      if (await serveTenant(context, pass, engine, tenant)) hasProgress = true;
-    }
+    if (await serveEngine(context, pass, engine)) hasProgress = true;
   }
-  return hasProgress;
+  return hasProgress && mayContinue(context, pass);
 }
 
-/** The tenant after that one which has rows in the index, or the first one. */
-async function nextTenant({ storage }: VerbContext, engine: string, after: string | undefined): Promise<string | null> {
+/** Serves every tenant of an engine that has due rows once, beginning after the one that was served last. Returns whether another round may find more. */
+async function serveEngine(context: VerbContext, pass: Pass, engine: string): Promise<boolean> {
+  const { scan, horizon, tenants } = pass;
+  let hasProgress = false;
+  const serve = async (tenant: string): Promise<void> => {
+    scan.engine = engine;
+    scan.served.set(engine, tenant);
+    tenants?.visited(engine, tenant);
+    if (await serveTenant(context, pass, engine, tenant)) hasProgress = true;
+  };
+  const last = scan.served.get(engine);
+  if (!mayContinue(context, pass)) return false;
+  const due = tenants === null ? null : await tenants.dueAt(context.storage, engine, horizon);
+  if (due !== null) {
+    const first = last === undefined ? 0 : due.findIndex((tenant) => tenant > last);
+    for (const tenant of first === -1 ? due : [...due.slice(first), ...due.slice(0, first)]) {
+      if (!mayContinue(context, pass)) return false;
+      await serve(tenant);
+    }
+    return hasProgress;
+  }
+  const round = tenants?.round(engine, horizon);
+  const visited = new Set<string>();
+  while (hasPlace(context, pass)) {
+    const row = await nextTenant(context, engine, scan.served.get(engine));
+    const tenant = row === null ? null : String(row.key[1]);
+    if (row === null || tenant === null || visited.has(tenant)) {
+      round?.complete();
+      return hasProgress;
+    }
+    visited.add(tenant);
+    round?.note(row);
+    if (Number(row.key[2]) > horizon) {
+      // Reading past a tenant needs no budget. The next poll continues after it, so that tenants after many others are reached.
+      scan.served.set(engine, tenant);
+      continue;
+    }
+    if (!mayContinue(context, pass)) return false;
+    await serve(tenant);
+  }
+  return false;
+}
+
+/** The earliest row of the tenant after that one which has rows in the index, or of the first one. */
+async function nextTenant({ storage }: VerbContext, engine: string, after: string | undefined): Promise<Row | null> {
   const first = { table: "due", prefix: [engine], limit: 1 } as const;
   const [next = [], start = []] = await storage.read([after === undefined ? first : { ...first, after }, first]);
-  const row = next[0] ?? start[0];
-  return row === undefined ? null : String(row.key[1]);
+  return next[0] ?? start[0] ?? null;
 }
 
 /** Takes a few due turns of one tenant. Returns whether another visit may find more. */

@@ -6,6 +6,7 @@ import type { OpenCursor } from "./restore-due.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
 import { collectUnused } from "./collect.ts";
+import { DueTenants } from "./due-tenants.ts";
 import { pickUpDue } from "./due.ts";
 import { expire } from "./expire.ts";
 import { restoreDue } from "./restore-due.ts";
@@ -48,6 +49,7 @@ export async function work(
     wake();
   });
   signal.addEventListener("abort", wake);
+  const tenants = new DueTenants(storage);
   let upkeepAt = Number.NEGATIVE_INFINITY;
   let collectAt = Number.NEGATIVE_INFINITY;
   let openCursor: OpenCursor = null;
@@ -59,9 +61,12 @@ export async function work(
       const from = clock.now();
       // The budget keeps a long backlog from delaying the upkeep after the poll.
       const budget = { rows: pollRows, pages: pollPages, until: from + upkeepMs };
-      const { driven, isCutOff } = await pickUpDue(context, { limit: concurrency, patient: true, budget }).catch(
-        () => failedPoll,
-      );
+      const { driven, isCutOff } = await pickUpDue(context, {
+        limit: concurrency,
+        patient: true,
+        budget,
+        tenants,
+      }).catch(() => failedPoll);
       const polledAt = clock.now();
       if (polledAt >= upkeepAt + upkeepMs) {
         upkeepAt = polledAt;
@@ -88,6 +93,7 @@ export async function work(
   } finally {
     stop();
     changes.stop();
+    tenants.stop();
     signal.removeEventListener("abort", wake);
   }
 }

@@ -1,4 +1,4 @@
-// Whole conversations over the real runtime and a database, with keys pressed by the test.
+// Complete conversations with the real runtime and a database, on a simulated terminal.
 
 import type { Workspace } from "../src/workspace.ts";
 import type { Engine } from "everturn";
@@ -53,10 +53,10 @@ async function talk(begin: Begin = {}): Promise<Talk> {
   const workspace = begin.engine === undefined ? opened : withEngine(opened, begin.engine);
   const terminal = new FakeTerminal();
   const screen = new Screen(terminal);
-  const desk = { sessions: workspace.sessions, screen, colours: colours(false), now: () => Date.now() };
-  const chat = new Conversation(desk, workspace);
+  const context = { sessions: workspace.sessions, screen, colours: colours(false), now: () => Date.now() };
+  const chat = new Conversation(context, workspace);
   if (begin.resume !== undefined) await chat.resume(begin.resume);
-  const over = chat.talk();
+  const over = chat.run();
   await terminal.until(/› $/);
   return { terminal, chat, workspace, over };
 }
@@ -65,10 +65,10 @@ function withEngine(workspace: Workspace, engine: Engine): Workspace {
   return { ...workspace, engine, sessions: runtime({ host: memoryStorage(), engines: { default: engine } }) };
 }
 
-/** What a turn ends with, and the prompt behind it. */
+/** The last line of a turn and the prompt after it. */
 const turnEnd = /\d+ in, \d+ out · [^\n]*\n\n› $/;
 
-test("a session is begun with the first words, and gone on with by the next", async () => {
+test("the first message creates a session, and the next one continues it", async () => {
   const { terminal, chat, workspace, over } = await talk();
   expect(chat.id).toBeNull();
   terminal.say("hello");
@@ -81,7 +81,7 @@ test("a session is begun with the first words, and gone on with by the next", as
   expect(await over).toEqual({ leftOpen: false });
 });
 
-test("consent can be given with other arguments, and what is no JSON is asked for again", async () => {
+test("a call can be approved with edited arguments; invalid JSON is asked for again", async () => {
   const { terminal } = await talk();
   terminal.say('launch {"target": "Mars", "note": "a\u200Bb\u202Ec"}');
   const asked = await terminal.until(/yes, no, edit › $/);
@@ -91,20 +91,20 @@ test("consent can be given with other arguments, and what is no JSON is asked fo
   await terminal.until(/arguments › \{"target":"Mars","note":.*\}$/);
   terminal.ctrl("u");
   terminal.say("Venus");
-  await terminal.until(/That is no JSON object/);
+  await terminal.until(/Not a JSON object/);
   terminal.ctrl("u");
   terminal.say('{"target":"Venus"}');
   expect(await terminal.until(turnEnd)).toContain("on its way to Venus");
 });
 
-test("what is put off waits, and is asked again before anything else is said; what was typed is not lost", async () => {
+test("a postponed approval is asked for again before the next message, which stays at the prompt", async () => {
   const { terminal, chat, workspace } = await talk();
   terminal.say("launch");
   await terminal.until(/yes, no, edit › $/);
   terminal.ctrl("c");
-  await terminal.until(/It waits[^]*\n› $/);
+  await terminal.until(/Postponed[^]*\n› $/);
   terminal.say("something else");
-  await terminal.until(/Something waits for you first[^]*needs your consent[^]*yes, no, edit › $/);
+  await terminal.until(/A pending request needs your answer first[^]*needs your approval[^]*yes, no, edit › $/);
   terminal.press("y", { text: "y" });
   await terminal.until(/on its way to the moon[^]*\n› something else$/);
   terminal.press("return");
@@ -112,7 +112,7 @@ test("what is put off waits, and is asked again before anything else is said; wh
   expect((await workspace.sessions.get(chat.id ?? ""))?.session.status).toBe("completed");
 });
 
-test("a question is asked again when somebody comes back, and a number chooses an answer", async () => {
+test("a question is asked again when the session is resumed, and a number chooses an option", async () => {
   const first = await talk();
   first.terminal.say("survey");
   await first.terminal.until(/answer › $/);
@@ -130,7 +130,7 @@ async function talkOn({ chat }: Talk): Promise<Talk> {
   return talk({ resume: chat.id ?? "" });
 }
 
-test("what failed is told, and the next words go on all the same", async () => {
+test("a failure is printed, and the next message continues the session", async () => {
   const { terminal } = await talk();
   terminal.say("please fail");
   expect(await terminal.until(/\n› $/)).toContain("✗ ");
@@ -142,7 +142,7 @@ test("what failed is told, and the next words go on all the same", async () => {
   expect(await terminal.until(/✗ [^]*\n› $/)).toContain("asked to fail");
 });
 
-test("a call that waits inside a tool is shown as what it is, and cannot be edited", async () => {
+test("a pending call of a child turn is shown with its own arguments, and cannot be edited", async () => {
   const schema = { type: "object" };
   const pay = tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler: () => "paid" });
   const calls = [{ type: "tool_call", name: "pay", arguments: { cents: 500 } }] as const;
@@ -162,13 +162,13 @@ test("a call that waits inside a tool is shown as what it is, and cannot be edit
   const { terminal } = await talk({ engine: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [clerk] }) });
   terminal.say("pay my bill");
   const asked = await terminal.until(/yes, no › $/);
-  expect(asked).toContain("pay (inside clerk) needs your consent:");
+  expect(asked).toContain("pay (inside clerk) needs your approval:");
   expect(asked).toContain('"cents": 500');
   terminal.press("y", { text: "y" });
   expect(await terminal.until(/All done\.[^]*\n› $/)).toContain("✓ clerk");
 });
 
-test("a call that is the person's to make gets the result they type", async () => {
+test("a manual call gets the typed result", async () => {
   const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, manual: true });
   const scripts = [
     [{ type: "tool_call", name: "look", arguments: { at: "sky" } }],
@@ -178,14 +178,14 @@ test("a call that is the person's to make gets the result they type", async () =
     engine: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [look] }),
   });
   terminal.say("what colour?");
-  await terminal.until(/look is yours to run[^]*"at": "sky"[^]*result \(JSON or text\) › $/);
+  await terminal.until(/look is a manual call[^]*"at": "sky"[^]*result \(JSON or text\) › $/);
   terminal.say('{"colour":"blue"}');
   await terminal.until(/Blue\.[^]*\n› $/);
   const view = await workspace.sessions.get(chat.id ?? "");
   expect(view?.session.thread.messages[2]?.content).toBe('{"colour":"blue"}');
 });
 
-test("what is typed and sent while a turn runs is said to it", async () => {
+test("a message sent while a turn runs steers the turn", async () => {
   const { terminal, chat, workspace } = await talk({ pace: "2" });
   terminal.say('countdown {"from": 40}');
   await terminal.until(/countdown from: 40 .*of 40/);
@@ -195,7 +195,7 @@ test("what is typed and sent while a turn runs is said to it", async () => {
   expect(JSON.stringify(view?.session.thread.messages)).toContain("hurry up");
 });
 
-test("Ctrl-C cancels for good: the session rests, and the turn is not gone on with", async () => {
+test("Ctrl-C cancels the turn durably", async () => {
   const { terminal, chat, workspace } = await talk({ pace: "5" });
   terminal.say('countdown {"from": 1000}');
   await terminal.until(/countdown from: 1000 .*of 1000/);
@@ -206,11 +206,11 @@ test("Ctrl-C cancels for good: the session rests, and the turn is not gone on wi
   expect(view?.session.lastRun?.haltedReason).toBe("cancelled");
 });
 
-test("a turn that another process drives is shown as it goes, and can be cancelled from here", async () => {
+test("a turn of another process is shown live and can be cancelled", async () => {
   const first = await talk({ pace: "5" });
   first.terminal.say('countdown {"from": 1000}');
   await first.terminal.until(/\d of 1000/);
-  const elsewhere = await talkElsewhere(first, /countdown from: 1000 .*of 1000\n {2}another process runs it/);
+  const elsewhere = await talkElsewhere(first, /countdown from: 1000 .*of 1000\n {2}another process drives this turn/);
   elsewhere.terminal.ctrl("c");
   await elsewhere.terminal.until(/Cancelled[^]*\n› $/);
   await first.terminal.until(/Cancelled[^]*\n› $/);
@@ -223,20 +223,20 @@ async function talkElsewhere(
   const other = await openWorkspace(workspace.settings);
   open.push(other);
   const terminal = new FakeTerminal();
-  const desk = {
+  const context = {
     sessions: other.sessions,
     screen: new Screen(terminal),
     colours: colours(false),
     now: () => Date.now(),
   };
-  const second = new Conversation(desk, other);
+  const second = new Conversation(context, other);
   await second.resume(chat.id ?? "");
-  void second.talk();
+  void second.run();
   await terminal.until(expected);
   return { terminal };
 }
 
-test("when the terminal is closed the turn is left as it is", async () => {
+test("closing the terminal leaves the turn open", async () => {
   const { terminal, over } = await talk({ pace: "5" });
   terminal.say('countdown {"from": 1000}');
   await terminal.until(/of 1000/);
@@ -244,33 +244,33 @@ test("when the terminal is closed the turn is left as it is", async () => {
   expect(await over).toEqual({ leftOpen: true });
 });
 
-test("commands: help, tools, model, usage, show, sessions, fork, resume, new, and those that need a session", async () => {
+test("slash commands: help, tools, model, usage, show, continue, fork, sessions, resume, new", async () => {
   const { terminal, chat } = await talk();
   const ask = async (command: string): Promise<string> => {
     terminal.say(command);
     return terminal.until(/\n› $/);
   };
   expect(await ask("/usage")).toContain("There is no session yet");
-  expect(await ask("/help")).toMatch(/\/export FILE +write[^]*Ctrl-C +cancels/);
-  expect(await ask("/tools")).toMatch(/launch +Launches a paper rocket.*\(asks first\)/);
+  expect(await ask("/help")).toMatch(/\/export FILE +write[^]*Ctrl-C +cancel/);
+  expect(await ask("/tools")).toMatch(/launch +Launches a paper rocket.*\(needs approval\)/);
   expect(await ask("/model")).toContain("offline:demo (environment: EVERTURN_MODEL)");
-  expect(await ask("/model nonsense")).toContain("Name the model with its provider");
+  expect(await ask("/model nonsense")).toContain("Use PROVIDER:MODEL");
   terminal.say("hello");
   await terminal.until(turnEnd);
   const first = chat.id ?? "";
   expect(await ask("/usage")).toMatch(/\d+ in, \d+ out/);
   expect(await ask("/show 1")).toContain("You said: hello");
-  expect(await ask("/continue")).toContain("nothing to go on with");
+  expect(await ask("/continue")).toContain("nothing to continue");
   expect(await ask("/fork")).toContain(`a copy of ${first}`);
   expect(chat.id).not.toBe(first);
   expect(await ask("/sessions")).toMatch(/› session-.*\d+s ago +2 messages +completed/);
   expect(await ask(`/resume ${first.slice(0, -4)}`)).toContain(`Session ${first} · 2 messages`);
   expect(await ask("/resume nobody")).toContain("There is no session nobody");
-  expect(await ask("/new")).toContain("A new session begins");
+  expect(await ask("/new")).toContain("The next message starts a new session");
   expect(chat.id).toBeNull();
 });
 
-test("a conversation can be written to a file, which is never one that is there", async () => {
+test("/export writes a conversation or a record, and does not overwrite a file", async () => {
   const { terminal } = await talk();
   terminal.say("hello");
   await terminal.until(turnEnd);
@@ -282,6 +282,6 @@ test("a conversation can be written to a file, which is never one that is there"
   expect(JSON.parse(readFileSync(join(folder, "turn.json"), "utf8"))).toMatchObject({ everturn: "turn_record" });
   writeFileSync(join(folder, "mine.md"), "mine");
   terminal.say("/export mine.md");
-  expect(await terminal.until(/\n› $/)).toContain("mine.md is there already");
+  expect(await terminal.until(/\n› $/)).toContain("mine.md already exists");
   expect(readFileSync(join(folder, "mine.md"), "utf8")).toBe("mine");
 });

@@ -1,4 +1,4 @@
-// The chat in a real terminal. Nothing sleeps: what is on the screen is waited for.
+// The chat in a real terminal (tmux). The tests wait for text on the screen and never for a fixed time.
 
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { hasTmux, Tmux } from "./tmux.ts";
 /** An empty prompt at the end of the screen. */
 const prompt = /\n›$/;
 
-describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be one)", () => {
+describe.skipIf(!hasTmux)("in a real terminal (skipped without tmux)", () => {
   const tmux = new Tmux();
   let folder = "";
 
@@ -29,38 +29,38 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
   const quickly = { EVERTURN_OFFLINE_PACE: "2" };
   let session = "";
 
-  test("text streams, Ctrl-C cancels the turn and the prompt is back, and a second one leaves", async () => {
+  test("streams text, cancels the turn at Ctrl-C, and exits at the second Ctrl-C", async () => {
     const pane = tmux.open(["chat"], { folder, environment: slowly });
     await pane.until(/everturn chat · offline:demo[^]*\n›$/);
 
     pane.say("good morning");
-    const begun = await pane.until(/You said: good morning[^]*offline model/);
-    expect(begun).not.toContain("ollama");
+    const streamed = await pane.until(/You said: good morning[^]*offline model/);
+    expect(streamed).not.toContain("ollama");
     pane.press("C-c");
-    const cancelled = await pane.until(/Cancelled\. What was said so far is kept\.[^]*\n›$/);
+    const cancelled = await pane.until(/Cancelled\. The text so far is kept\.[^]*\n›$/);
     expect(cancelled).not.toContain("ollama");
 
-    // A tool shows how far it is while it runs; two Ctrl-C in a row leave.
+    // A tool shows its progress while it runs; two Ctrl-C in a row exit.
     pane.say('countdown {"from": 1000}');
     await pane.until(/countdown from: 1000 .*\d+ of 1000/);
     pane.press("C-c", "C-c");
-    // Where the turn has ended between the two, the second one was at the prompt.
-    if (/once more/.test(await pane.until(/exit code \d+|once more leaves[^]*\n›$/))) pane.press("C-c");
+    // If the turn ended between the two, the second Ctrl-C was pressed at the prompt.
+    if (/Press Ctrl-C again/.test(await pane.until(/exit code \d+|Press Ctrl-C again[^]*\n›$/))) pane.press("C-c");
     const left = await pane.until(/exit code \d+/);
     session = /everturn chat --session (\S+)/.exec(left)?.[1] ?? "";
     expect(session).toMatch(/^session-/);
   });
 
-  test("coming back shows the conversation and goes on; consent and questions are asked for; Ctrl-C twice at the prompt leaves", async () => {
+  test("resumes a session with its messages, asks for approvals and answers, and exits at two Ctrl-C", async () => {
     const pane = tmux.open(["chat", "--session", session], { folder, height: 60, environment: quickly });
     const resumed = await pane.until(/› countdown \{"from": 1000\}[^]*\n›$/);
     expect(resumed).toContain(`Session ${session}`);
     expect(resumed).toContain("› good morning");
 
     pane.say("use clock, launch and survey");
-    await pane.until(/\? launch needs your consent:[^]*yes, no, edit ›$/);
+    await pane.until(/\? launch needs your approval:[^]*yes, no, edit ›$/);
     pane.press("n");
-    await pane.until(/why\?.*›$/);
+    await pane.until(/reason\?.*›$/);
     pane.say("not today");
     await pane.until(/What is your favourite colour\?[^]*3\. blue[^]*answer ›$/);
     pane.say("3");
@@ -69,20 +69,20 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
     expect(answered).toContain("not today");
 
     pane.say("/sesions");
-    await pane.until(/There is no \/sesions\. Perhaps \/sessions\?/);
+    await pane.until(/Unknown command \/sesions\. Did you mean \/sessions\?/);
     pane.press("Up", "Up");
     await pane.until(/› use clock, launch and survey$/);
     pane.press("C-c");
     await pane.until(prompt);
     pane.press("C-c");
-    await pane.until(/Ctrl-C once more leaves[^]*\n›$/);
+    await pane.until(/Press Ctrl-C again[^]*\n›$/);
     pane.press("C-c");
     expect(await pane.until(/exit code \d+/)).toMatch(/exit code 0$/);
     expect(statSync(join(folder, "everturn", "chat-history.jsonl")).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(folder, "everturn", "chat-history.jsonl"), "utf8")).toContain('"/sesions"\n');
   });
 
-  test("leaving in the middle of a turn, or losing the terminal, loses nothing: it goes on when somebody comes back", async () => {
+  test("a turn survives an exit and a closed terminal, and continues when the session is resumed", async () => {
     const pane = tmux.open(["chat"], { folder, environment: slowly });
     await pane.until(prompt);
     pane.say('countdown {"from": 20}');
@@ -102,7 +102,7 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
     await last.until(/exit code 0/);
   });
 
-  test("30 columns, wide and combined characters, pasted lines, and a terminal that changes its size", async () => {
+  test("handles 30 columns, wide and combining characters, pasted lines and a resized terminal", async () => {
     const pane = tmux.open(["chat"], { folder, width: 30, height: 50, environment: { ...quickly, NO_COLOR: "1" } });
     await pane.until(prompt);
 
@@ -144,7 +144,7 @@ describe.skipIf(!hasTmux)("in a terminal (skipped where there is no tmux to be o
   });
 });
 
-test("without a terminal the chat points to what works there", async () => {
+test("chat without a terminal refers to everturn run", async () => {
   const place = createPlace();
   try {
     const child = place.start(["chat"]);

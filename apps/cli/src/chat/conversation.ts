@@ -1,10 +1,12 @@
-// The conversation at the terminal: what is typed goes to the durable runtime, and what happens there is shown. There is no loop of its own here: a turn
-// that somebody else drives, or that was left behind, is shown like one that was just asked for.
+// The interactive conversation: sends typed messages to the durable runtime and shows the events of its turns.
+//
+// One loop: show the open turn until it ends, ask for what the session waits for (approvals, answers, results), then prompt for the next message. A
+// turn that another process drives, or whose process died, is shown in the same way as a turn started here.
 
 import type { Line } from "../terminal/prompt.ts";
 import type { Workspace } from "../workspace.ts";
-import type { ChatDesk } from "./follow.ts";
-import type { Asked } from "./waiting.ts";
+import type { ChatContext } from "./follow.ts";
+import type { PendingResult } from "./pending-prompts.ts";
 import type { DurableOptions, SessionView, TurnHandle } from "everturn/runtime";
 
 import { brief, plural } from "../commands/text.ts";
@@ -14,74 +16,78 @@ import { askLine } from "../terminal/prompt.ts";
 import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
 import { errorText, followTurn } from "./follow.ts";
+import { askPending } from "./pending-prompts.ts";
 import { runCommand } from "./run-command.ts";
-import { commands, complete, matching, readSpoken } from "./slash.ts";
+import { commands, complete, matching, parseInput } from "./slash-commands.ts";
 import { promptSign, renderTranscript } from "./transcript.ts";
 import { historyPath, TypedHistory } from "./typed-history.ts";
-import { askWaiting } from "./waiting.ts";
 
-/** How many messages are shown of a session that is gone on with. */
+/** How many messages of a resumed session are shown. */
 const messagesShown = 6;
-/** Two Ctrl-C within this time, at an empty prompt, leave. */
-const twiceWithinMs = 2000;
-/** How often somebody looks whether a turn was left behind. */
-const lookEveryMs = 1000;
+/** Two Ctrl-C at an empty prompt within this time exit, in milliseconds. */
+const doubleInterruptMs = 2000;
+/** How often the chat tries to recover a turn that another process drives, in milliseconds. */
+const recoverEveryMs = 1000;
 
-type Mood = "talking" | "left";
+/** Whether the conversation continues or the user has exited. */
+type Status = "continue" | "exit";
 
 export class Conversation {
-  readonly desk: ChatDesk;
+  readonly context: ChatContext;
   readonly workspace: Workspace;
-  /** The session; `null`: the first message begins one. */
+  /** The session; `null`: the first message creates one. */
   id: string | null = null;
-  /** The model from now on, if it is not the one that is set. */
+  /** The model chosen with `/model`; `null`: that of the settings. */
   model: string | null = null;
   readonly #typed: TypedHistory;
   /** The turn to show next. */
   #turn: TurnHandle | null = null;
-  /** What stands at the next prompt. */
+  /** Unsent text, shown at the next prompt. */
   #draft = "";
   #interruptedAt = Number.NEGATIVE_INFINITY;
+  /** Whether the terminal was closed or the process was asked to stop. */
   #isGone = false;
-  /** The turn that is shown runs in another process, as far as anybody knows. */
+  /** Whether another process holds the lease of the turn that is shown. */
   #isElsewhere = false;
 
-  constructor(desk: ChatDesk, workspace: Workspace) {
-    this.desk = desk;
+  constructor(context: ChatContext, workspace: Workspace) {
+    this.context = context;
     this.workspace = workspace;
     this.#typed = new TypedHistory(historyPath(workspace.database.path));
-    desk.screen.terminal.onGone(() => (this.#isGone = true));
+    context.screen.terminal.onGone(() => (this.#isGone = true));
   }
 
-  /** Talks until the person leaves; whether a turn was open then. */
-  async talk(): Promise<{ readonly leftOpen: boolean }> {
+  /** Runs until the user exits. Returns whether a turn is still open. */
+  async run(): Promise<{ readonly leftOpen: boolean }> {
     for (;;) {
-      const mood = await this.#settle().catch((error: unknown) => this.#failed(error));
-      if (mood === "left" || this.#isGone) break;
+      const status = await this.#showTurns().catch((error: unknown) => this.#showError(error));
+      if (status === "exit" || this.#isGone) break;
       const line = await this.#prompt();
-      const after = await this.#hear(line).catch((error: unknown) => this.#failed(error));
-      if (after === "left") break;
+      const after = await this.#handleLine(line).catch((error: unknown) => this.#showError(error));
+      if (after === "exit") break;
     }
-    const view = this.id === null ? null : await this.desk.sessions.get(this.id, { messages: 0 }).catch(() => null);
+    const view = this.id === null ? null : await this.context.sessions.get(this.id, { messages: 0 }).catch(() => null);
     return { leftOpen: view !== null && view.openTurn !== null && view.openTurn.status !== "parked" };
   }
 
-  /** Options of a verb that drives. */
+  /** Options of the verbs that start a turn. */
   get options(): DurableOptions {
     return this.model === null ? {} : { model: this.model };
   }
 
-  /** Goes on with a session, and shows how far it is. */
+  /** Continues a session and shows its last messages. Returns `false` if it does not exist. */
   async resume(id: string): Promise<boolean> {
-    const view = await this.desk.sessions.get(id, { messages: messagesShown });
+    const view = await this.context.sessions.get(id, { messages: messagesShown });
     if (view === null) return false;
     this.id = id;
     this.say(`Session ${id} · ${plural(view.length, "message")}`, "dim");
     const { messages } = view.session.thread;
     if (view.length > messages.length)
-      this.say(`  … ${view.length - messages.length} before these (/show has all)`, "dim");
-    this.desk.screen.print(renderTranscript(messages, { width: this.desk.screen.width, colours: this.desk.colours }));
-    this.#tellParked(view);
+      this.say(`  … ${view.length - messages.length} earlier messages (/show prints all)`, "dim");
+    this.context.screen.print(
+      renderTranscript(messages, { width: this.context.screen.width, colours: this.context.colours }),
+    );
+    this.#showParked(view);
     return true;
   }
 
@@ -90,58 +96,58 @@ export class Conversation {
   }
 
   say(text: string, look: "plain" | "dim" | "yellow" | "red" = "plain"): void {
-    const { screen, colours } = this.desk;
+    const { screen, colours } = this.context;
     const style = look === "plain" ? plain : look === "dim" ? ({ dim: true } as const) : ({ hue: look } as const);
     const lines = wrapRuns([{ text: safeText(text), style }], { width: screen.width, colours: colours.enabled });
     screen.print(`${lines}\n`);
   }
 
-  /** Shows what runs, and asks what is to be asked, until it is the person's turn. */
-  async #settle(): Promise<Mood> {
+  /** Shows turns and asks for what the session waits for, until the next message is needed. */
+  async #showTurns(): Promise<Status> {
     for (;;) {
       const turn = this.#turn ?? (await this.#nextTurn());
       this.#turn = null;
-      if (turn === "ended") return "left";
-      if (typeof turn === "string") return "talking";
-      const { type, typed } = await followTurn(this.desk, turn, {
+      if (turn === "ended") return "exit";
+      if (typeof turn === "string") return "continue";
+      const { type, typed } = await followTurn(this.context, turn, {
         typed: this.#draft,
         whereabouts: () =>
-          this.#isElsewhere ? "another process runs it; should that stop, it is taken over here" : "",
+          this.#isElsewhere ? "another process drives this turn; if it stops, the turn continues here" : "",
       });
       this.#isElsewhere = false;
       this.#draft = typed;
-      if (type === "left") return "left";
-      // It would go wrong again: whoever says something tries again.
-      if (type === "failed") return "talking";
+      if (type === "left") return "exit";
+      // Attaching again would fail again; the next message retries.
+      if (type === "failed") return "continue";
     }
   }
 
-  /** The turn that is open, or that the answers to what is asked begin. */
-  async #nextTurn(): Promise<Asked> {
+  /** The open turn, or the turn that answers to pending calls start. */
+  async #nextTurn(): Promise<PendingResult> {
     if (this.id === null) return "nothing";
-    const view = await this.desk.sessions.get(this.id, { messages: 0 });
-    if (view?.openTurn === null) return askWaiting(this.desk, this.id);
+    const view = await this.context.sessions.get(this.id, { messages: 0 });
+    if (view?.openTurn === null) return askPending(this.context, this.id);
     if (view === null || view.openTurn.status === "parked") return "nothing";
     const { turnId } = view.openTurn;
-    void this.#keepDriven(this.id, turnId);
-    return this.desk.sessions.attach(this.id, turnId);
+    void this.#recoverWhenAbandoned(this.id, turnId);
+    return this.context.sessions.attach(this.id, turnId);
   }
 
-  /** A turn that was left behind is driven here, as soon as nobody else can have it. */
-  async #keepDriven(id: string, turnId: string): Promise<void> {
-    const { sessions } = this.desk;
+  /** Drives an abandoned turn here as soon as the lease of its process has expired. */
+  async #recoverWhenAbandoned(id: string, turnId: string): Promise<void> {
+    const { sessions } = this.context;
     for (;;) {
       const open = (await sessions.get(id, { messages: 0 }).catch(() => null))?.openTurn ?? null;
       if (this.#isGone || open === null || open.turnId !== turnId || open.status === "parked") return;
       const { pickedUp } = await sessions.recover(id).catch(() => ({ pickedUp: 0 }));
       this.#isElsewhere = pickedUp === 0;
       if (pickedUp > 0) return;
-      await new Promise((resolve) => setTimeout(resolve, lookEveryMs).unref());
+      await new Promise((resolve) => setTimeout(resolve, recoverEveryMs).unref());
     }
   }
 
   #prompt(): Promise<Line> {
-    const { screen, colours } = this.desk;
+    const { screen, colours } = this.context;
     screen.print("\n");
     const text = this.#draft;
     this.#draft = "";
@@ -158,70 +164,70 @@ export class Conversation {
     });
   }
 
-  async #hear(line: Line): Promise<Mood> {
-    if (line.type === "ended") return "left";
+  async #handleLine(line: Line): Promise<Status> {
+    if (line.type === "ended") return "exit";
     if (line.type === "interrupted") {
-      const { now } = this.desk;
-      const isSecond = line.text === "" && now() - this.#interruptedAt < twiceWithinMs;
-      if (line.text === "" && !isSecond) this.say("Ctrl-C once more leaves, and so does Ctrl-D.", "dim");
+      const { now } = this.context;
+      const isSecond = line.text === "" && now() - this.#interruptedAt < doubleInterruptMs;
+      if (line.text === "" && !isSecond) this.say("Press Ctrl-C again or Ctrl-D to exit.", "dim");
       this.#interruptedAt = line.text === "" ? now() : Number.NEGATIVE_INFINITY;
-      return isSecond ? "left" : "talking";
+      return isSecond ? "exit" : "continue";
     }
     this.#typed.add(line.text);
-    const spoken = readSpoken(line.text);
-    switch (spoken.type) {
+    const input = parseInput(line.text);
+    switch (input.type) {
       case "nothing":
-        return "talking";
+        return "continue";
       case "message":
-        await this.#send(spoken.text);
-        return "talking";
+        await this.#send(input.text);
+        return "continue";
       case "unknown": {
-        const known = spoken.suggestions.map((name) => `/${name}`).join(" or ");
+        const suggestions = input.suggestions.map((name) => `/${name}`).join(" or ");
         this.say(
-          `There is no /${brief(spoken.word, 30)}. ${known === "" ? "/help has the list." : `Perhaps ${known}?`}`,
+          `Unknown command /${brief(input.word, 30)}. ${suggestions === "" ? "/help lists the commands." : `Did you mean ${suggestions}?`}`,
           "yellow",
         );
-        return "talking";
+        return "continue";
       }
       case "command":
-        return (await runCommand(this, spoken.name, spoken.argument)) === "quit" ? "left" : "talking";
+        return (await runCommand(this, input.name, input.argument)) === "quit" ? "exit" : "continue";
     }
   }
 
   async #send(text: string): Promise<void> {
-    const { sessions } = this.desk;
+    const { sessions } = this.context;
     if (this.id === null) {
       this.#turn = await sessions.start(text, this.options);
       this.id = this.#turn.sessionId;
       return;
     }
     const view = await sessions.get(this.id, { messages: 0 });
-    if (view === null) throw new Error(`session ${this.id} is gone; /new begins another one`);
+    if (view === null) throw new Error(`session ${this.id} has been deleted; /new starts another one`);
     if (view.openTurn?.status === "parked") {
       this.#draft = text;
-      return this.#tellParked(view);
+      return this.#showParked(view);
     }
     if (view.session.status === "awaiting_tools") {
-      // It is asked next; what was typed is not lost.
+      // The pending call is asked for next; the typed text stays at the prompt.
       this.#draft = text;
-      return this.say("Something waits for you first.", "yellow");
+      return this.say("A pending request needs your answer first.", "yellow");
     }
-    // What failed before is no reason not to go on.
+    // A failed session is recovered before the next message.
     if (view.session.status === "error") await sessions.recover(this.id);
     this.#turn = await sessions.send(this.id, text, this.options);
   }
 
-  #tellParked({ openTurn }: SessionView): void {
+  #showParked({ openTurn }: SessionView): void {
     if (openTurn?.status !== "parked") return;
     if (openTurn.failure !== null) this.say(`✗ ${openTurn.failure.message}`, "red");
     this.say(
-      "Its turn is parked: it cannot be replayed with the code as it is now. /continue ends it and goes on.",
+      "The turn of this session is parked: the current code cannot replay it. /continue ends the turn and continues the session.",
       "yellow",
     );
   }
 
-  #failed(error: unknown): Mood {
+  #showError(error: unknown): Status {
     this.say(`✗ ${errorText(error)}`, "red");
-    return "talking";
+    return "continue";
   }
 }

@@ -1,4 +1,4 @@
-// How a turn ended, in words for a person; nothing where what was said says it.
+// The line that the chat prints at the end of a turn; empty where the reply or the pending prompt already shows how the turn ended.
 
 import type { TurnOutcome } from "everturn/model";
 
@@ -20,24 +20,24 @@ export function endingText(outcome: Exclude<TurnOutcome, Failed>): string {
     case "tool_value":
       return `The result: ${brief(outcome.value, 200)}`;
     case "empty":
-      return "The model said nothing.";
+      return "The model returned an empty reply.";
     case "incomplete":
-      return "The answer was cut at the output limit.";
+      return "The answer was cut off at the output token limit.";
     case "filtered":
-      return "The provider withheld the rest.";
+      return "The provider's content filter removed the rest of the answer.";
     case "other":
-      return "The answer ended for a reason the provider did not give.";
+      return "The provider ended the answer without a reason.";
     case "handoff":
-      return `Passed on to ${brief(outcome.target)}.`;
+      return `Handed off to ${brief(outcome.target)}.`;
     case "halted":
       return `A tool stopped the turn: ${brief(outcome.reason)}.`;
     case "max_turns":
-      return `Stopped after ${plural(outcome.maxTurns, "model call")}, the limit of a turn. /continue goes on.`;
+      return `Stopped after ${plural(outcome.maxTurns, "model call")}, the limit of one turn. /continue continues.`;
     case "budget":
-      return `Stopped: the budget of ${outcome.budget.replaceAll("_", " ")} is used up. /continue goes on.`;
+      return `Stopped: the budget of ${outcome.budget.replaceAll("_", " ")} is used up. /continue continues.`;
     case "cancelled":
-      return "Cancelled. What was said so far is kept.";
+      return "Cancelled. The text so far is kept.";
     case "submitted_error":
-      return `The code gave up: ${brief(outcome.value, 200)}`;
+      return `The code reported an error: ${brief(outcome.value, 200)}`;
   }
 }

@@ -1,5 +1,5 @@
-// Shows one turn on the screen until it ends or the person leaves. Ctrl-C cancels it, for good and wherever it runs; a second one leaves. What is typed
-// meanwhile and sent is said to the turn; what is typed and not sent is still there afterwards.
+// Shows one turn on the screen until it ends or the user exits. Ctrl-C cancels the turn durably, in whichever process it runs; a second Ctrl-C exits.
+// A line that is typed and sent meanwhile steers the turn; unsent text is returned as a draft.
 
 import type { Live, Screen } from "../terminal/screen.ts";
 import type { Colours } from "../terminal/style.ts";
@@ -14,10 +14,11 @@ import { spinnerEveryMs } from "../terminal/spinner.ts";
 import { promptSign } from "./transcript.ts";
 import { ChatView } from "./view.ts";
 
-/** How long somebody who leaves waits for the cancel they asked for. */
-const patienceMs = 2000;
+/** How long the exit waits for a pending cancel to be stored, in milliseconds. */
+const cancelWaitMs = 2000;
 
-export type ChatDesk = {
+/** What the parts of the chat share. */
+export type ChatContext = {
   readonly sessions: Runtime;
   readonly screen: Screen;
   readonly colours: Colours;
@@ -25,41 +26,42 @@ export type ChatDesk = {
 };
 
 export type Followed = {
-  /** `failed`: this process cannot go on with it; it is still open. */
+  /** `left`: the user exits. `failed`: this process cannot continue the turn, which is still open. */
   readonly type: "ended" | "left" | "failed";
-  /** What was typed and not sent. */
+  /** Unsent text. */
   readonly typed: string;
 };
 
-type Happened =
+type Occurrence =
   | { readonly type: "event"; readonly event: RuntimeEvent }
   | { readonly type: "end" }
   | { readonly type: "left" }
   | { readonly type: "failed"; readonly error: unknown };
 
 export type FollowOptions = {
-  /** What stands at the prompt already. */
+  /** Text that is at the prompt already. */
   readonly typed: string;
-  /** Where the turn runs, if that is not here; asked again and again. */
+  /** Returns a note about the process that drives the turn, if it is another one. Called for every redraw. */
   readonly whereabouts: () => string;
 };
 
+/** Shows a turn. Returns when the turn has ended, the user exits, or the turn cannot be followed. */
 export async function followTurn(
-  desk: ChatDesk,
+  context: ChatContext,
   handle: TurnHandle,
   { typed, whereabouts }: FollowOptions,
 ): Promise<Followed> {
-  const { sessions, screen, colours, now } = desk;
+  const { sessions, screen, colours, now } = context;
   const { sessionId, turnId } = handle;
   const view = new ChatView({ width: () => screen.width, colours, since: now() });
-  let aside = editor([], typed);
+  let draft = editor([], typed);
   let cancelling: Promise<unknown> | null = null;
   const live = (): Live => {
     const running = view.live(now());
     const where = running.length === 0 ? "" : whereabouts();
     const rows = where === "" ? running : [...running, colours.dim(fit(`  ${where}`, screen.width - 1))];
-    if (aside.text === "") return { rows, cursor: null };
-    const line = editorRows(aside, colours.dim(promptSign), [], screen.width);
+    if (draft.text === "") return { rows, cursor: null };
+    const line = editorRows(draft, colours.dim(promptSign), [], screen.width);
     const cursor = line.cursor === null ? null : { ...line.cursor, row: line.cursor.row + rows.length };
     return { rows: [...rows, ...line.rows], cursor };
   };
@@ -73,18 +75,18 @@ export async function followTurn(
     cancelling = sessions.cancel(sessionId, { ...which, origin: "terminal", reason: "Ctrl-C" }).catch(failed);
   };
   const steer = (text: string): void => {
-    aside = editor();
+    draft = editor();
     if (text.trim() === "") return draw();
     print(view.note(`${promptSign}${safeText(text.trim())}`, { dim: true }));
     sessions.steer(sessionId, text.trim()).catch(failed);
   };
 
   const offs: (() => void)[] = [];
-  const left = new Promise<Happened>((resolve) => {
+  const left = new Promise<Occurrence>((resolve) => {
     const leave = (): void => resolve({ type: "left" });
     offs.push(screen.terminal.onGone(leave));
     screen.terminal.listen((key) => {
-      const edited = press(aside, key);
+      const edited = press(draft, key);
       switch (edited.type) {
         case "interrupted":
           return cancelling === null ? cancel() : leave();
@@ -96,36 +98,36 @@ export async function followTurn(
           return screen.clear();
         case "completing":
         case "editing":
-          aside = edited.editor;
+          draft = edited.editor;
           draw();
       }
     });
   });
-  // Where this process drives the turn and cannot go on, no event says so.
-  const broken = new Promise<Happened>((resolve) => {
+  // If this process drives the turn and fails to continue it, no event reports that; only the result rejects.
+  const driveFailed = new Promise<Occurrence>((resolve) => {
     handle.result.catch((error: unknown) => resolve({ type: "failed", error }));
   });
   const ticking = setInterval(draw, spinnerEveryMs);
   const events = handle.events[Symbol.asyncIterator]();
-  const next = async (): Promise<Happened> => {
+  const next = async (): Promise<Occurrence> => {
     const { done, value } = await events.next();
     return done === true ? { type: "end" } : { type: "event", event: value };
   };
   draw();
   try {
     for (;;) {
-      const happened = await Promise.race([
+      const occurrence = await Promise.race([
         left,
-        broken,
-        next().catch((error: unknown): Happened => ({ type: "failed", error })),
+        driveFailed,
+        next().catch((error: unknown): Occurrence => ({ type: "failed", error })),
       ]);
-      if (happened.type === "event") {
-        print(view.apply(happened.event, now()));
+      if (occurrence.type === "event") {
+        print(view.apply(occurrence.event, now()));
         continue;
       }
-      if (happened.type === "failed") failed(happened.error);
-      if (happened.type === "end" && !view.isOver) print(await parkedText(handle, view));
-      return { type: happened.type === "end" ? "ended" : happened.type, typed: aside.text };
+      if (occurrence.type === "failed") failed(occurrence.error);
+      if (occurrence.type === "end" && !view.isOver) print(await parkedText(handle, view));
+      return { type: occurrence.type === "end" ? "ended" : occurrence.type, typed: draft.text };
     }
   } finally {
     clearInterval(ticking);
@@ -133,25 +135,25 @@ export async function followTurn(
     screen.terminal.listen(null);
     screen.print(view.close(), noLive);
     void events.return?.();
-    // A cancel that was asked for is stored before anybody leaves.
-    await Promise.race([cancelling, new Promise((resolve) => setTimeout(resolve, patienceMs).unref())]);
+    // Wait until a requested cancel is stored.
+    await Promise.race([cancelling, new Promise((resolve) => setTimeout(resolve, cancelWaitMs).unref())]);
   }
 }
 
-/** The turn stopped and was not ended: its code has changed under it. */
+/** The text for a turn that was parked because the current code cannot replay it; empty for other ends. */
 async function parkedText(handle: TurnHandle, view: ChatView): Promise<string> {
   const { status, failure } = await handle.result;
   if (status !== "parked") return "";
-  const said = failure === null ? "" : view.failure(failure);
+  const failureLine = failure === null ? "" : view.failure(failure);
   return (
-    said +
+    failureLine +
     view.note(
-      "The turn is parked: it cannot be replayed with the code as it is now. /continue ends it, and goes on from before it.",
+      "The turn is parked: the current code cannot replay it. /continue ends the turn and continues the session from before it.",
     )
   );
 }
 
-/** What to say of something that was thrown. */
+/** The message of a thrown value, safe for the terminal. */
 export function errorText(error: unknown): string {
   return safeText(error instanceof Error ? error.message : String(error));
 }

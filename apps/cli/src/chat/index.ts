@@ -1,4 +1,4 @@
-// The door of the interactive chat: `everturn chat`. It needs a terminal on both sides; for anything else there is `everturn run`.
+// Entry point of the interactive chat (`everturn chat`). Standard input and output must be a terminal; `everturn run` is for pipes.
 
 import type { Workspace } from "../workspace.ts";
 
@@ -12,19 +12,19 @@ import { openTerminal } from "../terminal/terminal.ts";
 import { Conversation } from "./conversation.ts";
 
 export type ChatOptions = {
-  /** The session to go on with; `null`: a new one. */
+  /** The session to continue; `null`: a new one. */
   readonly session: string | null;
-  /** Go on with the session that changed last, if no session is named. */
+  /** Whether to continue the session that changed last if `session` is `null`. */
   readonly newest: boolean;
-  /** Where it is not said, the environment decides. */
+  /** Default: as the environment decides (`NO_COLOR`, `FORCE_COLOR`). */
   readonly colours?: boolean;
 };
 
-/** Talks with a person at a terminal until they leave. Gives back the exit code; the workspace stays open and is closed by whoever opened it. */
+/** Runs the chat until the user exits. Returns the exit code. The caller closes the workspace. */
 export async function runChat(workspace: Workspace, options: ChatOptions): Promise<number> {
   const { stdin, stdout, env } = process;
   if (!stdin.isTTY || !stdout.isTTY || env["TERM"] === "dumb") {
-    throw new UsageError("chat needs a terminal to read from and to write to; everturn run takes what is piped in");
+    throw new UsageError("chat needs a terminal for input and output; use everturn run with pipes");
   }
   const session = options.session ?? (options.newest ? await newestSession(workspace) : null);
   if (options.session !== null && (await workspace.sessions.get(options.session, { messages: 0 })) === null) {
@@ -32,23 +32,23 @@ export async function runChat(workspace: Workspace, options: ChatOptions): Promi
   }
   const terminal = openTerminal(stdin, stdout);
   const screen = new Screen(terminal);
-  const desk = {
+  const context = {
     sessions: workspace.sessions,
     screen,
     colours: colours(options.colours ?? wantsColours(env, true)),
     now: () => Date.now(),
   };
   try {
-    const chat = new Conversation(desk, workspace);
+    const chat = new Conversation(context, workspace);
     const banner = [
       { text: "everturn chat", style: { bold: true } as const },
       { text: ` · ${safeLine(workspace.settings.model.value)} · /help`, style: { dim: true } as const },
     ];
-    screen.print(`${wrapRuns(banner, { width: screen.width, colours: desk.colours.enabled })}\n`);
+    screen.print(`${wrapRuns(banner, { width: screen.width, colours: context.colours.enabled })}\n`);
     if (session !== null) await chat.resume(session);
-    const { leftOpen } = await chat.talk();
-    if (leftOpen) chat.say("The turn is not lost: it goes on when somebody comes back to it.", "yellow");
-    if (chat.id !== null) chat.say(`Go on with: ${resumeCommand(workspace, chat.id)}`, "dim");
+    const { leftOpen } = await chat.run();
+    if (leftOpen) chat.say("The turn is not lost: it continues when the session is opened again.", "yellow");
+    if (chat.id !== null) chat.say(`Continue with: ${resumeCommand(workspace, chat.id)}`, "dim");
     return leftOpen ? exitCodes.interrupted : exitCodes.ok;
   } finally {
     terminal.close();
@@ -60,12 +60,12 @@ async function newestSession({ sessions }: Workspace): Promise<string | null> {
   return items[0]?.id ?? null;
 }
 
-/** What to type to come back; with the database, where it is not the usual one. */
+/** The command that continues the session, with the database if a flag set it. */
 function resumeCommand({ settings: { database } }: Workspace, id: string): string {
-  const isNamed = database.source.from === "flag";
-  return `everturn chat --session ${quoted(id)}${isNamed ? ` --database ${quoted(database.value)}` : ""}`;
+  const isFromFlag = database.source.from === "flag";
+  return `everturn chat --session ${shellQuote(id)}${isFromFlag ? ` --database ${shellQuote(database.value)}` : ""}`;
 }
 
-function quoted(word: string): string {
+function shellQuote(word: string): string {
   return /^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

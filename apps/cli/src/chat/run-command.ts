@@ -1,17 +1,18 @@
-// What the commands of the chat do.
+// Executes the slash commands of the chat.
 
 import type { Conversation } from "./conversation.ts";
-import type { CommandName } from "./slash.ts";
+import type { CommandName } from "./slash-commands.ts";
 
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { age, brief, plural, spent, table } from "../commands/text.ts";
-import { commandNames, commands } from "./slash.ts";
+import { commandNames, commands } from "./slash-commands.ts";
 import { renderTranscript, toMarkdown } from "./transcript.ts";
 
 const sessionsShown = 12;
 
+/** Executes a command. Returns `quit` if the chat should exit. */
 export async function runCommand(chat: Conversation, name: CommandName, argument: string): Promise<"quit" | "done"> {
   switch (name) {
     case "quit":
@@ -21,7 +22,7 @@ export async function runCommand(chat: Conversation, name: CommandName, argument
       break;
     case "new":
       chat.id = null;
-      chat.say("A new session begins with what you say next.", "dim");
+      chat.say("The next message starts a new session.", "dim");
       break;
     case "sessions":
       await sessions(chat);
@@ -33,7 +34,7 @@ export async function runCommand(chat: Conversation, name: CommandName, argument
       await fork(chat);
       break;
     case "continue":
-      await goOn(chat);
+      await continueSession(chat);
       break;
     case "show":
       await show(chat, argument);
@@ -55,15 +56,15 @@ export async function runCommand(chat: Conversation, name: CommandName, argument
 }
 
 function lines(chat: Conversation, rows: readonly (readonly string[])[]): void {
-  chat.desk.screen.print(
-    table(rows, chat.desk.screen.width)
+  chat.context.screen.print(
+    table(rows, chat.context.screen.width)
       .map((row) => `${row}\n`)
       .join(""),
   );
 }
 
 function help(chat: Conversation): void {
-  const { bold, dim } = chat.desk.colours;
+  const { bold, dim } = chat.context.colours;
   lines(
     chat,
     commandNames.map((name) => {
@@ -71,30 +72,30 @@ function help(chat: Conversation): void {
       return [`  ${bold(`/${name}`)}${argument === "" ? "" : ` ${dim(argument)}`}`, summary];
     }),
   );
-  chat.desk.screen.print("\n");
+  chat.context.screen.print("\n");
   lines(chat, [
-    ["  Ctrl-C", "cancels the turn that runs; a second one leaves"],
-    ["  Ctrl-D", "leaves; a turn that runs is not lost"],
-    ["  Alt-Enter", "a new line; so do Ctrl-J and a backslash before Enter"],
-    ["  Up, Down", "what you said before"],
-    ["  Tab", "completes a command"],
+    ["  Ctrl-C", "cancel the running turn; again: exit"],
+    ["  Ctrl-D", "exit; a running turn is not lost"],
+    ["  Alt-Enter", "new line (also Ctrl-J, or a backslash before Enter)"],
+    ["  Up, Down", "earlier input"],
+    ["  Tab", "complete a command"],
   ]);
   chat.say(
-    "\nWhat you type and send while a turn runs is said to it. A space before a slash makes it a message.",
+    "\nA message that you send while a turn runs is added to that turn. Begin a message with a space to send a slash as text.",
     "dim",
   );
 }
 
-/** The session, where a command needs one. */
+/** The id of the session; prints a hint if there is none. */
 function current(chat: Conversation): string | null {
-  if (chat.id === null) chat.say("There is no session yet: say something first, or /resume one.", "yellow");
+  if (chat.id === null) chat.say("There is no session yet: send a message first, or /resume one.", "yellow");
   return chat.id;
 }
 
 async function sessions(chat: Conversation): Promise<void> {
-  const { items, next } = await chat.desk.sessions.list({ limit: sessionsShown });
+  const { items, next } = await chat.context.sessions.list({ limit: sessionsShown });
   if (items.length === 0) return chat.say("There are no sessions yet.", "dim");
-  const now = chat.desk.now();
+  const now = chat.context.now();
   lines(
     chat,
     items.map(({ id, changedAt, length, status, turnId }) => [
@@ -104,38 +105,38 @@ async function sessions(chat: Conversation): Promise<void> {
       turnId === null ? status.replaceAll("_", " ") : "running",
     ]),
   );
-  if (next !== null) chat.say("There are more: everturn sessions lists them.", "dim");
+  if (next !== null) chat.say("There are more sessions: everturn sessions lists them.", "dim");
 }
 
 async function resume(chat: Conversation, argument: string): Promise<void> {
-  if (argument === "") return chat.say("Which one? /sessions lists them.", "yellow");
+  if (argument === "") return chat.say("Which session? /resume ID; /sessions lists them.", "yellow");
   if (await chat.resume(argument)) return;
-  const { items } = await chat.desk.sessions.list({ limit: 100 });
-  const [found, ...others] = items.filter(({ id }) => id.startsWith(argument));
-  if (found === undefined) return chat.say(`There is no session ${brief(argument)}; /sessions lists them.`, "yellow");
+  const { items } = await chat.context.sessions.list({ limit: 100 });
+  const [match, ...others] = items.filter(({ id }) => id.startsWith(argument));
+  if (match === undefined) return chat.say(`There is no session ${brief(argument)}; /sessions lists them.`, "yellow");
   if (others.length > 0)
-    return chat.say(`${others.length + 1} sessions begin with ${brief(argument)}: say more of it.`, "yellow");
-  await chat.resume(found.id);
+    return chat.say(`${others.length + 1} sessions begin with ${brief(argument)}: type more of the id.`, "yellow");
+  await chat.resume(match.id);
 }
 
 async function fork(chat: Conversation): Promise<void> {
   const id = current(chat);
   if (id === null) return;
-  chat.id = await chat.desk.sessions.fork(id);
-  chat.say(`This is ${chat.id} now, a copy of ${id}.`, "dim");
+  chat.id = await chat.context.sessions.fork(id);
+  chat.say(`The session is now ${chat.id}, a copy of ${id}.`, "dim");
 }
 
-async function goOn(chat: Conversation): Promise<void> {
+async function continueSession(chat: Conversation): Promise<void> {
   const id = current(chat);
   if (id === null) return;
-  const { sessions } = chat.desk;
+  const { sessions } = chat.context;
   const view = await sessions.get(id, { messages: 1 });
-  // A session that failed, or whose turn is parked, is brought back first.
+  // A failed session and a parked turn are recovered first.
   const wasParked = view?.openTurn?.status === "parked";
   if (wasParked || view?.session.status === "error") await sessions.recover(id);
   const last = view?.session.thread.messages.at(-1);
   if (!wasParked && view?.session.status === "completed" && last?.role === "assistant" && last.toolCalls.length === 0)
-    return chat.say("The model has answered; there is nothing to go on with.", "yellow");
+    return chat.say("The model has answered; there is nothing to continue.", "yellow");
   chat.follow(await sessions.continue(id, null, chat.options));
 }
 
@@ -143,31 +144,31 @@ async function show(chat: Conversation, argument: string): Promise<void> {
   const id = current(chat);
   if (id === null) return;
   if (argument !== "" && !/^\d{1,6}$/.test(argument)) return chat.say("/show takes a number of messages.", "yellow");
-  const view = await chat.desk.sessions.get(id, { messages: argument === "" ? "all" : Number(argument) });
-  const { screen, colours } = chat.desk;
+  const view = await chat.context.sessions.get(id, { messages: argument === "" ? "all" : Number(argument) });
+  const { screen, colours } = chat.context;
   screen.print(renderTranscript(view?.session.thread.messages ?? [], { width: screen.width, colours }));
 }
 
 function model(chat: Conversation, argument: string): void {
   const set = chat.workspace.settings.model;
   if (argument === "") {
-    const source = chat.model === null ? `${set.source.from}: ${set.source.name}` : "said here";
+    const source = chat.model === null ? `${set.source.from}: ${set.source.name}` : "set with /model";
     return chat.say(`${chat.model ?? set.value} (${source})`);
   }
   if (!/^[\w-]+:\S+$/.test(argument))
-    return chat.say("Name the model with its provider: /model anthropic:claude-opus-5", "yellow");
+    return chat.say("Use PROVIDER:MODEL, for example /model anthropic:claude-opus-5", "yellow");
   chat.model = argument === set.value ? null : argument;
-  chat.say(`${argument} answers from now on.`, "dim");
+  chat.say(`The model is now ${argument}.`, "dim");
 }
 
 function tools(chat: Conversation): void {
-  const { bold, dim } = chat.desk.colours;
-  const known = chat.workspace.engine.tools;
-  if (known.length === 0) return chat.say("There are none. everturn chat --tools FILE loads some.", "dim");
+  const { bold, dim } = chat.context.colours;
+  const engineTools = chat.workspace.engine.tools;
+  if (engineTools.length === 0) return chat.say("There are no tools. everturn chat --tools FILE loads some.", "dim");
   lines(
     chat,
-    known.map(({ name, description, needsApproval, manual }) => {
-      const notes = [...(needsApproval ? ["asks first"] : []), ...(manual ? ["yours to run"] : [])];
+    engineTools.map(({ name, description, needsApproval, manual }) => {
+      const notes = [...(needsApproval ? ["needs approval"] : []), ...(manual ? ["manual"] : [])];
       return [
         `  ${bold(name)}`,
         `${brief(description, 200)}${notes.length === 0 ? "" : dim(` (${notes.join(", ")})`)}`,
@@ -179,14 +180,14 @@ function tools(chat: Conversation): void {
 async function usage(chat: Conversation): Promise<void> {
   const id = current(chat);
   if (id === null) return;
-  const { total, lines: paid } = await chat.desk.sessions.usage(id);
-  chat.say(spent(total) === "" ? "Nothing is known of what it cost." : spent(total));
+  const { total, lines: usageLines } = await chat.context.sessions.usage(id);
+  chat.say(spent(total) === "" ? "The provider reported no usage." : spent(total));
   lines(
     chat,
-    paid.map(({ source, model, usage: one }) => [
+    usageLines.map(({ source, model, usage: lineUsage }) => [
       `  ${source.replaceAll("_", " ")}`,
       brief(model ?? "", 40),
-      spent(one),
+      spent(lineUsage),
     ]),
   );
 }
@@ -197,13 +198,13 @@ async function exportTo(chat: Conversation, argument: string): Promise<void> {
   if (argument === "") return chat.say("Which file? /export talk.md or /export turn.json", "yellow");
   const path = resolve(chat.workspace.settings.folder, argument);
   const text = argument.endsWith(".md")
-    ? toMarkdown((await chat.desk.sessions.get(id))?.session.thread.messages ?? [])
-    : `${JSON.stringify(await chat.desk.sessions.export(id), null, 2)}\n`;
+    ? toMarkdown((await chat.context.sessions.get(id))?.session.thread.messages ?? [])
+    : `${JSON.stringify(await chat.context.sessions.export(id), null, 2)}\n`;
   try {
     writeFileSync(path, text, { flag: "wx", mode: 0o600 });
   } catch (error) {
-    const isThere = error instanceof Error && "code" in error && error.code === "EEXIST";
-    throw isThere ? new Error(`${path} is there already; name another file`) : error;
+    const exists = error instanceof Error && "code" in error && error.code === "EEXIST";
+    throw exists ? new Error(`${path} already exists; choose another file`) : error;
   }
-  chat.say(`Written to ${path}${argument.endsWith(".md") ? "" : "; everturn replay runs it again"}.`, "dim");
+  chat.say(`Written to ${path}${argument.endsWith(".md") ? "" : "; everturn replay replays it"}.`, "dim");
 }

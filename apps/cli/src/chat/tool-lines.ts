@@ -1,4 +1,4 @@
-// Calls of tools, each on one line: while they run, and when they are done.
+// Renders tool calls, one line each: while they run, and when they are completed.
 
 import type { Colours } from "../terminal/style.ts";
 import type { Json, JsonObject } from "everturn";
@@ -16,9 +16,10 @@ export type RunningTool = {
   readonly progress: Json;
 };
 
-/** Most calls that are shown at once. */
+/** The largest number of running calls that are shown. */
 const mostShown = 6;
 
+/** The lines of running calls, with their time and progress. */
 export function runningLines(
   tools: readonly RunningTool[],
   now: number,
@@ -29,17 +30,17 @@ export function runningLines(
   const lines = shown.map((tool) => {
     const progress = progressText(tool.progress);
     const parts = [duration(Math.max(0, now - tool.startedAt)), ...(progress === "" ? [] : [progress])];
-    const said = `${calledText(tool.name, tool.arguments, colours)} ${colours.dim(parts.join(" · "))}`;
-    return fit(`${colours.cyan(spinner(now))} ${said}`, width - 1);
+    const text = `${calledText(tool.name, tool.arguments, colours)} ${colours.dim(parts.join(" · "))}`;
+    return fit(`${colours.cyan(spinner(now))} ${text}`, width - 1);
   });
   const hidden = tools.length - shown.length;
   return hidden === 0 ? lines : [...lines, colours.dim(`  and ${hidden} more`)];
 }
 
-/** The name of a tool and what it is called with. */
+/** The name of a tool and its arguments. */
 export function calledText(name: string, args: JsonObject, colours: Colours): string {
-  const given = argumentsText(args);
-  return colours.bold(safeLine(name)) + (given === "" ? "" : ` ${colours.dim(given)}`);
+  const argsText = argumentsText(args);
+  return colours.bold(safeLine(name)) + (argsText === "" ? "" : ` ${colours.dim(argsText)}`);
 }
 
 function argumentsText(args: JsonObject, width = 60): string {
@@ -51,7 +52,7 @@ function argumentsText(args: JsonObject, width = 60): string {
   );
 }
 
-/** How far a tool says it is: its own words, a count, or whatever it said. */
+/** The progress of a tool: its `message`, `done` of `total`, or the value itself. */
 function progressText(progress: Json): string {
   if (progress === null) return "";
   if (typeof progress !== "object" || isList(progress)) return brief(progress, 40);
@@ -71,25 +72,25 @@ export type DoneTool = {
   readonly durationMs: number | null;
 };
 
-/** What became of a call. One that asks says nothing here: the question does. */
+/** The line of a completed call; empty for a call that asks the user, because the question is shown instead. */
 export function doneLine(
   { name, arguments: args, outcome, durationMs }: DoneTool,
   width: number,
   colours: Colours,
 ): string {
   const time = durationMs === null ? [] : [colours.dim(duration(durationMs))];
-  const line = (sign: string, said: readonly string[]): string =>
-    fit([sign, calledText(name, args, colours), ...said, ...time].join(" "), width);
+  const line = (sign: string, details: readonly string[]): string =>
+    fit([sign, calledText(name, args, colours), ...details, ...time].join(" "), width);
   switch (outcome.type) {
     case "success": {
       const room = width - 40;
       const value = room < 12 || outcome.value === null ? "" : brief(outcome.value, Math.min(60, room));
-      const said = [
+      const details = [
         `${calledText(name, args, colours)}`,
         ...time,
         ...(value === "" ? [] : [colours.dim(`→ ${value}`)]),
       ];
-      return fit([colours.green("✓"), ...said].join(" "), width);
+      return fit([colours.green("✓"), ...details].join(" "), width);
     }
     case "failure": {
       const { reason, message } = outcome.failure;

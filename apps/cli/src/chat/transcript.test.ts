@@ -14,7 +14,7 @@ const messages = [
   assistant("**Sunny.**"),
 ];
 
-test("a conversation is shown as it would have been seen", () => {
+test("renders messages as the chat showed them live", () => {
   expect(renderTranscript(messages, { width: 20, colours: colours(false) })).toBe(
     "\n› What is the\n  weather in Rome\n  today?\n\n✓ weather city: Rom…\n\nSunny.\n",
   );
@@ -23,7 +23,7 @@ test("a conversation is shown as it would have been seen", () => {
   );
 });
 
-test("as a file it is Markdown, with calls and results fenced off", () => {
+test("exports Markdown with arguments and results in code blocks", () => {
   expect(toMarkdown(messages.slice(1))).toBe(
     [
       "## User\n\nWhat is the weather in Rome today?",

@@ -1,4 +1,4 @@
-// A conversation that has been had, from its messages: for the screen, and as Markdown for a file.
+// Renders the messages of a session, for the terminal and as a Markdown file.
 
 import type { Colours } from "../terminal/style.ts";
 import type { Message } from "everturn";
@@ -17,16 +17,16 @@ export type TranscriptOptions = { readonly width: number; readonly colours: Colo
 
 export const promptSign = "› ";
 
-/** The messages as they would have been seen; results of tools in short. */
+/** Renders messages as the chat showed them live; tool results are shortened. */
 export function renderTranscript(messages: readonly Message[], options: TranscriptOptions): string {
   const calls = callsOf(messages);
-  let isBehindTool = false;
+  let isAfterTool = false;
   return messages
     .map((message) => {
       const block = renderMessage(message, calls, options);
       if (block === "") return "";
-      const gap = message.role === "tool" && isBehindTool ? "" : "\n";
-      isBehindTool = message.role === "tool";
+      const gap = message.role === "tool" && isAfterTool ? "" : "\n";
+      isAfterTool = message.role === "tool";
       return gap + block;
     })
     .join("");
@@ -48,7 +48,7 @@ function renderMessage(message: Message, calls: Calls, { width, colours }: Trans
     case "system":
       return "";
     case "user":
-      return said(text, width, colours);
+      return userLines(text, width, colours);
     case "event":
       return `${colours.dim(wrap(`• ${safeText(text)}`, width))}\n`;
     case "assistant":
@@ -62,14 +62,14 @@ function renderMessage(message: Message, calls: Calls, { width, colours }: Trans
   }
 }
 
-/** Something the user said, as it stands behind the prompt. */
-function said(text: string, width: number, colours: Colours): string {
+/** A user message, after the prompt sign and with indented continuation lines. */
+function userLines(text: string, width: number, colours: Colours): string {
   const below = [{ text: "  ", style: plain }];
   const lines = wrap(safeText(text), width, { first: below, rest: below });
   return `${colours.cyan(promptSign)}${lines.slice(promptSign.length)}\n`;
 }
 
-/** The conversation as a Markdown file. */
+/** Renders the conversation as a Markdown file. */
 export function toMarkdown(messages: readonly Message[]): string {
   const calls = callsOf(messages);
   return messages
@@ -77,7 +77,7 @@ export function toMarkdown(messages: readonly Message[]): string {
       const text = messageText(message);
       if (message.role === "tool") {
         const { name, arguments: args } = calls.get(message.toolCallId) ?? { name: "tool", arguments: {} };
-        return [`### ${name} (${message.status})`, fenced(JSON.stringify(args ?? {}, null, 2)), fenced(text)];
+        return [`### ${name} (${message.status})`, codeBlock(JSON.stringify(args ?? {}, null, 2)), codeBlock(text)];
       }
       return text.trim() === "" ? [] : [`## ${headings[message.role]}`, text.trim()];
     })
@@ -87,8 +87,9 @@ export function toMarkdown(messages: readonly Message[]): string {
 
 const headings = { system: "Instructions", user: "User", assistant: "Assistant", event: "Event" } as const;
 
-function fenced(text: string): string {
+/** A Markdown code block. Its marker is longer than any run of backticks in the text, so the text cannot close it. */
+function codeBlock(text: string): string {
   const longest = Math.max(0, ...(text.match(/`+/g) ?? []).map(({ length }) => length));
-  const fence = "`".repeat(Math.max(3, longest + 1));
-  return `${fence}\n${text}\n${fence}`;
+  const marker = "`".repeat(Math.max(3, longest + 1));
+  return `${marker}\n${text}\n${marker}`;
 }

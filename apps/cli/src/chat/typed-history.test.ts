@@ -14,7 +14,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test("what was typed is there the next time, lines and all, and for nobody else", () => {
+test("stores entries with their line breaks, readable by the owner only", () => {
   const path = join(folder, "h");
   const first = new TypedHistory(path);
   for (const entry of ["one", "two\nlines", "two\nlines", "  "]) first.add(entry);
@@ -22,7 +22,7 @@ test("what was typed is there the next time, lines and all, and for nobody else"
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-test("the file does not grow for ever, and what is broken in it is left out", () => {
+test("compacts a long file and skips invalid lines", () => {
   const path = join(folder, "h");
   const lines = Array.from({ length: 2100 }, (_, index) => JSON.stringify(`entry ${index}`));
   writeFileSync(path, [...lines, "{broken", "42", ""].join("\n"), { mode: 0o644 });
@@ -33,13 +33,13 @@ test("the file does not grow for ever, and what is broken in it is left out", ()
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-test("where it cannot be written it is kept for this conversation", () => {
+test("keeps entries in memory if the file cannot be written", () => {
   const history = new TypedHistory(join(folder, "no", "such", "folder"));
   history.add("one");
   expect(history.entries).toEqual(["one"]);
 });
 
-test("it stands beside the database, and nowhere for one in memory", () => {
+test("stores the file next to the database, and none for a database in memory", () => {
   expect(historyPath("/data/everturn.db")).toBe("/data/chat-history.jsonl");
   expect(historyPath(":memory:")).toBeNull();
 });

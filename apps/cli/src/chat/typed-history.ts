@@ -1,18 +1,18 @@
-// What was typed at the prompt before, kept in a file beside the database for the arrow keys. Nobody else may read it; it never grows for long; and a
-// file that cannot be read or written is no reason not to talk.
+// The input history of the prompt (arrow keys), stored as JSON lines in a file next to the database, with mode 0600. The file is compacted when it
+// has twice as many entries as are kept. Errors of the file are ignored: the history then lasts as long as the process.
 
 import { appendFileSync, chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 const mostKept = 1000;
-/** Longer entries are for once. */
+/** Longer entries are not written to the file, in characters. */
 const longestKept = 10_000;
 
 export class TypedHistory {
   readonly #path: string | null;
   #entries: string[];
 
-  /** `null`: it is kept for as long as the process lives. */
+  /** `null`: no file; the history lasts as long as the process. */
   constructor(path: string | null) {
     this.#path = path;
     this.#entries = path === null ? [] : load(path);
@@ -29,12 +29,12 @@ export class TypedHistory {
     try {
       appendFileSync(this.#path, `${JSON.stringify(entry)}\n`, { mode: 0o600 });
     } catch {
-      // It is still there for this conversation.
+      // The entry is still in memory.
     }
   }
 }
 
-/** Where it is for a database; `null` for one that is gone with the process. */
+/** The path of the history file for a database; `null` for a database in memory. */
 export function historyPath(database: string): string | null {
   return database === ":memory:" ? null : join(dirname(database), "chat-history.jsonl");
 }
@@ -54,17 +54,17 @@ function load(path: string): string[] {
       return [];
     }
   });
-  const kept = entries.slice(-mostKept);
+  const newest = entries.slice(-mostKept);
   try {
-    // Twice as many lines as are kept: time to let the old ones go. Whoever reads meanwhile sees one file or the other.
+    // Compaction at twice the size makes its cost amortised constant. The rename is atomic: a reader sees the old or the new file.
     if (entries.length > 2 * mostKept) {
-      const fresh = `${path}.${process.pid}`;
-      writeFileSync(fresh, kept.map((entry) => `${JSON.stringify(entry)}\n`).join(""), { mode: 0o600 });
-      renameSync(fresh, path);
+      const compacted = `${path}.${process.pid}`;
+      writeFileSync(compacted, newest.map((entry) => `${JSON.stringify(entry)}\n`).join(""), { mode: 0o600 });
+      renameSync(compacted, path);
     }
     chmodSync(path, 0o600);
   } catch {
-    // As it is, then.
+    // The file stays as it is.
   }
-  return kept;
+  return newest;
 }

@@ -13,22 +13,23 @@ import { ChatView } from "./view.ts";
 
 const newView = (width = 80): ChatView => new ChatView({ width: () => width, colours: colours(false), since: 0 });
 
-function heard(event: TurnEvent, part: string | null = null): RuntimeEvent {
+function runtimeEvent(event: TurnEvent, part: string | null = null): RuntimeEvent {
   const delta = part === null ? null : { attempt: { epoch: 1, n: 1 }, part, offset: 0 };
   return { cursor: "1", turnId: "t1", sequence: null, delta, event };
 }
 
-const text = (delta: string): RuntimeEvent => heard({ type: "text_delta", id: null, delta }, "text/0");
-const thought = (delta: string): RuntimeEvent => heard({ type: "reasoning_delta", id: null, delta }, "reasoning/0");
+const text = (delta: string): RuntimeEvent => runtimeEvent({ type: "text_delta", id: null, delta }, "text/0");
+const thought = (delta: string): RuntimeEvent =>
+  runtimeEvent({ type: "reasoning_delta", id: null, delta }, "reasoning/0");
 const ofAttempt = { effectId: null, attempt: { epoch: 1, n: 1 } };
 
 function started(id: string, name = "weather"): RuntimeEvent {
-  return heard({ type: "tool_execution_started", id, name, arguments: { city: "Rome" }, ...ofAttempt });
+  return runtimeEvent({ type: "tool_execution_started", id, name, arguments: { city: "Rome" }, ...ofAttempt });
 }
 
 function completed(id: string, name = "weather"): RuntimeEvent {
   const result = { type: "success", value: "sunny", control: null } as const;
-  return heard({ type: "tool_execution_completed", id, name, result, durationMs: 1500 });
+  return runtimeEvent({ type: "tool_execution_completed", id, name, result, durationMs: 1500 });
 }
 
 function shown(view: ChatView, events: readonly RuntimeEvent[], now = 0): string {
@@ -65,7 +66,7 @@ async function eventsOfTurn(
 
 const untimed = (printed: string): string => printed.replaceAll(/\d+ ms/g, "N ms");
 
-test("a turn is its thoughts, its text, a line for each tool, and what it cost", async () => {
+test("prints reasoning, text, one line for each tool, and the cost of a turn", async () => {
   const { live } = await eventsOfTurn([calls, [{ type: "text", text: "Sunny!" }]], [weather]);
   expect(untimed(shown(newView(), live))).toBe(
     [
@@ -85,42 +86,46 @@ test("a turn is its thoughts, its text, a line for each tool, and what it cost",
   );
 });
 
-test("whoever comes when it is over is shown the same", async () => {
+test("prints the same for stored events of a completed turn", async () => {
   const { live, stored } = await eventsOfTurn([calls, [{ type: "text", text: "Sunny!" }]], [weather]);
   expect(stored.some(({ event }) => event.type === "text_delta")).toBe(false);
   expect(untimed(shown(newView(), stored))).toBe(untimed(shown(newView(), live)));
 });
 
-test("text is shown as it comes", () => {
+test("prints text as it arrives", () => {
   const view = newView();
   expect(view.apply(text("Hel"), 0)).toBe("\nHel");
   expect(view.apply(text("lo"), 0)).toBe("lo");
 });
 
-test("while nothing is said something turns, and while text is in the middle of a line nothing does", () => {
+test("shows a spinner while no text arrives, and none in the middle of a line", () => {
   const view = newView();
   expect(view.live(1500)).toEqual(["", "⠴ thinking 1.5 s"]);
   view.apply(text("Hello"), 1500);
   expect(view.live(1600)).toEqual([]);
-  view.apply(heard({ type: "tool_call_started", id: "c1", name: "weather", providerExecuted: false }), 2000);
+  view.apply(runtimeEvent({ type: "tool_call_started", id: "c1", name: "weather", providerExecuted: false }), 2000);
   expect(view.live(2000)[1]).toContain("writing a call of weather");
 });
 
-test("tools that run side by side have a row each, with their time and how far they are", () => {
+test("shows one row for each parallel tool call, with time and progress", () => {
   const view = newView();
   shown(view, [started("c1"), started("c2", "search")], 1000);
   shown(
     view,
-    [heard({ type: "tool_progress", id: "c1", name: "weather", progress: { done: 2, total: 5 }, ...ofAttempt })],
+    [runtimeEvent({ type: "tool_progress", id: "c1", name: "weather", progress: { done: 2, total: 5 }, ...ofAttempt })],
     2000,
   );
-  shown(view, [heard({ type: "tool_progress", id: "c2", name: "search", progress: "reading", ...ofAttempt })], 2000);
+  shown(
+    view,
+    [runtimeEvent({ type: "tool_progress", id: "c2", name: "search", progress: "reading", ...ofAttempt })],
+    2000,
+  );
   expect(view.live(3000)).toEqual(["", "⠋ weather city: Rome 2.0 s · 2 of 5", "⠋ search city: Rome 2.0 s · reading"]);
   expect(view.apply(completed("c2", "search"), 3000)).toBe("\n✓ search city: Rome 1.5 s → sunny\n");
   expect(view.live(3000)).toEqual(["⠋ weather city: Rome 2.0 s · 2 of 5"]);
 });
 
-test("many tools at once do not fill the screen", () => {
+test("limits the number of rows for parallel tool calls", () => {
   const view = newView();
   shown(
     view,
@@ -130,72 +135,72 @@ test("many tools at once do not fill the screen", () => {
   expect(view.live(0).at(-1)).toBe("  and 15 more");
 });
 
-test("rows and lines of tools fit a narrow terminal", () => {
+test("fits the lines of tools to a narrow terminal", () => {
   const view = newView(20);
   view.apply(started("c1", "a_tool_with_a_long_name"), 0);
   expect(view.live(0)[1]).toBe("⠋ a_tool_with_a_lo…");
   expect(view.apply(completed("c1", "a_tool_with_a_long_name"), 0)).toBe("\n✓ a_tool_with_a_lon…\n");
 });
 
-test("when a step is reset, what is on the screen is said to be void", () => {
+test("tells the user to ignore the printed text when a step is reset", () => {
   const view = newView();
   view.apply(text("Half an ans"), 0);
-  const reset = heard({ type: "step_reset", reason: "recovery", withdrawn: [], ...ofAttempt });
+  const reset = runtimeEvent({ type: "step_reset", reason: "recovery", withdrawn: [], ...ofAttempt });
   expect(view.apply(reset, 0)).toBe(
-    "\n\n⟲ The text above is void: the process that ran it stopped. The step begins\nagain.\n",
+    "\n\n⟲ Ignore the text above: the process that ran the step stopped. The step starts\nagain.\n",
   );
   expect(view.apply(text("The whole answer."), 0)).toBe("\nThe whole answer.");
 });
 
-test("a reset of a step nobody saw anything of makes nothing void", () => {
-  const reset = heard({ type: "step_reset", reason: "fallback", withdrawn: [], ...ofAttempt });
-  expect(newView().apply(reset, 0)).not.toContain("void");
+test("does not mention earlier text when a step without output is reset", () => {
+  const reset = runtimeEvent({ type: "step_reset", reason: "fallback", withdrawn: [], ...ofAttempt });
+  expect(newView().apply(reset, 0)).not.toContain("Ignore");
 });
 
-test("a retry says why and when", () => {
+test("prints the reason and the delay of a retry", () => {
   const error = adapterFailure("rate_limited", { provider: "openai", status: 429, retryable: true });
-  const retry = heard({ type: "retry_scheduled", maxAttempts: 4, delayMs: 1500, error, ...ofAttempt });
-  expect(newView().apply(retry, 0)).toBe("\n↻ adapter error (openai): rate_limited; trying again in 1.5 s (2 of 4)\n");
+  const retry = runtimeEvent({ type: "retry_scheduled", maxAttempts: 4, delayMs: 1500, error, ...ofAttempt });
+  expect(newView().apply(retry, 0)).toBe("\n↻ adapter error (openai): rate_limited; retry in 1.5 s (2 of 4)\n");
 });
 
-test("a failure is told once", () => {
+test("prints a failure once", () => {
   const view = newView();
   const failure = adapterFailure("invalid_request", { message: "no such model" });
   const result = chatResult({ type: "provider_error", failure }, { usage: usage({ inputTokens: 3 }) });
-  expect(view.apply(heard({ type: "error", error: failure }), 0)).toBe("\n✗ no such model\n");
-  expect(view.apply(heard({ type: "chat_completed", result }), 1000)).toBe("3 in, 0 out · 1.0 s\n");
+  expect(view.apply(runtimeEvent({ type: "error", error: failure }), 0)).toBe("\n✗ no such model\n");
+  expect(view.apply(runtimeEvent({ type: "chat_completed", result }), 1000)).toBe("3 in, 0 out · 1.0 s\n");
   expect(view.isOver).toBe(true);
   expect(view.live(2000)).toEqual([]);
 });
 
-test("a turn that was cancelled says so, below what it had said", () => {
+test("prints a note below the text of a cancelled turn", () => {
   const view = newView();
   view.apply(text("Half"), 0);
   const evidence = { requestId: "r", origin: null, reason: null };
   const result = chatResult({ type: "cancelled", evidence });
-  expect(view.apply(heard({ type: "chat_completed", result }), 0)).toBe(
-    "\n\n■ Cancelled. What was said so far is kept.\n0 ms\n",
+  expect(view.apply(runtimeEvent({ type: "chat_completed", result }), 0)).toBe(
+    "\n\n■ Cancelled. The text so far is kept.\n0 ms\n",
   );
 });
 
-test("thoughts and text are set apart, and thoughts are dim", () => {
+test("separates dim reasoning from text", () => {
   const view = new ChatView({ width: () => 80, colours: colours(true), since: 0 });
   expect(shown(view, [thought("Hm."), text("Yes.")])).toBe("\n\u001B[2;3mHm.\u001B[0m\n\nYes.");
 });
 
-test("nothing a model or a tool says reaches the terminal as a command", () => {
+test("replaces control characters of models and tools (terminal escape injection)", () => {
   const evil = "\u001B]0;x\u0007\u001B[2J\u202E";
   const view = newView();
-  const said = [
+  const events = [
     text(evil),
     thought(evil),
     started("c1", evil),
-    heard({ type: "tool_progress", id: "c1", name: evil, progress: evil, ...ofAttempt }),
+    runtimeEvent({ type: "tool_progress", id: "c1", name: evil, progress: evil, ...ofAttempt }),
     completed("c1", evil),
-    heard({ type: "error", error: adapterFailure("unknown", { message: evil }) }),
-    heard({ type: "message_completed", ...completion(evil) }),
+    runtimeEvent({ type: "error", error: adapterFailure("unknown", { message: evil }) }),
+    runtimeEvent({ type: "message_completed", ...completion(evil) }),
   ];
-  const printed = said.map((event) => view.apply(event, 0) + view.live(0).join("")).join("") + view.close();
+  const printed = events.map((event) => view.apply(event, 0) + view.live(0).join("")).join("") + view.close();
   expect(printed).not.toMatch(/[^\P{Cc}\n]|\u202E/u);
 });
 

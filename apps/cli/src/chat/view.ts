@@ -1,5 +1,5 @@
-// What a person sees of a turn: events go in, text to print comes out, and the rows that change while something runs. Reads no clock and touches no
-// terminal. What was printed cannot be taken back, so what became void is said to be.
+// The view of one turn: converts events to text to print and to live rows (spinner, running tools). Pure: it reads no clock and writes to no
+// terminal. Output is append-only: when a step is reset, a note tells the user to ignore the text above.
 
 import type { Colours, Style } from "../terminal/style.ts";
 import type { RunningTool } from "./tool-lines.ts";
@@ -22,12 +22,12 @@ import { doneLine, runningLines } from "./tool-lines.ts";
 export type ViewOptions = {
   readonly width: () => number;
   readonly colours: Colours;
-  /** When the turn was asked for, if that was here. */
+  /** When the turn was started or attached to, in milliseconds of the clock. */
   readonly since: number;
 };
 
-/** What was printed last: blocks of different kinds have an empty line between them. */
-type Block = "said" | "text" | "reasoning" | "tool" | "note";
+/** The kind of the last printed block. An empty line separates blocks of different kinds. */
+type Block = "input" | "text" | "reasoning" | "tool" | "note";
 
 type StepReset = Extract<TurnEvent, { readonly type: "step_reset" }>;
 
@@ -35,20 +35,22 @@ type OpenBlock = { readonly kind: "text" | "reasoning"; readonly part: string; r
 
 export class ChatView {
   readonly #options: ViewOptions;
-  #last: Block = "said";
+  #last: Block = "input";
   #open: OpenBlock | null = null;
-  /** Something of the reply that is being given has been heard: its end has nothing new. */
-  #isHeard = false;
-  /** Something of this step has been printed, and would be void if it is reset. */
+  /** Whether deltas of the current reply were received, so that its `message_completed` adds nothing. */
+  #hasDeltas = false;
+  /** Whether output of the current step was printed, which a reset makes invalid. */
   #isStepShown = false;
   readonly #calls = new Map<string, { readonly name: string; readonly arguments: JsonObject }>();
   readonly #running = new Map<string, RunningTool>();
-  /** Calls whose end has been printed. */
+  /** Ids of calls whose result was printed. */
   readonly #answered = new Set<string>();
-  /** Calls the model is writing. */
-  readonly #written = new Map<string, string>();
-  readonly #told = new Set<string>();
+  /** Names of calls that the model is writing, by id. */
+  readonly #incoming = new Map<string, string>();
+  /** Failures that were printed. */
+  readonly #shownFailures = new Set<string>();
   #steps = 0;
+  /** When the last output was printed. */
   #quietSince: number;
   #state: "running" | "cancelling" | "over" = "running";
 
@@ -61,48 +63,48 @@ export class ChatView {
     return this.#state === "over";
   }
 
-  /** Somebody asked for the turn to be cancelled. */
+  /** The user requested a cancel. */
   cancelling(): void {
     if (this.#state === "running") this.#state = "cancelling";
   }
 
-  /** What to print for this event. */
+  /** Returns the text to print for an event. */
   apply({ event, delta }: RuntimeEvent, now: number): string {
-    if (delta !== null) this.#isHeard = true;
+    if (delta !== null) this.#hasDeltas = true;
     const text = this.#applied(event, delta?.part ?? "", now);
     if (text !== "" || event.type === "message_started") this.#quietSince = now;
     return text;
   }
 
-  /** The rows below the text, as they are at this moment. */
+  /** Returns the live rows below the text. */
   live(now: number): readonly string[] {
     if (this.#state === "over" || this.#open !== null) return [];
-    // As far from the text as the lines of tools will be.
+    // The same distance from the text as the lines of completed tools.
     return [...(this.#last === "tool" ? [] : [""]), ...this.#runningRows(now)];
   }
 
   #runningRows(now: number): readonly string[] {
     const { colours } = this.#options;
     const width = this.#options.width();
-    const waits = (what: string): string => {
+    const waitRow = (what: string): string => {
       const time = colours.dim(duration(Math.max(0, now - this.#quietSince)));
       return fit(`${colours.cyan(spinner(now))} ${what} ${time}`, width - 1);
     };
-    const cancels = this.#state === "cancelling" ? [waits("cancelling")] : [];
+    const cancels = this.#state === "cancelling" ? [waitRow("cancelling")] : [];
     const tools = [...this.#running.values()];
     if (tools.length > 0) return [...runningLines(tools, now, width, colours), ...cancels];
     if (cancels.length > 0) return cancels;
-    const written = [...new Set(this.#written.values())].map((name) => brief(name, 30));
-    return [waits(written.length > 0 ? `writing a call of ${written.join(", ")}` : "thinking")];
+    const callNames = [...new Set(this.#incoming.values())].map((name) => brief(name, 30));
+    return [waitRow(callNames.length > 0 ? `writing a call of ${callNames.join(", ")}` : "thinking")];
   }
 
-  /** A line of ours, between what is said. */
+  /** A note of the chat, as a block. */
   note(text: string, style: Style = plain): string {
     const options = { width: this.#options.width(), colours: this.#options.colours.enabled };
     return this.#block("note", `${wrapRuns([{ text, style }], options)}\n`);
   }
 
-  /** Ends what is open. */
+  /** Ends the open block. */
   close(): string {
     const open = this.#open;
     this.#open = null;
@@ -122,18 +124,18 @@ export class ChatView {
       case "ask_user_requested":
         return "";
       case "message_started":
-        this.#isHeard = false;
+        this.#hasDeltas = false;
         return this.close();
       case "text_delta":
         return this.#say("text", part, event.delta);
       case "reasoning_delta":
         return this.#say("reasoning", part, event.delta);
       case "tool_call_started":
-        this.#written.set(event.id, event.name);
+        this.#incoming.set(event.id, event.name);
         return this.close();
       case "tool_call_completed":
         if (!event.providerExecuted) return "";
-        this.#written.delete(event.id);
+        this.#incoming.delete(event.id);
         return this.#tool(`${colours.green("✓")} ${brief(event.name)} ${colours.dim("run by the provider")}`);
       case "message_completed":
         return this.#reply(event.message);
@@ -171,15 +173,15 @@ export class ChatView {
         this.#running.delete(event.toolCallId);
         return "";
       case "input_accepted": {
-        // The first input of a turn is what was typed; it is on the screen.
+        // The first input of a turn was typed here and is already on the screen.
         if (event.checkpoint === null) return "";
-        const said = event.inputs.map(({ message }) => `› ${safeText(messageText(message))}`).join("\n");
-        return this.note(`${said}\n  (taken in)`, { dim: true });
+        const inputs = event.inputs.map(({ message }) => `› ${safeText(messageText(message))}`).join("\n");
+        return this.note(`${inputs}\n  (received by the turn)`, { dim: true });
       }
       case "retry_scheduled": {
         const { attempt, maxAttempts, delayMs, error } = event;
         const next = attempt === null ? "" : ` (${attempt.n + 1}${maxAttempts === null ? "" : ` of ${maxAttempts}`})`;
-        const text = `↻ ${failureText(error)}; trying again in ${duration(delayMs)}${next}`;
+        const text = `↻ ${failureText(error)}; retry in ${duration(delayMs)}${next}`;
         return this.note(text, { hue: "yellow" });
       }
       case "step_reset":
@@ -193,23 +195,23 @@ export class ChatView {
       case "chat_completed": {
         const { outcome, usage } = event.result;
         this.#running.clear();
-        const said = "failure" in outcome ? this.failure(outcome.failure) : this.#ending(endingText(outcome));
+        const endText = "failure" in outcome ? this.failure(outcome.failure) : this.#ending(endingText(outcome));
         this.#state = "over";
         const facts = [
           this.#steps === 0 ? "" : plural(this.#steps, "step"),
           spent(usage),
           duration(now - this.#options.since),
         ];
-        return this.close() + said + this.note(facts.filter((fact) => fact !== "").join(" · "), { dim: true });
+        return this.close() + endText + this.note(facts.filter((fact) => fact !== "").join(" · "), { dim: true });
       }
     }
   }
 
-  /** Says once what went wrong. */
+  /** Prints a failure; the same failure only once. */
   failure(failure: Failure): string {
     const text = failureText(failure);
-    if (this.#told.has(text)) return "";
-    this.#told.add(text);
+    if (this.#shownFailures.has(text)) return "";
+    this.#shownFailures.add(text);
     return this.note(`✗ ${text}`, { hue: "red" });
   }
 
@@ -221,7 +223,7 @@ export class ChatView {
     let closed = "";
     let open = this.#open;
     if (open === null || open.kind !== kind || open.part !== part) {
-      // Nothing is begun for nothing.
+      // Blank text opens no block.
       if (delta.trim() === "") return "";
       closed = this.close();
       const { colours } = this.#options;
@@ -239,19 +241,19 @@ export class ChatView {
     return closed + open.stream.push(delta);
   }
 
-  /** The end of a reply; one that nobody heard is told whole. */
+  /** The end of a reply. A reply without deltas, for example of another process, is printed completely. */
   #reply(message: AssistantMessage): string {
     const parts =
       typeof message.content === "string" ? [{ type: "text", text: message.content } as const] : message.content;
     let printed = "";
-    if (!this.#isHeard) {
+    if (!this.#hasDeltas) {
       for (const [index, part] of parts.entries()) {
         if (part.type === "text" || part.type === "reasoning") printed += this.#say(part.type, `${index}`, part.text);
       }
     }
     for (const { id, name, arguments: args } of message.toolCalls) this.#calls.set(id, { name, arguments: args ?? {} });
-    this.#written.clear();
-    this.#isHeard = false;
+    this.#incoming.clear();
+    this.#hasDeltas = false;
     return printed + this.close();
   }
 
@@ -263,12 +265,12 @@ export class ChatView {
 
   #reset({ reason }: StepReset): string {
     this.#running.clear();
-    this.#written.clear();
-    this.#isHeard = false;
+    this.#incoming.clear();
+    this.#hasDeltas = false;
     const wasShown = this.#isStepShown;
     this.#isStepShown = false;
-    const what = wasShown ? "The text above is void: " : "";
-    return this.note(`⟲ ${what}${resetReasons[reason]}. The step begins again.`, { hue: "yellow" });
+    const what = wasShown ? "Ignore the text above: " : "";
+    return this.note(`⟲ ${what}${resetReasons[reason]}. The step starts again.`, { hue: "yellow" });
   }
 
   #tool(line: string): string {
@@ -290,13 +292,13 @@ export class ChatView {
 }
 
 const resetReasons: { readonly [R in StepReset["reason"]]: string } = {
-  retry: "the call of the model failed",
-  fallback: "the model could not answer, and another one is asked",
-  recovery: "the process that ran it stopped",
-  restart: "it was started again",
+  retry: "the model call failed",
+  fallback: "the model failed, and the fallback model is called",
+  recovery: "the process that ran the step stopped",
+  restart: "the step was restarted",
 };
 
-/** What went wrong, in words for a person. */
+/** The message of a failure, or its reason in words. */
 function failureText(failure: Failure): string {
   return safeText(failure.message === "" ? failure.reason.replaceAll("_", " ") : failure.message);
 }

@@ -1,10 +1,11 @@
-// Lays text out on lines as it comes, character by character, and never takes back what it has given out.
+// Line wrapping of streamed text: lays characters out on lines as they arrive. Output is append-only.
 //
-// Rules:
-//   1. No line is wider than the terminal, unless the terminal is narrower than anything could be.
-//   2. Where a word goes is decided by where it begins: with room to spare it is shown as it comes, and cut if it turns out to be a monster; near the
-//      edge it is waited for, which is never more than the rest of the line. So how text was cut into pieces changes nothing.
-//   3. Every line ends with no style open.
+// Rules
+//   1. No line is wider than the terminal (for terminals of at least `leastWidth` cells).
+//   2. The column in which a word begins decides how it is handled. With more than `edge` cells left it is printed as it arrives, and broken if it is
+//      longer than the line. Nearer to the edge it is held back until it is complete or too long for the line. So the result does not depend on how the
+//      text is split into deltas, and at most the rest of one line is held back.
+//   3. Every line ends with all styles closed.
 
 import type { Style } from "./style.ts";
 
@@ -15,15 +16,15 @@ export type Run = { readonly text: string; readonly style: Style };
 
 export type FlowOptions = { readonly width: number; readonly colours: boolean };
 
-/** What stands at the left of a line, and of those it is continued on. */
+/** The left margin of the first line of a paragraph, and of its continuation lines. */
 export type Margin = { readonly first: readonly Run[]; readonly rest: readonly Run[] };
 
 export const noMargin: Margin = { first: [], rest: [] };
 
-/** The narrowest that text is laid out for, and the least that a margin has to leave. */
+/** The narrowest supported width, and the least width that a margin must leave for text. */
 const leastWidth = 2;
 const leastRoom = 8;
-/** A word that begins nearer to the edge than this is waited for. */
+/** A word that begins nearer to the right edge than this is held back until it is complete. */
 const edge = 24;
 const tabWidth = 4;
 
@@ -36,14 +37,14 @@ export class Flow {
   #hasLines = false;
   #margin: Margin = noMargin;
   #column = 0;
-  /** Where the line begins, behind its margin. */
+  /** The column after the margin. */
   #left = 0;
   #mode: "prose" | "verbatim" = "prose";
   #style: Style = plain;
   #spaces: Run[] = [];
   #word: Run[] = [];
   #wordWidth = 0;
-  /** The word has begun to be shown: what follows goes behind it. */
+  /** Whether the beginning of the current word is printed already. */
   #isShown = false;
 
   constructor({ width, colours }: FlowOptions) {
@@ -56,46 +57,46 @@ export class Flow {
     return this.#width;
   }
 
-  /** What has been laid out since the last time. */
+  /** Returns the output since the last call. */
   take(): string {
     const out = this.#out;
     this.#out = "";
     return out;
   }
 
-  /** Begins a line; with a gap, an empty one stands before it. */
+  /** Starts a line; `gap`: after an empty line. */
   line(margin: Margin = noMargin, gap = false): void {
     this.finish();
     if (this.#hasLines) this.#out += gap ? "\n\n" : "\n";
     this.#hasLines = true;
-    // A margin that leaves no room for text is left out.
+    // A margin that leaves too little width for text is omitted.
     const room = this.#width - Math.max(widthOf(margin.first), widthOf(margin.rest));
     this.#margin = room < leastRoom ? noMargin : margin;
     this.#begin(this.#margin.first);
   }
 
-  /** A character of prose: may be moved to the next line with its word. */
+  /** Adds a character of prose, which is wrapped at word boundaries. */
   prose(point: string, style: Style): void {
     this.#point("prose", point, style);
   }
 
-  /** A character that stays where it is; the line is cut where it is full. */
+  /** Adds a character of preformatted text, which is broken where the line is full. */
   verbatim(point: string, style: Style): void {
     this.#point("verbatim", point, style);
   }
 
-  /** A line that somebody else has laid out. */
+  /** Adds a line that is laid out already, such as a row of a table. */
   laidOut(line: string): void {
     this.#out += line;
     this.#column = this.#width;
   }
 
-  /** Ends the line: nothing is waited for any more. */
+  /** Ends the line and prints held text. */
   finish(): void {
     this.#open.flush();
     this.#endWord();
     this.#spaces = [];
-    this.#lift();
+    this.#closeStyle();
   }
 
   end(): string {
@@ -106,7 +107,7 @@ export class Flow {
   }
 
   #point(mode: "prose" | "verbatim", point: string, style: Style): void {
-    // What is held is a character of the style it came with.
+    // A held cluster has the style with which it was added.
     if (mode !== this.#mode || !isSameStyle(style, this.#style)) this.#open.flush();
     this.#mode = mode;
     this.#style = style;
@@ -127,13 +128,13 @@ export class Flow {
 
   #space(): void {
     this.#endWord();
-    // A line does not begin with a space.
+    // Spaces at the beginning of a line are dropped.
     if (this.#column > this.#left) this.#spaces.push({ text: " ", style: this.#style });
   }
 
   #proseCluster(cluster: string, width: number): void {
     if (width === 2) {
-      // Wide characters may stand on any line, whatever is beside them.
+      // A line may be broken before and after a wide (CJK, emoji) character.
       this.#endWord();
       this.#addToWord(cluster, width);
       this.#endWord();
@@ -189,7 +190,7 @@ export class Flow {
   }
 
   #wrap(): void {
-    this.#lift();
+    this.#closeStyle();
     this.#out += "\n";
     this.#begin(this.#margin.rest);
   }
@@ -203,14 +204,15 @@ export class Flow {
 
   #write(text: string, style: Style): void {
     if (this.#colours && !isSameStyle(style, this.#pen)) {
-      this.#lift();
+      this.#closeStyle();
       this.#out += opening(style);
       this.#pen = style;
     }
     this.#out += text;
   }
 
-  #lift(): void {
+  /** Closes the open style. */
+  #closeStyle(): void {
     if (!isSameStyle(this.#pen, plain)) this.#out += closing;
     this.#pen = plain;
   }
@@ -220,12 +222,12 @@ function widthOf(runs: readonly Run[]): number {
   return runs.reduce((sum, { text }) => sum + cellWidth(text), 0);
 }
 
-/** Harmless text in lines no wider than that, broken between words. Lines of its own stay lines. */
+/** Wraps text between words. The text must be free of control characters (`safeText`); its line breaks are kept. */
 export function wrap(text: string, width: number, margin: Margin = noMargin): string {
   return wrapRuns([{ text, style: plain }], { width, colours: false }, margin);
 }
 
-/** Harmless text as it is, spaces and all, cut where a line is full. */
+/** Breaks text where a line is full, and keeps all its spaces. The text must be free of control characters (`safeText`). */
 export function preformatted(text: string, width: number, margin: Margin = noMargin): string {
   const flow = new Flow({ width, colours: false });
   flow.line(margin);
@@ -236,6 +238,7 @@ export function preformatted(text: string, width: number, margin: Margin = noMar
   return flow.end().slice(0, -1);
 }
 
+/** As `wrap`, for text with styles. */
 export function wrapRuns(runs: readonly Run[], options: FlowOptions, margin: Margin = noMargin): string {
   const flow = new Flow(options);
   flow.line(margin);

@@ -1,8 +1,8 @@
-// What stands inside a line of Markdown: strong, emphasis, struck out, code, links. Read character by character; what is held back is a run of
-// markers, until the character behind it says what they are.
+// Inline Markdown of one line: strong, emphasis, strikethrough, code spans, links. Parsed character by character; only a run of markers is held back,
+// until the next character decides what it means.
 //
-// Nothing is looked for ahead, so an opening marker is believed: it needs a word right behind it, and nothing it opened outlasts the line. Links stay as
-// they were written, with the address set apart: what is shown is then where it leads.
+// There is no lookahead, so an opening marker takes effect without a known closing marker. It must be followed by a word, and every style ends at the end
+// of the line. Links are printed as written, with a dim address, so that the user sees where a link leads.
 
 import type { Style } from "./style.ts";
 
@@ -13,24 +13,24 @@ export type InlineSink = (point: string, style: Style) => void;
 export class Inline {
   readonly #sink: InlineSink;
   readonly #base: Style;
-  /** What the character before was; a line begins as if behind a space. */
+  /** The previous character; a space at the beginning of a line. */
   #before = " ";
   #run = "";
-  /** What the run is made of: asking the run itself, for each of a million, would take for ever. */
+  /** The character of the run. Comparing with the run itself would cost time quadratic in its length. */
   #marker = "";
   #isEscaped = false;
   #strong: Marker | null = null;
   #emphasis: Marker | null = null;
   #isStruck = false;
   #look: Style | null = null;
-  /** How many backticks close the code we are in. */
+  /** The number of backticks that close the open code span; 0: none is open. */
   #ticks = 0;
-  /** A space in code that is shown if more follows. */
+  /** A space in a code span, printed if more code follows. */
   #codeSpace = "";
   #brackets = 0;
   #link: "none" | "closed" | "address" = "none";
   #depth = 0;
-  /** The word so far, as much as says whether it is an address. */
+  /** The beginning of the current word, to detect a URL. */
   #word = "";
 
   constructor(sink: InlineSink, base: Style) {
@@ -79,7 +79,7 @@ export class Inline {
     this.#word = "";
   }
 
-  /** How text looks here; the same value for as long as it looks the same. */
+  /** The current style. Cached, so that equal styles are the same object. */
   #style(): Style {
     this.#look ??= {
       ...this.#base,
@@ -130,7 +130,7 @@ export class Inline {
     if (this.#run !== "") {
       const { length } = this.#run;
       const isOver = length === this.#ticks;
-      // Code that has backticks in it is set apart by spaces that are not part of it.
+      // A code span with several backticks may have one padding space at each end, which is not part of the code (CommonMark 6.1).
       if (!isOver || this.#ticks === 1) this.#put(this.#codeSpace, style);
       this.#codeSpace = "";
       this.#run = "";
@@ -151,7 +151,7 @@ export class Inline {
     else this.#codeSpace = " ";
   }
 
-  /** What a run of markers means, now that the character behind it is known. */
+  /** Interprets a run of markers, now that the next character is known. */
   #resolve(next: string): void {
     const run = this.#run;
     this.#run = "";
@@ -210,7 +210,7 @@ function isSpace(point: string): boolean {
   return /^\s$/.test(point);
 }
 
-/** Letters and digits of scripts that put spaces between words. */
+/** Letters and digits of scripts that separate words by spaces. */
 function isWordPart(point: string): boolean {
   return /^[\p{L}\p{N}]$/u.test(point) && !/^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]$/u.test(point);
 }

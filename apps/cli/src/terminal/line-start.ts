@@ -1,20 +1,20 @@
-// What a line of Markdown is, said by its first characters: asked again with each of them until it is clear. Nothing is held back for longer than the
-// marker itself, so the answer may not depend on anything behind it.
+// Classifies a line of Markdown by its first characters. Called again with each character until the kind of the line is known. Only the marker of a
+// line is held back, so the result never depends on the text after the marker.
 
 export type LineStart =
-  /** Cannot be said yet. */
+  /** More characters are needed. */
   | { readonly type: "unclear" }
   | { readonly type: "quote" }
   | { readonly type: "heading"; readonly level: number }
-  /** `rest` is what is already there of its content. */
+  /** A list item. `rest`: the part of its content that has been read. */
   | {
       readonly type: "item";
       readonly marker: string;
       readonly isChecked: boolean | null;
       readonly rest: string;
     }
-  /** The rest of the line says which language. */
-  | { readonly type: "fence"; readonly marker: string }
+  /** The opening line of a code block; the language follows the marker. */
+  | { readonly type: "code_block"; readonly marker: string }
   | { readonly type: "row" }
   | { readonly type: "rule" }
   | { readonly type: "blank" }
@@ -23,7 +23,7 @@ export type LineStart =
 const unclear: LineStart = { type: "unclear" };
 const text: LineStart = { type: "text" };
 
-/** What the line is that begins like this, behind its indentation. */
+/** Classifies the beginning of a line, without its indentation. */
 export function readLineStart(start: string): LineStart {
   const [first = ""] = start;
   switch (first) {
@@ -37,7 +37,7 @@ export function readLineStart(start: string): LineStart {
       return heading(start);
     case "`":
     case "~":
-      return fence(start);
+      return codeBlock(start);
     case "-":
     case "*":
     case "+":
@@ -48,12 +48,12 @@ export function readLineStart(start: string): LineStart {
   }
 }
 
-/** The same for a whole line, when its end has come. */
+/** Classifies a complete line whose beginning was `unclear`. */
 export function readShortLine(line: string): LineStart {
   const content = line.trimEnd();
   if (content === "") return { type: "blank" };
   if (/^([-*_])(?: *\1){2,}$/.test(content)) return { type: "rule" };
-  if (/^(?:`{3,}|~{3,})$/.test(content)) return { type: "fence", marker: content };
+  if (/^(?:`{3,}|~{3,})$/.test(content)) return { type: "code_block", marker: content };
   if (/^#{1,6}$/.test(content)) return { type: "heading", level: content.length };
   if (/^(?:[-*+]|\d{1,9}[.)])$/.test(content)) return { type: "item", marker: content, isChecked: null, rest: "" };
   return text;
@@ -65,10 +65,10 @@ function heading(start: string): LineStart {
   return marks === undefined ? text : { type: "heading", level: marks.length };
 }
 
-function fence(start: string): LineStart {
+function codeBlock(start: string): LineStart {
   if (/^(?:`+|~+)$/.test(start)) return unclear;
   const [, marker] = /^(`{3,}|~{3,})[^`~]/.exec(start) ?? [];
-  return marker === undefined ? text : { type: "fence", marker };
+  return marker === undefined ? text : { type: "code_block", marker };
 }
 
 function bullet(start: string): LineStart {

@@ -1,15 +1,19 @@
-// Markdown as it streams, for a terminal. Fed character by character, so how it was cut into pieces cannot matter; what has been given out is never
-// taken back. Held back are the marker a line begins with, a run of markers inside one, a word near the edge, and the row of a table.
+// Renders streaming Markdown for a terminal. Output is append-only.
 //
-// What comes in is made harmless first. Lines stay lines: models mean them. Empty lines in a row are one.
+// Invariants
+//   1. The output does not depend on how the text is split into deltas: the parser reads one character at a time and never looks ahead.
+//   2. Little is held back: the marker at the beginning of a line, a run of markers inside a line, a word near the edge, and a table row.
+//   3. Held text is limited (`longestMarker`, `longestRow`), so time and memory are linear in the input.
+//   4. Control characters are replaced first (safe-text.ts), so a model cannot inject terminal escape sequences.
+// Line breaks of the model are kept, other than in CommonMark, because models use them on purpose. Several empty lines become one.
 
-import type { Fence } from "./fence.ts";
+import type { CodeBlock } from "./code-block.ts";
 import type { FlowOptions, Margin, Run } from "./flow.ts";
 import type { LineStart } from "./line-start.ts";
 import type { Style } from "./style.ts";
 
 import { cellWidth } from "./cells.ts";
-import { codeLineStyle, isClosing, longestMarker, mayClose } from "./fence.ts";
+import { codeLineStyle, isClosing, longestMarker, mayClose } from "./code-block.ts";
 import { Flow, noMargin } from "./flow.ts";
 import { Inline } from "./inline.ts";
 import { readLineStart, readShortLine } from "./line-start.ts";
@@ -18,28 +22,28 @@ import { plain } from "./style.ts";
 import { alignmentsOf, cellsOf, Table } from "./table.ts";
 
 export type MarkdownOptions = FlowOptions & {
-  /** What everything looks like that has no look of its own. */
+  /** The style of text without a style of its own. */
   readonly base?: Style;
 };
 
-/** A list item that lines may belong to: where its marker was written, and where its content is shown. */
+/** An open list item: the column of its marker in the source, and the column of its content in the output. */
 type Item = { readonly indent: number; readonly left: number };
 
 type Phase =
-  /** At the beginning of a line; what is held says nothing yet. */
+  /** At the beginning of a line; the held characters do not decide its kind yet. */
   | { readonly type: "start" }
   | { readonly type: "inline"; readonly inline: Inline }
-  /** The line that opens code, behind its marker. */
+  /** The opening line of a code block, after its marker. */
   | { readonly type: "language"; readonly marker: string }
-  | { readonly type: "code_start"; readonly fence: Fence }
-  | { readonly type: "code"; readonly fence: Fence; readonly style: Style }
+  | { readonly type: "code_start"; readonly codeBlock: CodeBlock }
+  | { readonly type: "code"; readonly codeBlock: CodeBlock; readonly style: Style }
   | { readonly type: "row" };
 
 type OpenTable =
   | { readonly type: "heads"; readonly line: string; readonly margin: Margin; readonly gap: boolean }
   | { readonly type: "rows"; readonly table: Table; readonly margin: Margin };
 
-// What is longer is text: nobody makes us hold back, or look at again and again, more than this.
+/** A longer table row is text. The limit bounds the text that is held back. */
 const longestRow = 4000;
 const deepestQuote = 8;
 
@@ -50,11 +54,11 @@ export class MarkdownStream {
   readonly #base: Style;
   #phase: Phase = { type: "start" };
   #held = "";
-  /** Of the line that begins: how far it is indented by what was read of it, how deep it is quoted, and whether a space behind a `>` is still due. */
+  /** The current line: its indentation, its depth of block quotes, and whether the optional space after a `>` may follow. */
   #indent = 0;
   #quotes = 0;
   #spaceIsDue = false;
-  /** Markers of items that stand on this very line, to be shown with it. */
+  /** The markers of list items that begin on this line. */
   #bullet: readonly Run[] = [];
   #items: readonly Item[] = [];
   #quotesBefore = 0;
@@ -67,13 +71,13 @@ export class MarkdownStream {
     this.#base = base;
   }
 
-  /** What there is to show now that this has come. */
+  /** Adds text and returns the output that is ready. */
   push(text: string): string {
     for (const point of this.#safe.push(text)) this.#feed(point);
     return this.#flow.take();
   }
 
-  /** The rest, and the end of the line. */
+  /** Ends the text and returns the rest of the output. */
   end(): string {
     for (const point of this.#safe.end()) this.#feed(point);
     this.#feed("\n");
@@ -96,11 +100,11 @@ export class MarkdownStream {
       case "language":
         return this.#language(phase.marker, point);
       case "code_start":
-        return this.#codeStart(phase.fence, point);
+        return this.#codeStart(phase.codeBlock, point);
       case "code":
         if (point !== "\n") return this.#flow.verbatim(point, phase.style);
         this.#flow.finish();
-        return this.#beginCodeLine(phase.fence);
+        return this.#beginCodeLine(phase.codeBlock);
       case "row":
         if (point === "\n") return this.#row();
         this.#held += point;
@@ -117,7 +121,7 @@ export class MarkdownStream {
     this.#bullet = [];
   }
 
-  // Lines by what they begin with.
+  // Kinds of lines.
 
   #start(point: string): void {
     if (this.#held === "" && (point === " " || point === "\t")) {
@@ -131,8 +135,8 @@ export class MarkdownStream {
   }
 
   #shortLine(): void {
-    const found = readShortLine(this.#held);
-    this.#become(found);
+    const kind = readShortLine(this.#held);
+    this.#become(kind);
     if (this.#phase.type !== "start") this.#feed("\n");
     else this.#nextLine();
   }
@@ -142,7 +146,7 @@ export class MarkdownStream {
       case "unclear":
         return;
       case "blank":
-        // An item without content is shown all the same.
+        // An item without content is shown too.
         if (this.#bullet.length > 0) this.#begin();
         else {
           this.#closeTable();
@@ -168,7 +172,7 @@ export class MarkdownStream {
           this.#flow.verbatim("─", { dim: true });
         this.#flow.finish();
         return;
-      case "fence":
+      case "code_block":
         this.#phase = { type: "language", marker: line.marker };
         return;
       case "row":
@@ -212,14 +216,14 @@ export class MarkdownStream {
     for (const point of rest) this.#feed(point);
   }
 
-  /** Items that this line is not indented enough for are over. */
+  /** Closes the list items that this line is not indented enough for. */
   #leaveItems(): void {
     if (this.#quotes !== this.#quotesBefore) this.#items = [];
     this.#quotesBefore = this.#quotes;
     this.#items = this.#items.filter(({ indent }) => this.#indent >= indent + 2);
   }
 
-  /** Begins a line that is shown, behind quotes and items. */
+  /** Starts an output line with the margin of its block quotes and list items. */
   #begin(): void {
     this.#closeTable();
     this.#flow.line(this.#marginOfLine(), this.#gap);
@@ -241,7 +245,7 @@ export class MarkdownStream {
   // Code.
 
   #language(marker: string, point: string): void {
-    // What looks like code that ends on its own line is part of a text.
+    // Backticks in the info string: an inline code span, not a code block (CommonMark 4.5).
     if (point === "`" && marker.startsWith("`")) {
       this.#held += point;
       return this.#text();
@@ -258,24 +262,24 @@ export class MarkdownStream {
       rest: [...outer.rest, { text: "  ", style: plain }],
     };
     const below = { first: margin.rest, rest: margin.rest };
-    const fence = { marker, indent: this.#indent, quotes: this.#quotes, margin: below, language };
+    const codeBlock = { marker, indent: this.#indent, quotes: this.#quotes, margin: below, language };
     if (language !== "" || this.#bullet.length > 0) {
       this.#flow.line(margin, this.#gap);
       this.#gap = false;
       for (const char of language) this.#flow.verbatim(char, { dim: true });
       this.#flow.finish();
     }
-    this.#beginCodeLine(fence);
+    this.#beginCodeLine(codeBlock);
   }
 
-  #beginCodeLine(fence: Fence): void {
+  #beginCodeLine(codeBlock: CodeBlock): void {
     this.#nextLine();
-    this.#phase = { type: "code_start", fence };
+    this.#phase = { type: "code_start", codeBlock };
   }
 
-  /** A line of code: is it the end of it? Its quotes and the indentation of the code as a whole are taken off. */
-  #codeStart(fence: Fence, point: string): void {
-    const { quotes, indent, marker } = fence;
+  /** The beginning of a line inside a code block. Removes its quote markers and the indentation of the block, and detects the closing line. */
+  #codeStart(codeBlock: CodeBlock, point: string): void {
+    const { quotes, indent, marker } = codeBlock;
     if (this.#quotes < quotes && this.#held === "") {
       if (point === " ") return;
       if (point === ">") {
@@ -283,7 +287,7 @@ export class MarkdownStream {
         this.#spaceIsDue = true;
         return;
       }
-      // No longer quoted: the code is over.
+      // The block quote has ended, and the code block with it.
       this.#nextLine();
       return this.#feed(point);
     }
@@ -295,19 +299,19 @@ export class MarkdownStream {
     this.#spaceIsDue = false;
     if (point === "\n") {
       if (isClosing(this.#held, marker)) return this.#nextLine();
-      return this.#codeLine(fence, "\n");
+      return this.#codeLine(codeBlock, "\n");
     }
     this.#held += point;
-    if (!mayClose(this.#held, marker)) this.#codeLine(fence, "");
+    if (!mayClose(this.#held, marker)) this.#codeLine(codeBlock, "");
   }
 
-  #codeLine(fence: Fence, more: string): void {
+  #codeLine(codeBlock: CodeBlock, more: string): void {
     const held = this.#held;
-    const isEmpty = held === "" && more === "\n" && fence.quotes === 0;
-    this.#flow.line(isEmpty ? noMargin : fence.margin, this.#gap);
+    const isEmpty = held === "" && more === "\n" && codeBlock.quotes === 0;
+    this.#flow.line(isEmpty ? noMargin : codeBlock.margin, this.#gap);
     this.#gap = false;
     this.#held = "";
-    this.#phase = { type: "code", fence, style: codeLineStyle(fence.language, held) };
+    this.#phase = { type: "code", codeBlock, style: codeLineStyle(codeBlock.language, held) };
     for (const point of held + more) this.#feed(point);
   }
 
@@ -343,7 +347,7 @@ export class MarkdownStream {
     }
   }
 
-  /** No row follows: what was held of a table is shown, and what only looked like one is text. */
+  /** Ends a table. A heading row without a delimiter row was not a table and is printed as text. */
   #closeTable(): void {
     const open = this.#table;
     this.#table = null;
@@ -370,7 +374,7 @@ function spaces(count: number): readonly Run[] {
   return count > 0 ? [{ text: " ".repeat(count), style: plain }] : [];
 }
 
-/** A whole text at once. */
+/** Renders a complete text. */
 export function renderMarkdown(text: string, options: MarkdownOptions): string {
   const stream = new MarkdownStream(options);
   return stream.push(text) + stream.end();

@@ -1,5 +1,5 @@
-// Tables, row by row. How wide columns are is decided by the heads and the first row; what does not fit into its column later is wrapped inside it.
-// Where columns would be too narrow to read, each row becomes a list of its cells with their heads.
+// Renders Markdown tables row by row, as they stream. The headings and the first row decide the column widths; longer cells of later rows are wrapped
+// inside their column. If the columns would be too narrow to read, each row becomes a list of `heading: cell`.
 
 import type { FlowOptions, Run } from "./flow.ts";
 import type { Style } from "./style.ts";
@@ -11,11 +11,11 @@ import { colours, plain } from "./style.ts";
 
 export type Alignment = "left" | "right" | "centre";
 
-/** Columns narrower than this are no columns. */
+/** The narrowest column, in cells. */
 const leastColumn = 5;
 const between = " │ ";
 
-/** The cells of a row; a pipe behind a backslash, or inside code, is part of its cell. */
+/** Splits a row into cells. An escaped pipe, or a pipe inside a code span, is part of its cell. */
 export function cellsOf(row: string): readonly string[] {
   const cells: string[] = [];
   let cell = "";
@@ -38,7 +38,7 @@ export function cellsOf(row: string): readonly string[] {
   return [...cells, cell.trim()];
 }
 
-/** The alignments a line under heads gives, or `null` when it is no such line. */
+/** The alignments of a delimiter row (`| --- | :---: |`); `null`: not a delimiter row. */
 export function alignmentsOf(row: string): readonly Alignment[] | null {
   const cells = cellsOf(row);
   if (!cells.every((cell) => /^:?-+:?$/.test(cell))) return null;
@@ -61,18 +61,18 @@ export class Table {
     this.#options = options;
   }
 
-  /** The lines of a row, those of the heads before the first. */
+  /** The lines of a row; before the first row, also those of the headings. */
   row(line: string): readonly string[] {
-    const given = cellsOf(line);
+    const rowCells = cellsOf(line);
     const last = this.#heads.length - 1;
-    // A cell too many belongs to the last column: nothing is lost.
+    // Surplus cells are joined into the last column, so that no text is lost.
     const cells = this.#heads.map((_, index) =>
-      index === last ? given.slice(last).join(" | ") : (given[index] ?? ""),
+      index === last ? rowCells.slice(last).join(" | ") : (rowCells[index] ?? ""),
     );
     return [...this.#begin(cells), ...this.#lines(cells, plain)];
   }
 
-  /** What is left to show when no row came. */
+  /** The headings of a table without rows. */
   end(): readonly string[] {
     return this.#isBegun ? [] : this.#begin([]);
   }
@@ -80,7 +80,7 @@ export class Table {
   #begin(cells: readonly string[]): readonly string[] {
     if (this.#isBegun) return this.#widths === null ? [this.#rule([3])] : [];
     this.#isBegun = true;
-    const wanted = this.#heads.map((head, index) => Math.max(3, seen(head), seen(cells[index] ?? "")));
+    const wanted = this.#heads.map((head, index) => Math.max(3, displayWidth(head), displayWidth(cells[index] ?? "")));
     this.#widths = columnWidths(wanted, this.#options.width - between.length * (wanted.length - 1));
     if (this.#widths === null) return cells.length === 0 ? this.#heads : [];
     return [...this.#lines(this.#heads, { bold: true }), this.#rule(this.#widths)];
@@ -119,10 +119,10 @@ export class Table {
   }
 }
 
-/** How wide each column may be; `null`: too narrow to be read. */
+/** Distributes the available width over the columns; `null`: too narrow to read. */
 function columnWidths(wanted: readonly number[], room: number): readonly number[] | null {
   const total = wanted.reduce((sum, width) => sum + width, 0);
-  // Later rows may need more than the first: each column gets some of what is left.
+  // Later rows may have longer cells: each column gets a share of the remaining width.
   if (total <= room) return wanted.map((width) => width + Math.min(12, Math.floor((room - total) / wanted.length)));
   if (room < wanted.length * (leastColumn + 3)) return null;
   const widths = [...wanted];
@@ -142,7 +142,7 @@ function aligned(text: string, width: number, alignment: Alignment): string {
   return pad(" ".repeat(before) + text, width);
 }
 
-function seen(cell: string): number {
+function displayWidth(cell: string): number {
   return cellWidth(
     runsOf(cell, plain)
       .map(({ text }) => text)

@@ -1,7 +1,9 @@
-// Asks a person for what a session waits for: consent to a call, the answer to a question, the result of a call that is theirs to make. What they say
-// goes to the runtime at once; what they put off waits on.
+// Human approval and answers in the chat: asks the user for what the session waits for, which is the approval of a call, the answer to a question, or the
+// result of a manual call. An answer is stored immediately; Ctrl-C postpones it and the session keeps waiting.
+//
+// Answers carry the version of the session that was shown (compare-and-swap), so that an answer given elsewhere meanwhile is not overwritten.
 
-import type { ChatDesk } from "./follow.ts";
+import type { ChatContext } from "./follow.ts";
 import type { Json, JsonObject } from "everturn";
 import type { PendingToolCall } from "everturn/model";
 import type { SessionView, TurnHandle } from "everturn/runtime";
@@ -14,50 +16,56 @@ import { askKey, askLine } from "../terminal/prompt.ts";
 import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
 
-/** `later`: nothing more is said now. `ended`: the person leaves. */
-export type Asked = TurnHandle | "later" | "ended" | "nothing";
+/** The turn that the answers started; `later`: postponed; `ended`: the user exits; `nothing`: nothing is pending. */
+export type PendingResult = TurnHandle | "later" | "ended" | "nothing";
 
-export async function askWaiting(desk: ChatDesk, id: string): Promise<Asked> {
+/** Asks for pending answers one by one, until a turn starts or none is left. */
+export async function askPending(context: ChatContext, id: string): Promise<PendingResult> {
   for (;;) {
-    const view = await desk.sessions.get(id, { messages: 0 });
+    const view = await context.sessions.get(id, { messages: 0 });
     if (view === null || view.openTurn !== null) return "nothing";
-    const asked = await askNext(desk, id, view).catch((error: unknown) => {
-      // Somebody else was first: what is still open is asked again.
+    const result = await askNext(context, id, view).catch((error: unknown) => {
+      // The session has changed since it was shown: ask again for what is still pending.
       if (!isEverturnError(error) || error.reason !== "conflict") throw error;
-      desk.screen.print(`${desk.colours.yellow("Somebody else has answered meanwhile.")}\n`);
+      context.screen.print(`${context.colours.yellow("This was answered elsewhere in the meantime.")}\n`);
       return null;
     });
-    if (asked === null) continue;
-    if (typeof asked === "string" || asked.turnId !== null) return asked;
+    if (result === null) continue;
+    if (typeof result === "string" || result.turnId !== null) return result;
   }
 }
 
-async function askNext(desk: ChatDesk, id: string, view: SessionView): Promise<Asked> {
+async function askNext(context: ChatContext, id: string, view: SessionView): Promise<PendingResult> {
   const { pendingToolCalls, pendingQuestion, status } = view.session;
   const open = pendingToolCalls.filter(({ decision }) => decision === null);
   const call = open.find(({ reason }) => reason !== "question");
   if (call !== undefined) {
     return call.reason === "manual"
-      ? askResult(desk, id, call, view.version)
-      : askConsent(desk, id, call, view.version);
+      ? askResult(context, id, call, view.version)
+      : askApproval(context, id, call, view.version);
   }
   if (status === "awaiting_user" && pendingQuestion !== null) {
     const asking = open.find(({ question }) => question === pendingQuestion);
-    return askQuestion(desk, id, pendingQuestion, asking?.opts ?? {}, view.version);
+    return askQuestion(context, id, pendingQuestion, asking?.opts ?? {}, view.version);
   }
-  // Everything has been said, and nobody has gone on with it.
-  return status === "awaiting_tools" && open.length === 0 ? desk.sessions.continue(id) : "nothing";
+  // Every call has an answer, but no turn was started with them.
+  return status === "awaiting_tools" && open.length === 0 ? context.sessions.continue(id) : "nothing";
 }
 
-async function askConsent(desk: ChatDesk, id: string, call: PendingToolCall, version: number): Promise<Asked> {
-  const { screen, colours, sessions } = desk;
+async function askApproval(
+  context: ChatContext,
+  id: string,
+  call: PendingToolCall,
+  version: number,
+): Promise<PendingResult> {
+  const { screen, colours, sessions } = context;
   const { name, arguments: args } = innerOf(call);
   const isLost = call.reason === "outcome_unknown";
   const what = isLost
-    ? `${name} was running when its process stopped. Nobody knows whether it happened. Run it again?`
-    : `${name} needs your consent:`;
+    ? `${name} was running when its process stopped. It is unknown whether it took effect. Run it again?`
+    : `${name} needs your approval:`;
   screen.print(
-    `\n${colours.yellow("?")} ${wrap(what, screen.width - 2).replaceAll("\n", "\n  ")}\n${shownArguments(desk, args)}`,
+    `\n${colours.yellow("?")} ${wrap(what, screen.width - 2).replaceAll("\n", "\n  ")}\n${shownArguments(context, args)}`,
   );
   const mayEdit = call.path.length === 0;
   const keys = `${colours.bold("y")}es, ${colours.bold("n")}o${mayEdit ? `, ${colours.bold("e")}dit` : ""} `;
@@ -67,43 +75,43 @@ async function askConsent(desk: ChatDesk, id: string, call: PendingToolCall, ver
       `  ${keys}${colours.cyan("› ")}`,
       mayEdit ? (["y", "n", "e"] as const) : (["y", "n"] as const),
     );
-    if (key === "interrupted") return later(desk);
+    if (key === "interrupted") return later(context);
     if (key === "ended") return "ended";
     if (key === "y") return sessions.decide(id, call.id, { type: "approve", by: "terminal" }, { version });
     if (key === "n") {
-      const line = await askLine(screen, { prompt: colours.cyan("  why? (Enter: no reason) › ") });
+      const line = await askLine(screen, { prompt: colours.cyan("  reason? (Enter: none) › ") });
       if (line.type === "ended") return "ended";
       const reason = line.type === "line" && line.text.trim() !== "" ? { reason: line.text.trim() } : {};
       if (line.type === "interrupted") continue;
       return sessions.decide(id, call.id, { type: "deny", by: "terminal", ...reason }, { version });
     }
-    const edited = await askJson(desk, JSON.stringify(args));
+    const edited = await askJson(context, JSON.stringify(args));
     if (edited === null) continue;
     return sessions.decide(id, call.id, { type: "approve", by: "terminal", arguments: edited }, { version });
   }
 }
 
-/** Arguments as somebody changed them; `null`: they thought better of it. */
-async function askJson({ screen, colours }: ChatDesk, begun: string): Promise<JsonObject | null> {
-  let text = begun;
+/** Asks for edited arguments; `null`: the user gave up. */
+async function askJson({ screen, colours }: ChatContext, initial: string): Promise<JsonObject | null> {
+  let text = initial;
   for (;;) {
     const line = await askLine(screen, { prompt: colours.cyan("  arguments › "), text });
     if (line.type !== "line") return null;
     text = line.text;
     const value = readJson(text);
     if (isObject(value)) return value;
-    screen.print(`  ${colours.red("That is no JSON object; Ctrl-C gives up.")}\n`);
+    screen.print(`  ${colours.red("Not a JSON object. Correct it, or press Ctrl-C to go back.")}\n`);
   }
 }
 
 async function askQuestion(
-  desk: ChatDesk,
+  context: ChatContext,
   id: string,
   question: string,
   opts: JsonObject,
   version: number,
-): Promise<Asked> {
-  const { screen, colours, sessions } = desk;
+): Promise<PendingResult> {
+  const { screen, colours, sessions } = context;
   const options = Array.isArray(opts["options"]) ? opts["options"].filter((option) => typeof option === "string") : [];
   const list = options.map((option, index) => `${index + 1}. ${option}`).join("\n");
   const text = renderMarkdown(`${question}${list === "" ? "" : `\n\n${list}`}`, {
@@ -114,32 +122,39 @@ async function askQuestion(
   screen.print(`\n${colours.yellow("?")} ${text.trimEnd().replaceAll("\n", "\n  ")}\n`);
   for (;;) {
     const line = await askLine(screen, { prompt: colours.cyan("  answer › ") });
-    if (line.type === "interrupted") return later(desk);
+    if (line.type === "interrupted") return later(context);
     if (line.type === "ended") return "ended";
-    const said = line.text.trim();
-    if (said === "") continue;
-    // A number stands for what it is before, where something is.
-    const chosen = /^\d{1,3}$/.test(said) ? options[Number(said) - 1] : undefined;
-    return sessions.reply(id, chosen ?? said, { version });
+    const answer = line.text.trim();
+    if (answer === "") continue;
+    // The number of an option chooses that option.
+    const chosen = /^\d{1,3}$/.test(answer) ? options[Number(answer) - 1] : undefined;
+    return sessions.reply(id, chosen ?? answer, { version });
   }
 }
 
-async function askResult(desk: ChatDesk, id: string, call: PendingToolCall, version: number): Promise<Asked> {
-  const { screen, colours, sessions } = desk;
+async function askResult(
+  context: ChatContext,
+  id: string,
+  call: PendingToolCall,
+  version: number,
+): Promise<PendingResult> {
+  const { screen, colours, sessions } = context;
   const { name, arguments: args } = innerOf(call);
-  screen.print(`\n${colours.yellow("?")} ${name} is yours to run. What was the result?\n${shownArguments(desk, args)}`);
+  screen.print(
+    `\n${colours.yellow("?")} ${name} is a manual call: run it yourself and type its result.\n${shownArguments(context, args)}`,
+  );
   const line = await askLine(screen, { prompt: colours.cyan("  result (JSON or text) › ") });
-  if (line.type === "interrupted") return later(desk);
+  if (line.type === "interrupted") return later(context);
   if (line.type === "ended") return "ended";
   return sessions.submitToolResults(id, [[call.id, readJson(line.text) ?? line.text]], { version });
 }
 
-function later({ screen, colours }: ChatDesk): "later" {
-  screen.print(`${colours.dim("  It waits. Say anything to be asked again.")}\n`);
+function later({ screen, colours }: ChatContext): "later" {
+  screen.print(`${colours.dim("  Postponed. Send any message to be asked again.")}\n`);
   return "later";
 }
 
-/** What really waits: for a tool that runs a turn of its own, the call inside. */
+/** The call to decide about: for a tool that runs a child turn, the pending call inside it. */
 function innerOf(call: PendingToolCall): { readonly name: string; readonly arguments: JsonObject } {
   const inner = call.opts["inner"] ?? null;
   if (call.path.length > 0 && isObject(inner)) {
@@ -150,8 +165,11 @@ function innerOf(call: PendingToolCall): { readonly name: string; readonly argum
   return { name: safeText(call.name), arguments: call.arguments ?? {} };
 }
 
-/** All of them, and also what has no shape of its own: nobody consents to what they cannot see. */
-function shownArguments({ screen, colours }: ChatDesk, args: JsonObject): string {
+/**
+ * All arguments as JSON. Invisible format characters (`Cf`, such as zero-width spaces and bidirectional overrides) are escaped, so that the user
+ * sees exactly what is approved.
+ */
+function shownArguments({ screen, colours }: ChatContext, args: JsonObject): string {
   if (Object.keys(args).length === 0) return "";
   const margin = [{ text: "    ", style: plain }];
   const json = JSON.stringify(args, null, 2).replaceAll(

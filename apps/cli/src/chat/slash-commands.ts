@@ -1,20 +1,20 @@
-// What can be said to the chat itself: a slash and a word. Anything else is for the model.
+// The slash commands of the chat: their names and help texts, and the parser of typed input. All other input is a message to the model.
 
 export type CommandName = keyof typeof commands;
 
 export const commands = {
-  help: { argument: "", summary: "what there is to say, and the keys" },
-  new: { argument: "", summary: "a new session" },
-  sessions: { argument: "", summary: "the sessions that changed last" },
-  resume: { argument: "ID", summary: "go on with another session; the beginning of its id is enough" },
-  fork: { argument: "", summary: "go on in a copy of this session" },
-  continue: { argument: "", summary: "go on without saying anything: after a limit, a cancel, an error" },
-  show: { argument: "[N]", summary: "the conversation, or its last N messages" },
-  model: { argument: "[NAME]", summary: "which model answers, or another one from now on" },
-  tools: { argument: "", summary: "the tools the model has" },
-  usage: { argument: "", summary: "what this session has cost" },
-  export: { argument: "FILE", summary: "write the conversation (.md) or the newest turn's record (.json) to a file" },
-  quit: { argument: "", summary: "leave; the session stays" },
+  help: { argument: "", summary: "list commands and keys" },
+  new: { argument: "", summary: "start a new session" },
+  sessions: { argument: "", summary: "list the sessions that changed last" },
+  resume: { argument: "ID", summary: "continue another session; the beginning of its id is enough" },
+  fork: { argument: "", summary: "continue in a copy of this session" },
+  continue: { argument: "", summary: "continue without a message, after a limit, a cancel or an error" },
+  show: { argument: "[N]", summary: "print the conversation, or its last N messages" },
+  model: { argument: "[NAME]", summary: "print the model, or choose another one" },
+  tools: { argument: "", summary: "list the tools of the model" },
+  usage: { argument: "", summary: "print tokens and cost of this session" },
+  export: { argument: "FILE", summary: "write the conversation (.md) or the record of the newest turn (.json)" },
+  quit: { argument: "", summary: "exit; the session is stored" },
 } as const satisfies { readonly [name: string]: { readonly argument: string; readonly summary: string } };
 
 export const commandNames: readonly CommandName[] = Object.keys(commands).filter(isCommandName);
@@ -23,36 +23,38 @@ function isCommandName(word: string): word is CommandName {
   return Object.hasOwn(commands, word);
 }
 
-export type Spoken =
+/** Typed input. */
+export type ParsedInput =
   | { readonly type: "nothing" }
   | { readonly type: "message"; readonly text: string }
   | { readonly type: "command"; readonly name: CommandName; readonly argument: string }
   | { readonly type: "unknown"; readonly word: string; readonly suggestions: readonly CommandName[] };
 
-const otherNames: { readonly [word: string]: CommandName } = {
+/** Aliases of commands. */
+const aliases: { readonly [word: string]: CommandName } = {
   exit: "quit",
   q: "quit",
   retry: "continue",
   "?": "help",
 };
 
-/** What was typed. A slash in the middle of a path, behind a space, or in a text of several lines makes no command. */
-export function readSpoken(typed: string): Spoken {
+/** Parses typed input. A path (`/etc/hosts`), a slash after a space, and a text of several lines are messages, not commands. */
+export function parseInput(typed: string): ParsedInput {
   if (typed.trim() === "") return { type: "nothing" };
   const [, word, argument = ""] = /^\/([\w?-]+)(?:[ \t]+([^\n]*))?$/.exec(typed.trimEnd()) ?? [];
   if (word === undefined) return { type: "message", text: typed.trim() };
-  const name = otherNames[word] ?? word;
+  const name = aliases[word] ?? word;
   if (isCommandName(name)) return { type: "command", name, argument: argument.trim() };
-  return { type: "unknown", word, suggestions: commandNames.filter((known) => isNear(word, known)) };
+  return { type: "unknown", word, suggestions: commandNames.filter((command) => isSimilar(word, command)) };
 }
 
-/** The commands that a text may become. */
+/** The commands that begin with the typed text. */
 export function matching(typed: string): readonly CommandName[] {
   const [, word] = /^\/([\w-]*)$/.exec(typed) ?? [];
   return word === undefined ? [] : commandNames.filter((name) => name.startsWith(word));
 }
 
-/** What Tab makes of a text: as much of a command as is sure. */
+/** Completes a command to the longest common prefix of its matches. */
 export function complete(typed: string): string {
   const [first, ...others] = matching(typed);
   if (first === undefined) return typed;
@@ -62,11 +64,11 @@ export function complete(typed: string): string {
   return `/${first.slice(0, length)}`;
 }
 
-function isNear(word: string, name: string): boolean {
+function isSimilar(word: string, name: string): boolean {
   return name.startsWith(word) || word.startsWith(name) || distance(word, name) <= 2;
 }
 
-/** How many letters have to change to get from one word to the other. */
+/** The Levenshtein distance of two words. Quadratic, for short words. */
 function distance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (const [index, letter] of [...from].entries()) {

@@ -72,11 +72,11 @@ async function benchSessions(path: string): Promise<void> {
   const agent = engine({ adapter: { provider: "bench", stream: () => said("Yes.") }, model: "bench:m" });
   const warm = runtime({ host: storage, engines: { default: agent }, live: false });
   for (const n of messages) {
-    const told = Array.from({ length: n - 2 }, (_, index) =>
+    const earlierMessages = Array.from({ length: n - 2 }, (_, index) =>
       index % 2 === 0 ? user(`message ${index}`) : assistant(`answer ${index}`),
     );
     await (
-      await warm.start([...told, user("And now?")], { id: `s${n}` })
+      await warm.start([...earlierMessages, user("And now?")], { id: `s${n}` })
     ).result;
   }
   await table("opening a session of n messages (its head and the newest five)", 101, (n) => open(warm, n));

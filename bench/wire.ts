@@ -73,8 +73,8 @@ function growing(): void {
   const deltas: readonly (readonly [string, (n: number) => object])[] = [
     ["text", () => ({ content: "a" })],
     ["annotations", (n) => ({ annotations: [{ n }] })],
-    ["a list nobody knows", (n) => ({ odd: [n] })],
-    ["an object nobody knows", (n) => ({ odd: { [`k${n}`]: n } })],
+    ["an unknown list", (n) => ({ odd: [n] })],
+    ["an unknown object", (n) => ({ odd: { [`k${n}`]: n } })],
     ["reasoning", (n) => ({ reasoning_details: [{ type: "reasoning.text", text: "a", index: n }] })],
     ["a name with every piece", (n) => call({ index: 0, id: "c" }, n === 0 ? '{"a":"' : "}{}{}{}{}{}{")],
     ["calls that share an id", (n) => call({ index: n, id: "c" }, "{}")],

@@ -103,7 +103,7 @@ const preamble = [
   'import type * as model from "everturn/model";',
   'import type * as run from "everturn/run";',
   'import type * as session from "everturn/session";',
-  "export type Doors = [typeof everturn, typeof engine, typeof kernel, typeof model, typeof run, typeof session];",
+  "export type EntryPoints = [typeof everturn, typeof engine, typeof kernel, typeof model, typeof run, typeof session];",
   "export type Words<T> = T extends string ? T : T extends { type: infer W } ? W : T extends { role: infer W } ? W : never;",
   "",
 ].join("\n");
@@ -114,18 +114,20 @@ const preambleLength = preamble.split("\n").length;
  * with the prefix `entry point:` if the entry point is not `everturn/model`.
  */
 function checkOf(named: string, index: number): string {
-  const [door, target] = named.includes(":") ? [named.split(":")[0], named.split(":")[1] ?? ""] : ["model", named];
+  const [entryPoint, target] = named.includes(":")
+    ? [named.split(":")[0], named.split(":")[1] ?? ""]
+    : ["model", named];
   const word = /^(\w+) "(\w+)"$/.exec(target);
-  if (word !== null) return `export const n${index}: Words<${door}.${word[1]}> = "${word[2]}";`;
+  if (word !== null) return `export const n${index}: Words<${entryPoint}.${word[1]}> = "${word[2]}";`;
   const fieldWord = /^(\w+)\.(\w+) "(\w+)"$/.exec(target);
   if (fieldWord !== null) {
-    return `export const n${index}: Words<${door}.${fieldWord[1]}["${fieldWord[2]}"]> = "${fieldWord[3]}";`;
+    return `export const n${index}: Words<${entryPoint}.${fieldWord[1]}["${fieldWord[2]}"]> = "${fieldWord[3]}";`;
   }
   const field = /^(\w+)\.(\w+)$/.exec(target);
-  if (field !== null) return `export type n${index} = ${door}.${field[1]}["${field[2]}"];`;
+  if (field !== null) return `export type n${index} = ${entryPoint}.${field[1]}["${field[2]}"];`;
   return /^[a-z]/.test(target)
-    ? `export type n${index} = typeof ${door}.${target};`
-    : `export type n${index} = ${door}.${target};`;
+    ? `export type n${index} = typeof ${entryPoint}.${target};`
+    : `export type n${index} = ${entryPoint}.${target};`;
 }
 
 async function brokenLines(project: string): Promise<ReadonlySet<number>> {

@@ -67,9 +67,9 @@ test("G12: tool_execution_started is emitted while the tool runs", async () => {
     order.push("ended");
   });
   for await (const { type } of stream(playing([calls("slow"), says("ok")], [slow]).engine, "hi")) {
-    if (type === "tool_execution_started") order.push("told");
+    if (type === "tool_execution_started") order.push("started");
   }
-  expect(order).toEqual(["told", "ended"]);
+  expect(order).toEqual(["started", "ended"]);
 });
 
 test("G15: a handler gets the request id, streamed or not", async () => {
@@ -118,14 +118,14 @@ test("G27: the reply keeps reasoning, model name and route", async () => {
 });
 
 test("G29: the span of a stream lasts until the stream ends", async () => {
-  const told: string[] = [];
+  const types: string[] = [];
   const stop = subscribe((event) => {
-    if ("name" in event && event.name === "chat") told.push(event.type);
+    if ("name" in event && event.name === "chat") types.push(event.type);
   });
-  for await (const { type } of stream(playing([says("A")]).engine, "hi")) told.push(type);
+  for await (const { type } of stream(playing([says("A")]).engine, "hi")) types.push(type);
   stop();
-  expect([told[0], told.at(-1)]).toEqual(["start", "stop"]);
-  expect(told.indexOf("text_delta")).toBeLessThan(told.indexOf("stop"));
+  expect([types[0], types.at(-1)]).toEqual(["start", "stop"]);
+  expect(types.indexOf("text_delta")).toBeLessThan(types.indexOf("stop"));
 });
 
 test("G30: a run can be cancelled by a signal and limited by a budget", async () => {

@@ -28,31 +28,32 @@ export type HandModel = Adapter & {
   readonly calls: number;
 };
 
-type Said = { readonly events: readonly ModelEvent[]; readonly last: boolean; readonly heard: () => void };
+/** Events that wait to be read. `taken` is called when the reader has taken them. */
+type QueuedEvents = { readonly events: readonly ModelEvent[]; readonly last: boolean; readonly taken: () => void };
 
 export function handModel(): HandModel {
-  const made: HandCall[] = [];
+  const calls: HandCall[] = [];
   const waiting = new Map<number, ((call: HandCall) => void)[]>();
   return {
     provider: "hand",
     get calls() {
-      return made.length;
+      return calls.length;
     },
     call: (n) => {
-      const known = made[n - 1];
-      if (known !== undefined) return Promise.resolve(known);
+      const call = calls[n - 1];
+      if (call !== undefined) return Promise.resolve(call);
       return new Promise((resolve) => waiting.set(n, [...(waiting.get(n) ?? []), resolve]));
     },
     stream: (request, { signal }) => ({
       async *[Symbol.asyncIterator]() {
-        const mouth = new Mouth(request, signal);
-        made.push(mouth.call);
-        for (const resolve of waiting.get(made.length) ?? []) resolve(mouth.call);
+        const queue = new ReplyQueue(request, signal);
+        calls.push(queue.call);
+        for (const resolve of waiting.get(calls.length) ?? []) resolve(queue.call);
         yield [{ type: "message_started", message: assistant("") }];
         for (;;) {
-          const { events, last, heard } = await mouth.next();
+          const { events, last, taken } = await queue.next();
           yield events;
-          heard();
+          taken();
           if (last) return;
         }
       },
@@ -60,9 +61,10 @@ export function handModel(): HandModel {
   };
 }
 
-class Mouth {
+/** The events of one reply, queued by the test and read by the adapter's stream. */
+class ReplyQueue {
   readonly call: HandCall;
-  readonly #said: Said[] = [];
+  readonly #queued: QueuedEvents[] = [];
   #wake: (() => void) | null = null;
   #text = "";
   #calls = 0;
@@ -80,10 +82,10 @@ class Mouth {
       think: (text) => this.#push([{ type: "reasoning_delta", id: "thought", delta: text }], false),
       finish: () => void this.#push([this.#end("stop")], true),
       callTool: (name) => {
-        const whole = { id: `c${this.#calls}`, name, arguments: {}, rawArguments: "{}", provider: null, metadata: {} };
+        const call = { id: `c${this.#calls}`, name, arguments: {}, rawArguments: "{}", provider: null, metadata: {} };
         this.#calls += 1;
-        const started = { type: "tool_call_started", id: whole.id, name, providerExecuted: false } as const;
-        const completed = { type: "tool_call_completed", ...whole, providerExecuted: false } as const;
+        const started = { type: "tool_call_started", id: call.id, name, providerExecuted: false } as const;
+        const completed = { type: "tool_call_completed", ...call, providerExecuted: false } as const;
         void this.#push([started, completed, this.#end("tool_calls")], true);
       },
       fail: () =>
@@ -91,11 +93,11 @@ class Mouth {
     };
   }
 
-  async next(): Promise<Said> {
+  async next(): Promise<QueuedEvents> {
     for (;;) {
       this.call.signal.throwIfAborted();
-      const said = this.#said.shift();
-      if (said !== undefined) return said;
+      const queued = this.#queued.shift();
+      if (queued !== undefined) return queued;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
@@ -103,8 +105,8 @@ class Mouth {
   }
 
   #push(events: readonly ModelEvent[], last: boolean): Promise<void> {
-    return new Promise((heard) => {
-      this.#said.push({ events, last, heard });
+    return new Promise((taken) => {
+      this.#queued.push({ events, last, taken });
       this.#wake?.();
     });
   }

@@ -31,7 +31,7 @@ export class Readings {
 
   /** The text of the reply that is open. */
   get open(): string {
-    return [...this.#parts].reduce((all, [part, said]) => (part.startsWith("text/") ? all + said : all), "");
+    return [...this.#parts].reduce((all, [part, text]) => (part.startsWith("text/") ? all + text : all), "");
   }
 
   take({ sequence, delta, event }: RuntimeEvent): void {
@@ -41,7 +41,7 @@ export class Readings {
       this.#parts = new Map();
       this.resets += 1;
     } else if (delta !== null) {
-      this.#heard(delta, said(event));
+      this.#addDelta(delta, deltaText(event));
     }
   }
 
@@ -62,17 +62,17 @@ export class Readings {
     this.#parts = new Map();
   }
 
-  #heard({ attempt, part, offset }: NonNullable<RuntimeEvent["delta"]>, text: string): void {
+  #addDelta({ attempt, part, offset }: NonNullable<RuntimeEvent["delta"]>, text: string): void {
     const of = `${attempt.epoch}.${attempt.n}`;
     if (this.#parts.size > 0 && of !== this.#attempt) {
       throw new Error(`attempt ${of} follows attempt ${this.#attempt} without a reset`);
     }
     this.#attempt = of;
-    const known = this.#parts.get(part) ?? "";
-    if (offset !== known.length) {
-      throw new Error(`the delta of ${part} starts at ${offset}, but ${known.length} characters were received`);
+    const received = this.#parts.get(part) ?? "";
+    if (offset !== received.length) {
+      throw new Error(`the delta of ${part} starts at ${offset}, but ${received.length} characters were received`);
     }
-    this.#parts.set(part, known + text);
+    this.#parts.set(part, received + text);
   }
 }
 
@@ -84,7 +84,7 @@ export function reading(events: readonly RuntimeEvent[]): Reading {
   return { entries, sequences, heard, replies, resets, open };
 }
 
-function said(event: TurnEvent): string {
+function deltaText(event: TurnEvent): string {
   switch (event.type) {
     case "text_delta":
     case "reasoning_delta":

@@ -26,7 +26,7 @@ type Written = { readonly title: string; readonly file: string; readonly line: n
 const mistakes: { readonly [Api in Target["codec"]["api"]]: readonly (readonly [string, JsonObject])[] } = {
   "openai-chat": [
     ["a field of another API", { max_output_tokens: 5 }],
-    ["a role nobody has", { messages: [{ role: "robot", content: "Hello." }] }],
+    ["an unknown role", { messages: [{ role: "robot", content: "Hello." }] }],
     ["a part of another API", { messages: [{ role: "user", content: [{ type: "input_text", text: "Hello." }] }] }],
     ["a number as text", { temperature: "0.5" }],
     ["a tool that is not wrapped", { tools: [{ type: "function", name: "weather", parameters: {} }] }],
@@ -49,8 +49,8 @@ const mistakes: { readonly [Api in Target["codec"]["api"]]: readonly (readonly [
     ["a field of another API", { messages: [] }],
     ["a part of another API", { contents: [{ role: "user", parts: [{ type: "text", text: "Hello." }] }] }],
     ["a setting in another spelling", { generationConfig: { max_output_tokens: 5 } }],
-    ["a mode nobody has", { toolConfig: { functionCallingConfig: { mode: "REQUIRED" } } }],
-    ["a tool nobody has", { tools: [{ functions: [] }] }],
+    ["an unknown mode", { toolConfig: { functionCallingConfig: { mode: "REQUIRED" } } }],
+    ["an unknown tool", { tools: [{ functions: [] }] }],
   ],
 };
 

@@ -11,7 +11,7 @@ import type { Message, PendingToolCall, Session } from "../model/internal.ts";
 
 import { MisuseError, SessionError, sessionError } from "../model/internal.ts";
 
-/** A verb whose precondition is checked. `submitToolResult` stands for both verbs that submit results. */
+/** A verb whose precondition is checked. `submitToolResult` covers both verbs that submit results. */
 export type Verb = "start" | "reply" | "continue" | "step" | "submitToolResult" | "decide";
 
 /** Returns whether a pending call has no decision yet. */

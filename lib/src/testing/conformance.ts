@@ -5,7 +5,12 @@ import { systemClock } from "../clock/clock.ts";
 import { startTimer } from "../clock/timer.ts";
 
 /** One conformance case. `run` rejects if the implementation violates it. Any test runner can run it. */
-export type ConformanceCase = { readonly name: string; readonly run: () => Promise<void> };
+export type ConformanceCase = {
+  /** The behaviour that the case checks, as a test title. */
+  readonly name: string;
+  /** Runs the case. Rejects with an error that states the expectation, the actual value and the rule. */
+  readonly run: () => Promise<void>;
+};
 
 /** How long a case waits for something that must happen, in milliseconds. */
 export const patienceMs = 5000;

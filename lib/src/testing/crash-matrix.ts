@@ -27,6 +27,7 @@ import { settled } from "./hand-clock.ts";
 
 /** A conversation for the crash matrix. It is killed at every crash point and continued by a new process. */
 export type CrashScenario = {
+  /** The name in the report. */
   readonly name: string;
   /** The id of the session that the script uses. */
   readonly session: string;
@@ -54,9 +55,11 @@ type CrashUser = {
 
 /** An empty storage on which the crash matrix runs a scenario. */
 export type CrashHost = {
+  /** The storage of the first process. */
   readonly host: HostStorage;
   /** Opens the written data again for the next process; `null` if all processes use `host`. */
   readonly reopen: (() => Promise<HostStorage>) | null;
+  /** Closes every opened storage and deletes the data. */
   readonly close: () => Promise<void>;
 };
 
@@ -74,6 +77,7 @@ export type CrashOptions = {
 
 /** The result of a crash matrix: the number of runs, and every difference from the run without a kill. */
 export type CrashReport = {
+  /** The name of the scenario. */
   readonly scenario: string;
   /** The number of crash points of the run without a kill. */
   readonly points: number;

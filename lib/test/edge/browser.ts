@@ -2,7 +2,7 @@
 // scripts of its own origin only, and no `eval`.
 
 import type { Bundle } from "./bundle.ts";
-import type { Told } from "./scenes.ts";
+import type { SceneResults } from "./scenes.ts";
 import type { ChildProcess } from "node:child_process";
 import type { Server } from "node:http";
 
@@ -13,7 +13,7 @@ import { createServer } from "node:http";
 export type PageServer = {
   readonly origin: string;
   /** Resolves with the results that the page posts. */
-  readonly told: Promise<Told>;
+  readonly results: Promise<SceneResults>;
   readonly close: () => Promise<void>;
 };
 
@@ -21,32 +21,32 @@ const longestMs = 60_000;
 
 const html = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Everturn</title><link rel="icon" href="data:,">
-<body><h1>Everturn</h1><pre id="told">…</pre><script type="module" src="/show.js"></script></body></html>`;
+<body><h1>Everturn</h1><pre id="results">…</pre><script type="module" src="/show.js"></script></body></html>`;
 
 /** The script of the page: runs the scenes and posts the results, or the error if the bundle cannot be loaded. */
 const show = `
 const stage = await (await fetch("/stage.json")).json();
-const told = await import("/main.js").then(({ play }) => play(stage)).catch((error) => ({ page: String(error?.stack ?? error) }));
-document.getElementById("told").textContent = navigator.userAgent + "\\n" + JSON.stringify(told, null, 2);
-await fetch("/told", { method: "POST", body: JSON.stringify(told) });
+const results = await import("/main.js").then(({ play }) => play(stage)).catch((error) => ({ page: String(error?.stack ?? error) }));
+document.getElementById("results").textContent = navigator.userAgent + "\\n" + JSON.stringify(results, null, 2);
+await fetch("/results", { method: "POST", body: JSON.stringify(results) });
 `;
 
 const policy = "default-src 'none'; script-src 'self'; connect-src 'self' http://127.0.0.1:*; img-src data:";
 
 /** Serves the page. It listens before the bundle exists, because other servers have to allow its origin. */
 export async function openPage(content: () => { readonly files: Bundle; readonly stage: object }): Promise<PageServer> {
-  const posts = new EventEmitter<{ readonly told: [Told] }>();
-  const told = once(posts, "told").then(([first]: Told[]) => first ?? {});
+  const posts = new EventEmitter<{ readonly results: [SceneResults] }>();
+  const results = once(posts, "results").then(([first]: SceneResults[]) => first ?? {});
   const server = createServer(async (request, response) => {
     const { files, stage } = content();
     const path = request.url ?? "";
     const send = (type: string, body: string) =>
       void response.writeHead(200, { "content-type": type, "content-security-policy": policy }).end(body);
-    if (path === "/told") {
+    if (path === "/results") {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(Buffer.from(chunk));
       response.writeHead(204).end();
-      return void posts.emit("told", JSON.parse(Buffer.concat(chunks).toString("utf8")));
+      return void posts.emit("results", JSON.parse(Buffer.concat(chunks).toString("utf8")));
     }
     if (path === "/") return send("text/html", html);
     if (path === "/show.js") return send("text/javascript", show);
@@ -56,11 +56,11 @@ export async function openPage(content: () => { readonly files: Bundle; readonly
     return void response.writeHead(404).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { origin: originOf(server), told, close: () => closed(server) };
+  return { origin: originOf(server), results, close: () => closed(server) };
 }
 
 /** Opens the page in a headless browser until it has posted its results. The browser writes into the given folder only. */
-export async function visit(page: PageServer, executable: string, profile: string): Promise<Told> {
+export async function visit(page: PageServer, executable: string, profile: string): Promise<SceneResults> {
   const flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
   const quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"];
   // Chromium has no sandbox for root, and the page is trusted.
@@ -83,7 +83,7 @@ export async function visit(page: PageServer, executable: string, profile: strin
     timer = setTimeout(() => resolve(`nothing came of the page within ${longestMs} ms`), longestMs);
   });
   try {
-    const first = await Promise.race([page.told, exited, late]);
+    const first = await Promise.race([page.results, exited, late]);
     if (typeof first === "string") throw new Error(`${executable}: ${first}; it said: ${said}`);
     return first;
   } finally {

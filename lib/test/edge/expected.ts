@@ -1,17 +1,17 @@
 // The expected results of the scenes in every runtime, and of the requests to the worker.
 
-import type { Told } from "./scenes.ts";
+import type { SceneResults } from "./scenes.ts";
 import type { Json } from "everturn";
 
 const sunny = "Clear in Zürich: ☀️.";
 
-export const expectedScenes: Told = {
+export const expectedScenes: SceneResults = {
   scripted: { shown: "Clear in Rome.", haltedReason: "completed", results: ["invalid_arguments", null], steps: 3 },
   streamed: {
     shown: sunny,
     inPieces: true,
     haltedReason: "completed",
-    told: '{"city":"Zürich","sky":"clear"}',
+    toolResult: '{"city":"Zürich","sky":"clear"}',
     totalTokens: 24,
   },
   left: { shown: "Once ", haltedReason: "cancelled" },
@@ -44,7 +44,7 @@ const turns = {
   text: sunny,
 };
 
-export const expectedVisits: Told = {
+export const expectedVisits: SceneResults = {
   early: { health: 200, refused: 401, text: "Hello from the edge.", last: "end" },
   turns,
   keptTurns: turns,

@@ -10,31 +10,31 @@ import { beforeAll, describe, expect, test } from "vitest";
 
 const library = join(import.meta.dirname, "../..");
 const { exports, peerDependencies }: Package = JSON.parse(await readFile(join(library, "package.json"), "utf8"));
-const doors = Object.entries(exports).flatMap(([name, door]) =>
-  typeof door === "string" ? [] : [{ name, file: join(library, door.source) }],
+const entryPoints = Object.entries(exports).flatMap(([name, entryPoint]) =>
+  typeof entryPoint === "string" ? [] : [{ name, file: join(library, entryPoint.source) }],
 );
 
 /** The packages that an entry point may load. The pure ones need none; the JSON Schema validator is loaded on first use. */
-const packagesOf: { readonly [door: string]: readonly string[] } = {
+const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./model": [],
   "./kernel": [],
   "./http": ["eventsource-parser", "hono"],
 };
 const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
-const peersOf: { readonly [door: string]: readonly string[] } = {
+const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./http": ["hono"],
   "./quickjs": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 
 /** Node modules: SQLite runs in a Node worker thread. */
-const nodeOf: { readonly [door: string]: readonly string[] } = {
+const nodeOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./host/sqlite": ["node:path", "node:worker_threads"],
   "./host/sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
 };
 
 type Package = {
-  readonly exports: { readonly [door: string]: { readonly source: string } | string };
+  readonly exports: { readonly [entryPoint: string]: { readonly source: string } | string };
   readonly peerDependencies: { readonly [name: string]: string };
 };
 type Imports = { readonly now: readonly string[]; readonly later: readonly string[] };
@@ -49,7 +49,7 @@ beforeAll(async () => {
       write: false,
       minify: false,
       rollupOptions: {
-        input: doors.map(({ file }) => file),
+        input: entryPoints.map(({ file }) => file),
         external: (id) => !id.startsWith(".") && !id.startsWith("/"),
         preserveEntrySignatures: "strict",
       },
@@ -90,13 +90,13 @@ function isOf(id: string, names: readonly string[]): boolean {
 
 test("the module graph is not empty", () => {
   expect(graph.size).toBeGreaterThan(100);
-  expect(doors.filter(({ file }) => !graph.has(file))).toEqual([]);
+  expect(entryPoints.filter(({ file }) => !graph.has(file))).toEqual([]);
   const front = join(library, "src/index.ts");
   expect(needs(front, "loaded")).toContainEqual(["eventsource-parser", "src/wire/sse.ts"]);
   expect(needs(front, "ever")).toContainEqual(["@cfworker/json-schema", "src/engine/tool/schema.ts"]);
 });
 
-describe.each(doors)("everturn at $name", ({ name, file }) => {
+describe.each(entryPoints)("everturn at $name", ({ name, file }) => {
   test("imports no unexpected Node module, statically or dynamically", () => {
     const used = new Set(needs(file, "ever").flatMap(([id]) => (isNode(id) ? [id] : [])));
     expect([...used].toSorted()).toEqual(nodeOf[name] ?? []);

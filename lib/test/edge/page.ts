@@ -1,6 +1,6 @@
 // The program of the page: the scenes, and the client, with a handler in the same page and with the worker, which is another origin.
 
-import type { Stage, Told } from "./scenes.ts";
+import type { Stage, SceneResults } from "./scenes.ts";
 import type { Json } from "everturn";
 import type { EverturnClient } from "everturn/client";
 
@@ -14,10 +14,10 @@ import { agentOf, play as playScenes } from "./scenes.ts";
 /** The configuration of the page. */
 type PageStage = Stage & { readonly worker: string | null; readonly token: string };
 
-export async function play(stage: PageStage): Promise<Told> {
-  const told: Told = { ...(await playScenes(stage)), inside: await talked(inPage(stage)) };
-  if (stage.worker === null) return told;
-  return { ...told, outside: await talked(createClient({ url: `${stage.worker}/kept`, token: stage.token })) };
+export async function play(stage: PageStage): Promise<SceneResults> {
+  const results: SceneResults = { ...(await playScenes(stage)), inside: await talked(inPage(stage)) };
+  if (stage.worker === null) return results;
+  return { ...results, outside: await talked(createClient({ url: `${stage.worker}/kept`, token: stage.token })) };
 }
 
 /** A `fetch` that calls a handler in the same page. */

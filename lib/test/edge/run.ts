@@ -8,7 +8,7 @@
 
 import type { PageServer } from "./browser.ts";
 import type { Provider } from "./provider.ts";
-import type { Told } from "./scenes.ts";
+import type { SceneResults } from "./scenes.ts";
 import type { RunningWorker } from "./workerd.ts";
 
 import { execFile } from "node:child_process";
@@ -57,10 +57,12 @@ async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
   return done;
 }
 
-function compare(where: string, told: Told, expected: Told): void {
-  for (const name of new Set([...Object.keys(expected), ...Object.keys(told)])) {
-    if (isDeepStrictEqual(told[name], expected[name])) continue;
-    const [is, has] = [told[name], expected[name]].map((one) => (typeof one === "string" ? one : JSON.stringify(one)));
+function compare(where: string, results: SceneResults, expected: SceneResults): void {
+  for (const name of new Set([...Object.keys(expected), ...Object.keys(results)])) {
+    if (isDeepStrictEqual(results[name], expected[name])) continue;
+    const [is, has] = [results[name], expected[name]].map((one) =>
+      typeof one === "string" ? one : JSON.stringify(one),
+    );
     wrong.push(`${where}: ${name} is ${is}, and has to be ${has}`);
   }
 }
@@ -70,7 +72,7 @@ async function seen(provider: Provider, where: string, before: number): Promise<
   for (const until = Date.now() + 5000; provider.left() === before && Date.now() < until;) {
     await new Promise<void>((resolve) => setTimeout(resolve, 20));
   }
-  if (provider.left() === before) wrong.push(`${where}: the provider was not told that nobody reads any more`);
+  if (provider.left() === before) wrong.push(`${where}: the provider did not see that the stream was closed`);
 }
 
 async function playInWorkerd(where: string, worker: RunningWorker, provider: Provider): Promise<void> {
@@ -81,7 +83,12 @@ async function playInWorkerd(where: string, worker: RunningWorker, provider: Pro
   compare(where, await visitWorker(worker.url, token, earlyToken), expectedVisits);
 }
 
-async function playInBrowser(page: PageServer, browser: string, provider: Provider, expected: Told): Promise<void> {
+async function playInBrowser(
+  page: PageServer,
+  browser: string,
+  provider: Provider,
+  expected: SceneResults,
+): Promise<void> {
   const before = provider.left();
   compare("Chromium", await visit(page, browser, join(folder, "profile")), expected);
   await seen(provider, "Chromium", before);

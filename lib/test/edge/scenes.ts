@@ -11,7 +11,7 @@ import { runtime } from "everturn/runtime";
 export type Stage = { readonly baseURL: string; readonly apiKey: string };
 
 /** The result of a scene; an error is reported as text. */
-export type Told = { readonly [scene: string]: Json };
+export type SceneResults = { readonly [scene: string]: Json };
 
 const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const weather = tool({
@@ -61,8 +61,8 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
     }
     const { haltedReason, thread, usage } = await events.result;
     const result = thread.messages.find(({ role }) => role === "tool")?.content;
-    const told = typeof result === "string" ? result : null;
-    return { shown, inPieces: deltas > 1, haltedReason, told, totalTokens: usage.totalTokens };
+    const toolResult = typeof result === "string" ? result : null;
+    return { shown, inPieces: deltas > 1, haltedReason, toolResult, totalTokens: usage.totalTokens };
   },
 
   /** Ending the iteration aborts the model call, and the provider sees it. */
@@ -127,12 +127,12 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
   },
 };
 
-export async function play(stage: Stage): Promise<Told> {
-  const told: { [scene: string]: Json } = {};
+export async function play(stage: Stage): Promise<SceneResults> {
+  const results: { [scene: string]: Json } = {};
   for (const [name, scene] of Object.entries(scenes)) {
-    told[name] = await scene(stage).catch((error: unknown) => `failed: ${describe(error)}`);
+    results[name] = await scene(stage).catch((error: unknown) => `failed: ${describe(error)}`);
   }
-  return told;
+  return results;
 }
 
 function describe(error: unknown): string {

@@ -1,15 +1,15 @@
 // An HTTP client of the worker, from Node: turns as streams and as JSON responses, and turns that span several requests.
 
-import type { Told } from "./scenes.ts";
+import type { SceneResults } from "./scenes.ts";
 import type { Json } from "everturn";
 
-type Door = { readonly url: string; readonly token: string };
+type Server = { readonly url: string; readonly token: string };
 type Frame = { readonly id: string; readonly event: string; readonly data: string };
 
 const patienceMs = 10_000;
 
 /** A handler that is created while the module loads. */
-async function callEarly({ url, token }: Door): Promise<Json> {
+async function callEarly({ url, token }: Server): Promise<Json> {
   const health = await ask({ url, token }, "/health");
   const refused = await ask({ url, token: "another-0123456789" }, "/sessions");
   const frames = await framesOf(await ask({ url, token }, "/sessions", { input: "hi" }, "text/event-stream"));
@@ -17,14 +17,16 @@ async function callEarly({ url, token }: Door): Promise<Json> {
 }
 
 /** Turns that one request starts and ends, and others read. */
-async function callTurns(door: Door): Promise<Json> {
-  const streamed = await ask(door, "/sessions", { input: "The weather in Zürich?", id: "s1" }, "text/event-stream");
+async function callTurns(server: Server): Promise<Json> {
+  const streamed = await ask(server, "/sessions", { input: "The weather in Zürich?", id: "s1" }, "text/event-stream");
   const frames = await framesOf(streamed);
   const middle = frames.find(({ data }) => data.includes("tool_execution_completed"))?.id ?? "";
   const rest = await framesOf(
-    await ask(door, "/sessions/s1/events?follow=false", null, "text/event-stream", { "last-event-id": middle }),
+    await ask(server, "/sessions/s1/events?follow=false", null, "text/event-stream", { "last-event-id": middle }),
   );
-  const waited = await ask(door, "/sessions/s1/reply", { text: "And now?" }, "application/json", { prefer: "wait=10" });
+  const waited = await ask(server, "/sessions/s1/reply", { text: "And now?" }, "application/json", {
+    prefer: "wait=10",
+  });
   const { text }: { readonly text: Json } = await jsonOf(waited);
   return {
     status: streamed.status,
@@ -38,44 +40,44 @@ async function callTurns(door: Door): Promise<Json> {
 }
 
 /** A turn that one request starts, others read, and another ends; and a turn that continues after its reader has disconnected. */
-async function callKept(door: Door): Promise<Json> {
-  const one = await ask(door, "/sessions", { input: "Tell me something for ever.", id: "s2" }, "text/event-stream");
+async function callKept(server: Server): Promise<Json> {
+  const one = await ask(server, "/sessions", { input: "Tell me something for ever.", id: "s2" }, "text/event-stream");
   const beginner = new Reading(one);
   await beginner.until("Once ");
-  const watcher = new Reading(await ask(door, "/sessions/s2/events", null, "text/event-stream"));
+  const watcher = new Reading(await ask(server, "/sessions/s2/events", null, "text/event-stream"));
   await watcher.until("Once ");
   await watcher.until(": heartbeat");
-  const cancelled: Json = await jsonOf(await ask(door, "/sessions/s2/cancel", {}));
+  const cancelled: Json = await jsonOf(await ask(server, "/sessions/s2/cancel", {}));
   await beginner.until("event: end");
   await watcher.until("chat_completed");
   await watcher.leave();
 
-  const left = new Reading(await ask(door, "/sessions", { input: "Zürich?", id: "s3" }, "text/event-stream"));
+  const left = new Reading(await ask(server, "/sessions", { input: "Zürich?", id: "s3" }, "text/event-stream"));
   await left.until("turn_started");
   await left.leave();
-  const after = new Reading(await ask(door, "/sessions/s3/events", null, "text/event-stream"));
+  const after = new Reading(await ask(server, "/sessions/s3/events", null, "text/event-stream"));
   await after.until("chat_completed");
   await after.leave();
-  const view: { readonly session: { readonly status: string } } = await jsonOf(await ask(door, "/sessions/s3"));
+  const view: { readonly session: { readonly status: string } } = await jsonOf(await ask(server, "/sessions/s3"));
   return { cancelled, afterLeaving: view.session.status };
 }
 
-async function told(what: Promise<Json>): Promise<Json> {
+async function resultOf(what: Promise<Json>): Promise<Json> {
   return what.catch((error: unknown) => `failed: ${String(error)}`);
 }
 
 /** Runs the checks and returns their results; an error is reported as text. */
-export async function visitWorker(url: string, token: string, earlyToken: string): Promise<Told> {
+export async function visitWorker(url: string, token: string, earlyToken: string): Promise<SceneResults> {
   return {
-    early: await told(callEarly({ url: `${url}/early`, token: earlyToken })),
-    turns: await told(callTurns({ url, token })),
-    keptTurns: await told(callTurns({ url: `${url}/kept`, token })),
-    kept: await told(callKept({ url: `${url}/kept`, token })),
+    early: await resultOf(callEarly({ url: `${url}/early`, token: earlyToken })),
+    turns: await resultOf(callTurns({ url, token })),
+    keptTurns: await resultOf(callTurns({ url: `${url}/kept`, token })),
+    kept: await resultOf(callKept({ url: `${url}/kept`, token })),
   };
 }
 
 function ask(
-  { url, token }: Door,
+  { url, token }: Server,
   path: string,
   body: object | null = null,
   accept = "application/json",

@@ -38,7 +38,7 @@ import { asks, calls, config, delivered, input, replied, result, returned, says 
 type Choice = { readonly which: number; readonly what: number };
 
 const choice = fc.record({ which: fc.nat(7), what: fc.nat(1000) });
-const story = fc.array(choice, { maxLength: 40 });
+const actionLists = fc.array(choice, { maxLength: 40 });
 const settings: fc.Arbitrary<TurnMachineConfig> = fc
   .record({
     mode: fc.constantFrom("auto" as const, "auto" as const, "manual" as const),
@@ -268,7 +268,7 @@ const stored = (turn: Turn): Turn => JSON.parse(JSON.stringify(storableTurn(turn
 describe("[lash 61] [lash 62] K2, K3: the state of a turn is plain data", () => {
   test("a JSON round trip before every response, with everything frozen, gives the same turn", () => {
     fc.assert(
-      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+      fc.property(settings, beginnings, actionLists, (chosen, begin, choices) => {
         const plain = drive(chosen, begin, choices, untouched);
         const forgotten = drive(chosen, begin, choices, (turn) => deepFrozen(stored(turn)));
         expect(stored(forgotten.turn)).toEqual(stored(plain.turn));
@@ -282,7 +282,7 @@ describe("[lash 61] [lash 62] K2, K3: the state of a turn is plain data", () => 
 
 test("[lash 3] [lash 6] [lash 67] K6: equal responses give an equal turn with equal, unique effect ids", () => {
   fc.assert(
-    fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+    fc.property(settings, beginnings, actionLists, (chosen, begin, choices) => {
       const once = drive(chosen, begin, choices, untouched);
       const again = drive(chosen, begin, choices, untouched);
       expect(stored(again.turn)).toEqual(stored(once.turn));
@@ -295,7 +295,7 @@ test("[lash 3] [lash 6] [lash 67] K6: equal responses give an equal turn with eq
 describe("[lash 5] K4: unexpected responses are ignored and reported", () => {
   test("late, duplicate and wrong responses at every point leave the turn unchanged", () => {
     fc.assert(
-      fc.property(settings, beginnings, story, fc.nat(1000), (chosen, begin, choices, what) => {
+      fc.property(settings, beginnings, actionLists, fc.nat(1000), (chosen, begin, choices, what) => {
         const taken: EffectResponse[] = [delivered("nobody"), replied("t/99/model", says(`${what}`))];
         let { turn } = startTurn(chosen, begin);
         for (const choice of choices) {
@@ -324,7 +324,7 @@ describe("[lash 5] K4: unexpected responses are ignored and reported", () => {
 describe("[lash 13] K5: a turn ends once", () => {
   test("it emits done once, and then has no pending effects and accepts no response", () => {
     fc.assert(
-      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+      fc.property(settings, beginnings, actionLists, (chosen, begin, choices) => {
         const { turn, notices } = drive(chosen, begin, choices, untouched);
         const ended = turn.phase.type === "ended";
         expect(notices.filter((notice) => notice.type === "done")).toHaveLength(ended ? 1 : 0);
@@ -340,7 +340,7 @@ describe("[lash 13] K5: a turn ends once", () => {
 describe("[lash 31] S2: every call is answered or pending", () => {
   test("after a turn has ended, and after a cancel at any point", () => {
     fc.assert(
-      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+      fc.property(settings, beginnings, actionLists, (chosen, begin, choices) => {
         const { turn } = drive(chosen, begin, choices, untouched);
         const evidence = { requestId: "r", origin: null, reason: null };
         const over =
@@ -368,11 +368,11 @@ describe("[lash 31] S2: every call is answered or pending", () => {
 describe("[lash 68] progress is recorded before it is used", () => {
   test("the progress notices add up to the history, each message once and in order", () => {
     fc.assert(
-      fc.property(settings, beginnings, story, (chosen, begin, choices) => {
+      fc.property(settings, beginnings, actionLists, (chosen, begin, choices) => {
         const { turn, notices } = drive(chosen, begin, choices, untouched);
-        const told = notices.flatMap((notice) => (notice.type === "progress" ? notice.messages : []));
+        const progressMessages = notices.flatMap((notice) => (notice.type === "progress" ? notice.messages : []));
         const before = "digest" in begin.history ? historyMessages(begin.history) : begin.history;
-        expect([...before, ...told]).toEqual(historyMessages(turn.history));
+        expect([...before, ...progressMessages]).toEqual(historyMessages(turn.history));
       }),
       { numRuns: 200 },
     );

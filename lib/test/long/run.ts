@@ -168,7 +168,7 @@ async function faultsOf(
   said: ReadonlyMap<string, string>,
 ): Promise<{ readonly faults: readonly string[]; readonly counts: { readonly [name: string]: number } }> {
   const faults: string[] = [];
-  const heard = new Map<string, number>();
+  const deliveries = new Map<string, number>();
   const counts = { messages: 0, turns: 0, entries: 0, unknownOutcomes: 0 };
   for (const id of ids) {
     const view = await sessions.get(id);
@@ -184,7 +184,7 @@ async function faultsOf(
       counts.messages += 1;
       if (message.role === "user") {
         const name = `${id} ${messageText(message)}`;
-        heard.set(name, (heard.get(name) ?? 0) + 1);
+        deliveries.set(name, (deliveries.get(name) ?? 0) + 1);
       }
       if (message.role === "tool" && message.code === "outcome_unknown") counts.unknownOutcomes += 1;
     }
@@ -195,14 +195,14 @@ async function faultsOf(
     ]);
     counts.turns += turns.length;
     counts.entries += events.length;
-    if (events.some(({ key }, index) => key[2] !== index + 1)) faults.push(`${id}: the log has holes`);
-    if (entries.some(({ key }, index) => key[2] !== index)) faults.push(`${id}: the history has holes`);
+    if (events.some(({ key }, index) => key[2] !== index + 1)) faults.push(`${id}: the event log has gaps`);
+    if (entries.some(({ key }, index) => key[2] !== index)) faults.push(`${id}: the history has gaps`);
     const caused = events.map(({ value }) => {
       const { data }: { readonly data: { readonly turn: string; readonly ordinal: number; readonly index: number } } =
         JSON.parse(value);
       return `${data.turn} ${data.ordinal} ${data.index}`;
     });
-    if (new Set(caused).size !== caused.length) faults.push(`${id}: an entry was told twice`);
+    if (new Set(caused).size !== caused.length) faults.push(`${id}: an event is stored twice`);
     for (const { key, value } of turns) {
       if (!value.includes(`"status":"ended"`)) faults.push(`${id}: ${String(key[2])} has not ended`);
       const reason = /"haltedReason":"(\w+)"/.exec(value)?.[1] ?? "nothing";
@@ -210,8 +210,8 @@ async function faultsOf(
     }
   }
   for (const [text, id] of said) {
-    const times = heard.get(`${id} ${text}`) ?? 0;
-    if (times !== 1) faults.push(`${id}: "${text}" was heard ${times} times`);
+    const times = deliveries.get(`${id} ${text}`) ?? 0;
+    if (times !== 1) faults.push(`${id}: "${text}" was delivered ${times} times`);
   }
   const [pieces = [], inbox = []] = await storage.read([
     { table: "pieces", prefix: [] },
@@ -258,7 +258,7 @@ async function main(): Promise<readonly string[]> {
   const lines = readLog(log);
   const greetings = ids.map((id): readonly [string, string] => [`hello ${id}`, id]);
   const { faults, counts } = await faultsOf(sessions, storage, new Map([...greetings, ...said]));
-  const told = await Promise.all(
+  const unread = await Promise.all(
     ids.map(async (id) => {
       const [last = []] = await storage.read([{ table: "events", prefix: ["", id], limit: 1, reverse: true }]);
       const read = seen.sessions[id]?.last ?? 0;
@@ -270,26 +270,26 @@ async function main(): Promise<readonly string[]> {
   const twice = ranTwice(lines);
   const delays = seen.delays.toSorted((left, right) => left - right);
   const began2 = (what: Line["what"]) => lines.filter((line) => line.what === what).length;
-  const heard = Object.values(seen.sessions).reduce((sum, one) => sum + one.heard, 0);
+  const streamed = Object.values(seen.sessions).reduce((sum, one) => sum + one.heard, 0);
   const replies = Object.values(seen.sessions).reduce((sum, one) => sum + one.replies, 0);
   const [p50, p99] = [percentile(delays, 0.5), percentile(delays, 0.99)];
   console.log(
     [
       `kills                         ${kills.count} (${kills.early} while starting; ${kills.died} died by themselves)`,
-      `inputs said                   ${said.size + ids.length}, turns ${counts["turns"]}, messages ${counts["messages"]}, entries ${counts["entries"]}`,
+      `inputs sent                   ${said.size + ids.length}, turns ${counts["turns"]}, messages ${counts["messages"]}, entries ${counts["entries"]}`,
       `model calls begun             ${began2("model_began")}, tools begun ${began2("tool_began")}, outcomes unknown ${counts["unknownOutcomes"]}`,
-      `recorded effects done again   ${again.length}`,
+      `recorded effects run again    ${again.length}`,
       `tools run twice (never)       ${twice.length}`,
-      `faults in what is stored      ${faults.length}; pieces left ${counts["piecesLeft"]}`,
-      `reader                        ${replies} replies (${heard} of them heard as they were said), ${seen.resets} resets, ${seen.comebacks} comebacks, ${seen.broken.length} broken`,
-      `delay of a word               p50 ${p50} ms, p99 ${p99} ms, most ${delays.at(-1) ?? 0} ms, of ${delays.length}`,
+      `faults in stored data         ${faults.length}; pieces left ${counts["piecesLeft"]}`,
+      `reader                        ${replies} replies (${streamed} of them streamed), ${seen.resets} resets, ${seen.comebacks} reconnects, ${seen.broken.length} violations`,
+      `latency of a text delta       p50 ${p50} ms, p99 ${p99} ms, most ${delays.at(-1) ?? 0} ms, of ${delays.length}`,
       `time                          ${Math.round((Date.now() - began) / 1000)} s`,
     ].join("\n"),
   );
-  const slow = p99 > 250 ? [`words are ${p99} ms old at the 99th percentile; 250 is the goal`] : [];
+  const slow = p99 > 250 ? [`the latency of text deltas is ${p99} ms at the 99th percentile; the limit is 250 ms`] : [];
   const few = kills.count < wantedKills ? ["there were too few kills"] : [];
   const died = kills.died > 0 ? [`${kills.died} workers died by themselves`] : [];
-  return [...again, ...twice, ...faults, ...seen.broken, ...told.flat(), ...slow, ...few, ...died];
+  return [...again, ...twice, ...faults, ...seen.broken, ...unread.flat(), ...slow, ...few, ...died];
 }
 
 try {

@@ -106,23 +106,23 @@ const cancelled: Cancellation = {
 };
 
 type Answer = readonly [effect: string, response: (id: string) => EffectResponse];
-type Story = {
+type SampleTurn = {
   readonly name: string;
   readonly pinned: Pinned;
   readonly history: readonly Message[];
   readonly begins?: Partial<Pick<TurnInput, "answers" | "cell" | "messages" | "turnCauses">>;
-  readonly told: readonly (Answer | Exclude<JournalItem, { readonly type: "response" }>)[];
+  readonly items: readonly (Answer | Exclude<JournalItem, { readonly type: "response" }>)[];
 };
 
 const asked = [user("What is the weather?")];
 const consented = [...asked, assistant("", { toolCalls: [call("pay", 0, { place: 0 })], finishReason: "tool_calls" })];
-const stories: readonly Story[] = [
-  { name: "nothing yet", pinned: chatting, history: asked, told: [] },
+const stories: readonly SampleTurn[] = [
+  { name: "nothing yet", pinned: chatting, history: asked, items: [] },
   {
     name: "tools, input, another environment",
     pinned: syncing,
     history: asked,
-    told: [
+    items: [
       ["0/environment", syncs(null)],
       ["0/model", says("Let me look.", ["weather", "weather"])],
       ["0/tool/1", returns("21 °C")],
@@ -136,13 +136,13 @@ const stories: readonly Story[] = [
     name: "an end that waits for people",
     pinned: chatting,
     history: asked,
-    told: [
+    items: [
       ["0/model", says("", ["weather", "pay", "sign"])],
       ["0/tool/1", (id) => toolWaits(id, "approval")],
     ],
   },
   {
-    name: "what somebody consented to",
+    name: "an approved call",
     pinned: chatting,
     history: consented,
     begins: {
@@ -154,13 +154,13 @@ const stories: readonly Story[] = [
         ),
       ],
     },
-    told: [],
+    items: [],
   },
   {
     name: "the answer in a schema",
     pinned: finalizing,
     history: asked,
-    told: [
+    items: [
       ["0/model", says("Warm.")],
       ["0/before_completion", delivers()],
     ],
@@ -169,7 +169,7 @@ const stories: readonly Story[] = [
     name: "code",
     pinned: coding,
     history: asked,
-    told: [
+    items: [
       ["0/model", says("Let me see.\n```javascript\nprint(await weather({ place: 0 }))\n```")],
       ["0/code/0", (id) => codeCalls(id, [call("weather", 0, { place: 0 })], executor)],
       ["0/cell/0", returns("21 °C")],
@@ -181,7 +181,7 @@ const stories: readonly Story[] = [
     pinned: coding,
     history: [...asked, assistant(`\`\`\`javascript\n${waitingCell.code}\n\`\`\``)],
     begins: { cell: waitingCell },
-    told: [],
+    items: [],
   },
   {
     name: "something that happened elsewhere",
@@ -197,14 +197,14 @@ const stories: readonly Story[] = [
         },
       ],
     },
-    told: [["0/model", says("So I see.")]],
+    items: [["0/model", says("So I see.")]],
   },
-  { name: "cancelled", pinned: chatting, history: asked, told: [{ type: "cancel", cancellation: cancelled }] },
+  { name: "cancelled", pinned: chatting, history: asked, items: [{ type: "cancel", cancellation: cancelled }] },
   {
     name: "broken by a function of the program",
     pinned: chatting,
     history: asked,
-    told: [
+    items: [
       ["0/model", says("", ["weather"])],
       { type: "failure", failure: runtimeFailure("callback_failed", { message: "haltWhen threw" }) },
     ],
@@ -216,16 +216,16 @@ type Walked = { readonly record: TurnRecord; readonly states: readonly Turn[] };
 
 const turnId = "t1";
 
-async function walk({ pinned, history, begins = {}, told }: Story): Promise<Walked> {
+async function walk({ pinned, history, begins = {}, items }: SampleTurn): Promise<Walked> {
   const config = configOf(pinned, "s1");
   const rows: JournalRow[] = [];
   let { turn } = startTurn(config, turnInput(turnId, { history, ...begins }));
   const states = [stored(turn)];
-  for (const one of told) {
+  for (const one of items) {
     const item: JournalItem = "type" in one ? one : { type: "response", response: one[1](`${turnId}/${one[0]}`) };
     const effect = pendingEffects(turn).find(({ id }) => item.type === "response" && id === item.response.id);
     if (item.type === "response" && effect === undefined)
-      throw new Error(`nobody asked for ${item.response.id}: ${pendingTexts(turn).join()}`);
+      throw new Error(`no effect is pending with the id ${item.response.id}: ${pendingTexts(turn).join()}`);
     const text = effect === undefined ? null : canonicalJson(effect);
     rows.push({ effect: text, hash: text === null ? null : await sha256(text), item, epoch: 1, attempt: 1 });
     turn = accepted(config, turn, item);
@@ -255,7 +255,7 @@ export function accepted(config: ReturnType<typeof configOf>, turn: Turn, item: 
   }
 }
 
-async function startOf(pinned: Pinned, history: readonly Message[], begins: Story["begins"] = {}): Promise<TurnStart> {
+async function startOf(pinned: Pinned, history: readonly Message[], begins: SampleTurn["begins"] = {}): Promise<TurnStart> {
   const { length, digest } = startHistory(history);
   const given = { answers: [], cell: null, messages: [], turnCauses: [], ...begins };
   return {

@@ -156,18 +156,18 @@ describe("[lash 75] effect ids", () => {
 describe("[lash 76] the lease of a session", () => {
   test("one process drives and others get busy; after a crash the next one continues, and late results of the first are rejected", async () => {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { replay: "safe", handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { replay: "safe", handler: () => barrier.wait() });
     const of = world.engine(worker("look"), { tools: [look.tool] });
     const first = world.process(of);
     const turn = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     const second = world.process(of);
     expect(await second.recover("s1")).toMatchObject({ pickedUp: 0 });
     first.kill();
     await world.leaseRunsOut();
     expect(await second.recover("s1")).toMatchObject({ pickedUp: 1 });
-    door.open();
+    barrier.open();
     expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
     expect((await world.rows("leases")).map(({ tag }) => tag)).toEqual([2]);
     expect(look.runs).toHaveLength(2);
@@ -175,14 +175,14 @@ describe("[lash 76] the lease of a session", () => {
 
   test("a fenced writer changes nothing, and its callers get the result of the process that continues", async () => {
     const world = new World();
-    const doors = [gate(), gate()];
+    const barriers = [gate(), gate()];
     let runs = 0;
     const look = counting("look", {
       replay: "safe",
       handler: async () => {
-        const door = doors[runs];
+        const barrier = barriers[runs];
         runs += 1;
-        await door?.wait();
+        await barrier?.wait();
         return `run ${runs}`;
       },
     });
@@ -190,16 +190,16 @@ describe("[lash 76] the lease of a session", () => {
     // Its renewals do not reach the storage.
     const first = world.process(of, { refuses: (write) => (isRenewal(write.batch.puts) ? new Error("lost") : null) });
     const turn = await first.start("hi", { id: "s1" });
-    await doors[0]?.reached;
+    await barriers[0]?.reached;
     await world.leaseRunsOut();
     const second = world.process(of);
     await second.recover();
-    await doors[1]?.reached;
+    await barriers[1]?.reached;
     const rows = (await world.rows("journal")).length;
-    doors[0]?.open();
+    barriers[0]?.open();
     await world.clock.advance(0);
     expect(await world.rows("journal")).toHaveLength(rows);
-    doors[1]?.open();
+    barriers[1]?.open();
     expect((await turn.result).text).toBe("Done.");
     expect((await world.journal(turn.turnId)).map(({ row }) => row.epoch)).toEqual([1, 2, 2, 2, 2]);
   });
@@ -232,8 +232,8 @@ describe("[lash 79] a replay that diverges", () => {
 
   async function diverged() {
     const world = new World();
-    const door = gate();
-    const pay = counting("pay", { handler: () => door.wait() });
+    const barrier = gate();
+    const pay = counting("pay", { handler: () => barrier.wait() });
     const look = counting("look");
     const model = thinker(({ messages }) => {
       const results = messages.filter(({ role }) => role === "tool").length;
@@ -246,7 +246,7 @@ describe("[lash 79] a replay that diverges", () => {
     const of = world.engine(model, { tools: [look.tool, pay.tool] });
     const first = world.process(of);
     const turn = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     first.kill();
     const rows = (await world.rows("journal")).filter(({ value }) => value.includes("tool_returned"));
     const [row] = rows;
@@ -269,8 +269,8 @@ describe("[lash 79] a replay that diverges", () => {
     });
     expect((await second.get("s1"))?.openTurn).toMatchObject({ status: "parked", turnId });
     expect((await sessionOf(second)).status).toBe("error");
-    const told = [end.failure, (await sessionOf(second)).metadata, await world.values("turns"), read.at(-1)];
-    for (const one of told) expect(JSON.stringify(one)).not.toMatch(/hunter2|swordfish/);
+    const outputs = [end.failure, (await sessionOf(second)).metadata, await world.values("turns"), read.at(-1)];
+    for (const one of outputs) expect(JSON.stringify(one)).not.toMatch(/hunter2|swordfish/);
     // No process drives the turn, and none is asked to.
     expect(await world.rows("open")).toEqual([]);
     expect((await second.recover()).pickedUp).toBe(0);
@@ -311,12 +311,12 @@ describe("[lash 79] a replay that diverges", () => {
 
   test("a journal row that does not match its hash parks the turn, without endless retries", async () => {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { replay: "safe", handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { replay: "safe", handler: () => barrier.wait() });
     const of = world.engine(worker("look"), { tools: [look.tool] });
     const first = world.process(of);
     const turn = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     first.kill();
     const [row] = await world.rows("journal");
     if (row === undefined) throw new Error("there is no row");
@@ -329,7 +329,7 @@ describe("[lash 79] a replay that diverges", () => {
       failure: { reason: "corrupt_row" },
     });
     expect(await second.recover("s1", { from: "step" })).toMatchObject({ mayRunTwice: [`${turn.turnId}/0/model`] });
-    door.open();
+    barrier.open();
     expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
   });
 
@@ -353,9 +353,9 @@ describe("[lash 79] a replay that diverges", () => {
 describe("[lash 80] composite effects are recorded by their parts", () => {
   test("each call of a reply has its own row: after a crash answered calls do not run again, and the results are complete", async () => {
     const world = new World();
-    const door = gate();
+    const barrier = gate();
     const quick = counting("quick", { replay: "safe" });
-    const slow = counting("slow", { replay: "safe", handler: () => door.wait().then(() => "slow: ok") });
+    const slow = counting("slow", { replay: "safe", handler: () => barrier.wait().then(() => "slow: ok") });
     const model = thinker(({ messages }) => (isFirst(messages) ? [call("slow"), call("quick")] : says("Done.")));
     const of = world.engine(model, { tools: [quick.tool, slow.tool] });
     const first = world.process(of, {
@@ -366,7 +366,7 @@ describe("[lash 80] composite effects are recorded by their parts", () => {
     await world.leaseRunsOut();
     const second = world.process(of);
     await second.recover();
-    door.open();
+    barrier.open();
     await second.attach("s1", turnId).result;
     expect([quick.runs.length, slow.runs.length]).toEqual([1, 2]);
     expect(heard(model.asked[1]).slice(2)).toEqual(["tool slow: ok", "tool quick: ok"]);
@@ -419,15 +419,15 @@ describe("[lash 83] atomic commits", () => {
 
   test("lessons 5 and 7: input accepted at a checkpoint is recorded in the same write, and a claim lasts as long as the lease", async () => {
     const world = new World();
-    const [door, model] = [gate(), worker("look", "look")];
-    const look = counting("look", { handler: () => door.wait() });
+    const [barrier, model] = [gate(), worker("look", "look")];
+    const look = counting("look", { handler: () => barrier.wait() });
     const of = world.process(world.engine(model, { tools: [look.tool] }));
     const turn = await of.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     await of.steer("s1", "and hurry", { id: "i1" });
     // The work takes hours, and the lease is renewed meanwhile.
     await world.clock.advance(100_000);
-    door.open();
+    barrier.open();
     await turn.result;
     const settled = world.writes.find(({ batch }) => batch.removals.some(({ table }) => table === "inbox"));
     expect(settled?.batch.puts.map(({ table }) => table)).toEqual(
@@ -439,17 +439,17 @@ describe("[lash 83] atomic commits", () => {
   test("lesson 6: a crash before that write leaves the input for the next process, and a crash after it does not deliver the input twice", async () => {
     for (const when of ["diesBefore", "diesAfter"] as const) {
       const world = new World();
-      const door = gate();
-      const look = counting("look", { replay: "safe", handler: () => door.wait() });
+      const barrier = gate();
+      const look = counting("look", { replay: "safe", handler: () => barrier.wait() });
       const model = worker("look");
       const of = world.engine(model, { tools: [look.tool] });
       const settles = ({ batch }: { readonly batch: { readonly removals: readonly { readonly table: string }[] } }) =>
         batch.removals.some(({ table }) => table === "inbox");
       const first = world.process(of, { [when]: settles });
       const { turnId } = await first.start("hi", { id: "s1" });
-      await door.reached;
+      await barrier.reached;
       await first.steer("s1", "and hurry");
-      door.open();
+      barrier.open();
       await first.died;
       await world.leaseRunsOut();
       const second = world.process(of);
@@ -552,34 +552,34 @@ describe("[lash 84] leases", () => {
 describe("[lash 85] input", () => {
   async function running() {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { handler: () => barrier.wait() });
     const model = worker("look");
     const of = world.process(world.engine(model, { tools: [look.tool] }));
     const turn = await of.start("hi", { id: "s1" });
-    await door.reached;
-    return { world, door, model, of, turn };
+    await barrier.reached;
+    return { world, barrier, model, of, turn };
   }
 
   test("an input id is accepted once: equal content is idempotent, other content is a conflict", async () => {
-    const { door, of, turn } = await running();
+    const { barrier, of, turn } = await running();
     const first = await of.steer("s1", "quick", { id: "i1" });
     expect(await of.steer("s1", "quick", { id: "i1" })).toEqual(first);
     await expect(of.steer("s1", "slow", { id: "i1" })).rejects.toMatchObject({ reason: "conflict" });
-    door.open();
+    barrier.open();
     await turn.result;
     expect(await of.steer("s1", "quick", { id: "i1" })).toEqual(first);
     expect((await talk(of)).filter((line) => line === "user quick")).toHaveLength(1);
   });
 
   test("withdraw removes input that is not yet accepted, and returns the state of the input", async () => {
-    const { door, of, turn } = await running();
+    const { barrier, of, turn } = await running();
     await of.steer("s1", "no", { id: "i1" });
     await of.steer("s1", "yes", { id: "i2" });
     expect(await of.withdraw("s1", "i1")).toBe("cancelled");
     expect(await of.withdraw("s1", "i1")).toBe("already_cancelled");
     expect(await of.withdraw("s1", "i9")).toBe("not_found");
-    door.open();
+    barrier.open();
     await turn.result;
     expect(await of.withdraw("s1", "i2")).toBe("already_taken");
     expect(await talk(of)).not.toContain("user no");
@@ -587,23 +587,23 @@ describe("[lash 85] input", () => {
 
   test("claimed input cannot be withdrawn, unless the process that claimed it is gone", async () => {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { replay: "safe", handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { replay: "safe", handler: () => barrier.wait() });
     const of = world.engine(worker("look"), { tools: [look.tool] });
     const first = world.process(of, {
       diesBefore: ({ batch }) => batch.removals.some(({ table }) => table === "inbox"),
     });
     await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     await first.steer("s1", "wait", { id: "i1" });
-    door.open();
+    barrier.open();
     await first.died;
     const second = world.process(of, { drive: false });
     expect(await second.withdraw("s1", "i1")).toBe("already_claimed");
   });
 
   test("lesson 12: input is a message of the thread, a transient message is not kept, and a cause is shown as an external event", async () => {
-    const { door, model, of, turn } = await running();
+    const { barrier, model, of, turn } = await running();
     await of.steer("s1", { type: "message", message: user("keep this") });
     await of.steer("s1", { type: "transient", message: user("not this") });
     const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
@@ -611,7 +611,7 @@ describe("[lash 85] input", () => {
       type: "cause",
       cause: { id: "w1", eventType: "mail.received", origin, text: "You have mail." },
     });
-    door.open();
+    barrier.open();
     await turn.result;
     const asked = heard(model.asked[1]).join("\n");
     for (const text of ["keep this", "not this", "You have mail."]) expect(asked).toContain(text);
@@ -621,9 +621,9 @@ describe("[lash 85] input", () => {
   });
 
   test("send replies, or steers while a turn runs", async () => {
-    const { door, of, turn } = await running();
+    const { barrier, of, turn } = await running();
     expect((await of.send("s1", "quick")).turnId).toBe(turn.turnId);
-    door.open();
+    barrier.open();
     await turn.result;
     const next = await of.send("s1", "more");
     expect(next.turnId).not.toBe(turn.turnId);
@@ -632,14 +632,14 @@ describe("[lash 85] input", () => {
 
   test("input that arrives while the turn ends becomes the next turn", async () => {
     const world = new World();
-    const door = gate();
+    const barrier = gate();
     const model = worker();
     const isEnd = (write: Write): boolean => writes("journal")(write) && writes("sessions")(write);
-    const of = world.process(world.engine(model), { holds: (write) => (isEnd(write) ? door.wait() : null) });
+    const of = world.process(world.engine(model), { holds: (write) => (isEnd(write) ? barrier.wait() : null) });
     const turn = await of.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     await world.process(world.engine(model)).steer("s1", "wait!");
-    door.open();
+    barrier.open();
     await turn.result;
     const isNext = ({ event, turnId }: RuntimeEvent) => event.type === "chat_completed" && turnId !== turn.turnId;
     await readUntil(of.events("s1"), isNext);
@@ -648,18 +648,18 @@ describe("[lash 85] input", () => {
 
   test("the result of a turn resolves at its end, also while the turn of late input still runs", async () => {
     const world = new World();
-    const doors = [gate(), gate()];
+    const barriers = [gate(), gate()];
     let runs = 0;
-    const look = counting("look", { handler: () => doors[runs++]?.wait() });
+    const look = counting("look", { handler: () => barriers[runs++]?.wait() });
     const model = thinker(() => [call("look")]);
     const of = world.process(world.engine(model, { tools: [look.tool] }));
     const turn = await of.start("hi", { id: "s1", budgets: { steps: 1 } });
-    await doors[0]?.reached;
+    await barriers[0]?.reached;
     await of.steer("s1", "later");
-    doors[0]?.open();
+    barriers[0]?.open();
     expect(await turn.result).toMatchObject({ haltedReason: "budget", turnId: turn.turnId });
-    await doors[1]?.reached;
-    doors[1]?.open();
+    await barriers[1]?.reached;
+    barriers[1]?.open();
     await of.attach("s1").result;
   });
 });
@@ -787,7 +787,7 @@ describe("[lash 87] a cancel is stored", () => {
   test("lesson 2: a turn that is cancelled before it is driven performs nothing, even with a slow storage", async () => {
     const world = new World();
     const model = worker();
-    const door = gate();
+    const barrier = gate();
     const isLook = ([query, ...more]: readonly Query[]) => query?.table === "cancels" && more.length === 0;
     const accepting = world.process(world.engine(model), { drive: false });
     const turn = await accepting.start("hi", { id: "s1" });
@@ -795,11 +795,11 @@ describe("[lash 87] a cancel is stored", () => {
     await world.clock.advance(0);
     expect((await accepting.get("s1"))?.openTurn).toMatchObject({ status: "queued" });
     const driving = world.process(world.engine(model), {
-      holdsRead: (queries) => (isLook(queries) ? door.wait() : null),
+      holdsRead: (queries) => (isLook(queries) ? barrier.wait() : null),
     });
     await driving.recover();
     await world.clock.advance(1000);
-    door.open();
+    barrier.open();
     expect(await answer).toBe("cancelled");
     expect(await turn.result).toMatchObject({ haltedReason: "cancelled" });
     expect(model.asked).toEqual([]);
@@ -808,17 +808,17 @@ describe("[lash 87] a cancel is stored", () => {
   test("a cancel that arrives while the turn is being loaded takes effect", async () => {
     const world = new World();
     const hand = handModel();
-    const door = gate();
+    const barrier = gate();
     const accepting = world.process(world.engine(hand), { drive: false });
     const turn = await accepting.start("hi", { id: "s1" });
     const of = world.process(world.engine(hand), {
-      holdsRead: (queries) => (queries.some(({ table }) => table === "contents") ? door.wait() : null),
+      holdsRead: (queries) => (queries.some(({ table }) => table === "contents") ? barrier.wait() : null),
     });
     await of.recover();
-    await door.reached;
+    await barrier.reached;
     const answer = of.cancel("s1");
     await world.clock.advance(0);
-    door.open();
+    barrier.open();
     expect(await answer).toBe("cancelled");
     expect(await turn.result).toMatchObject({ haltedReason: "cancelled" });
   });
@@ -991,13 +991,13 @@ describe("lessons of lash's hard bugs", () => {
 
   test("21: a deleted session stays deleted while a process still drives it, and its id can be used again", async () => {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { handler: () => barrier.wait() });
     const of = world.process(world.engine(worker("look"), { tools: [look.tool] }));
     const turn = await of.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     await world.process(world.engine(worker())).delete("s1");
-    door.open();
+    barrier.open();
     await expect(turn.result).rejects.toMatchObject({ reason: "not_found" });
     expect(await of.get("s1")).toBe(null);
     expect(await world.rows("entries")).toEqual([]);

@@ -50,7 +50,7 @@ describe("Q1 settle, commit, publish", () => {
   });
 
   test("Q1 after a crash between any two writes, recovery gives the same session and every event exactly once", async () => {
-    const told = async (world: World): Promise<readonly unknown[]> => {
+    const storedEvents = async (world: World): Promise<readonly unknown[]> => {
       const text = JSON.stringify(await world.values("events"));
       return JSON.parse(text.replaceAll(/turn-[0-9a-f]+/g, "turn").replaceAll(/"epoch":\d+/g, '"epoch":0'));
     };
@@ -68,14 +68,21 @@ describe("Q1 settle, commit, publish", () => {
       await second.recover();
       await second.attach("s1").result;
       const keys = (await world.rows("events")).map(({ key }) => key[2]);
-      return { total, keys, told: await told(world), talk: await talk(second), runs: look.runs, asked: model.asked };
+      return {
+        total,
+        keys,
+        storedEvents: await storedEvents(world),
+        talk: await talk(second),
+        runs: look.runs,
+        asked: model.asked,
+      };
     };
     const whole = await life(null);
-    expect(whole.keys).toEqual(whole.told.map((_, index) => index + 1));
+    expect(whole.keys).toEqual(whole.storedEvents.map((_, index) => index + 1));
     expect([whole.asked.length, whole.runs.length]).toEqual([3, 2]);
     for (let dies = 1; dies < whole.total; dies += 1) {
-      const { keys, told: events, talk: said, runs, asked } = await life(dies);
-      expect([dies, keys, events, said]).toEqual([dies, whole.keys, whole.told, whole.talk]);
+      const { keys, storedEvents: events, talk: said, runs, asked } = await life(dies);
+      expect([dies, keys, events, said]).toEqual([dies, whole.keys, whole.storedEvents, whole.talk]);
       // Recorded effects are not performed again, only those under way at the kill.
       expect(asked.length + runs.length).toBeLessThanOrEqual(6);
     }
@@ -151,16 +158,16 @@ describe("Q3 start marks of tools", () => {
 
   test("Q3 a call that waits for a concurrency slot is not marked", async () => {
     const world = new World();
-    const door = gate();
-    const slow = counting("slow", { handler: () => door.wait() });
+    const barrier = gate();
+    const slow = counting("slow", { handler: () => barrier.wait() });
     const model = thinker(({ messages }) =>
       !isFirst(messages) ? says("Done.") : [call("slow", {}, "c0"), call("slow", {}, "c1")],
     );
     const of = world.engine(model, { tools: [slow.tool], options: { maxConcurrency: 1 } });
     const turn = await world.process(of).start("hi");
-    await door.reached;
+    await barrier.reached;
     expect(await world.rows("records")).toHaveLength(1);
-    door.open();
+    barrier.open();
     await turn.result;
     expect(await world.rows("records")).toHaveLength(2);
   });
@@ -200,12 +207,12 @@ describe("Q3 start marks of tools", () => {
 
   test("Q3 the outcome_unknown of a recovery is recorded, so later recoveries give the same answer", async () => {
     const world = new World();
-    const door = gate();
-    const pay = counting("pay", { handler: () => door.wait() });
+    const barrier = gate();
+    const pay = counting("pay", { handler: () => barrier.wait() });
     const of = world.engine(worker("pay"), { tools: [pay.tool] });
     const first = world.process(of);
     const { turnId } = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     first.kill();
     await world.leaseRunsOut();
     const second = world.process(of, { diesAfter: (write) => writes("journal")(write) });
@@ -225,18 +232,21 @@ describe("Q3 start marks of tools", () => {
 
 describe("Q3 a tool with the replay policy ask after a crash", () => {
   test("Q3 is pending as outcome_unknown and accepts a result, an approval to run again, or a denial", async () => {
-    for (const [answer, ran, told] of [
+    for (const [answer, ran, expectedText] of [
       ["result", 1, "tool it went through"],
       ["approve", 2, "tool pay: ok"],
       ["deny", 1, "not again"],
     ] as const) {
       const world = new World();
-      const door = gate();
-      const pay = counting("pay", { replay: "ask", handler: () => (pay.runs.length === 1 ? door.wait() : "pay: ok") });
+      const barrier = gate();
+      const pay = counting("pay", {
+        replay: "ask",
+        handler: () => (pay.runs.length === 1 ? barrier.wait() : "pay: ok"),
+      });
       const of = world.engine(worker("pay"), { tools: [pay.tool] });
       const first = world.process(of);
       const { turnId } = await first.start("hi", { id: "s1" });
-      await door.reached;
+      await barrier.reached;
       first.kill();
       await world.leaseRunsOut();
       const second = world.process(of);
@@ -255,7 +265,7 @@ describe("Q3 a tool with the replay policy ask after a crash", () => {
               answer === "approve" ? { type: answer } : { type: answer, reason: "not again" },
             );
       expect((await turn.result).text).toBe("Done.");
-      expect((await talk(second)).join("\n")).toContain(told);
+      expect((await talk(second)).join("\n")).toContain(expectedText);
       expect(pay.runs).toHaveLength(ran);
     }
   });
@@ -284,8 +294,8 @@ describe("Q4 late results", () => {
 
   test("Q4 a decided call stays pending, with its decision, until its result is committed", async () => {
     const world = new World();
-    const door = gate();
-    const pay = counting("pay", { needsApproval: true, handler: () => door.wait() });
+    const barrier = gate();
+    const pay = counting("pay", { needsApproval: true, handler: () => barrier.wait() });
     const of = world.process(world.engine(worker("pay"), { tools: [pay.tool] }));
     await (
       await of.start("hi", { id: "s1" })
@@ -294,9 +304,9 @@ describe("Q4 late results", () => {
     const decided = [{ id: "c0", decision: { type: "approve", by: "Ada" } }];
     expect((await sessionOf(of)).pendingToolCalls).toMatchObject(decided);
     const turn = await of.continue("s1");
-    await door.reached;
+    await barrier.reached;
     expect((await sessionOf(of)).pendingToolCalls).toMatchObject(decided);
-    door.open();
+    barrier.open();
     await turn.result;
     expect((await sessionOf(of)).pendingToolCalls).toEqual([]);
   });
@@ -387,10 +397,10 @@ describe("Q5 suspended code cells", () => {
     await (
       await of.decide("s1", pending?.id ?? "", { type: "approve" })
     ).result;
-    const told = heard(model.asked[1]).at(-1) ?? "";
-    expect(told).toContain("it made different calls when it ran again");
-    expect(told).toContain("look");
-    expect(told).toContain("pay");
+    const lastMessage = heard(model.asked[1]).at(-1) ?? "";
+    expect(lastMessage).toContain("it made different calls when it ran again");
+    expect(lastMessage).toContain("look");
+    expect(lastMessage).toContain("pay");
     expect((await sessionOf(of)).status).toBe("completed");
   });
 
@@ -471,7 +481,7 @@ describe("Q6 kernel revisions", () => {
     await expect(second.attach("s1", turnId).result).rejects.toMatchObject({
       name: "RuntimeError",
       reason: "newer_schema",
-      message: expect.stringMatching(new RegExp(`revision ${newer}.*revision ${kernelRevision}.*deploy`)),
+      message: expect.stringMatching(new RegExp(`revision ${newer}.*revisions up to ${kernelRevision}.*deploy`)),
     });
     expect(await world.everything(tables)).toBe(before);
     expect([model.asked.length, look.runs.length]).toEqual([1, 0]);
@@ -795,15 +805,15 @@ describe("Q9 cancel", () => {
     const second = world.process(world.engine(hand));
     await second.cancel("s1");
     const after = { after: before.at(-1)?.cursor ?? "", follow: false } as const;
-    const told = (await eventsOf(second.events("s1", after))).map(({ event }) => event.type);
-    expect(told.indexOf("step_reset")).toBeGreaterThan(-1);
-    expect(told.indexOf("step_reset")).toBeLessThan(told.indexOf("chat_completed"));
+    const types = (await eventsOf(second.events("s1", after))).map(({ event }) => event.type);
+    expect(types.indexOf("step_reset")).toBeGreaterThan(-1);
+    expect(types.indexOf("step_reset")).toBeLessThan(types.indexOf("chat_completed"));
   });
 
   test("Q9 a cancel answers open calls and keeps the results of finished ones", async () => {
     const world = new World();
-    const door = gate();
-    const [quick, slow] = [counting("quick"), counting("slow", { handler: () => door.wait() })];
+    const barrier = gate();
+    const [quick, slow] = [counting("quick"), counting("slow", { handler: () => barrier.wait() })];
     const model = thinker(() => [call("slow"), call("quick")]);
     const of = world.process(world.engine(model, { tools: [quick.tool, slow.tool] }));
     const turn = await of.start("hi", { id: "s1" });
@@ -817,15 +827,15 @@ describe("Q9 cancel", () => {
 
   test("Q9 a cancel after the end of the turn returns completion_won", async () => {
     const world = new World();
-    const door = gate();
+    const barrier = gate();
     const isEnd = (write: Write): boolean => writes("journal")(write) && writes("sessions")(write);
-    const first = world.process(world.engine(worker()), { holds: (write) => (isEnd(write) ? door.wait() : null) });
+    const first = world.process(world.engine(worker()), { holds: (write) => (isEnd(write) ? barrier.wait() : null) });
     const turn = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     const lost = world.process(world.engine(worker())).cancel("s1");
     await world.clock.advance(200);
     expect(await world.rows("cancels")).toHaveLength(1);
-    door.open();
+    barrier.open();
     expect(await lost).toBe("completion_won");
     expect((await turn.result).text).toBe("Done.");
     expect(await world.rows("cancels")).toEqual([]);
@@ -853,8 +863,8 @@ describe("Q10 child turns", () => {
   const spent = { inputTokens: 5, outputTokens: 2 };
 
   function family(world: World, replay: "safe" | "never") {
-    const door = gate();
-    const inner = counting("inner", { handler: () => door.wait() });
+    const barrier = gate();
+    const inner = counting("inner", { handler: () => barrier.wait() });
     const childModel = thinker(({ messages }) => (isFirst(messages) ? [call("inner")] : says("Found.")), spent);
     const child = world.engine(childModel, { tools: [inner.tool] });
     const outer = counting("outer", {
@@ -862,15 +872,15 @@ describe("Q10 child turns", () => {
       handler: async (_, { runChild }) => (await runChild(child, "look")).finalResponse?.outputText ?? "",
     });
     const model = worker("outer");
-    return { door, inner, childModel, outer, model, engine: world.engine(model, { tools: [outer.tool] }) };
+    return { barrier, inner, childModel, outer, model, engine: world.engine(model, { tools: [outer.tool] }) };
   }
 
   test("Q10 a tool with the policy safe runs again and replays its child turn without new model calls, and H4 applies to the tools of the child", async () => {
     const world = new World();
-    const { door, inner, childModel, outer, engine: of } = family(world, "safe");
+    const { barrier, inner, childModel, outer, engine: of } = family(world, "safe");
     const first = world.process(of);
     const { turnId } = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     first.kill();
     await world.leaseRunsOut();
     const second = world.process(of);
@@ -895,10 +905,10 @@ describe("Q10 child turns", () => {
 
   test("Q10 with other policies the child turn is abandoned, and its usage is recorded in the commit that answers the parent call", async () => {
     const world = new World();
-    const { door, outer, childModel, engine: of } = family(world, "never");
+    const { barrier, outer, childModel, engine: of } = family(world, "never");
     const first = world.process(of);
     const { turnId } = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     first.kill();
     await world.leaseRunsOut();
     const second = world.process(of);
@@ -941,15 +951,15 @@ describe("Q10 child turns", () => {
 describe("Q11 checkpoints", () => {
   test("Q11 steered input is added at the next checkpoint as a message, and names the turn that accepts it", async () => {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { handler: () => barrier.wait() });
     const model = worker("look");
     const of = world.process(world.engine(model, { tools: [look.tool] }));
     const turn = await of.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     expect((await of.steer("s1", "and hurry")).turnId).toBe(turn.turnId);
     const { version } = (await of.get("s1")) ?? { version: 0 };
-    door.open();
+    barrier.open();
     await turn.result;
     expect(version).toBe(1);
     expect(await talk(of)).toContain("user and hurry");
@@ -961,14 +971,14 @@ describe("Q11 checkpoints", () => {
 
   test("Q11 input that no further model call would read is not claimed and becomes the next turn", async () => {
     const world = new World();
-    const door = gate();
-    const look = counting("look", { handler: () => door.wait() });
+    const barrier = gate();
+    const look = counting("look", { handler: () => barrier.wait() });
     const model = worker("look", "look");
     const of = world.process(world.engine(model, { tools: [look.tool] }));
     const turn = await of.start("hi", { id: "s1", budgets: { steps: 1 } });
-    await door.reached;
+    await barrier.reached;
     const { inputId } = await of.steer("s1", "one more thing");
-    door.open();
+    barrier.open();
     expect(await turn.result).toMatchObject({ haltedReason: "budget" });
     const isNext = ({ event, turnId }: RuntimeEvent) => event.type === "turn_started" && turnId !== turn.turnId;
     const next = (await readUntil(of.events("s1"), isNext)).at(-1)?.turnId ?? "";
@@ -1012,14 +1022,14 @@ describe("Q11 checkpoints", () => {
 
   test("Q11 steered input waits while a question is open and never answers it", async () => {
     const world = new World();
-    const door = gate();
-    const ask = counting("ask", { handler: () => door.wait().then(() => askUser("Which day?")) });
+    const barrier = gate();
+    const ask = counting("ask", { handler: () => barrier.wait().then(() => askUser("Which day?")) });
     const model = thinker(({ messages }) => (isFirst(messages) ? [call("ask")] : says("Ok.")));
     const of = world.process(world.engine(model, { tools: [ask.tool] }));
     const turn = await of.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     await of.steer("s1", "by the way");
-    door.open();
+    barrier.open();
     expect(await turn.result).toMatchObject({ haltedReason: "ask_user", session: { turnId: null } });
     expect(await world.rows("inbox")).toHaveLength(1);
     await expect(of.steer("s1", "Monday")).rejects.toThrow(MisuseError);
@@ -1180,9 +1190,9 @@ describe("Q14 restarting a step", () => {
   /** A turn that was interrupted in its second step while the tool ran, and whose recorded step does not match the code. */
   async function diedWorld({ pays = {} }: { pays?: Partial<ToolDefinition<JsonObject>> }) {
     const world = new World();
-    const door = gate();
+    const barrier = gate();
     const look = counting("look");
-    const pay = counting("pay", { handler: () => door.wait(), ...pays });
+    const pay = counting("pay", { handler: () => barrier.wait(), ...pays });
     const model = thinker(({ messages }) => {
       const results = messages.filter(({ role }) => role === "tool").length;
       const name = ["look", "pay"][results];
@@ -1192,7 +1202,7 @@ describe("Q14 restarting a step", () => {
     const of = world.engine(model, { tools: [look.tool, pay.tool] });
     const first = world.process(of);
     const { turnId } = await first.start("hi", { id: "s1" });
-    await door.reached;
+    await barrier.reached;
     first.kill();
     const id = `${turnId}/1/model`;
     for (const row of (await world.rows("journal")).filter(({ value }) => value.includes(`"id":"${id}"`))) {

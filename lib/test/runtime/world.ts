@@ -250,15 +250,15 @@ export async function eventsUntil(events: AsyncIterable<RuntimeEvent>, type: Tur
 
 /** A gate that a test opens. */
 export function gate() {
-  const door = deferred();
+  const opened = deferred();
   const there = deferred();
   return {
-    open: door.resolve,
+    open: opened.resolve,
     /** Resolves when a caller waits at the gate. */
     reached: there.promise,
     wait: (): Promise<void> => {
       there.resolve();
-      return door.promise;
+      return opened.promise;
     },
   };
 }

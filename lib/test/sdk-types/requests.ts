@@ -74,7 +74,7 @@ export function requestsFor(target: Target): readonly Asked[] {
     ["results", [hello, calling, toolResult("call_1", "Sunny."), toolResult("call_2", { hour: 9 })], { tools }],
     ["results that failed", [hello, calling, ...failed], { tools }],
     ["results with images and files", [hello, calling, ...seen(target)], { tools }],
-    ["calls nobody answered, and broken ones", [hello, calling, broken, user("And?")], { tools }],
+    ["unanswered calls and invalid ones", [hello, calling, broken, user("And?")], { tools }],
     ["a reply of another provider's", [hello, foreign, user("And?")], {}],
     ["parts that were taken out", [user([textPart("Look."), pruned]), assistant("A cat."), user("And?")], {}],
     ["a reply of its own", [hello, reply, ...answers.map((id) => toolResult(id, "Done."))], { tools, providerTools }],

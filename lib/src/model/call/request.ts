@@ -75,6 +75,7 @@ export type ModelRequest = {
 
 /** Identifies a model call for providers that cache or trace by session. */
 export type RequestScope = {
+  /** The id of the session that the call belongs to. */
   readonly sessionId: string;
   /** A part of the session, for sessions with several concurrent conversations. */
   readonly frameId: string | null;
@@ -89,6 +90,7 @@ export type RequestScope = {
 export type ReasoningSettings = {
   /** The level, sent verbatim, for example `"low"` or `"high"`; `"none"` disables reasoning. */
   readonly effort: string | null;
+  /** The largest number of reasoning tokens. */
   readonly budgetTokens: number | null;
   /** The kind of reasoning summary to send: `"auto"`, `"concise"` or `"detailed"`. */
   readonly summary: string | null;
@@ -107,8 +109,11 @@ type JsonObjectFormat = { readonly type: "json_object" };
 /** A response format: the answer conforms to a JSON Schema. */
 export type JsonSchemaFormat = {
   readonly type: "json_schema";
+  /** The name of the schema, which some providers show to the model. */
   readonly name: string;
+  /** The JSON Schema of the answer. */
   readonly schema: JsonObject;
+  /** Whether the provider enforces the schema while the model generates. The default is true. */
   readonly strict: boolean;
 };
 

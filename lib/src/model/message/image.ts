@@ -102,6 +102,7 @@ export function imageFromUrl(url: string, mimeType: string | null = null): Image
 
 /** Why the bytes of an image are not available without the network or a file reader. */
 export type ImageProblem = {
+  /** `remote_source`: a URL or provider file id. `file_source`: a file path without `readFile`. `unreadable_file`: `readFile` threw. */
   readonly reason: "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
   /** The error that reading the file threw; otherwise `null`. */
   readonly cause: unknown;

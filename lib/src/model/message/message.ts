@@ -51,18 +51,21 @@ type MessageFields = {
 /** Instructions for the model, or a notice of the runtime in the middle of a conversation. */
 export type SystemMessage = MessageFields & {
   readonly role: "system";
+  /** Text, or text parts. */
   readonly content: string | readonly TextPart[];
 };
 
 /** Input of the user: text, images and files. */
 export type UserMessage = MessageFields & {
   readonly role: "user";
+  /** Text, or text, image and file parts. */
   readonly content: string | readonly UserPart[];
 };
 
 /** A reply of the model: text, reasoning and the tool calls it made. */
 export type AssistantMessage = MessageFields & {
   readonly role: "assistant";
+  /** Text, or parts in the order of the reply. */
   readonly content: string | readonly AssistantPart[];
   /** The calls that need an answer, in call order. Calls that the provider ran itself are parts of `content` instead. */
   readonly toolCalls: readonly ToolCall[];
@@ -88,6 +91,7 @@ export type ToolMessage = MessageFields & {
 /** An event outside the conversation that became part of it. Providers receive it as a user message. */
 export type EventMessage = MessageFields & {
   readonly role: "event";
+  /** Text, or text parts. */
   readonly content: string | readonly TextPart[];
 };
 

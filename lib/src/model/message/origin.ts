@@ -13,17 +13,24 @@ export type MessageOrigin = PluginOrigin | ProcessOrigin | TurnInputOrigin;
  */
 export type PluginOrigin = {
   readonly type: "plugin";
+  /** The plugin or host component that added the message. */
   readonly pluginId: string;
+  /** Whether the message is left out of the history after its turn. The default is false. */
   readonly transient: boolean;
 };
 
 /** A message about an event of a process outside the conversation. `sequence` is the number of the event within that process. */
 export type ProcessOrigin = {
   readonly type: "process";
+  /** The external process. */
   readonly processId: string;
+  /** The type of the event, in the terms of the process. */
   readonly eventType: string;
+  /** The number of the event within the process. */
   readonly sequence: number;
+  /** Identifies the wake-up of the session by this event; `null` if there is none. */
   readonly wakeId: string | null;
+  /** The cause of the event; `null` if unknown. */
   readonly causedBy: CausalRef | null;
 };
 

@@ -153,8 +153,20 @@ export const imageDetails = ["auto", "low", "high"] as const;
  */
 export type PruneState =
   | { readonly type: "cleared" }
-  | { readonly type: "deleted"; readonly breadcrumb: string; readonly archiveHash: string }
-  | { readonly type: "summarized"; readonly summary: string; readonly archiveHash: string };
+  | {
+      readonly type: "deleted";
+      /** A short hint about the deleted content, which the model sees. */
+      readonly breadcrumb: string;
+      /** The hash of the archived original. */
+      readonly archiveHash: string;
+    }
+  | {
+      readonly type: "summarized";
+      /** The summary that the model sees instead of the content. */
+      readonly summary: string;
+      /** The hash of the archived original. */
+      readonly archiveHash: string;
+    };
 
 const pruneStateShape: Shape<PruneState> = variant<PruneState, "type">("type", {
   cleared: object<Extract<PruneState, { type: "cleared" }>>({ type: required(oneOf(["cleared"])) }),

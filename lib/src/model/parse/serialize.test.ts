@@ -80,9 +80,9 @@ describe("[allm 91] invalid text", () => {
     ["a tag that is no string", '{"everturn":1,"version":1,"data":{}}', ["everturn"], "invalid_type"],
     ["data that is no object", '{"everturn":"session","version":1,"data":5}', [], "invalid_type"],
     ["a word outside a closed list", '{"everturn":"session","version":1,"data":{"status":"x"}}', ["status"], "unknown"],
-    ["a field nobody knows", '{"everturn":"thread","version":1,"data":{"mesages":[]}}', ["mesages"], "unknown_field"],
+    ["an unknown field", '{"everturn":"thread","version":1,"data":{"mesages":[]}}', ["mesages"], "unknown_field"],
     [
-      "an image source nobody knows",
+      "an unknown image source",
       '{"everturn":"image","version":1,"data":{"source":{"type":"fax"}}}',
       ["source", "type"],
       "unknown",

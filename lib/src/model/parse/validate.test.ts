@@ -64,7 +64,7 @@ describe("[allm 85] validateRequest", () => {
     ["a temperature that is no number", { temperature: "hot" }, ["temperature"], "out_of_range"],
     ["no tokens at all", { maxTokens: 0 }, ["maxTokens"], "must_be_positive"],
     ["half a token", { maxTokens: 0.5 }, ["maxTokens"], "must_be_positive"],
-    ["an answer format nobody knows", { responseFormat: { type: "xml" } }, ["responseFormat"], "invalid_shape"],
+    ["an unknown response format", { responseFormat: { type: "xml" } }, ["responseFormat"], "invalid_shape"],
     ["an answer format that is no object", { responseFormat: "json" }, ["responseFormat"], "invalid_shape"],
     ["a finalize step without a schema", { structuredFinalize: true }, ["structuredFinalize"], "requires_json_schema"],
   ];

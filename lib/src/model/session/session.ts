@@ -128,8 +128,11 @@ const liveFields = object<Omit<Session, "context">>(sharedFields);
 
 /** The fields of a session that {@link newSession} accepts. */
 export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage" | "context">> & {
+  /** The thread, in the loose form. The default is an empty thread. */
   readonly thread?: ThreadInput;
+  /** The usage so far. Missing numbers are unknown. */
   readonly usage?: Partial<Usage>;
+  /** The pending calls, in the loose form. The default is none. */
   readonly pendingToolCalls?: readonly PendingToolCallInput[];
 };
 

@@ -24,6 +24,7 @@ import { toolCallFields } from "./tool.ts";
 
 /** A tool call that waits for a result, an answer or a decision. `reason` determines which of them is accepted. */
 export type PendingToolCall = ToolCall & {
+  /** Why the call waits. It determines which answers are accepted. */
   readonly reason: PendingReason;
   /** The question of the tool, if the reason is `question`. */
   readonly question: string | null;
@@ -74,9 +75,11 @@ export type Decision =
       readonly type: "forward";
       /** The arguments the tool ran with before it waited, if they differ from those of the call. */
       readonly arguments: JsonObject | null;
+      /** The person or component that answered; `null` if unknown. */
       readonly by: string | null;
       /** Identifies the nested turn and the wait in it that the answer is for. */
       readonly wait: string;
+      /** The answer for the nested call. */
       readonly answer: ForwardedAnswer;
     };
 

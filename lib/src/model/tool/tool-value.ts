@@ -56,9 +56,13 @@ export type ProgramValue =
 
 /** A file or an image among the values that a tool returns. Built by {@link attachment}. */
 export type Attachment = {
+  /** The symbol that marks an object built by {@link attachment}. */
   readonly [attachmentMark]: true;
+  /** The source of the bytes: base64 data, a URL, a file path or a provider's file id. */
   readonly source: ContentSource;
+  /** With an image MIME type the model receives an image, otherwise a file. `null` if unknown. */
   readonly mimeType: string | null;
+  /** The file name; `null` if there is none. */
   readonly name: string | null;
 };
 
@@ -103,8 +107,11 @@ const storedAttachmentShape: Shape<StoredAttachment> = object<StoredAttachment>(
  * ```
  */
 export function attachment(from: {
+  /** The source of the bytes. */
   readonly source: ContentSource;
+  /** The default is `null`: unknown. */
   readonly mimeType?: string | null;
+  /** The default is `null`: no file name. */
   readonly name?: string | null;
 }): Attachment {
   const { source, mimeType = null, name = null } = from;

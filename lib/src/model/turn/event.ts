@@ -273,4 +273,8 @@ export type ToolMode = (typeof toolModes)[number];
 export const toolModes = ["auto", "manual"] as const;
 
 /** The run ended. The last event of `stream`, emitted exactly once. */
-export type ChatCompleted = { readonly type: "chat_completed"; readonly result: ChatResult };
+export type ChatCompleted = {
+  readonly type: "chat_completed";
+  /** The result that the awaited verb returns. */
+  readonly result: ChatResult;
+};

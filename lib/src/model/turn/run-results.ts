@@ -61,6 +61,7 @@ export type StepResult = {
 
 /** Details of a step: why it halted, and the pending question if a tool asked one. */
 export type StepMetadata = HaltDetails & {
+  /** Why the step halted the run: `ask_user`, `tool_error`, `cancelled`, or the reason of a tool. Absent if it did not. */
   readonly haltedReason?: HaltedReason;
   /** Set when no handler ran because the caller runs the tools. */
   readonly mode?: "manual";

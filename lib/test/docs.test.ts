@@ -3,7 +3,7 @@
 //
 // A `ts` code block that a `text output` code block follows is a program with a real adapter. It runs in a process of its own, in an empty folder, against a
 // provider on the loopback interface (guides/provider.ts), and has to print that output and end by itself. guides/replies.ts has what the provider
-// replies to it.
+// replies to it. An `sh` code block with such an output is a program too; `npx everturn` in it runs the command from its sources.
 
 import type { Dirent } from "node:fs";
 
@@ -172,19 +172,29 @@ async function runProgram(
   address: string,
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
   const folder = await mkdtemp(join(tmpdir(), "everturn-guide-"));
+  const fromSources = ["--import", import.meta.resolve("tsx"), "--conditions=source"];
   const redirect = join(import.meta.dirname, "guides/redirect.ts");
-  const args = [
-    "--import",
-    import.meta.resolve("tsx"),
-    "--conditions=source",
-    "--import",
-    redirect,
-    join(workplace, module),
-  ];
+  const program = join(workplace, module);
   const keys = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2", GEMINI_API_KEY: "sk-3" };
   const env = { ...process.env, NODE_OPTIONS: "", PORT: "0", ...keys, EVERTURN_GUIDE_PROVIDER: address };
+  const options = { cwd: folder, env, timeout: 100_000 };
   try {
-    return await promisify(execFile)(process.execPath, args, { cwd: folder, env, timeout: 100_000 });
+    if (!module.endsWith(".sh")) {
+      return await promisify(execFile)(process.execPath, [...fromSources, "--import", redirect, program], options);
+    }
+    const command = [process.execPath, ...fromSources, join(root, "apps/cli/src/main.ts")];
+    await writeFile(join(folder, "npx"), `#!/bin/sh\nshift\nexec ${command.join(" ")} "$@"\n`, { mode: 0o755 });
+    const path = `${folder}:${process.env["PATH"] ?? ""}`;
+    const commandEnv = {
+      PATH: path,
+      ANTHROPIC_API_KEY: "", // The command uses the first provider whose key is set.
+      GEMINI_API_KEY: "",
+      EVERTURN_DATABASE: join(folder, "sessions.db"),
+      OPENAI_BASE_URL: `${address}/v1`,
+    };
+    const running = promisify(execFile)("sh", ["-e", program], { ...options, env: { ...env, ...commandEnv } });
+    running.child.stdin?.end(); // The command reads piped input to its end.
+    return await running;
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -201,6 +211,8 @@ async function filesBelow(folder: string, wanted: (name: string) => boolean): Pr
 async function snippetsOf(path: string, strip: (line: string) => string): Promise<readonly Snippet[]> {
   const name = relative(root, path);
   const found: Snippet[] = [];
+  /** The code block before the current one, if it is a shell script. It is a snippet only if its output follows. */
+  let shell: Snippet | null = null;
   let open: {
     readonly line: number;
     readonly ticks: string;
@@ -222,10 +234,16 @@ async function snippetsOf(path: string, strip: (line: string) => string): Promis
       const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
       found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines), output: null });
     } else if (open.language === "text output") {
+      if (shell !== null) found.push(shell);
       const program = found.at(-1);
       expect(program?.output, `${name}:${open.line} is the output of the code block before it`).toBeNull();
       if (program !== undefined) program.output = open.lines.join("\n").trim();
     }
+    const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.sh`;
+    shell =
+      open.language === "sh"
+        ? { title: `${name}:${open.line}`, module, code: `${open.lines.join("\n")}\n`, output: null }
+        : null;
     open = null;
   }
   expect(open, `${name} has a code block that is not closed`).toBeNull();

@@ -92,4 +92,5 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       { text: "It is clear in Rome, at 21 degrees.", usage: { input: 51, output: 9 } },
     ],
   ],
+  cli: [[{ text: "The Tiber." }, { text: "The Seine." }, { when: "Tiber, Arno, Po", text: "The Arno." }]],
 };

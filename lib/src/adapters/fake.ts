@@ -38,16 +38,28 @@ export type FakeStep =
   | { readonly type: "text"; readonly text: string }
   /** One `reasoning_delta`. */
   | { readonly type: "reasoning"; readonly text: string }
-  /** A complete call. Default of `id`: `call_<n>`. Default of `arguments`: `{}`; `null` for text that is no JSON object, with `rawArguments`. */
+  /** A complete call. */
   | {
       readonly type: "tool_call";
+      /** The name of the tool. */
       readonly name: string;
+      /** The id of the call. Default: `call_<n>`, counted from 0 in each reply. */
       readonly id?: string;
+      /** The parsed arguments; `null`: the model's text is no JSON object. Default: `{}`. */
       readonly arguments?: JsonObject | null;
+      /** The text of the arguments. Default: the JSON of `arguments`. */
       readonly rawArguments?: string;
     }
   /** A piece of a call's arguments. The call is complete when a step of another type follows, or at the end of the script. */
-  | { readonly type: "tool_call_delta"; readonly id: string; readonly name?: string; readonly argumentsDelta: string }
+  | {
+      readonly type: "tool_call_delta";
+      /** The id of the call. Another id starts another call. */
+      readonly id: string;
+      /** The name of the tool, in the first piece. */
+      readonly name?: string;
+      /** Appended to the JSON text of the arguments. */
+      readonly argumentsDelta: string;
+    }
   /** Usage of this call, merged over the adapter's `usage`. */
   | { readonly type: "usage"; readonly usage: Partial<Usage> }
   | { readonly type: "raw_chunk"; readonly chunk: Json }

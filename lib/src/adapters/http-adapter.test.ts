@@ -163,7 +163,7 @@ describe("connections that break", () => {
     const { error } = await call((request) => void request.socket.resetAndDestroy());
     expect(error).toMatchObject({ reason: "network_error", retryable: true });
     expect(error?.message).toMatch(/local could not be reached: .+/);
-    const unreachable = openaiCompatible({ baseURL: "http://127.0.0.1:9/v1", name: "nobody" });
+    const unreachable = openaiCompatible({ baseURL: "http://127.0.0.1:9/v1", name: "unreachable" });
     const refused = await generate(engine({ adapter: unreachable, model: "m", retry: false }), "hi");
     expect(refused.error).toMatchObject({ reason: "network_error" });
   });
@@ -578,7 +578,7 @@ describe("[allm 103] keys", () => {
           .replaceAll("/", String.raw`\/`)
           .replaceAll("+", String.raw`\u002b`),
     ],
-    ["with a line break behind it", "sk-verysecret-1234\n", (key: string) => `bad ${key.trim()}`],
+    ["with a line break at the end", "sk-verysecret-1234\n", (key: string) => `bad ${key.trim()}`],
   ])("are removed from errors of servers that repeat them: %s", async (_, apiKey, errorBody) => {
     const { error } = await call((__, response) => void response.writeHead(401).end(errorBody(apiKey)), { apiKey });
     expect(error?.reason).toBe("authentication_failed");

@@ -634,7 +634,7 @@ function loop({ write }: Wire): readonly Play[] {
     thinking("seal-two", "Ålesund"),
     [{ type: "text", pieces: ["Sol i Tromsø", " og Ålesund ☀"] }],
   ];
-  return says.map((said) => ({ type: "stream", text: write(said, cost), last: "end", slice: 7 }));
+  return says.map((parts) => ({ type: "stream", text: write(parts, cost), last: "end", slice: 7 }));
 }
 
 /** An engine as a new process would create it. */

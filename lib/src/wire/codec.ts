@@ -52,6 +52,7 @@ export type WireApi = "openai-responses" | "openai-chat" | "anthropic-messages" 
  * unknown input (W1).
  */
 export type Codec = {
+  /** The name of the API. */
   readonly api: WireApi;
   /** Writes the request. Throws `AdapterError` for content that the API cannot take. */
   readonly encode: (request: ModelRequest, context: WireContext) => EncodedRequest;
@@ -118,13 +119,16 @@ export type Quirks = {
    */
   readonly reasoningField?: "reasoning" | "reasoning_content";
   /**
-   * Which ids of calls the server accepts: at most `maxLength` characters (exactly that many with `exact`). `alphanumeric` allows letters, digits, `_` and `-`;
+   * Which ids of calls the server accepts. `alphanumeric` allows letters, digits, `_` and `-`;
    * `letters_and_digits` allows no others. Ids that do not fit are replaced by a hash. Default: 64 characters for Anthropic
    * (`alphanumeric`) and the Responses API (`any`), no limit for Chat Completions.
    */
   readonly callIds?: {
+    /** Longest id, in characters. */
     readonly maxLength: number;
+    /** Characters that an id may have. */
     readonly pattern: "alphanumeric" | "letters_and_digits" | "any";
+    /** Ids must have exactly `maxLength` characters. Default: `false`. */
     readonly exact?: boolean;
   };
 };
@@ -150,8 +154,13 @@ export type EncodedRequest = {
  */
 export type Omission = { readonly path: string; readonly reason: "foreign_replay" | "unsupported" | "repaired" };
 
-/** One event of a server-sent event stream (WHATWG HTML, section 9.2). `event` is `null` when the stream names no type. */
-export type Frame = { readonly event: string | null; readonly data: string };
+/** One event of a server-sent event stream (WHATWG HTML, section 9.2). */
+export type Frame = {
+  /** The value of the field `event`; `null` if there is none. */
+  readonly event: string | null;
+  /** The values of all `data` fields, joined by line feeds. */
+  readonly data: string;
+};
 
 /** Reads one stream. Its state is private; frames must be pushed in the order of the stream. */
 export type Decoder = {

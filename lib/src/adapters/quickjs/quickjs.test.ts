@@ -222,7 +222,7 @@ describe("calls", () => {
     ["was cancelled", { type: "cancelled", message: "stopped", raw: null }, "stopped"],
     ["was cancelled without a word", { type: "cancelled", message: "", raw: null }, "the call was cancelled"],
     [
-      "asks somebody",
+      "asks the user",
       { type: "ask_user", question: "?", answerAs: "user_message", opts: {} },
       "the call waits for an answer of the user",
     ],

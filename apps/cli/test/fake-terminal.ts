@@ -1,10 +1,10 @@
-// A terminal without one: keys are pressed by a test, and what is on it can be waited for. It understands what our screen writes: lines, moves of the
-// cursor, and clearing what is below it.
+// A simulated terminal: a test presses keys and waits for text. It interprets the escape sequences that the screen writes: line feeds, cursor movements
+// and clearing below the cursor.
 
 import type { Key } from "../src/terminal/editor.ts";
 import type { Terminal } from "../src/terminal/terminal.ts";
 
-/** How long anything may take that is waited for. */
+/** The timeout of `until`, in milliseconds. */
 const patienceMs = 10_000;
 
 export class FakeTerminal implements Terminal {
@@ -13,7 +13,7 @@ export class FakeTerminal implements Terminal {
   column = 0;
   isCursorSeen = true;
   readonly #height: number;
-  /** The line that the test looked at last. */
+  /** The last line that the test has read. */
   #seen = 0;
   #listener: ((key: Key) => void) | null = null;
   readonly #keys: Key[] = [];
@@ -89,12 +89,12 @@ export class FakeTerminal implements Terminal {
     this.press("return");
   }
 
-  /** The terminal is closed from outside. */
+  /** Simulates a closed terminal. */
   vanish(): void {
     for (const listener of this.#gone) listener();
   }
 
-  /** Waits until the screen is as expected, from the line on that was the last one the time before; gives it. */
+  /** Waits until the screen matches, from the line that was last at the previous call, and returns its text. */
   until(expected: RegExp): Promise<string> {
     return new Promise((resolve, reject) => {
       const fresh = (): string => this.lines.slice(this.#seen).join("\n");
@@ -107,7 +107,7 @@ export class FakeTerminal implements Terminal {
         if (!expected.test(text)) return;
         clearTimeout(late);
         this.#waiting.delete(look);
-        // Rows that change have no cursor, and what is printed next comes above them.
+        // Live rows without a cursor are overwritten by the next text.
         this.#seen = Math.max(this.#seen, this.isCursorSeen ? this.row : this.row - 4);
         resolve(text);
       };

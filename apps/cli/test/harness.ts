@@ -1,4 +1,4 @@
-// Runs the command in this process, or as one of its own, against a database in a folder that is gone afterwards.
+// Runs the command in this process or as a child process, with a database in a temporary folder.
 
 import type { Io } from "../src/commands/io.ts";
 import type { ChildProcessWithoutNullStreams } from "node:child_process";
@@ -17,7 +17,7 @@ export type Place = {
   readonly folder: string;
   /** Runs a command line in this process. */
   readonly run: (argv: readonly string[], given?: Given) => Promise<Ran>;
-  /** Starts one as a process of its own; its standard output goes into a file, where one is named. */
+  /** Starts a command line as a child process; `stdout`: a file for its standard output. */
   readonly start: (
     argv: readonly string[],
     environment?: { readonly [name: string]: string },
@@ -81,7 +81,7 @@ export function createPlace(): Place {
   };
 }
 
-/** What a process came to. */
+/** The exit code and the output of a process. */
 export function ended(
   child: ChildProcessWithoutNullStreams,
 ): Promise<Ran & { readonly signal: NodeJS.Signals | null }> {
@@ -93,7 +93,7 @@ export function ended(
   });
 }
 
-/** Resolves when the stream has said something that fits. */
+/** Resolves when the output of the stream matches. */
 export function says(stream: NodeJS.ReadableStream, expected: RegExp): Promise<string> {
   let text = "";
   return new Promise((resolve, reject) => {

@@ -1,5 +1,5 @@
-// A server on the loopback that speaks OpenAI's Responses and knows the demo's story. It keeps nothing about a conversation: like a provider, it
-// answers what it is shown. It counts what it is asked.
+// A loopback server that implements the OpenAI Responses API for the scenario of the demo. Stateless, as a provider: the reply depends on the request
+// alone. It records the requests.
 
 import type { JsonObject } from "everturn";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -10,7 +10,7 @@ type Asked = { readonly authorization: string; readonly tools: number };
 
 export type ResponsesServer = { readonly server: Server; readonly url: string; readonly requests: readonly Asked[] };
 
-/** `works`: calls the tools; the first time it comes to the last reply it stops in the middle of it, until whoever asked is gone. */
+/** `works`: calls the tools, and stalls in the middle of its first last reply until the client disconnects. */
 type Manner = "works" | "refuses" | "denies";
 
 type Say = { readonly text: string; readonly calls: readonly (readonly [name: string, args: JsonObject])[] };
@@ -46,7 +46,7 @@ export async function responsesServer(manner: Manner): Promise<ResponsesServer> 
   return { server, url: `http://127.0.0.1:${address.port}/v1`, requests };
 }
 
-/** The next step of the story: what has been called is in the input. */
+/** The next step of the scenario, from the calls that the input contains. */
 function next(input: readonly JsonObject[]): Say {
   const called = new Set(input.filter(({ type }) => type === "function_call").map(({ name }) => name));
   const order = "1042";

@@ -1,4 +1,4 @@
-// A real terminal for the tests: tmux, on a socket of its own, so that nobody else's is touched and all of it can be ended.
+// A real terminal for the tests: a tmux server on its own socket, separate from servers of the user, which the tests can end completely.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -11,7 +11,7 @@ const tsx = import.meta.resolve("tsx");
 
 export const hasTmux: boolean = process.platform !== "win32" && spawnSync("tmux", ["-V"]).status === 0;
 
-/** How long anything may take that is waited for. */
+/** The timeout of `until`, in milliseconds. */
 const patienceMs = 15_000;
 const lookEveryMs = 25;
 
@@ -27,7 +27,7 @@ export class Tmux {
   readonly #socket = join(this.#folder, "socket");
   #count = 0;
 
-  /** Opens a terminal and runs the command in it; its exit code is said when it ends, and the terminal stays. */
+  /** Opens a terminal and runs the command in it. The exit code is printed when the command ends, and the terminal stays open. */
   open(argv: readonly string[], { folder, width = 80, height = 24, environment = {} }: PaneOptions): Pane {
     this.#count += 1;
     const name = `pane${this.#count}`;
@@ -64,12 +64,12 @@ export class Pane {
     this.#name = name;
   }
 
-  /** What is on the screen, and what has left it at the top. */
+  /** The text of the screen and of its scrollback. */
   get text(): string {
     return this.#tmux.tell(["capture-pane", "-p", "-S", "-", "-t", this.#name]).trimEnd();
   }
 
-  /** The same with the codes that style it. */
+  /** As `text`, with style sequences. */
   get styled(): string {
     return this.#tmux.tell(["capture-pane", "-p", "-e", "-S", "-", "-t", this.#name]).trimEnd();
   }
@@ -91,7 +91,7 @@ export class Pane {
     this.press("Enter");
   }
 
-  /** Pastes as a terminal does, with marks around it where the program asked for them. */
+  /** Pastes text, as a bracketed paste if the program has enabled it. */
   paste(text: string): void {
     this.#tmux.tell(["set-buffer", "-b", this.#name, text]);
     this.#tmux.tell(["paste-buffer", "-p", "-r", "-b", this.#name, "-t", this.#name]);
@@ -101,12 +101,12 @@ export class Pane {
     this.#tmux.tell(["resize-window", "-t", this.#name, "-x", `${width}`, "-y", `${height}`]);
   }
 
-  /** Closes the terminal under the program. */
+  /** Closes the terminal while the program runs. */
   close(): void {
     this.#tmux.tell(["kill-session", "-t", this.#name]);
   }
 
-  /** Waits until the screen is as expected, and gives it. */
+  /** Waits until the screen matches, and returns its text. */
   async until(expected: RegExp | ((text: string) => boolean)): Promise<string> {
     const fits = typeof expected === "function" ? expected : (text: string) => expected.test(text);
     const deadline = Date.now() + patienceMs;

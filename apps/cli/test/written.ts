@@ -1,4 +1,4 @@
-// What was written to a pipe, as text: piece by piece, since how much one `read` gives differs between releases of Node.
+// The text written to a pipe. Reads in a loop, because the number of bytes that one `read` returns differs between releases of Node.
 
 import type { PassThrough } from "node:stream";
 

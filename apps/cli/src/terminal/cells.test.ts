@@ -21,7 +21,7 @@ test.each([
   expect(cellWidth(text)).toBe(width);
 });
 
-test("a text that is too wide is cut between clusters, keeps its style codes and ends with an ellipsis", () => {
+test("cuts a text between clusters, keeps its styles and adds an ellipsis", () => {
   expect(fit("abcdef", 6)).toBe("abcdef");
   expect(fit("abcdef", 4)).toBe("abc…");
   expect(fit("你好世界", 6)).toBe("你好…");

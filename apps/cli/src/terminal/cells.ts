@@ -7,48 +7,48 @@
 
 import { eastAsianWidth } from "get-east-asian-width";
 
-// eslint-disable-next-line no-control-regex -- styles take no room
+// eslint-disable-next-line no-control-regex -- style sequences have no width
 const styleCodes = /(\u001B\[[0-9;]*m)/;
 
-/** The width of text that has no control characters in it but perhaps styles. */
+/** The width of a text in cells. The text may contain styles, but no other control characters. */
 export function cellWidth(text: string): number {
   let width = 0;
   for (const cluster of clusters(text.replaceAll(new RegExp(styleCodes, "g"), ""))) width += clusterWidth(cluster);
   return width;
 }
 
-/** The text in clusters. */
+/** Splits a text into clusters. */
 export function clusters(text: string): readonly string[] {
-  const found: string[] = [];
-  const open = new OpenCluster((cluster) => found.push(cluster));
+  const list: string[] = [];
+  const open = new OpenCluster((cluster) => list.push(cluster));
   for (const point of text) open.add(point);
   open.flush();
-  return found;
+  return list;
 }
 
-/** As much of the text as fits, with an ellipsis where something was left out. Styles in it are kept. */
+/** Cuts a text to a width, with an ellipsis if something was cut. Styles are kept. */
 export function fit(text: string, width: number): string {
   if (cellWidth(text) <= width) return text;
-  let kept = "";
+  let fitting = "";
   let used = 0;
   for (const [index, piece] of text.split(styleCodes).entries()) {
-    if (index % 2 === 1) kept += piece;
+    if (index % 2 === 1) fitting += piece;
     for (const cluster of index % 2 === 1 ? [] : clusters(piece)) {
       used += clusterWidth(cluster);
-      if (used <= width - 1) kept += cluster;
+      if (used <= width - 1) fitting += cluster;
     }
   }
-  return width > 0 ? `${kept}…` : "";
+  return width > 0 ? `${fitting}…` : "";
 }
 
-/** The text with as many spaces behind it as it lacks. */
+/** Pads a text with spaces to a width. */
 export function pad(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - cellWidth(text)));
 }
 
 /**
- * Puts clusters together from characters that come one by one. Only what may become another thing by what follows is waited for; an accent on any
- * other character comes as a cluster without width.
+ * Groups code points into clusters as they arrive. Only code points that can start a longer cluster (pictographs and regional indicators) are held
+ * back; a combining mark on any other character is a cluster of its own, without width.
  */
 export class OpenCluster {
   #held = "";
@@ -64,7 +64,7 @@ export class OpenCluster {
       return;
     }
     this.flush();
-    if (maySwell.test(point)) this.#held = point;
+    if (canGrow.test(point)) this.#held = point;
     else this.#give(point);
   }
 
@@ -76,7 +76,7 @@ export class OpenCluster {
 }
 
 const ascii = /^[\u0020-\u007E]$/;
-const maySwell = /^[\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
+const canGrow = /^[\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
 const isFlagPart = /^\p{Regional_Indicator}$/u;
 const joiner = "\u200D";
 /** Variation selector 16: the character before it is shown as an emoji. */
@@ -90,7 +90,7 @@ const zeroWidth = /^[\p{Mn}\p{Me}\u200B-\u200F\u2060\uFEFF\u{E0020}-\u{E007F}\u1
 
 function isContinued(held: string, point: string): boolean {
   if (zeroWidth.test(point) || isSkinTone.test(point)) return held.length < 64;
-  if (held.endsWith(joiner)) return maySwell.test(point);
+  if (held.endsWith(joiner)) return canGrow.test(point);
   return isFlagPart.test(held) && isFlagPart.test(point);
 }
 

@@ -1,10 +1,10 @@
-// The line a person types, as data: text, where the cursor is, what was typed before. A key makes another one of it, or says that it is done. Knows
-// nothing of terminals.
+// The line editor as a pure function from a state and a key to the next state: text, cursor, history, paste mode, kill buffer. Independent of terminals.
+// Key bindings follow readline (Emacs mode).
 
 import { cellWidth, clusters } from "./cells.ts";
 import { safeText } from "./safe-text.ts";
 
-/** A key as Node's `readline` names it; `text` is what it types, if it types something. */
+/** A key as Node's `readline` names it. `text`: the characters that it types; empty for other keys. */
 export type Key = {
   readonly name: string;
   readonly text: string;
@@ -15,19 +15,20 @@ export type Key = {
 
 export type Editor = {
   readonly text: string;
-  /** Where the cursor is, in UTF-16 units: always between two clusters. */
+  /** The position of the cursor in UTF-16 units, always between two clusters. */
   readonly cursor: number;
   readonly history: readonly string[];
-  /** Which of them is shown; `history.length`: the one being written. */
+  /** The index of the shown history entry; `history.length`: the new line. */
   readonly place: number;
-  /** What was being written before somebody looked back. */
+  /** The new line, while a history entry is shown. */
   readonly draft: string;
-  /** In the middle of something pasted: a line end is text. */
+  /** Whether a bracketed paste is in progress, in which Enter is text. */
   readonly isPasting: boolean;
-  /** What was cut last. */
+  /** The kill buffer: the text that was cut last (Ctrl-Y inserts it). */
   readonly cut: string;
 };
 
+/** The effect of a key. */
 export type Edited =
   | { readonly type: "editing"; readonly editor: Editor }
   | { readonly type: "submitted"; readonly editor: Editor; readonly text: string }
@@ -36,13 +37,14 @@ export type Edited =
   | { readonly type: "completing"; readonly editor: Editor }
   | { readonly type: "redrawing"; readonly editor: Editor };
 
-/** Most that can be typed or pasted at once. */
+/** The longest line, in UTF-16 units. Longer input is ignored. */
 const longestInput = 200_000;
 
 export function editor(history: readonly string[] = [], text = ""): Editor {
   return { text, cursor: text.length, history, place: history.length, draft: "", isPasting: false, cut: "" };
 }
 
+/** Applies a key to the editor. */
 export function press(editor: Editor, key: Key): Edited {
   const edited = (next: Editor): Edited => ({ type: "editing", editor: next });
   if (key.name === "paste-start") return edited({ ...editor, isPasting: true });
@@ -54,7 +56,7 @@ export function press(editor: Editor, key: Key): Edited {
       if (key.meta || key.shift) return edited(insert(editor, "\n"));
       return endLine(editor);
     case "enter":
-      // A line feed of its own, as Ctrl-J types it.
+      // A single line feed, as Ctrl-J sends it.
       return edited(insert(editor, "\n"));
     case "tab":
       return { type: "completing", editor };
@@ -135,7 +137,7 @@ function pressMeta(editor: Editor, name: string): Editor {
   }
 }
 
-/** A backslash at the end of a line takes it on, as in a shell. */
+/** Enter: submits, or inserts a line break after a backslash, as in a shell. */
 function endLine(editor: Editor): Edited {
   const { text, cursor } = editor;
   if (cursor === text.length && text.endsWith("\\")) {
@@ -145,7 +147,7 @@ function endLine(editor: Editor): Edited {
 }
 
 function paste(editor: Editor, key: Key): Editor {
-  // Line ends of pasted text may be a pair.
+  // Pasted line ends may be CRLF, which arrive as two keys.
   if (key.name === "return") return insert(editor, "\n");
   if (key.name === "enter") return editor.text[editor.cursor - 1] === "\n" ? editor : insert(editor, "\n");
   return insert(editor, key.name === "tab" ? "\t" : key.text);
@@ -175,7 +177,7 @@ function move(editor: Editor, cursor: number): Editor {
   return { ...editor, cursor };
 }
 
-/** A letter with its accents is one for the keys. Of a long text only what is near is looked at. */
+/** Cursor keys move by grapheme clusters. Only this many units around the cursor are segmented, so a key costs constant time in a long text. */
 const near = 200;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
@@ -206,7 +208,7 @@ function lineEnd({ text, cursor }: Editor): number {
   return end === -1 ? text.length : end;
 }
 
-/** The line above, or, on the first one, what was typed before. */
+/** Moves to the line above; on the first line, to the previous history entry. */
 function up(editor: Editor): Editor {
   const start = lineStart(editor);
   if (start === 0) return recall(editor, editor.place - 1);
@@ -231,10 +233,13 @@ function recall(editor: Editor, place: number): Editor {
   return { ...editor, text, cursor: text.length, place, draft };
 }
 
-/** What a terminal shows of it: rows no wider than that, and where the cursor is in them. */
+/** The rows of the editor on a terminal, and the position of the cursor in them. */
 export type EditorView = { readonly rows: readonly string[]; readonly row: number; readonly column: number };
 
-/** A prompt stands before the first row; the others begin under its text. The last column stays free, so that no terminal wraps by itself. */
+/**
+ * Lays the text out in rows. The first row follows the prompt; the others are indented by its width. The last column stays free, because some terminals
+ * wrap when it is written.
+ */
 export function viewEditor({ text, cursor }: Editor, promptWidth: number, width: number): EditorView {
   const room = Math.max(4, width - promptWidth - 1);
   const rows: string[] = [];

@@ -61,7 +61,7 @@ function cutUp(text: string, lengths: readonly number[]): readonly string[] {
   return parts;
 }
 
-test("text that arrives cut anywhere is shown the same, byte for byte", () => {
+test("the output does not depend on how the text is split into deltas", () => {
   fc.assert(
     fc.property(anyMarkdown, anyCuts, fc.integer({ min: 12, max: 90 }), fc.boolean(), (text, cuts, width, colours) => {
       const whole = renderMarkdown(text, { width, colours });
@@ -73,7 +73,7 @@ test("text that arrives cut anywhere is shown the same, byte for byte", () => {
   );
 });
 
-test("no line is wider than the terminal, however narrow it is", () => {
+test("no line is wider than the terminal", () => {
   fc.assert(
     fc.property(anyMarkdown, fc.integer({ min: 12, max: 90 }), (text, width) => {
       for (const line of plainly(text, width).split("\n")) expect(cellWidth(line)).toBeLessThanOrEqual(width);
@@ -82,7 +82,7 @@ test("no line is wider than the terminal, however narrow it is", () => {
   );
 });
 
-test("a model cannot drive the terminal: the only escape codes are styles of ours, and each line ends without one", () => {
+test("prints only its own style sequences, and closes them at the end of each line (terminal escape injection)", () => {
   fc.assert(
     fc.property(anyMarkdown, (text) => {
       const shown = inColour(text);
@@ -95,7 +95,7 @@ test("a model cannot drive the terminal: the only escape codes are styles of our
   );
 });
 
-test("what is said is never lost, whatever markers stand around it", () => {
+test("loses no word, whatever markers surround it", () => {
   fc.assert(
     fc.property(anyMarkdown, fc.integer({ min: 20, max: 90 }), (text, width) => {
       const letters = (from: string): string => from.replaceAll(/[^\p{Script=Han}\p{Script=Hangul}]/gu, "");
@@ -105,7 +105,7 @@ test("what is said is never lost, whatever markers stand around it", () => {
   );
 });
 
-test("the first word is shown when it comes", () => {
+test("prints the first word as it arrives", () => {
   const stream = new MarkdownStream({ width: 80, colours: false });
   expect(stream.push("Hel")).toBe("Hel");
   expect(stream.push("lo")).toBe("lo");
@@ -113,7 +113,7 @@ test("the first word is shown when it comes", () => {
   expect(stream.end()).toBe("\n");
 });
 
-test("a word near the edge waits until it is known to fit, and goes to the next line when it does not", () => {
+test("holds a word near the edge back until it is complete or moves to the next line", () => {
   const stream = new MarkdownStream({ width: 20, colours: false });
   expect(stream.push("twelve chars inter")).toBe("twelve chars");
   expect(stream.push("national")).toBe("\ninternational");
@@ -121,7 +121,7 @@ test("a word near the edge waits until it is known to fit, and goes to the next 
   expect(stream.end()).toBe(" go\n");
 });
 
-test("strong, emphasis, code and struck out text lose their markers and get a look", () => {
+test("renders strong, emphasis, code spans and strikethrough as styles", () => {
   expect(plainly("**bold** *it* _it_ `code` ~~gone~~ ***both***")).toBe("bold it it code gone both\n");
   expect(inColour("a **b** c")).toBe(`a ${esc}[1mb${esc}[0m c\n`);
   expect(inColour("a *b* c")).toBe(`a ${esc}[3mb${esc}[0m c\n`);
@@ -135,50 +135,50 @@ test.each([
   ["https://example.com/_private_/a_b?x=_1_"],
   ["[link](https://example.com/a_(b)_c) after"],
   ["5 > 3, a < b, #hashtag, 1.5 and 2)x"],
-])("what is no marker stays: %s", (text) => {
+])("keeps characters that are not markers: %s", (text) => {
   expect(plainly(text)).toBe(`${text}\n`);
 });
 
-test("a backslash takes a marker's meaning away, and code keeps everything as it is", () => {
+test("a backslash escapes a marker, and code spans are literal", () => {
   expect(plainly(String.raw`\*not\* \a`)).toBe(`${String.raw`*not* \a`}\n`);
   expect(plainly("`**x** _y_`")).toBe("**x** _y_\n");
   expect(plainly("`` a ` b ``")).toBe("a ` b\n");
 });
 
-test("a marker that is never closed ends with its line", () => {
+test("a style without a closing marker ends with its line", () => {
   expect(inColour("**open\nnext")).toBe(`${esc}[1mopen${esc}[0m\nnext\n`);
 });
 
-test("headings, rules and empty lines", () => {
+test("renders headings, rules and empty lines", () => {
   expect(plainly("text\n# One\n\n\n\nmore\n---\n***\n")).toBe(
     `text\n\nOne\n\nmore\n${"─".repeat(40)}\n${"─".repeat(40)}\n`,
   );
 });
 
-test("lists have bullets, numbers and boxes, nested ones are indented, and items wrap under their text", () => {
+test("renders bullets, numbers, check boxes and nested lists, and wraps items under their text", () => {
   const text = "- one two three four\n  - nested\n    more\n- [ ] open\n- [x] done\n10. ten\n\nAfter";
   expect(plainly(text, 16)).toBe(
     "• one two three\n  four\n  ◦ nested\n    more\n• ☐ open\n• ☑ done\n10. ten\n\nAfter\n",
   );
 });
 
-test("quotes have a bar for each depth", () => {
+test("renders block quotes with a bar for each level", () => {
   expect(plainly("> one\n> > two\nthree")).toBe("▏ one\n▏ ▏ two\nthree\n");
 });
 
-test("code is indented, named, not wrapped between words, and its markers mean nothing", () => {
+test("renders code blocks indented, with their language, literal and not wrapped between words", () => {
   const text = "```ts\nconst a = **b**;\n\n  # c\n```\nafter";
   expect(plainly(text)).toBe("  ts\n  const a = **b**;\n\n    # c\nafter\n");
   expect(plainly("```\nabcdefghijklmnop qrst\n```", 12)).toBe("  abcdefghij\n  klmnop qrs\n  t\n");
 });
 
-test("code that is quoted or in a list ends with its own marker, and a longer fence holds a shorter one", () => {
+test("a code block in a quote or a list ends with its own marker, and a longer marker may contain a shorter one", () => {
   expect(plainly("- item\n  ```\n  x\n  ```\n- next")).toBe("• item\n    x\n• next\n");
   expect(plainly("> ```\n> x\n> ```\n> y")).toBe("▏   x\n▏ y\n");
   expect(plainly("````\n```\n````\nz")).toBe("  ```\nz\n");
 });
 
-test("a table has columns as wide as its first rows want, and longer cells wrap inside them", () => {
+test("the first rows of a table decide the column widths, and longer cells wrap", () => {
   const text = "| City | °C |\n|---|--:|\n| Rome | 21 |\n| Llanfairpwllgwyngyll | 7 |";
   expect(plainly(text, 24).split("\n")).toEqual([
     "City        │         °C",
@@ -190,19 +190,19 @@ test("a table has columns as wide as its first rows want, and longer cells wrap 
   ]);
 });
 
-test("a table that would be too narrow is told row by row, and what only looks like one is text", () => {
+test("renders a table that is too narrow as lists, and a row without a delimiter row as text", () => {
   const text = "| Name | Home town | Favourite colour |\n|---|---|---|\n| Ada | London | green |";
   expect(plainly(text, 20)).toBe("Name: Ada\nHome town: London\nFavourite colour:\ngreen\n");
   expect(plainly("| not a table\ntext")).toBe("| not a table\ntext\n");
 });
 
-test("wide characters, emoji and accents are as wide as they look", () => {
+test("measures wide characters, emoji and combining marks", () => {
   expect(plainly("你好世界你好世界", 12)).toBe("你好世界你好\n世界\n");
   expect(plainly("👨‍👩‍👧👨‍👩‍👧👨‍👩‍👧👨‍👩‍👧👨‍👩‍👧👨‍👩‍👧👨‍👩‍👧", 12)).toBe(`${"👨‍👩‍👧".repeat(6)}\n👨‍👩‍👧\n`);
   expect(plainly("e\u0301e\u0301e\u0301 e\u0301", 12)).toBe("e\u0301e\u0301e\u0301 e\u0301\n");
 });
 
-test("control characters are seen and do nothing", () => {
+test("replaces control characters with symbols", () => {
   expect(plainly(`a${esc}[2Jb\u0007c\u009Bd`)).toBe("a␛[2Jb␇c�d\n");
 });
 

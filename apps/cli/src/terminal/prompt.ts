@@ -1,4 +1,4 @@
-// Asks a person for a line, or for a key. The line is edited in the live rows of the screen, and stays on it, as it was typed, when it is done.
+// Prompts for a line or a key. The line is edited in the live rows of the screen, and is printed as permanent text when it is submitted.
 
 import type { Editor, Key } from "./editor.ts";
 import type { Live, Screen } from "./screen.ts";
@@ -8,22 +8,22 @@ import { editor, press, viewEditor } from "./editor.ts";
 import { noLive } from "./screen.ts";
 
 export type LineOptions = {
-  /** Stands before the line; may have a style. */
+  /** The text before the line; may contain styles. */
   readonly prompt: string;
   readonly history?: readonly string[];
-  /** What is there to begin with. */
+  /** The initial text. */
   readonly text?: string;
-  /** Shown below while the line is edited. */
+  /** Returns rows that are shown below the line while it is edited. */
   readonly hint?: (text: string) => readonly string[];
-  /** What Tab makes of the text. */
+  /** Returns the completed text, for Tab. */
   readonly complete?: (text: string) => string;
 };
 
 export type Line =
   | { readonly type: "line"; readonly text: string }
-  /** Ctrl-C; what was typed is given up. */
+  /** Ctrl-C; the text is discarded. */
   | { readonly type: "interrupted"; readonly text: string }
-  /** Ctrl-D, or the terminal is gone. */
+  /** Ctrl-D, or the terminal was closed. */
   | { readonly type: "ended" };
 
 export function askLine(screen: Screen, options: LineOptions): Promise<Line> {
@@ -69,7 +69,7 @@ export function askLine(screen: Screen, options: LineOptions): Promise<Line> {
         case "editing":
           state = edited.editor;
       }
-      // Keys that come together, as when something is pasted, are drawn together.
+      // Keys that arrive in one read, such as pasted text, are drawn once.
       if (isDrawn) setImmediate(() => !isDrawn && draw());
       isDrawn = false;
     });
@@ -86,7 +86,7 @@ export function editorRows(state: Editor, prompt: string, hints: readonly string
   };
 }
 
-/** Waits for one of these keys; Ctrl-C and Ctrl-D are always among them. */
+/** Waits for one of these keys, Ctrl-C or Ctrl-D. */
 export function askKey<K extends string>(
   screen: Screen,
   prompt: string,
@@ -104,8 +104,8 @@ export function askKey<K extends string>(
     screen.terminal.listen((key: Key) => {
       if (key.ctrl && key.name === "c") return done("interrupted");
       if (key.ctrl && key.name === "d") return done("ended");
-      const found = keys.find((known) => known === key.text.toLowerCase());
-      if (found !== undefined) done(found);
+      const match = keys.find((accepted) => accepted === key.text.toLowerCase());
+      if (match !== undefined) done(match);
     });
   });
 }

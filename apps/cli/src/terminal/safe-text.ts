@@ -1,33 +1,34 @@
-// Text from a model, a tool or a stored session, made harmless before it reaches a terminal: nobody but us moves the cursor, sets a title, answers for
-// the keyboard or turns the reading direction around.
+// Sanitizes text of models, tools and stored sessions before it is written to a terminal (terminal escape injection): no such text can move the cursor,
+// set the title, make the terminal send input, or reverse the direction of text (bidirectional overrides, "Trojan Source").
 //
-// A control character becomes a picture of itself, so that one sees that something was there. Lines and tabs stay. Text may come in pieces cut anywhere.
+// A control character is replaced with its symbol (U+2400 block), so that the user sees it. Line feeds and tabs are kept. Text may be streamed in pieces
+// that split a surrogate pair.
 
-/** Makes a text harmless. */
+/** Sanitizes a text. */
 export function safeText(text: string): string {
   const stream = new SafeText();
   return stream.push(text) + stream.end();
 }
 
-/** The same on one line: what breaks a line becomes a space. */
+/** Sanitizes a text for one line: line breaks and tabs become spaces. */
 export function safeLine(text: string): string {
   return safeText(text)
     .replaceAll(/\s*\n\s*/g, " ")
     .replaceAll("\t", " ");
 }
 
-/** Makes text harmless that comes in pieces. */
+/** Sanitizes streamed text. */
 export class SafeText {
-  /** The first half of a character that was cut in two. */
+  /** A high surrogate at the end of the last piece. */
   #half = "";
 
   push(text: string): string {
-    const whole = this.#half + text;
-    const last = whole.charCodeAt(whole.length - 1);
+    const joined = this.#half + text;
+    const last = joined.charCodeAt(joined.length - 1);
     const isCut = last >= 0xd800 && last <= 0xdbff;
-    this.#half = isCut ? whole.slice(-1) : "";
-    const ready = isCut ? whole.slice(0, -1) : whole;
-    return isHarmless.test(ready) ? ready : ready.replaceAll(harmful, picture);
+    this.#half = isCut ? joined.slice(-1) : "";
+    const ready = isCut ? joined.slice(0, -1) : joined;
+    return isSafe.test(ready) ? ready : ready.replaceAll(unsafe, symbolOf);
   }
 
   end(): string {
@@ -39,16 +40,16 @@ export class SafeText {
 
 const replacement = "\uFFFD";
 
-const isHarmless = /^[\n\u0020-\u007E]*$/;
+const isSafe = /^[\n\u0020-\u007E]*$/;
 
-// Controls other than tab and line feed; line separators; what turns the direction of text around; halves of characters.
-const harmful =
-  // eslint-disable-next-line no-control-regex -- these are what has to go
+// C0 and C1 control characters except tab and line feed, line separators, bidirectional controls, and unpaired surrogates.
+const unsafe =
+  // eslint-disable-next-line no-control-regex -- these characters are replaced
   /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028\u2029\u202A-\u202E\u2066-\u2069]|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
 
-function picture(found: string): string {
-  const code = found.charCodeAt(0);
-  // Line ends of other systems come as a pair, cut or not.
+function symbolOf(character: string): string {
+  const code = character.charCodeAt(0);
+  // A carriage return is dropped: CRLF becomes LF, also if the pair is split over two pieces.
   if (code === 0x0d) return "";
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
   if (code === 0x7f) return "\u2421";

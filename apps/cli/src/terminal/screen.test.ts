@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { FakeTerminal } from "../../test/fake-terminal.ts";
 import { Screen } from "./screen.ts";
 
-test("rows stay below the text that is printed above them, and text that stays is never touched", () => {
+test("keeps live rows below permanent text, which is never changed", () => {
   const paper = new FakeTerminal();
   const screen = new Screen(paper);
   screen.live({ rows: ["* one", "* two"], cursor: null });
@@ -16,7 +16,7 @@ test("rows stay below the text that is printed above them, and text that stays i
   expect(paper.lines).toEqual(["first", "✓ one", ""]);
 });
 
-test("in the middle of a line nothing is drawn below, and it is again when the line has ended", () => {
+test("draws no live rows while the printed text is in the middle of a line", () => {
   const paper = new FakeTerminal();
   const screen = new Screen(paper);
   screen.live({ rows: ["* busy"], cursor: null });
@@ -26,7 +26,7 @@ test("in the middle of a line nothing is drawn below, and it is again when the l
   expect(paper.lines).toEqual(["Hello", "* busy"]);
 });
 
-test("the cursor is where it is wanted, and hidden where there is none", () => {
+test("places the cursor, or hides it", () => {
   const paper = new FakeTerminal();
   const screen = new Screen(paper);
   screen.live({ rows: ["> ab", "  cd", "hint"], cursor: { row: 1, column: 3 } });
@@ -36,7 +36,7 @@ test("the cursor is where it is wanted, and hidden where there is none", () => {
   expect(paper.isCursorSeen).toBe(false);
 });
 
-test("more rows than the terminal has are cut around the cursor", () => {
+test("cuts rows that exceed the height of the terminal around the cursor", () => {
   const paper = new FakeTerminal(4);
   const screen = new Screen(paper);
   screen.live({ rows: ["1", "2", "3", "4", "5"], cursor: { row: 3, column: 0 } });

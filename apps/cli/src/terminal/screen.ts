@@ -1,11 +1,11 @@
-// What is on the screen: text that stays, and below it a few rows that change: a prompt, a spinner. Text is printed above the rows, and never touched
-// again; the rows are drawn anew when they are others.
+// The screen of the chat: permanent text, and below it live rows (a prompt, a spinner, running tools). Text is printed above the live rows and is never
+// changed; the live rows are erased and redrawn when they change. Uses only relative cursor movements, so the scrollback of the terminal is kept.
 
 import type { Terminal } from "./terminal.ts";
 
 import { cellWidth } from "./cells.ts";
 
-/** Rows that change, and where the cursor is in them; `null`: nowhere to be seen. */
+/** The live rows, and the position of the cursor in them; `null`: the cursor is hidden. */
 export type Live = {
   readonly rows: readonly string[];
   readonly cursor: { readonly row: number; readonly column: number } | null;
@@ -21,7 +21,7 @@ export class Screen {
   #wanted: Live = noLive;
   #shown: Live = noLive;
   #shownColumns = 0;
-  /** Text was printed that did not end its line: nothing can be drawn below it. */
+  /** Whether the printed text ends in the middle of a line; no live rows are drawn then. */
   #isMidLine = false;
 
   constructor(terminal: Terminal) {
@@ -33,7 +33,7 @@ export class Screen {
     return this.terminal.columns();
   }
 
-  /** Prints text that stays, and what is to be seen below it from now on. */
+  /** Prints permanent text, and sets the live rows below it. */
   print(text: string, live: Live = this.#wanted): void {
     if (text === "") return this.live(live);
     this.terminal.write(this.#erasing() + text);
@@ -42,13 +42,13 @@ export class Screen {
     this.#draw(live);
   }
 
-  /** What is to be seen below the text from now on. */
+  /** Sets the live rows. Redraws only if they or the width have changed. */
   live(live: Live): void {
     this.#wanted = live;
     if (!isSame(live, this.#shown) || this.#shownColumns !== this.width) this.#draw(live);
   }
 
-  /** Clears everything but the rows. */
+  /** Clears the screen and redraws the live rows. */
   clear(): void {
     this.terminal.write(`${this.#erasing()}\u001B[2J\u001B[H`);
     this.#draw(this.#wanted);
@@ -73,7 +73,7 @@ export class Screen {
     this.#shownColumns = this.width;
   }
 
-  /** Escape codes that erase the rows and leave the cursor where the first of them began. */
+  /** Escape sequences that erase the live rows and move the cursor to the beginning of the first one. */
   #erasing(): string {
     const shown = this.#shown;
     if (shown.rows.length === 0) return "";
@@ -84,14 +84,14 @@ export class Screen {
 }
 
 /**
- * How many lines of the terminal the rows take. A row that is wider than the terminal is wrapped by it: after a resize, until the owner of the rows
- * lays them out again, and where the terminal is narrower than a prompt.
+ * The number of terminal lines that the rows take. The terminal itself wraps a row that is wider than it: after a resize, until the owner of the rows
+ * lays them out again, and if the terminal is narrower than a prompt.
  */
 function heightOf(rows: readonly string[], columns: number): number {
   return rows.reduce((sum, row) => sum + Math.max(1, Math.ceil(cellWidth(row) / columns)), 0);
 }
 
-/** Where the terminal's cursor is: lines below the beginning of the rows, and its column. A hidden cursor stays at the end of the last row. */
+/** The position of the terminal's cursor: lines below the first row, and column. A hidden cursor is at the end of the last row. */
 function cursorPlace({ rows, cursor }: Live, columns: number): { readonly rowsAbove: number; readonly column: number } {
   if (cursor === null) return { rowsAbove: heightOf(rows, columns) - 1, column: 0 };
   const wrapped = heightOf(rows.slice(cursor.row, cursor.row + 1), columns) - 1;
@@ -102,7 +102,7 @@ function cursorPlace({ rows, cursor }: Live, columns: number): { readonly rowsAb
   };
 }
 
-/** As many rows as there is room for, with the cursor's among them. */
+/** Cuts the rows to the height of the terminal, around the row of the cursor. */
 function cutToHeight({ rows, cursor }: Live, height: number): Live {
   const most = Math.max(1, height);
   if (rows.length <= most) return { rows, cursor };

@@ -1,4 +1,4 @@
-// Something that turns while something is going on. Which picture it is follows from the time, so nobody has to count.
+// The spinner. Its frame is a function of the time, so it needs no state.
 
 const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 

@@ -1,4 +1,4 @@
-// How text looks: a plain value, and the escape codes for it. Nobody else writes an SGR code by hand.
+// Text styles as values, and their SGR escape sequences. Only this file writes SGR sequences.
 
 type Hue = "red" | "green" | "yellow" | "blue" | "magenta" | "cyan";
 
@@ -16,7 +16,7 @@ export const plain: Style = {};
 
 const hues: { readonly [H in Hue]: number } = { red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 };
 
-/** The codes that make this style out of none; empty for plain text. */
+/** The escape sequence that starts a style; empty for plain text. */
 export function opening(style: Style): string {
   const codes: number[] = [];
   if (style.bold === true) codes.push(1);
@@ -31,12 +31,12 @@ export function opening(style: Style): string {
 
 export const closing = "\u001B[0m";
 
-/** Do both look the same? */
+/** Returns whether two styles have the same effect. */
 export function isSameStyle(left: Style, right: Style): boolean {
   return left === right || opening(left) === opening(right);
 }
 
-/** Puts a style on text, or, where there are no colours, leaves it alone. */
+/** Functions that style text; without colours they return the text unchanged. */
 export type Colours = {
   readonly enabled: boolean;
   readonly paint: (text: string, style: Style) => string;
@@ -65,7 +65,10 @@ export function colours(enabled: boolean): Colours {
   };
 }
 
-/** Should there be colours? `NO_COLOR` with anything in it says no, `FORCE_COLOR` yes; else a terminal that is not dumb. */
+/**
+ * Returns whether to use colours: no if `NO_COLOR` is not empty (https://no-color.org); else as `FORCE_COLOR` says (`0`: no); else yes for a terminal
+ * that is not `dumb`.
+ */
 export function wantsColours(env: { readonly [name: string]: string | undefined }, isTerminal: boolean): boolean {
   if ((env["NO_COLOR"] ?? "") !== "") return false;
   const forced = env["FORCE_COLOR"];

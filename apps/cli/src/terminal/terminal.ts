@@ -1,4 +1,4 @@
-// The terminal as a value: keys come in, text goes out. Raw while it is open; whatever ends the program, it is given back as it was.
+// The terminal as a value: delivers keys and writes text. The terminal is in raw mode while it is open, and is restored whatever ends the program.
 
 import type { Key } from "./editor.ts";
 
@@ -8,51 +8,52 @@ export type Terminal = {
   readonly columns: () => number;
   readonly rows: () => number;
   readonly write: (text: string) => void;
-  /** Who gets the keys from now on; those that came while nobody listened are handed over first. `null`: nobody. */
+  /** Sets the listener for keys, and first delivers the keys that were buffered without one. `null`: keys are buffered. */
   readonly listen: (listener: ((key: Key) => void) | null) => void;
-  /** Returns what takes the listener off, as the next one does. */
+  /** Adds a listener. Returns a function that removes it. */
   readonly onResize: (listener: () => void) => () => void;
-  /** The terminal went away, or somebody asked the program to stop. */
+  /** Adds a listener that is called when the terminal was closed (SIGHUP, end of input) or the process gets SIGTERM. */
   readonly onGone: (listener: () => void) => () => void;
   readonly close: () => void;
 };
 
-/** Pasted text comes between marks; the cursor is seen. */
-const asWeWantIt = "\u001B[?2004h";
-const asItWas = "\u001B[?2004l\u001B[?25h\u001B[0m";
+/** Enables bracketed paste. */
+const enterSequence = "\u001B[?2004h";
+/** Disables bracketed paste, shows the cursor and resets the style. */
+const restoreSequence = "\u001B[?2004l\u001B[?25h\u001B[0m";
 
-/** Opens the terminal of this process. Both streams have to be one. */
+/** Opens the terminal of this process. Both streams must be terminals. */
 export function openTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStream): Terminal {
   const resized = new Set<() => void>();
   const gone = new Set<() => void>();
-  const waiting: Key[] = [];
+  const bufferedKeys: Key[] = [];
   let listener: ((key: Key) => void) | null = null;
   let isOpen = true;
-  /** A terminal that was closed cannot be written to, nor given back. */
-  let isThere = true;
+  /** Whether the terminal still exists. A closed terminal can be neither written to nor restored. */
+  let isConnected = true;
   const enter = (): void => {
     stdin.setRawMode(true);
     stdin.resume();
-    stdout.write(asWeWantIt);
+    stdout.write(enterSequence);
   };
-  const give = (): void => {
-    if (!isThere) return;
-    stdout.write(asItWas);
+  const restore = (): void => {
+    if (!isConnected) return;
+    stdout.write(restoreSequence);
     stdin.setRawMode(false);
     stdin.pause();
   };
   const suspend = (): void => {
-    give();
+    restore();
     process.once("SIGCONT", () => {
       if (!isOpen) return;
       enter();
-      tell(resized)();
+      notifier(resized)();
     });
     process.kill(process.pid, "SIGTSTP");
   };
-  /** Hands out the key that has waited longest; whether there was one, and somebody to take it. */
-  const handOut = (): boolean => {
-    const key = listener === null ? undefined : waiting.shift();
+  /** Delivers the oldest buffered key. Returns `false` if there is no key or no listener. */
+  const deliverKey = (): boolean => {
+    const key = listener === null ? undefined : bufferedKeys.shift();
     if (key !== undefined) listener?.(key);
     return key !== undefined;
   };
@@ -60,14 +61,14 @@ export function openTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStrea
     const key: Key = { name, text: typed ?? "", ctrl, meta, shift };
     if (ctrl && name === "z") suspend();
     else {
-      waiting.push(key);
-      handOut();
+      bufferedKeys.push(key);
+      deliverKey();
     }
   };
-  const onResize = tell(resized);
-  const onStop = tell(gone);
+  const onResize = notifier(resized);
+  const onStop = notifier(gone);
   const onGone = (): void => {
-    isThere = false;
+    isConnected = false;
     onStop();
   };
   emitKeypressEvents(stdin);
@@ -78,17 +79,17 @@ export function openTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStrea
   stdout.on("error", onGone);
   process.on("SIGTERM", onStop);
   process.on("SIGHUP", onGone);
-  process.on("exit", give);
+  process.on("exit", restore);
   enter();
   return {
-    // Some terminals say 0.
+    // Some terminals report 0.
     columns: () => stdout.columns || 80,
     rows: () => stdout.rows || 24,
-    write: (text) => void (isThere && stdout.write(text)),
+    write: (text) => void (isConnected && stdout.write(text)),
     listen: (next) => {
       listener = next;
-      // The first of them may already be the last that this listener wants.
-      while (handOut());
+      // One key at a time: a key may remove the listener.
+      while (deliverKey());
     },
     onResize: (added) => add(resized, added),
     onGone: (added) => add(gone, added),
@@ -99,10 +100,10 @@ export function openTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStrea
       stdin.off("end", onGone);
       stdout.off("resize", onResize);
       process.off("SIGTERM", onStop);
-      // A terminal that goes says so more than once, and whoever lets turns go needs a moment for it.
-      if (isThere) process.off("SIGHUP", onGone);
-      process.off("exit", give);
-      give();
+      // A closing terminal sends SIGHUP more than once. The listener stays, so that the second one does not end the process while it releases its turns.
+      if (isConnected) process.off("SIGHUP", onGone);
+      process.off("exit", restore);
+      restore();
     },
   };
 }
@@ -112,9 +113,9 @@ function add(listeners: Set<() => void>, added: () => void): () => void {
   return () => void listeners.delete(added);
 }
 
-function tell(listeners: ReadonlySet<() => void>): () => void {
+function notifier(listeners: ReadonlySet<() => void>): () => void {
   return () => {
-    for (const one of listeners) one();
+    for (const listener of listeners) listener();
   };
 }
 

@@ -95,7 +95,7 @@ const stepped = (...ids: readonly string[]): StepCompleted => ({
 });
 
 describe("[allm 28] the fold is total", () => {
-  test("any events in any order are taken, and every account of them can be given", () => {
+  test("accepts any events in any order, and every result can be read", () => {
     fc.assert(
       fc.property(fc.array(arbitraries.event, { maxLength: 30 }), (events) => {
         const collector = collect(...events);
@@ -109,37 +109,37 @@ describe("[allm 28] the fold is total", () => {
 });
 
 describe("[allm 29] text", () => {
-  test("deltas add up, and a completed block replaces what its deltas came to", () => {
+  test("deltas add up, and a completed block replaces the text of its deltas", () => {
     expect(collect(delta("Sun"), delta("ny.")).text).toBe("Sunny.");
     const corrected = { type: "text_completed", id: null, text: "Sunny!", phase: null, provider: null } as const;
     expect(collect(delta("Sun"), delta("ny."), corrected).text).toBe("Sunny!");
   });
 
-  test("blocks are kept apart: completing one loses nothing of another", () => {
+  test("blocks are separate: completing one does not change another", () => {
     const second = { type: "text_completed", id: "b", text: "two", phase: null, provider: null } as const;
     expect(collect(delta("one ", "a"), delta("tw", "b"), second).text).toBe("one two");
     expect(collect(delta("one ", "a"), delta("two ", "b"), delta("more ", "a")).text).toBe("one more two ");
   });
 
-  test("an end without a word does not erase the word there was", () => {
+  test("message_completed without a finish reason does not erase an earlier one", () => {
     expect(collect(completed("stop"), completed(null)).reply().finishReason).toBe("stop");
     expect(collect({ type: "error", error: failure }, completed(null)).reply().finishReason).toBe("error");
   });
 });
 
-describe("[allm 30] calls", () => {
-  test("keep the order in which they were first heard of", () => {
+describe("[allm 30] tool calls", () => {
+  test("keep the order in which they first appear", () => {
     const reply = collect(started("a", "x"), started("b", "y"), called("b", "y"), called("a", "x")).reply();
     expect(reply.toolCalls.map((call) => call.id)).toEqual(["a", "b"]);
   });
 
-  test("that never became whole have their raw arguments and nothing that could be run", () => {
+  test("without a completed event have their raw arguments and no parsed ones", () => {
     const [call] = collect(started("a", "x"), argued("a", '{"ci'), argued("a", 'ty"')).reply().toolCalls;
     expect(call).toMatchObject({ id: "a", name: "x", arguments: null, rawArguments: '{"city"' });
     expect(collect(argued("z", "{}")).reply().toolCalls).toMatchObject([{ id: "z", name: "" }]);
   });
 
-  test("that the provider ran itself are nobody's to answer", () => {
+  test("that the provider executed are not among the calls to answer", () => {
     const search = { ...started("s", "web_search"), providerExecuted: true };
     expect(
       collect(search, started("a", "x"))
@@ -149,13 +149,13 @@ describe("[allm 30] calls", () => {
   });
 });
 
-test("[allm 31] a failure becomes the end of the reply, and what had arrived stays", () => {
+test("[allm 31] an error event sets finish reason and error, and keeps the received text", () => {
   const reply = collect(delta("Sun"), { type: "error", error: failure }).reply();
   expect(reply).toMatchObject({ finishReason: "error", error: failure, outputText: "Sun" });
 });
 
 describe("[allm 32] halts", () => {
-  test("every call is answered, and of several halts the one with the lowest call index counts", () => {
+  test("every call has an answer, and of several halts the one with the lowest call index counts", () => {
     const [step] = collect(answered("c", "3"), halted("b", "enough"), asked("a"), stepped("a", "b", "c")).chatResult()
       .steps;
     expect(step?.toolResults.map((result) => [result.toolCallId, result.content])).toEqual([
@@ -172,7 +172,7 @@ describe("[allm 32] halts", () => {
     expect(step?.done).toBe(true);
   });
 
-  test("a halt of a tool's own has a result, a failure that stopped the run has none", () => {
+  test("a halt that a tool asked for has a haltResult, a failure that halted the run has none", () => {
     const own = collect(halted("a", "enough"), stepped("a")).stepResult();
     expect(own.metadata).toEqual({ haltedReason: "enough", haltToolCallId: "a", haltResult: { why: "enough" } });
     const error = collect(halted("a", "tool_error"), stepped("a")).stepResult();
@@ -181,7 +181,7 @@ describe("[allm 32] halts", () => {
 });
 
 describe("[allm 33] steps", () => {
-  test("a step is what came before its end, and the next begins with nothing of it", () => {
+  test("a step collects the events before step_completed, and the next step starts empty", () => {
     const collector = collect(
       delta("One"),
       called("a", "x"),
@@ -204,15 +204,15 @@ describe("[allm 33] steps", () => {
     expect(collector.chatResult().steps[1]).toMatchObject({ toolResults: [], done: true });
   });
 
-  test("calls left to the caller are on the step", () => {
+  test("manual calls are in the step result", () => {
     const call = toolCall({ id: "a", name: "pay", arguments: {} });
     const left: StepCompleted = { ...stepped("a"), manualToolCalls: [call], mode: "manual" };
     expect(collect(left).stepResult().metadata).toEqual({ mode: "manual", manualToolCalls: [call] });
   });
 });
 
-describe("[allm 34] what it all came to", () => {
-  test("a reply has what its provider said about it", () => {
+describe("[allm 34] results", () => {
+  test("a reply has the data that its provider reported", () => {
     const reply = collect(
       delta("Sunny."),
       { type: "usage", usage: usage({ outputTokens: 2 }) },
@@ -230,26 +230,26 @@ describe("[allm 34] what it all came to", () => {
     expect(new Collector().reply()).toMatchObject({ outputText: "", message: null });
   });
 
-  test("a message of parts is as its adapter made it", () => {
+  test("a message with parts is kept as the adapter returned it", () => {
     const event = completed("stop");
     const parts = [textPart("Sun"), textPart("ny.")];
     const reply = collect(delta("Sunny."), { ...event, message: assistant(parts) }).reply();
     expect(reply.message?.content).toEqual(parts);
   });
 
-  test("a run is as it reported itself", () => {
+  test("a run has the result of chat_completed", () => {
     const result = chatResult({ type: "max_turns", maxTurns: 1 });
     expect(collect(delta("x"), { type: "chat_completed", result }).chatResult()).toBe(result);
   });
 
-  test("a run that was left early is cancelled, with what was heard of it apart from the thread", () => {
+  test("a run that was left early is cancelled, and its received text is in partial, not in the thread", () => {
     const result = collect(stepped("a"), delta("It is")).chatResult();
     expect(result).toMatchObject({ haltedReason: "cancelled", partial: { content: "It is" } });
     expect(result.thread.messages).toEqual([user("after")]);
     expect(result.steps).toHaveLength(1);
   });
 
-  test("a run that broke is in error, and says why", () => {
+  test("a run with an error has the outcome provider_error and the failure", () => {
     expect(collect({ type: "error", error: failure }).chatResult()).toMatchObject({
       haltedReason: "error",
       outcome: { type: "provider_error", failure },
@@ -257,14 +257,14 @@ describe("[allm 34] what it all came to", () => {
     });
   });
 
-  test("steps and runs need the thread they began with", () => {
+  test("step and chat results need the thread before the run", () => {
     expect(() => new Collector().stepResult()).toThrow(MisuseError);
     expect(() => new Collector().chatResult()).toThrow(/new Collector\(thread\)/);
   });
 });
 
-describe("what the stream did not say in pieces, the whole message says", () => {
-  test("text and calls that only the whole message has", () => {
+describe("content that only message_completed has", () => {
+  test("text and calls are taken from the completed message", () => {
     const call = toolCall({ id: "c1", name: "weather", arguments: { a: 1 } });
     const event = { ...completed("tool_calls"), message: assistant("It is sunny.", { toolCalls: [call] }) };
     const collector = collect(event);
@@ -278,14 +278,14 @@ describe("what the stream did not say in pieces, the whole message says", () => 
     expect(begun.reply().toolCalls).toEqual([call]);
   });
 
-  test("a run that was left early has cost what all its steps have", () => {
+  test("a run that was left early has the usage of all its steps", () => {
     const collector = collect(stepped("a"), stepped("b"), { type: "usage", usage: usage({ inputTokens: 10 }) });
     expect(collector.chatResult().usage.inputTokens).toBe(16);
     expect(collect().chatResult().finalResponse).toBeNull();
     expect(collector.stepResult()).toBe(collector.chatResult().steps.at(-1));
   });
 
-  test("going back and forth between many blocks and calls takes time in proportion to what is said", () => {
+  test("alternating between many blocks and calls takes linear time", () => {
     const collector = new Collector();
     for (let index = 0; index < 100_000; index += 1) {
       collector.add(delta("x", `b${index}`));
@@ -300,10 +300,10 @@ describe("what the stream did not say in pieces, the whole message says", () => 
   });
 });
 
-describe("nothing is lost, doubled or thrown", () => {
+describe("no event is lost, doubled or thrown", () => {
   const reset = { type: "step_reset", reason: "retry", withdrawn: [], effectId: null, attempt: null } as const;
 
-  test("a run of a thousand steps, each with its whole thread, is folded and keeps its messages as they are", () => {
+  test("a thousand steps with their whole threads are folded, and the messages keep their identity", () => {
     const messages = [user("start")];
     const collector = new Collector(start);
     for (let index = 0; index < 1000; index += 1) {
@@ -315,7 +315,7 @@ describe("nothing is lost, doubled or thrown", () => {
     expect(result.thread.messages.at(-1)).toBe(messages.at(-1));
   });
 
-  test("what could not be stored can be collected", () => {
+  test("values that cannot be stored can be collected", () => {
     let deep: Json = 1;
     for (let level = 0; level < 200; level += 1) deep = [deep];
     const call = toolCall({ id: "a", name: "x", arguments: {} });
@@ -329,7 +329,7 @@ describe("nothing is lost, doubled or thrown", () => {
     expect(collector.stepResult().metadata.askUserOpts).toEqual({ password: "hint" });
   });
 
-  test("blocks without ids that are completed at the end are not said twice", () => {
+  test("blocks without ids that are completed at the end are not doubled", () => {
     const thought = { type: "reasoning_completed", id: null, text: "hm", redacted: false, provider: null } as const;
     const text = { type: "text_completed", id: null, text: "Hi!", phase: null, provider: null } as const;
     const collector = collect({ type: "reasoning_delta", id: null, delta: "h" }, delta("Hi"), thought, text);
@@ -337,12 +337,12 @@ describe("nothing is lost, doubled or thrown", () => {
     expect(collector.partial()?.content).toMatchObject([{ text: "hm" }, { text: "Hi!" }]);
   });
 
-  test("a reply that was whole when the run was left is its last word", () => {
+  test("a reply that was complete when the run was left is the final response", () => {
     const result = collect(stepped("a"), delta("It is sunny."), completed("stop")).chatResult();
     expect(result.finalResponse).toMatchObject({ outputText: "It is sunny.", finishReason: "stop" });
   });
 
-  test("a reset makes answers and halts void, too", () => {
+  test("step_reset also discards answers and halts", () => {
     const collector = collect(
       halted("a", "enough"),
       answered("b", "1"),
@@ -366,7 +366,7 @@ describe("nothing is lost, doubled or thrown", () => {
     expect(step.toolResults.map((result) => result.content)).toEqual(["again", "stray"]);
   });
 
-  test("a failure stays one, whatever the end of the message says, and stays in its step", () => {
+  test("an error is final, whatever message_completed says, and belongs to its step", () => {
     expect(collect({ type: "error", error: failure }, completed("stop")).reply().finishReason).toBe("error");
     const second = collect(
       { type: "error", error: failure },
@@ -379,7 +379,7 @@ describe("nothing is lost, doubled or thrown", () => {
   });
 });
 
-test("step_reset forgets the attempt it ends and nothing else", () => {
+test("step_reset discards the open attempt and nothing else", () => {
   const reset = { type: "step_reset", reason: "retry", withdrawn: [], effectId: null, attempt: null } as const;
   const collector = collect(
     stepped("a"),

@@ -1,10 +1,10 @@
-// The traces recorded from lash, told in our words: first the twelve its description names, then the others of the recording by their
+// The traces recorded from lash, in our vocabulary: first the twelve that its description names, then the others of the recording by their
 // letters (a, b, c, f, g, i, k, n, p and r are among the twelve).
-// `>` what the turn waits for, `<` what it was told, `!` what it said, `=` how it
-// ended. Where ours differs on purpose, the test says how and why. Differences that hold for all of them:
-//   - effects are named by turn, step and place, not numbered (they have to be the same on every replay);
-//   - what goes to the model and comes back is not an event of the machine: text, usage and calls are streamed by whoever makes the call;
-//   - progress is told before the effects that depend on it are performed, so that history is written ahead of work.
+// `>` an effect the turn waits for, `<` a response, `!` a notice, `=` the outcome. Where our machine differs on purpose, the title says how and why.
+// Differences that hold for all traces:
+//   - effect ids are derived from turn, step and place and not numbered, because they have to be the same on every replay;
+//   - the request and the reply of a model call are not events of the machine: the performer streams text, usage and calls;
+//   - progress is reported before the effects that depend on it are performed, so that the history is a write-ahead log.
 
 import { checkpointDelivered, modelFailed, projectRequest, toolReturned, TurnMachine } from "everturn/kernel";
 import { adapterFailure, assistant, messageText, system, textPart, toolCall, usage, user } from "everturn/model";
@@ -19,7 +19,7 @@ import { terminalReasonOf } from "./protocol/terminal-reason.ts";
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 
 describe("[lash 66] the golden traces", () => {
-  test("1. a plain answer. Differs: the answer is in history before the turn completes", () => {
+  test("1. a plain answer. Differs: the answer is in the history before the turn completes", () => {
     expect(lines(config(), input(), [replied("t/0/model", says("Hello")), delivered("t/0/before_completion")])).toEqual(
       [
         "! progress 0: user",
@@ -33,7 +33,7 @@ describe("[lash 66] the golden traces", () => {
     );
   });
 
-  test("2. two tools, one with arguments that are no JSON. Differs: one effect a call, and no {} in place of what was wrong", () => {
+  test("2. two tools, one with arguments that are not JSON. Differs: one effect for each call, and invalid arguments are not replaced by {}", () => {
     const garbled = toolCall({ id: "c1", name: "clock", arguments: null, rawArguments: "not json" });
     const [first] = calls("weather").toolCalls;
     const toolCalls = first === undefined ? [garbled] : [first, garbled];
@@ -47,7 +47,7 @@ describe("[lash 66] the golden traces", () => {
     expect(pendingEffects(turn)[1]).toMatchObject({ call: { arguments: null, rawArguments: "not json" } });
   });
 
-  test("3. one step allowed, one tool. Differs: the host has its word first, and there is no message unless one is set", () => {
+  test("3. maxTurns 1, one tool. Differs: the host gets its checkpoint first, and no message is added unless one is set", () => {
     const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "data"), delivered("t/1/after_work")];
     expect(lines(config({}, { maxTurns: 1 }), input(), story).slice(-4)).toEqual([
       "! progress 1: tool | step",
@@ -57,12 +57,12 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("4. input after the answer. Differs: the answer stays in what the model reads next", () => {
+  test("4. input after the answer. Differs: the answer stays in the next request", () => {
     const story = [replied("t/0/model", says("Final answer")), delivered("t/0/before_completion", user("one more"))];
     expect(lines(config(), input(), story).slice(-2)).toEqual(["! progress 1: user", "> 1/model"]);
   });
 
-  test("5. input after the answer, twice, with one step allowed. Differs: the second is not taken, since nobody would read it", () => {
+  test("5. input after the answer, twice, with maxTurns 1. Differs: the second input is not accepted, because no model call would read it", () => {
     const limited = config(
       {},
       { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached (1) before a final assistant response." },
@@ -86,7 +86,7 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("6. an empty answer, where that is an error", () => {
+  test("6. an empty answer with onEmptyReply error", () => {
     const strict = config({ onEmptyReply: "error" });
     for (const text of ["", "  \n "]) {
       const told = lines(strict, input(), [replied("t/0/model", says(text))]);
@@ -94,7 +94,7 @@ describe("[lash 66] the golden traces", () => {
     }
   });
 
-  test("7. an empty answer right after a tool's result completes the turn", () => {
+  test("7. an empty answer directly after a tool result completes the turn", () => {
     const strict = config({ onEmptyReply: "error" });
     const story = [
       replied("t/0/model", calls("weather")),
@@ -105,7 +105,7 @@ describe("[lash 66] the golden traces", () => {
     expect(lines(strict, input(), story).at(-1)).toBe("> 1/before_completion");
   });
 
-  test("8. a provider that says to come back later is one error and the end: the machine never tries again itself", () => {
+  test("8. a rate-limited provider is one error and ends the turn: the machine itself does not retry", () => {
     const failure = adapterFailure("rate_limited", { status: 429 });
     const failed = modelFailed("t/0/model", failure);
     const told = lines(config(), input(), [failed]);
@@ -114,7 +114,7 @@ describe("[lash 66] the golden traces", () => {
     expect(failure).toMatchObject({ retryable: true, kind: "quota" });
   });
 
-  test("9. an environment that is synced is synced once a step", () => {
+  test("9. the environment is synced once for each step", () => {
     const synced = { type: "environment_synced", id: "t/0/environment", environment: null } as const;
     expect(lines(config({}, { syncEnvironment: true }), input(), [synced])).toEqual([
       "! progress 0: user",
@@ -124,7 +124,7 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("10. a tool that finishes, fails or hands the turn over; a handoff without a task goes on", () => {
+  test("10. a tool that finishes, fails or hands off the turn; a handoff without a task continues", () => {
     const to = (target: string, task: string | null) =>
       ({ type: "success", value: "x", control: { type: "handoff", target, task, initialMessages: [] } }) as const;
     const finish = { type: "success", value: "x", control: { type: "finish", value: { ok: true } } } as const;
@@ -137,7 +137,7 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("[lash 2] 11. restored before the host was told: notices first, then the open effects. The same order as without the restore", () => {
+  test("[lash 2] 11. a restored machine delivers notices first, then open effects, in the same order as without the restore", () => {
     const machine = TurnMachine.start(config(), input());
     const order = (from: TurnMachine) => {
       const polled: string[] = [];
@@ -150,7 +150,7 @@ describe("[lash 66] the golden traces", () => {
     expect(order(machine)).toEqual(["progress", "progress", "call_tool"]);
   });
 
-  test("[lash 30] 12. reasoning, text and calls in turn. Differs: all keep their places, text too", () => {
+  test("[lash 30] 12. reasoning, text and calls in one reply. Differs: all keep their order, text too", () => {
     const parts = [
       reasoningPart("r1"),
       textPart("t1"),
@@ -168,7 +168,7 @@ describe("[lash 66] the golden traces", () => {
 });
 
 describe("the other recorded traces", () => {
-  test("d. a stale response after a restore. Differs: the open effect is offered all the same", () => {
+  test("d. a stale response after a restore. Differs: the open effect is delivered all the same", () => {
     const machine = TurnMachine.start(config(), input());
     const restored = TurnMachine.restore(config(), JSON.parse(JSON.stringify(machine.checkpoint())));
     expect(restored.handleResponse(replied("t/7/model", says("late")))).toBe("stale");
@@ -176,7 +176,7 @@ describe("the other recorded traces", () => {
     expect(restored.pollEffect()).toMatchObject({ type: "call_model", id: "t/0/model" });
   });
 
-  test("e. finishing twice. Differs: the second time nothing happens, and the caller is told so", () => {
+  test("e. finishing twice. Differs: the second time changes nothing and returns stale", () => {
     const machine = TurnMachine.start(config(), input());
     const evidence = { requestId: "r", origin: null, reason: null };
     const cancel = () => machine.cancel({ evidence, received: null, usage: noUsage });
@@ -187,12 +187,12 @@ describe("the other recorded traces", () => {
     expect(machine.isDone).toBe(true);
   });
 
-  test("h. a call the provider gave up. Differs: a cancelled turn, not an error", () => {
+  test("h. a call that the provider cancelled. Differs: a cancelled turn, not an error", () => {
     const cancelled = modelFailed("t/0/model", adapterFailure("unknown"), { terminalReason: "cancelled" });
     expect(lines(config(), input(), [cancelled]).slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
   });
 
-  test("h. a prompt that left no room is told as one error that trying again does not mend", () => {
+  test("h. a prompt that filled the context window is one error that is not retryable", () => {
     const full = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) } as const;
     const told = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
     expect(told.lines.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
@@ -208,14 +208,14 @@ describe("the other recorded traces", () => {
     });
   });
 
-  test("i. a tool that returned nothing. Differs: its call is answered, with words that say so", () => {
+  test("i. a tool without a result. Differs: its call is answered with a text that says so", () => {
     const empty = toolReturned("t/0/tool/0", { type: "success", value: "", control: null });
     const { turn } = transcript(config(), input(), [replied("t/0/model", calls("weather")), empty]);
     expect(turn.history.entries[2]).toMatchObject({ role: "tool", toolCallId: "c0" });
     expect(messageText(turn.history.entries[2] ?? user(""))).not.toBe("");
   });
 
-  test("j. causes: each once, kept as events, told in one block at the end. Differs: a transient note is not history", () => {
+  test("j. causes: each once, kept as events, rendered in one block at the end. Differs: a transient note is not in the history", () => {
     const origin = { type: "process", processId: "p1", eventType: "process.wake", sequence: 7, wakeId: "w1" } as const;
     const cause = { id: "w1", eventType: "process.wake", origin: { ...origin, causedBy: null }, text: " woke " };
     const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
@@ -233,7 +233,7 @@ describe("the other recorded traces", () => {
     ]);
   });
 
-  test("[lash 7] l. a checkpoint as JSON. Differs: the request is not in it, only what it takes to make it again", () => {
+  test("[lash 7] l. a checkpoint as JSON. Differs: it does not contain the request, only the data to compute it", () => {
     const checkpoint = TurnMachine.start(config(), input()).checkpoint();
     expect(JSON.parse(JSON.stringify(checkpoint))).toEqual(checkpoint);
     expect(checkpoint.turn).toMatchObject({
@@ -252,7 +252,7 @@ describe("the other recorded traces", () => {
     });
   });
 
-  test("m. the wrong kind of answer, then the right one, then the right one again. Differs: each is told what became of it", () => {
+  test("m. a response of the wrong kind, the right one, and the right one again. Differs: each returns its status", () => {
     const machine = TurnMachine.start(config(), input());
     const right = replied("t/0/model", says("A"));
     expect([delivered("t/0/model"), right, right].map((response) => machine.handleResponse(response))).toEqual([
@@ -262,7 +262,7 @@ describe("the other recorded traces", () => {
     ]);
   });
 
-  test("[lash 32] o. results that are missing or out of order. Differs: each call has its own answer, and the turn waits for all", () => {
+  test("[lash 32] o. results that are missing or out of order. Differs: each call has its own response, and the turn waits for all", () => {
     const story = [replied("t/0/model", calls("weather", "clock")), result("t/0/tool/1", "B")];
     expect(lines(config(), input(), story).at(-1)).toBe("> 0/tool/0");
     const { turn } = transcript(config(), input(), [...story, result("t/0/tool/0", "A")]);
@@ -283,7 +283,7 @@ describe("the other recorded traces", () => {
     });
   });
 
-  test("q. nothing but what may not be delivered. Differs: that is nothing, so the turn completes", () => {
+  test("q. only messages that may not be delivered. Differs: they do not count as input, so the turn completes", () => {
     const story = [replied("t/0/model", says("A")), delivered("t/0/before_completion", assistant("I am the model"))];
     expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
   });
@@ -301,7 +301,7 @@ describe("the other recorded traces", () => {
     }
   });
 
-  test("s. calls in a reply that ended for no reason we know. Differs: only `tool_calls` runs tools", () => {
+  test("s. calls in a reply with an unknown finish reason. Differs: only tool_calls runs tools", () => {
     const unsure = { ...calls("weather"), finishReason: null };
     expect(lines(config(), input(), [replied("t/0/model", unsure)]).at(-1)).toBe("> 0/before_completion");
   });
@@ -319,7 +319,7 @@ describe("the other recorded traces", () => {
     expect(terminalReasonOf(reply, window) === "context_overflow").toBe(expected);
   });
 
-  test("u. what was said on the way is dropped once there is a final answer, and is the answer where there is none", () => {
+  test("u. commentary is dropped if there is a final answer, and is the answer if there is none", () => {
     const parts = (...texts: readonly (readonly [string, "commentary" | "final_answer"])[]) =>
       says("", { message: assistant(texts.map(([text, phase]) => textPart(text, { phase }))) });
     const kept = (reply: ReturnType<typeof parts>) => {
@@ -330,7 +330,7 @@ describe("the other recorded traces", () => {
     expect(kept(parts(["only commentary", "commentary"]))).toBe("only commentary");
   });
 
-  // v (values of tools, retry delays), w (outcomes as JSON, cut texts) and the origins of j stand with the code they are about, in
-  // tool-value, retry-delay, outcome and truncate-text. x (one program's own system prompt, and history as a single text) is not ours to
-  // reproduce: instructions are the caller's, and a conversation goes to a model as messages.
+  // v (tool values, retry delays), w (outcomes as JSON, cut texts) and the origins of j are tested next to their code: tool-value, retry-delay, outcome
+  // and truncate-text. x (the system prompt of one program, and history as a single text) is not reproduced: instructions belong to the caller, and a
+  // conversation is sent to the model as messages.
 });

@@ -25,7 +25,7 @@ const hat = imageFromBase64("aGF0", "image/png");
 const stray = JSON.parse('{ "stream": true }');
 const catDrawn: FakeImagesStep = { type: "images", images: [cat] };
 
-/** A clock that never waits and says how long it would have. */
+/** A clock that does not wait and records the requested delays. */
 function handClock(): Clock & { readonly slept: readonly number[] } {
   const slept: number[] = [];
   return { slept, now: () => 0, random: () => 0, sleep: async (ms) => void slept.push(ms) };
@@ -37,7 +37,7 @@ function scripted(...script: readonly FakeImagesStep[]) {
   return { imageAdapter, clock, painter: engine({ imageAdapter, clock, model: "fake:paint" }) };
 }
 
-/** An adapter that answers with a function of the test's. */
+/** An adapter that calls a function of the test. */
 function adapterOf(generate: ImageAdapter["generate"]): ImageAdapter {
   return { provider: "mine", operations: ["generate", "edit", "variation"], generate };
 }
@@ -50,21 +50,21 @@ async function watched(work: () => Promise<unknown>): Promise<readonly Telemetry
   return heard;
 }
 
-/** A model that is known to be able to do these. */
+/** A model with these capabilities. */
 function knownModel(imagesEnabled: boolean | null, supportedImageOperations: readonly ImageOperation[] | null) {
   const unknown = { tools: null, jsonNative: null, parallelTools: null, reasoning: null, vision: null, files: null };
   return modelRef({ id: "m", capabilities: { ...unknown, imagesEnabled, supportedImageOperations } });
 }
 
 describe("[allm 118] the three verbs", () => {
-  test("words alone ask for one image", async () => {
+  test("a prompt asks for one image", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const response = await generateImage(painter, "a cat");
     expect(response).toMatchObject({ images: [cat], model: "fake:paint", usage: { images: 1 } });
     expect(imageAdapter.calls.map(({ request }) => request)).toEqual([imageRequest("a cat", { model: "fake:paint" })]);
   });
 
-  test("a request is asked as it is", async () => {
+  test("a request is sent as it is", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const request = imageRequest("a hat", { operation: "edit", inputImages: [cat], model: "other", n: 2 });
     await generateImage(painter, request);
@@ -82,7 +82,7 @@ describe("[allm 118] the three verbs", () => {
     });
   });
 
-  test("two images to edit are two inputs and no mask", async () => {
+  test("two images to edit are two inputs without a mask", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     await editImage(painter, [cat, hat], "put it on");
     expect(imageAdapter.calls[0]?.request).toMatchObject({ inputImages: [cat, hat], mask: null });
@@ -100,22 +100,22 @@ describe("[allm 118] the three verbs", () => {
   });
 });
 
-describe("[allm 118] the gates, in their order", () => {
+describe("[allm 118] the checks, in their order", () => {
   const nothingRight = imageRequest("", { operation: "edit", n: 0, model: knownModel(false, null) });
   const generator = fakeImages({ operations: ["generate"] });
 
-  test("an engine without an image adapter is the first thing to be wrong", async () => {
+  test("an engine without an image adapter is reported first", async () => {
     const call = generateImage(engine(), nothingRight);
     await expect(call).rejects.toThrow(EngineError);
     await expect(call).rejects.toMatchObject({ reason: "no_image_adapter" });
   });
 
-  test("what the model cannot do comes before what the adapter cannot do", async () => {
+  test("capabilities of the model are checked before the operations of the adapter", async () => {
     const call = generateImage(engine({ imageAdapter: generator }), nothingRight);
     await expect(call).rejects.toMatchObject({ reason: "unsupported_capability" });
   });
 
-  test("what the adapter cannot do comes before what is wrong with the request", async () => {
+  test("operations of the adapter are checked before the request", async () => {
     const call = generateImage(engine({ imageAdapter: generator }), { ...nothingRight, model: null });
     await expect(call).rejects.toThrow(ImageAdapterError);
     await expect(call).rejects.toMatchObject({
@@ -125,7 +125,7 @@ describe("[allm 118] the gates, in their order", () => {
     expect(generator.calls).toEqual([]);
   });
 
-  test("a request that breaks the rules is never sent", async () => {
+  test("an invalid request is not sent", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const call = generateImage(painter, { ...nothingRight, model: null });
     await expect(call).rejects.toThrow(ValidationError);
@@ -147,8 +147,8 @@ describe("[allm 118] the gates, in their order", () => {
   });
 });
 
-describe("what is known of the model is asked before the call", () => {
-  test("a model that makes no images is refused", async () => {
+describe("capabilities of the model are checked before the call", () => {
+  test("a model that does not generate images is rejected", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const call = generateImage(painter, "a cat", { model: knownModel(false, null) });
     await expect(call).rejects.toThrow(ValidationError);
@@ -159,7 +159,7 @@ describe("what is known of the model is asked before the call", () => {
     expect(imageAdapter.calls).toEqual([]);
   });
 
-  test("a model that cannot do the operation is refused, and says what it can do", async () => {
+  test("an unsupported operation is rejected with the supported ones", async () => {
     const call = imageVariations(scripted(catDrawn).painter, cat, { model: knownModel(true, ["generate", "edit"]) });
     await expect(call).rejects.toMatchObject({
       reason: "unsupported_capability",
@@ -175,7 +175,7 @@ describe("what is known of the model is asked before the call", () => {
     });
   });
 
-  test("everything it cannot do is listed", async () => {
+  test("every missing capability is listed", async () => {
     const call = generateImage(scripted(catDrawn).painter, "a cat", { model: knownModel(false, []) });
     await expect(call).rejects.toMatchObject({
       failure: { issues: [{ path: ["model", "capabilities", "imagesEnabled"] }, { path: ["operation"] }] },
@@ -187,20 +187,20 @@ describe("what is known of the model is asked before the call", () => {
     ["a reference without capabilities", modelRef({ id: "m" })],
     ["capabilities that are not known", knownModel(null, null)],
     ["capabilities that fit", knownModel(true, ["generate"])],
-  ])("%s refuses nothing", async (_, model) => {
+  ])("%s rejects nothing", async (_, model) => {
     const response = await generateImage(scripted(catDrawn).painter, "a cat", { model });
     expect(response).toMatchObject({ images: [cat], model: "m" });
   });
 
-  test("the engine's model is asked too", async () => {
+  test("the model of the engine is checked too", async () => {
     const { painter } = scripted(catDrawn);
     const call = generateImage({ ...painter, model: knownModel(false, null) }, "a cat");
     await expect(call).rejects.toMatchObject({ reason: "unsupported_capability" });
   });
 });
 
-describe("[allm 118] one loop of attempts", () => {
-  test("a failure that may pass is tried three times in all, and no more", async () => {
+describe("[allm 118] retries", () => {
+  test("a retryable failure is tried three times in all", async () => {
     const rateLimited: FakeImagesStep = { type: "error", reason: "rate_limited" };
     const { imageAdapter, clock, painter } = scripted(rateLimited, rateLimited, rateLimited, catDrawn);
     const call = generateImage(painter, "a cat");
@@ -212,7 +212,7 @@ describe("[allm 118] one loop of attempts", () => {
   });
 
   test.each(["rate_limited", "provider_unavailable", "timeout", "network_error"] as const)(
-    "%s is tried again",
+    "%s is retried",
     async (reason) => {
       const { imageAdapter, painter } = scripted({ type: "error", reason }, catDrawn);
       expect((await generateImage(painter, "a cat")).images).toEqual([cat]);
@@ -221,7 +221,7 @@ describe("[allm 118] one loop of attempts", () => {
   );
 
   test.each(["invalid_request", "content_filter", "authentication_failed", "unknown"] as const)(
-    "%s is not",
+    "%s is not retried",
     async (reason) => {
       const { imageAdapter, painter } = scripted({ type: "error", reason }, catDrawn);
       await expect(generateImage(painter, "a cat")).rejects.toMatchObject({ reason });
@@ -229,13 +229,13 @@ describe("[allm 118] one loop of attempts", () => {
     },
   );
 
-  test("the wait is as long as the provider asked for", async () => {
+  test("the delay is the one that the provider asked for", async () => {
     const { clock, painter } = scripted({ type: "error", reason: "rate_limited", retryAfterMs: 7000 }, catDrawn);
     await generateImage(painter, "a cat");
     expect(clock.slept).toEqual([7000]);
   });
 
-  test("the call's policy stands over the engine's", async () => {
+  test("the retry policy of the call overrides that of the engine", async () => {
     const { imageAdapter, painter } = scripted({ type: "retry_until_call", n: 5 }, catDrawn);
     await expect(generateImage(painter, "a cat", { retry: false })).rejects.toMatchObject({ reason: "rate_limited" });
     expect(imageAdapter.calls.length).toBe(1);
@@ -251,7 +251,7 @@ describe("[allm 118] one loop of attempts", () => {
         throw new Error("out of paint");
       },
     ],
-  ])("an adapter that %s something of its own fails once, for a reason nobody knows", async (_, generate) => {
+  ])("an adapter that %s an error of another type fails once with reason unknown", async (_, generate) => {
     let calls = 0;
     const imageAdapter = adapterOf(() => {
       calls += 1;
@@ -268,7 +268,7 @@ describe("[allm 118] one loop of attempts", () => {
 });
 
 describe("options", () => {
-  test("the model of the call stands over the request's, and that over the engine's", async () => {
+  test("the model of the call overrides the request's, and that the engine's", async () => {
     const { imageAdapter, painter } = scripted(catDrawn, catDrawn, catDrawn);
     const request = imageRequest("a cat", { model: "of the request" });
     await generateImage(painter, request, { model: "of the call" });
@@ -278,7 +278,7 @@ describe("options", () => {
     expect(asked).toEqual(["of the call", "of the request", "fake:paint"]);
   });
 
-  test("what the call says stands over what the request says; provider options are merged", async () => {
+  test("options of the call override the request; provider options are merged", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const fields = { size: "auto", quality: "low", n: 2, options: { seed: 1, user: "a" }, metadata: { old: true } };
     const said = {
@@ -295,7 +295,7 @@ describe("options", () => {
     });
   });
 
-  test("key, request id and adapter options go to the adapter and are no part of the request", async () => {
+  test("key, request id and adapter options go to the adapter and not into the request", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const options = { apiKey: "k", requestId: "r1", adapterOptions: { endpoint: "b" } };
     await generateImage({ ...painter, adapterOptions: { endpoint: "a", org: "o" } }, "a cat", options);
@@ -310,7 +310,7 @@ describe("options", () => {
     expect(made?.request).toEqual(imageRequest("a cat", { model: "fake:paint" }));
   });
 
-  test.each(["stream", "prompt", "operation", "inputImages", "toString"])("%s is no option", async (name) => {
+  test.each(["stream", "prompt", "operation", "inputImages", "toString"])("%s is not an option", async (name) => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const options = { [name]: true };
     const calls = [
@@ -326,7 +326,7 @@ describe("options", () => {
     expect(imageAdapter.calls).toEqual([]);
   });
 
-  test("misuse comes before every gate", async () => {
+  test("misuse is reported before all other checks", async () => {
     await expect(generateImage(engine(), "a cat", stray)).rejects.toThrow(MisuseError);
     const retry = JSON.parse('{ "times": 3 }');
     await expect(generateImage(engine(), "a cat", { retry })).rejects.toMatchObject({ reason: "unknown_field" });
@@ -337,13 +337,13 @@ describe("the request id of a response", () => {
   const answering = (response: ImageResponse) =>
     engine({ imageAdapter: adapterOf(() => Promise.resolve(response)), clock: handClock() });
 
-  test("is the call's where the provider said none", async () => {
+  test("is the id of the call if the provider reports none", async () => {
     const response = await generateImage(answering(imageResponse()), "a cat", { requestId: "mine" });
     expect(response.requestId).toBe("mine");
     expect((await generateImage(answering(imageResponse()), "a cat")).requestId).toMatch(/^[\w-]{22}$/);
   });
 
-  test("is the provider's where it said one", async () => {
+  test("is the id of the provider if it reports one", async () => {
     const response = await generateImage(answering(imageResponse({ requestId: "theirs" })), "a cat", {
       requestId: "mine",
     });
@@ -354,14 +354,14 @@ describe("the request id of a response", () => {
 describe("a signal", () => {
   const enough = new Error("enough");
 
-  test("that is aborted already lets nothing begin", async () => {
+  test("that is aborted already prevents the call", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const call = generateImage(painter, "a cat", { signal: AbortSignal.abort(enough) });
     await expect(call).rejects.toBe(enough);
     expect(imageAdapter.calls).toEqual([]);
   });
 
-  test("ends a call whose adapter does not look at it", async () => {
+  test("ends a call whose adapter ignores it", async () => {
     const controller = new AbortController();
     const imageAdapter = adapterOf(() => {
       queueMicrotask(() => controller.abort(enough));
@@ -371,7 +371,7 @@ describe("a signal", () => {
     await expect(call).rejects.toBe(enough);
   });
 
-  test("reaches the adapter, and what that makes of it is not tried again", async () => {
+  test("reaches the adapter, and the resulting error is not retried", async () => {
     const controller = new AbortController();
     let calls = 0;
     const imageAdapter = adapterOf(async (_, { signal }) => {
@@ -385,7 +385,7 @@ describe("a signal", () => {
     expect(calls).toBe(1);
   });
 
-  test("ends the wait between two attempts", async () => {
+  test("ends the delay between two attempts", async () => {
     const controller = new AbortController();
     const { imageAdapter, painter } = scripted({ type: "retry_until_call", n: 3 }, catDrawn);
     const leave = subscribe(({ type }) => void (type === "retry" && controller.abort(enough)));
@@ -398,8 +398,8 @@ describe("a signal", () => {
   });
 });
 
-describe("what is told of an image call", () => {
-  test("a span around all attempts, a retry inside it, one request id", async () => {
+describe("telemetry of an image call", () => {
+  test("is a span around all attempts with the retries inside, under one request id", async () => {
     const { painter } = scripted({ type: "retry_until_call", n: 2 }, { type: "images", images: [cat, hat] });
     const heard = await watched(() => generateImage(painter, "a cat", { n: 2, requestId: "r1" }));
     const span = { name: "image", parent: null, requestId: "r1", metadata: { operation: "generate", n: 2 } };
@@ -410,7 +410,7 @@ describe("what is told of an image call", () => {
     ]);
   });
 
-  test("an id that nobody gave is the same in the span, at the adapter and in the response", async () => {
+  test("uses the generated request id in the span, at the adapter and in the response", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const ids: (string | null)[] = [];
     const heard = await watched(async () => ids.push((await generateImage(painter, "a cat")).requestId));
@@ -419,7 +419,7 @@ describe("what is told of an image call", () => {
     expect(new Set(ids).size).toBe(1);
   });
 
-  test("a gate that refuses ends the span as a failure", async () => {
+  test("ends the span as a failure when a check fails", async () => {
     const heard = await watched(() => imageVariations(engine(), cat, { requestId: "r1" }));
     expect(heard).toMatchObject([
       { type: "start", name: "image", metadata: { operation: "variation", n: 1 } },
@@ -427,13 +427,13 @@ describe("what is told of an image call", () => {
     ]);
   });
 
-  test("the last failure is told once, and no retry behind it", async () => {
+  test("reports the last failure once, without a retry after it", async () => {
     const { painter } = scripted({ type: "retry_until_call", n: 9 });
     const heard = await watched(() => generateImage(painter, "a cat"));
     expect(heard.map(({ type }) => type)).toEqual(["start", "retry", "retry", "exception"]);
   });
 
-  test("misuse is no span", async () => {
+  test("has no span for misuse", async () => {
     expect(await watched(() => generateImage(engine(), "a cat", stray))).toEqual([]);
   });
 });
@@ -441,7 +441,7 @@ describe("what is told of an image call", () => {
 describe("[allm 120] the scripted image model", () => {
   const once = { retry: false } as const;
 
-  test("gives its images in order, with their usage", async () => {
+  test("returns its images in order, with their usage", async () => {
     const images: readonly ImageContent[] = [cat, hat];
     const { imageAdapter, painter } = scripted(catDrawn, { type: "images", images, usage: { totalCost: 0.04 } });
     expect(imageAdapter.remaining).toBe(2);
@@ -453,7 +453,7 @@ describe("[allm 120] the scripted image model", () => {
     imageAdapter.assertUsedUp();
   });
 
-  test("says no the way it was told to", async () => {
+  test("fails as its script says", async () => {
     const details = { message: "too busy", status: 503, retryAfterMs: 10, code: "busy", retryable: false };
     const { painter } = scripted({ type: "error", reason: "provider_unavailable", ...details });
     await expect(generateImage(painter, "a cat")).rejects.toMatchObject({
@@ -461,7 +461,7 @@ describe("[allm 120] the scripted image model", () => {
     });
   });
 
-  test("is rate limited until the nth call, which gets what stands behind it", async () => {
+  test("is rate limited until the nth call, which gets the next entry of the script", async () => {
     const { imageAdapter, painter } = scripted(
       { type: "retry_until_call", n: 3 },
       catDrawn,
@@ -477,7 +477,7 @@ describe("[allm 120] the scripted image model", () => {
     imageAdapter.assertUsedUp();
   });
 
-  test("has nothing to give when its script is used up", async () => {
+  test("throws when its script is used up", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     await generateImage(painter, "a cat");
     await expect(generateImage(painter, "a cat")).rejects.toMatchObject({
@@ -488,13 +488,13 @@ describe("[allm 120] the scripted image model", () => {
     await expect(generateImage(engine({ imageAdapter: fakeImages() }), "a cat")).rejects.toThrow("no scripted image");
   });
 
-  test("can do everything, unless told otherwise", () => {
+  test("supports all operations by default", () => {
     expect(fakeImages().operations).toEqual(["generate", "edit", "variation"]);
     expect(fakeImages({ operations: ["edit"], provider: "x" })).toMatchObject({ operations: ["edit"], provider: "x" });
   });
 
   test.each(["{}", "[1]", '[{ "type": "text" }]', '[{ "type": "toString" }]', '[{ "type": "retry_until_call" }]'])(
-    "%s is no script",
+    "%s is not a valid script",
     (script) => {
       expect(() => fakeImages({ script: JSON.parse(script) })).toThrow(MisuseError);
     },

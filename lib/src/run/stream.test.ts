@@ -1,4 +1,4 @@
-// What streams say, in which order, and what reading them does.
+// Streaming verbs: the events and their order, filters, failures, backpressure, and leaving a stream early.
 
 import type { TurnEvent } from "everturn/model";
 
@@ -23,8 +23,8 @@ import { line } from "../testing/transcript.ts";
 
 const ok = plain("ok", () => "fine");
 
-describe("[allm 19] nothing happens before somebody reads", () => {
-  test("no model is asked by making a stream, and each is read once", async () => {
+describe("[allm 19] streams are lazy", () => {
+  test("creating a stream calls no model, and a stream can be iterated once", async () => {
     const { engine: of, adapter } = playing([says("Hello.")]);
     const events = stream(of, "hi");
     await Promise.resolve();
@@ -33,14 +33,14 @@ describe("[allm 19] nothing happens before somebody reads", () => {
     expect(adapter.calls).toHaveLength(1);
   });
 
-  test("what is wrong is thrown when the verb is called, by both twins", async () => {
+  test("errors before the run are thrown when the verb is called, awaited and streamed", async () => {
     expect(() => stream(engine(), "hi")).toThrow(/no adapter/);
     await expect(chat(engine(), "hi")).rejects.toThrow(/no adapter/);
   });
 });
 
-describe("[lash 97] order", () => {
-  test("[allm 20] a model call: begun, deltas, calls, the end", async () => {
+describe("[lash 97] the order of events", () => {
+  test("[allm 20] a model call: started, deltas, calls, completed", async () => {
     const { engine: of } = playing([
       [
         { type: "text", text: "Hel" },
@@ -69,7 +69,7 @@ describe("[lash 97] order", () => {
     ]);
   });
 
-  test("[allm 21] [allm 22] [allm 23] [allm 122] a run: each step its reply, its tools as they end, its end; then the end of the run", async () => {
+  test("[allm 21] [allm 22] [allm 23] [allm 122] a run: for each step its reply, its tools as they end, step_completed; then chat_completed", async () => {
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
     expect(await transcript(stream(of, "hi"))).toEqual([
       "message_started",
@@ -92,7 +92,7 @@ describe("[lash 97] order", () => {
     expect(single.adapter.remaining).toBe(1);
   });
 
-  test("tools that end later are told later, and stand in the thread in call order", async () => {
+  test("tools emit their events in completion order, and are in the thread in call order", async () => {
     let open: (said: string) => void = () => undefined;
     const gate = new Promise<string>((resolve) => (open = resolve));
     const waits = plain("waits", () => gate);
@@ -111,8 +111,8 @@ describe("[lash 97] order", () => {
   });
 });
 
-describe("[allm 24] [allm 47] a step's end", () => {
-  test("says who runs the tools, and which were left to the caller", async () => {
+describe("[allm 24] [allm 47] step_completed", () => {
+  test("names the mode and the manual calls", async () => {
     const own = plain("own");
     const mixed = playing([calls("ok", "own")], [ok, { ...own, manual: true }]);
     const result = await step(mixed.engine, "hi");
@@ -123,7 +123,7 @@ describe("[allm 24] [allm 47] a step's end", () => {
   });
 });
 
-describe("what a reader does not want to see", () => {
+describe("event filters", () => {
   const noisy = () =>
     playing([
       [
@@ -138,7 +138,7 @@ describe("what a reader does not want to see", () => {
   const typesOf = async (events: AsyncIterable<TurnEvent>) =>
     (await transcript(events)).map((told) => told.split(" ")[0] ?? "");
 
-  test("[allm 25] [allm 26] is left out at the reader's edge; usage never is", async () => {
+  test("[allm 25] [allm 26] apply when events are handed to the reader; usage is never filtered", async () => {
     expect(await typesOf(streamGenerate(noisy(), "hi"))).not.toContain("raw_chunk");
     expect(await typesOf(streamGenerate(noisy(), "hi", { includeRawChunks: true }))).toContain("raw_chunk");
     const quiet = await typesOf(streamGenerate(noisy(), "hi", { emitTextDeltas: false, emitToolDeltas: false }));
@@ -147,7 +147,7 @@ describe("what a reader does not want to see", () => {
     expect(quiet).toContain("usage");
   });
 
-  test("changes no result: text is there also from a model that never repeats it", async () => {
+  test("change no result: the text is complete also if the model sends it only as deltas", async () => {
     const message = assistant("Hello");
     const terse = {
       provider: "terse",
@@ -175,7 +175,7 @@ describe("what a reader does not want to see", () => {
     expect(await stream(of, "hi", { emitTextDeltas: false }).text).toBe("Hello");
   });
 
-  test("[allm 27] onEvent sees what the model says, before anything is left out, and what it throws reaches the reader", async () => {
+  test("[allm 27] do not affect onEvent, and an exception of onEvent reaches the reader", async () => {
     const seen: string[] = [];
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
     await chat(of, "hi", { emitTextDeltas: false, onEvent: ({ type }) => void seen.push(type) });
@@ -192,8 +192,8 @@ describe("what a reader does not want to see", () => {
   });
 });
 
-describe("[allm 42] before anything happens", () => {
-  test("the order is: misuse, the adapter, the thread, the request", async () => {
+describe("[allm 42] checks before the run", () => {
+  test("come in the order misuse, adapter, thread, request", async () => {
     await expect(chat(engine(), [], { maxTurns: 0 })).rejects.toThrow(/maxTurns has to be a whole number of 1 or more/);
     await expect(chat(engine(), [])).rejects.toMatchObject({ name: "EngineError", reason: "missing_adapter" });
     const open = [user("hi"), assistant("", { toolCalls: [{ id: "c", name: "ok", arguments: {} }] })];
@@ -201,7 +201,7 @@ describe("[allm 42] before anything happens", () => {
     await expect(chat(playing([]).engine, [])).rejects.toMatchObject({ reason: "invalid_request" });
   });
 
-  test("[allm 44] a thread, messages and text are input; anything else is an invalid thread", async () => {
+  test("[allm 44] accept a thread, messages or text; anything else is an invalid thread", async () => {
     const said = () => playing([says("Hello.")]).engine;
     for (const input of [fromMessages([user("hi")]), [user("hi")], "hi"]) {
       expect((await chat(said(), input)).thread.messages.map(messageText)).toEqual(["hi", "Hello."]);
@@ -210,7 +210,7 @@ describe("[allm 42] before anything happens", () => {
     await expect(chat(said(), { metadata: {}, ...wrong })).rejects.toMatchObject({ reason: "invalid_thread" });
   });
 
-  test("what an adapter throws before its first event is that error, from both twins", async () => {
+  test("an exception of the adapter before its first event is thrown, awaited and streamed", async () => {
     const refused = () => playing([[{ type: "preflight_error", reason: "authentication_failed", status: 401 }]]).engine;
     await expect(chat(refused(), "hi")).rejects.toMatchObject({
       name: "AdapterError",
@@ -220,7 +220,7 @@ describe("[allm 42] before anything happens", () => {
     await expect(generate(playing([]).engine, "hi")).rejects.toMatchObject({ reason: "no_scripted_response" });
   });
 
-  test("[allm 67] the same in a later step is part of the result, with the steps before it", async () => {
+  test("[allm 67] an exception of the adapter in a later step is part of the result, with the earlier steps", async () => {
     const { engine: of } = playing([calls("ok"), [{ type: "preflight_error", reason: "authentication_failed" }]], [ok]);
     const result = await chat(of, "hi");
     expect(result).toMatchObject({ haltedReason: "error", metadata: { error: { reason: "authentication_failed" } } });
@@ -229,8 +229,8 @@ describe("[allm 42] before anything happens", () => {
   });
 });
 
-describe("[allm 43] what goes wrong on the way", () => {
-  test("is in the reply, with what had arrived", async () => {
+describe("[allm 43] failures during a run", () => {
+  test("are in the reply, with the text that had arrived", async () => {
     const { engine: of } = playing(
       [
         [
@@ -253,14 +253,14 @@ describe("[allm 43] what goes wrong on the way", () => {
   test.each([
     ["stops without its end", { type: "cut" } as const],
     ["is thrown out of", { type: "throw", message: "socket hang up" } as const],
-  ])("E1: a stream that %s was interrupted", async (_, end) => {
+  ])("E1: a stream that %s is interrupted", async (_, end) => {
     const { engine: of } = playing([[{ type: "text", text: "Hel" }, end]], [], { retry: false });
     const result = await chat(of, "hi");
     expect(result.metadata.error).toMatchObject({ type: "stream_error", reason: "interrupted" });
     expect(result.thread.messages.map(messageText)).toEqual(["hi", "Hel"]);
   });
 
-  test("E1: what comes after the end, and what is no event, is left out", async () => {
+  test("E1: events after the terminal one, and invalid events, are dropped", async () => {
     const odd = {
       provider: "odd",
       async *stream() {
@@ -279,8 +279,8 @@ describe("[allm 43] what goes wrong on the way", () => {
   });
 });
 
-describe("what a step makes of its reply", () => {
-  test("[allm 45] the assistant's message is what was heard, and how it ended", async () => {
+describe("a step and its reply", () => {
+  test("[allm 45] the assistant message has the streamed text and the finish reason", async () => {
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
     const { thread } = await chat(of, "hi");
     expect(thread.messages[1]).toMatchObject({
@@ -292,7 +292,7 @@ describe("what a step makes of its reply", () => {
   });
 
   test.each(["stop", "length", "content_filter", "other"] as const)(
-    "[allm 46] calls in a reply that ended as %s are not run, and answered so",
+    "[allm 46] calls in a reply with finish reason %s are answered not_run",
     async (reason) => {
       let ran = 0;
       const counts = plain("counts", () => (ran += 1));
@@ -304,7 +304,7 @@ describe("what a step makes of its reply", () => {
     },
   );
 
-  test("[allm 59] a tool nobody knows: an error, every call answered; the step's error carries what there is", async () => {
+  test("[allm 59] an unknown tool: an error, every call answered; the thrown error carries the step result", async () => {
     const unknown = () => playing([calls("ok", "nobody")], [ok]).engine;
     const error = await step(unknown(), "hi").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UnknownToolError);
@@ -321,14 +321,14 @@ describe("what a step makes of its reply", () => {
     expect(result).toMatchObject({ haltedReason: "error", metadata: { error: { reason: "unknown_tool" } } });
   });
 
-  test("a tool nobody knows may also be answered, and the run goes on", async () => {
+  test("onUnknownTool answer: the call of an unknown tool is answered, and the run continues", async () => {
     const { engine: of } = playing([calls("ok", "nobody"), says("Sorry.")], [ok]);
     expect((await chat(of, "hi", { onUnknownTool: "answer" })).haltedReason).toBe("completed");
   });
 });
 
-describe("early ends", () => {
-  test("leaving closes what is open, once, and no end of the run is told", async () => {
+describe("reading and leaving a stream", () => {
+  test("leaving early closes open resources once, and emits no end of the run", async () => {
     const { engine: of, adapter } = playing([
       [
         { type: "text", text: "Hel" },
@@ -349,7 +349,7 @@ describe("early ends", () => {
     });
   });
 
-  test("[allm 123] what the user said and what had arrived stay", async () => {
+  test("[allm 123] leaving early keeps the user message and the received text", async () => {
     const { engine: of } = playing([
       [
         { type: "text", text: "Hel" },
@@ -361,7 +361,7 @@ describe("early ends", () => {
     expect((await events.result).thread.messages.map(messageText)).toEqual(["hi", "Hel"]);
   });
 
-  test("a signal that is aborted already asks nobody anything", async () => {
+  test("a run with a signal that is aborted already calls no model", async () => {
     const { engine: of, adapter } = playing([says("Hello.")]);
     const result = await chat(of, "hi", { signal: AbortSignal.abort("no") });
     expect(result).toMatchObject({ haltedReason: "cancelled", metadata: { cancellation: { reason: "no" } } });
@@ -369,7 +369,7 @@ describe("early ends", () => {
     expect(result.thread.messages.map(messageText)).toEqual(["hi"]);
   });
 
-  test("a reader that is slow slows the run down, and misses nothing", async () => {
+  test("a slow reader slows the run down (backpressure) and misses no event", async () => {
     const script = Array.from({ length: 2000 }, (_, index) => ({ type: "text", text: `${index} ` }) as const);
     let said = 0;
     const { engine: of } = playing([script]);
@@ -384,13 +384,13 @@ describe("early ends", () => {
     expect(ahead).toBeLessThan(600);
   });
 
-  test("a stream is read once, and who only asked for the result cannot read it afterwards", async () => {
+  test("a stream can be iterated once, and not after only its result was requested", async () => {
     const events = stream(playing([says("Hello.")]).engine, "hi");
     await collectChat(events);
     expect(() => events[Symbol.asyncIterator]()).toThrow(/can be iterated only once/);
   });
 
-  test("the result may be asked for first, and the events read all the same", async () => {
+  test("the result can be requested first, and the events read all the same", async () => {
     const events = stream(playing([says("Hello.")]).engine, "hi");
     const { result } = events;
     expect(await transcript(events)).toContain('text_delta "Hello."');
@@ -398,8 +398,8 @@ describe("early ends", () => {
   });
 });
 
-describe("a request of one's own", () => {
-  test("goes out as it is, under what the call says and over what the engine says", async () => {
+describe("generate with a request", () => {
+  test("sends it with the options of the call over it and those of the engine under it", async () => {
     const { engine: of, adapter } = playing([says("Hello.")], [], {
       params: { temperature: 0.1, maxTokens: 5, top_k: 3 },
     });
@@ -416,7 +416,7 @@ describe("a request of one's own", () => {
     });
   });
 
-  test("[allm 39] [allm 40] the call wins over the request, the request over the engine; what steers the loop is not for the model", async () => {
+  test("[allm 39] [allm 40] options of the call override the request, and those the engine; options of the loop are not sent", async () => {
     const { engine: of, adapter } = playing([says("A"), says("B")], [], { params: { maxTurns: 3, temperature: 0.1 } });
     await generate(of, request([user("hi")], { model: "asked" }), { model: "called" });
     expect(adapter.calls[0]?.request.model).toBe("called");
@@ -424,14 +424,14 @@ describe("a request of one's own", () => {
     expect(JSON.stringify(adapter.calls[1]?.request)).not.toMatch(/maxTurns|"mode"/);
   });
 
-  test("G4: settings of the adapter: those of the call win", async () => {
+  test("G4: adapterOptions of the call override those of the engine", async () => {
     const { engine: of, adapter } = playing([says("A")], [], { adapterOptions: { endpoint: "engine", keep: 1 } });
     await generate(of, "hi", { adapterOptions: { endpoint: "call" }, apiKey: "sk-call" });
     expect(adapter.calls[0]?.call).toMatchObject({ options: { endpoint: "call", keep: 1 }, apiKey: "sk-call" });
     expect(JSON.stringify(adapter.calls[0]?.request)).not.toContain("sk-call");
   });
 
-  test("what went before is shown as it was: calls, answers, who said what", async () => {
+  test("earlier messages are sent as they are: calls, results, roles", async () => {
     const { engine: of, adapter } = playing([says("A")], [], { instructions: "Be brief." });
     const toolCalls = [{ id: "c", name: "ok", arguments: {} }];
     await chat(of, [user("hi"), assistant("", { toolCalls }), toolResult("c", "fine"), user("and?")]);
@@ -445,7 +445,7 @@ describe("a request of one's own", () => {
   });
 });
 
-describe("settings that an engine has among its options", () => {
+describe("settings among the options of an engine", () => {
   const search = { provider: "openai", name: "web_search", options: {} };
   const said = async (options: Parameters<typeof chat>[2], params = {}) => {
     const adapter = fake({ script: [{ type: "text", text: "ok" }] });
@@ -460,7 +460,7 @@ describe("settings that an engine has among its options", () => {
     expect(await said({})).toEqual(expected);
   });
 
-  test("win over its params, and give way to what the call says, by name or by its params", async () => {
+  test("override its params, and are overridden by the call, by name or by its params", async () => {
     expect(await said({}, { temperature: 0.9, topK: 3 })).toMatchObject({
       temperature: 0.3,
       body: { tier: "flex", topK: 3 },
@@ -470,7 +470,7 @@ describe("settings that an engine has among its options", () => {
     expect(await said({ options: { tier: "fast" } })).toMatchObject({ body: { tier: "fast" } });
   });
 
-  test("and so do tools of the provider's", async () => {
+  test("also apply to provider tools", async () => {
     const other = { ...search, name: "code_interpreter" };
     expect(await said({ providerTools: [other] })).toMatchObject({ providerTools: [other] });
     expect(await said({ providerTools: [] })).toMatchObject({ providerTools: [] });

@@ -1,4 +1,4 @@
-// What tools may do, and what becomes of it.
+// Tool calls: return values, halts, failures, arguments, limits, context, approval, encoders, hooks.
 
 import type { OnToolError, Tool, ToolContext } from "everturn";
 import type { ToolMessage } from "everturn/model";
@@ -17,7 +17,7 @@ async function answerOf(of: Tool, options: Parameters<typeof chat>[2] = {}): Pro
   return thread.messages.find((message): message is ToolMessage => message.role === "tool");
 }
 
-describe("[allm 53] what a handler may return", () => {
+describe("[allm 53] return values of a handler", () => {
   test.each([
     ["text, as it is", "sunny", "sunny"],
     ["a value, as JSON", { celsius: 21, ok: true }, '{"celsius":21,"ok":true}'],
@@ -49,17 +49,17 @@ describe("[allm 53] what a handler may return", () => {
     ["says that it failed", () => fail("no luck"), "handler_failed", "no luck"],
     ["returns what cannot be written down", () => () => 1, "encoding_failed", ""],
     ["stops with a word that is taken", () => halt("completed"), "invalid_return", "completed"],
-  ])("a handler that %s is a failure the model gets to read, and the run goes on", async (_, handler, code, said) => {
+  ])("a handler that %s is a failure that the model reads, and the run continues", async (_, handler, code, said) => {
     const answer = await answerOf(plain("t", handler));
     expect(answer).toMatchObject({ status: "failure", code });
     expect(JSON.parse(messageText(answer ?? neverHere()))).toMatchObject({ error: expect.stringContaining(said) });
   });
 
-  test("a tool nobody has given a handler is answered so", async () => {
+  test("a call of a tool without a handler is answered not_found", async () => {
     expect(await answerOf(plain("t"))).toMatchObject({ code: "not_found" });
   });
 
-  test("progress, by yielding or by saying it, and then the value", async () => {
+  test("progress is reported by yielding or by context.progress, before the value", async () => {
     const worker = tool({
       name: "work",
       description: "Works.",
@@ -78,15 +78,15 @@ describe("[allm 53] what a handler may return", () => {
     expect(lines).toContain("tool_result_encoded c0 done");
   });
 
-  test("an image, which the model gets to see as one", async () => {
+  test("an image is sent to the model as an image", async () => {
     const image = attachment({ mimeType: "image/png", source: { type: "base64", data: "iVBORw0KGgo=" } });
     const answer = await answerOf(plain("t", () => ({ chart: image })));
     expect(answer?.content).toMatchObject([{ type: "text" }, { type: "image" }, { type: "text" }]);
   });
 });
 
-describe("what stops a run", () => {
-  test("[allm 65] a question: a placeholder, the question in the thread, its hints as they were given", async () => {
+describe("a tool ends the run", () => {
+  test("[allm 65] with a question: a placeholder result, the question in the thread, its options unchanged", async () => {
     const asks = plain("asks", () => askUser("Which?", { choices: ["a", "b"], timeoutMs: 5 }));
     const { engine: of } = playing([calls("asks")], [asks]);
     const result = await chat(of, "hi");
@@ -103,7 +103,7 @@ describe("what stops a run", () => {
     expect(result.steps[0]?.thread.messages).toHaveLength(3);
   });
 
-  test("[allm 66] a halt of its own, with a value", async () => {
+  test("[allm 66] with a halt reason of its own and a value", async () => {
     const result = await chat(playing([calls("t")], [plain("t", () => halt("enough", { n: 1 }))]).engine, "hi");
     expect(result).toMatchObject({ haltedReason: "enough", metadata: { haltToolCallId: "c0", haltResult: { n: 1 } } });
     expect(result.thread.messages.at(-1)).toMatchObject({ content: '{"n":1}' });
@@ -118,11 +118,11 @@ describe("what stops a run", () => {
     "completed",
     "error",
     "manual_tool_calls",
-  ])("[allm 54] not with the library's own word %s", async (word) => {
+  ])("[allm 54] but not with the reserved reason %s", async (word) => {
     expect(await answerOf(plain("t", () => halt(word)))).toMatchObject({ code: "invalid_return" });
   });
 
-  test("the end it chooses: a value, a failure, somebody else", async () => {
+  test("with a control value: finish, fail or hand off", async () => {
     const end = (handler: () => unknown) => chat(playing([calls("t")], [plain("t", handler)]).engine, "hi");
     expect((await end(() => finish({ ok: true }))).outcome).toMatchObject({ type: "tool_value", value: { ok: true } });
     expect((await end(() => failTurn("broken"))).outcome).toMatchObject({
@@ -135,7 +135,7 @@ describe("what stops a run", () => {
     });
   });
 
-  test("[allm 50] [allm 51] siblings run to their end, and stand in call order", async () => {
+  test("[allm 50] [allm 51] after its siblings have completed, and results are in call order", async () => {
     const ended: string[] = [];
     const slow = plain("slow", async () => {
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -149,7 +149,7 @@ describe("what stops a run", () => {
     expect(result.metadata.haltedReason).toBe("enough");
   });
 
-  test("G9: of several the one with the lowest place counts, whoever was first", async () => {
+  test("G9: of several halts the one with the lowest call index counts", async () => {
     const late = plain("late", async () => {
       await new Promise((resolve) => setTimeout(resolve, 5));
       return halt("first");
@@ -161,7 +161,7 @@ describe("what stops a run", () => {
     expect(result.haltedReason).toBe("first");
   });
 
-  test("G16: a question beside calls of the caller's leaves both", async () => {
+  test("G16: a question next to manual calls leaves both pending", async () => {
     const own = { ...plain("own"), manual: true };
     const result = await chat(
       playing([calls("asks", "own")], [plain("asks", () => askUser("Sure?")), own]).engine,
@@ -171,18 +171,18 @@ describe("what stops a run", () => {
   });
 });
 
-describe("[allm 55] failures and who decides about them", () => {
+describe("[allm 55] onToolError", () => {
   const boom = plain("boom", () => {
     throw new Error("boom");
   });
   const run = (onToolError: OnToolError) =>
     chat(playing([calls("boom"), says("ok")], [boom]).engine, "hi", { onToolError });
 
-  test("go on, which is what happens unless somebody says otherwise", async () => {
+  test("continues by default", async () => {
     expect((await run("continue")).haltedReason).toBe("completed");
   });
 
-  test("stop, with the answer in the thread", async () => {
+  test("halts, with the answer in the thread", async () => {
     const result = await run("halt");
     expect(result).toMatchObject({
       haltedReason: "tool_error",
@@ -191,7 +191,7 @@ describe("[allm 55] failures and who decides about them", () => {
     expect(result.thread.messages.at(-1)).toMatchObject({ role: "tool", content: '{"error":"boom"}' });
   });
 
-  test("what a function says: something instead, or stop", async () => {
+  test("may be a function that returns a replacement or halts", async () => {
     const seen: string[] = [];
     const instead = await run((call, failure) => {
       seen.push(`${call.id} ${failure.message}`);
@@ -202,7 +202,7 @@ describe("[allm 55] failures and who decides about them", () => {
     expect((await run(() => "halt")).haltedReason).toBe("tool_error");
   });
 
-  test("G14: a function that throws stops the run, and what it threw is told by both twins", async () => {
+  test("G14: a function that throws halts the run, and its exception is in the result, awaited and streamed", async () => {
     const policy = () => {
       throw new TypeError("policy");
     };
@@ -216,7 +216,7 @@ describe("[allm 55] failures and who decides about them", () => {
     expect(single.metadata.onToolErrorException).toMatchObject({ message: "policy" });
   });
 
-  test("a function that answers something else stops the run, and so does a replacement that cannot be shown", async () => {
+  test("a function with an invalid return value, and a replacement that cannot be encoded, halt the run", async () => {
     const odd: OnToolError = JSON.parse("{}");
     expect((await run(() => odd as never)).outcome).toMatchObject({ failure: { reason: "invalid_return" } });
     expect((await run(() => ({ continue: () => 1 }))).outcome).toMatchObject({
@@ -224,7 +224,7 @@ describe("[allm 55] failures and who decides about them", () => {
     });
   });
 
-  test("[allm 56] a policy of another shape is refused before anything happens", async () => {
+  test("[allm 56] an invalid policy is rejected before the run", async () => {
     const odd: { readonly onToolError: OnToolError } = JSON.parse('{"onToolError":"ignore"}');
     const { engine: of, adapter } = playing([calls("boom")], [boom]);
     await expect(chat(of, "hi", odd)).rejects.toThrow(/onToolError must be/);
@@ -240,7 +240,7 @@ describe("arguments", () => {
     handler: ({ n }) => n,
   });
 
-  test("[lash 33] G25: what is no JSON is told to the model with what it wrote, and never replaced by {}", async () => {
+  test("[lash 33] G25: arguments that are not JSON are reported to the model with their text, and not replaced by {}", async () => {
     const scripts = [
       [{ type: "tool_call", id: "c0", name: "strict", arguments: null, rawArguments: '{"n": oops' } as const],
       says("sorry"),
@@ -250,13 +250,13 @@ describe("arguments", () => {
     expect(thread.messages[1]).toMatchObject({ toolCalls: [{ arguments: null, rawArguments: '{"n": oops' }] });
   });
 
-  test("[lash 70] what does not fit is told with its place, and the handler is not asked", async () => {
+  test("[lash 70] arguments that do not match the schema are reported with their path, and the handler does not run", async () => {
     expect(await answerOf(strict)).toMatchObject({ code: "invalid_arguments", content: expect.stringContaining("n") });
   });
 });
 
-describe("time and crowds", () => {
-  test("[allm 49] a tool has 30 seconds, or what it is given; then it failed, and is told to stop", async () => {
+describe("time and concurrency limits", () => {
+  test("[allm 49] a tool has 30 seconds, or its own limit; then it fails with timeout, and its signal is aborted", async () => {
     const aborted: string[] = [];
     const never = tool({
       name: "never",
@@ -278,7 +278,7 @@ describe("time and crowds", () => {
     expect((await soon).haltedReason).toBe("completed");
   });
 
-  test("[allm 48] [lash 71] calls run side by side, so many at a time as they may", async () => {
+  test("[allm 48] [lash 71] calls run in parallel up to maxConcurrency", async () => {
     let running = 0;
     let most = 0;
     const busy = plain("busy", async () => {
@@ -299,7 +299,7 @@ describe("time and crowds", () => {
     expect(most).toBe(2);
   });
 
-  test("a result that is too long is cut in the middle, with a mark", async () => {
+  test("a result that is too long is cut in the middle, with a marker", async () => {
     const answer = await answerOf(
       plain("t", () => "x".repeat(1000)),
       { maxToolResultLength: 100 },
@@ -308,8 +308,8 @@ describe("time and crowds", () => {
   });
 });
 
-describe("[allm 52] what a handler knows", () => {
-  test("the caller's context, whose session and request it is, the call, a key, a signal", async () => {
+describe("[allm 52] the context of a handler", () => {
+  test("has the context of the caller, session id, request id, call, idempotency key and signal", async () => {
     const seen: unknown[] = [];
     const looks = tool({
       name: "looks",
@@ -334,7 +334,7 @@ describe("[allm 52] what a handler knows", () => {
     ]);
   });
 
-  test("the context of the call instead of the engine's; an empty one falls through", async () => {
+  test("is that of the call; an absent or empty one falls back to the engine's", async () => {
     const seen: unknown[] = [];
     const looks = tool({
       name: "looks",
@@ -349,7 +349,7 @@ describe("[allm 52] what a handler knows", () => {
     expect(seen).toEqual([{ id: 2 }, { id: 1 }]);
   });
 
-  test("it may run a turn of its own, which counts", async () => {
+  test("runs turns inside the tool, and their usage is counted", async () => {
     const child = engine({ adapter: fake({ script: says("inner"), usage: { inputTokens: 7, outputTokens: 1 } }) });
     const delegate = tool({
       name: "delegate",
@@ -364,11 +364,11 @@ describe("[allm 52] what a handler knows", () => {
   });
 });
 
-describe("consent", () => {
+describe("approval", () => {
   const pay = (needsApproval: boolean | (() => boolean | Promise<boolean>)) =>
     tool({ name: "pay", description: "Pays.", schema: { type: "object" }, needsApproval, handler: () => "paid" });
 
-  test("a call that needs it waits, and says so", async () => {
+  test("a call that needs approval waits and emits approval_requested", async () => {
     const { engine: of } = playing([calls("pay")], [pay(true)]);
     const lines = await transcript(stream(of, "hi"));
     expect(lines.slice(-3)).toEqual([
@@ -384,21 +384,21 @@ describe("consent", () => {
   });
 });
 
-describe("[allm 57] encoders", () => {
+describe("[allm 57] result encoders", () => {
   test.each([
     ["text", "a", "a"],
     ["a number", 3.5, "3.5"],
     ["null", null, "null"],
     ["a map", { a: 1 }, '{"a":1}'],
     ["a list", [true], "[true]"],
-  ])("the library's own makes %s what it is", (_, value, content) => {
+  ])("the default encodes %s", (_, value, content) => {
     expect(encodeAsJson({ type: "ok", value })).toBe(content);
     expect(encodeAsJson({ type: "error", failure: toolFailure("timeout", { message: "late" }) })).toBe(
       '{"error":"late"}',
     );
   });
 
-  test("another one may be given, for a run or for a tool", async () => {
+  test("can be set for a run or for a tool", async () => {
     expect(
       await answerOf(
         plain("t", () => 1),
@@ -415,7 +415,7 @@ describe("[allm 57] encoders", () => {
     expect(await answerOf(own)).toMatchObject({ content: "shown: 22" });
   });
 
-  test("[allm 58] one that throws is a failure like any other, told in the library's words", async () => {
+  test("[allm 58] that throw are a failure, with the default encoding", async () => {
     const broken = () => {
       throw new Error("cannot");
     };
@@ -428,7 +428,7 @@ describe("[allm 57] encoders", () => {
 });
 
 describe("[lash 74] hooks", () => {
-  test("before a tool: let it, change its arguments, answer for it, forbid it", async () => {
+  test("beforeTool allows a call, changes its arguments, answers it or denies it", async () => {
     const echo = tool({ name: "echo", description: "Echo.", schema: { type: "object" }, handler: (said) => said });
     const hooked = (beforeTool: NonNullable<NonNullable<Parameters<typeof chat>[2]>["hooks"]>["beforeTool"] & object) =>
       answerOf(echo, { hooks: { beforeTool } });
@@ -441,7 +441,7 @@ describe("[lash 74] hooks", () => {
     expect(await hooked(() => ({ type: "deny", reason: "not today" }))).toMatchObject({ code: "denied" });
   });
 
-  test("after a tool, and around steps", async () => {
+  test("afterTool runs after a tool, beforeStep and afterStep around steps", async () => {
     const told: string[] = [];
     const answer = await answerOf(
       plain("t", () => "raw"),
@@ -458,7 +458,7 @@ describe("[lash 74] hooks", () => {
   });
 });
 
-test("an executor of one's own runs the calls in its own way", async () => {
+test("a toolExecutor runs the calls", async () => {
   const answer = await answerOf(
     plain("t", () => "inner"),
     {
@@ -473,7 +473,7 @@ test("an executor of one's own runs the calls in its own way", async () => {
   expect(answer).toMatchObject({ content: '["t",{},true,"inner"]' });
 });
 
-test("usage of every step is told with it", async () => {
+test("step_completed has the usage of the step", async () => {
   const adapter = fake({ scripts: [calls("ok"), says("Done.")], usage: { inputTokens: 5, outputTokens: 2 } });
   const result = await chat(engine({ adapter, tools: [plain("ok", () => 1)] }), "hi");
   expect(result.steps.map((one) => one.usage.inputTokens)).toEqual([5, 5]);

@@ -9,7 +9,7 @@ import { appendHistory, startHistory } from "./history.ts";
 const said = (count: number): readonly Message[] =>
   Array.from({ length: count }, (_, index) => user(`message ${index}`));
 
-test("S1: a thread over a history is plain data: the same to JSON, to a spread, to a clone and to a comparison", () => {
+test("S1: a thread over a history is plain data for JSON, spread, structured clone and comparison", () => {
   const messages = said(3);
   const thread = historyThread(startHistory(messages), { topic: "sky" });
   const plain = { messages, metadata: { topic: "sky" } };
@@ -20,7 +20,7 @@ test("S1: a thread over a history is plain data: the same to JSON, to a spread, 
   expect(toJson("thread", thread)).toEqual(toJson("thread", plain));
 });
 
-test("a thread over a history holds the messages up to its length, whatever is appended later", () => {
+test("a thread over a history has the messages up to its length, whatever is appended later", () => {
   const short = startHistory(said(2));
   const long = appendHistory(short, [assistant("later")]);
   const [before, after] = [historyThread(short, {}), historyThread(long, {})];
@@ -34,7 +34,7 @@ test("reading the messages of a thread repeatedly copies them once", () => {
   expect(thread.messages).toBe(thread.messages);
 });
 
-test("the messages of a thread are read from its end, over a history and in a list of their own", () => {
+test("messagesFromEnd reads a thread over a history and a plain thread from the end", () => {
   const messages = said(3);
   const history = startHistory(messages.slice(0, 2));
   appendHistory(history, messages.slice(2));

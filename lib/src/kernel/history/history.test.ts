@@ -12,7 +12,7 @@ import { appendHistory, startHistory } from "./history.ts";
 const message = arbitraries.message;
 
 describe("a history", () => {
-  test("never changes, however many others go on from it", () => {
+  test("does not change when others append to it", () => {
     fc.assert(
       fc.property(fc.array(message), fc.array(message), fc.array(message), (first, left, right) => {
         const start = startHistory(first);
@@ -25,7 +25,7 @@ describe("a history", () => {
     );
   });
 
-  test("K3: goes on after a JSON round trip exactly like the one that was stored", () => {
+  test("K3: behaves the same after a JSON round trip", () => {
     fc.assert(
       fc.property(fc.array(message), fc.array(message), (first, more) => {
         const kept = startHistory(first);
@@ -36,7 +36,7 @@ describe("a history", () => {
     );
   });
 
-  test("is named by what is in it: the same however it was appended, another for anything else", () => {
+  test("has a digest of its content: the same however it was appended, different for other content", () => {
     fc.assert(
       fc.property(fc.array(message, { minLength: 1 }), fc.nat(), (messages, cut) => {
         const at = cut % messages.length;
@@ -49,25 +49,25 @@ describe("a history", () => {
     expect(startHistory([user("a"), user("b")]).digest).not.toBe(startHistory([user("b"), user("a")]).digest);
   });
 
-  test("is named the same whatever order the keys of its messages were set in", () => {
+  test("has the same digest whatever the key order of its messages", () => {
     const plain = user("hi", { metadata: { a: 1, b: 2 } });
     const turned = { ...plain, metadata: { b: 2, a: 1 } };
     expect(startHistory([turned]).digest).toBe(startHistory([plain]).digest);
   });
 
-  test("the digests of a hundred thousand conversations are all different", () => {
+  test("a hundred thousand conversations have different digests", () => {
     const digests = new Set(Array.from({ length: 100_000 }, (_, index) => startHistory([user(`${index}`)]).digest));
     expect(digests.size).toBe(100_000);
   });
 
-  test("may be frozen, and may belong to somebody else", () => {
+  test("can be built over a frozen array and over an array of the caller", () => {
     const frozen = Object.freeze({ ...startHistory([user("a")]), entries: Object.freeze([user("a")]) });
     const grown = appendHistory(frozen, [assistant("b")]);
     expect(historyMessages(grown)).toHaveLength(2);
     expect(frozen.entries).toHaveLength(1);
   });
 
-  test("shares its list with the one it grew from, and is stored without what others wrote behind it", () => {
+  test("shares its array with the history it grew from, and is stored without later messages", () => {
     const start = startHistory([user("a")]);
     const grown = appendHistory(start, [user("b")]);
     expect(grown.entries).toBe(start.entries);
@@ -75,7 +75,7 @@ describe("a history", () => {
     expect(appendHistory(start, [])).toBe(start);
   });
 
-  test("that somebody froze is copied, not written to", () => {
+  test("copies a frozen array instead of writing to it", () => {
     const start = startHistory([user("a")]);
     Object.freeze(start.entries);
     expect(historyMessages(appendHistory(start, [user("b")]))).toEqual([user("a"), user("b")]);
@@ -84,7 +84,7 @@ describe("a history", () => {
 });
 
 describe("canonical JSON", () => {
-  test("reads back as the same value, whatever order its keys were set in", () => {
+  test("parses back to the same value, whatever the key order", () => {
     fc.assert(
       fc.property(json, (value) => {
         expect(JSON.parse(canonicalJson(value))).toEqual(value);
@@ -93,13 +93,13 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("orders keys by their UTF-16 units and writes numbers as JSON does", () => {
+  test("orders keys by UTF-16 code units and writes numbers as JSON does", () => {
     expect(canonicalJson({ "€": 1, "\r": 2, "1": 3, "😂": 4, ö: 5 })).toBe('{"\\r":2,"1":3,"ö":5,"€":1,"😂":4}');
     expect(canonicalJson([1e21, 1e-7, 0.1, 100])).toBe("[1e+21,1e-7,0.1,100]");
   });
 });
 
-/** The same value with its keys set in the opposite order. */
+/** A copy of the value with the keys in reverse order. */
 function shuffled(value: Json): Json {
   if (value === null || typeof value !== "object") return value;
   if (isList(value)) return value.map(shuffled);

@@ -24,36 +24,36 @@ const replay = { provider: "anthropic", endpoint: "messages", model: "claude", d
 const asked = (...ids: readonly string[]) =>
   assistant("", { toolCalls: ids.map((id) => ({ id, name: "weather", arguments: {} })) });
 
-/** What a model reads, in short. */
+/** The rendered messages in short form. */
 const shown = (...history: readonly Message[]) =>
   renderPrompt(history).map((message) => `${message.role}: ${messageText(message)}`);
 
-describe("[lash 52] what the runtime and the world say", () => {
-  test("the caller's own instructions are verbatim; notices of the runtime are marked", () => {
+describe("[lash 52] system and event messages", () => {
+  test("instructions of the caller are verbatim; messages of the runtime have a prefix", () => {
     expect(shown(system("Be brief."), system("Be quick.", { origin: plugin }))).toEqual([
       "system: Be brief.",
       "system: Runtime note:\nBe quick.",
     ]);
   });
 
-  test("output and errors are in tags of their own", () => {
+  test("output and errors are in tags", () => {
     const notice = system([textPart("Stopped.", { kind: "error" }), textPart("4", { kind: "output" })], {
       origin: plugin,
     });
     expect(shown(notice)).toEqual(["system: Runtime note:\n<error>\nStopped.\n</error>\n\n<output>\n4\n</output>"]);
   });
 
-  test("what happened is read as if a user had said it", () => {
+  test("events are rendered as user messages", () => {
     expect(shown(eventMessage("The build failed."))).toEqual(["user: Runtime event:\nThe build failed."]);
   });
 
-  test("what is blank is not sent", () => {
+  test("blank messages are not sent", () => {
     expect(shown(user("  "), system(" "), eventMessage(""), assistant("\n"), user([textPart(" ")]))).toEqual([]);
   });
 });
 
 describe("[lash 50] reasoning", () => {
-  test("goes back only with what its provider wants to see again, and never as text", () => {
+  test("is sent only with the replay data of its provider, and never as text", () => {
     const kept = reasoningPart("hm", { provider: replay });
     const [message] = renderPrompt([assistant([reasoningPart("secret"), kept, textPart("Hello.")])]);
     expect(message?.content).toEqual([kept, textPart("Hello.")]);
@@ -61,7 +61,7 @@ describe("[lash 50] reasoning", () => {
   });
 });
 
-test("pruned content shows the mark its pruning left", () => {
+test("pruned content is replaced by its marker", () => {
   const cleared = { pruneState: { type: "cleared" } } as const;
   const cat = imagePart(imageFromUrl("https://example.com/cat.png"), cleared);
   const history = [asked("c1"), toolResult("c1", [textPart("a long log", cleared)]), user([cat])];
@@ -71,7 +71,7 @@ test("pruned content shows the mark its pruning left", () => {
   ]);
 });
 
-test("what was pruned does not go back to its provider by another way, and what its provider needs back stays", () => {
+test("pruned content is not sent as replay data, and replay data that the provider needs stays", () => {
   const deleted = {
     pruneState: { type: "deleted", breadcrumb: "a page", archiveHash: "ab12" },
     provider: replay,
@@ -92,18 +92,18 @@ test("what was pruned does not go back to its provider by another way, and what 
   ]);
 });
 
-describe("Q4: results stand at their calls", () => {
-  test("in call order, however late and in whatever order they came", () => {
+describe("Q4: results are placed at their calls", () => {
+  test("in call order, however late and in whatever order they arrived", () => {
     const history = [asked("c1", "c2"), toolResult("c2", "b"), user("and?"), toolResult("c1", "a"), user("well?")];
     expect(shown(...history)).toEqual(["assistant: ", "tool: a", "tool: b", "user: and?", "user: well?"]);
   });
 
-  test("ids that are used again belong to the oldest call that is open", () => {
+  test("a repeated id belongs to the oldest open call", () => {
     const history = [asked("0"), toolResult("0", "a"), asked("0"), toolResult("0", "b")];
     expect(shown(...history)).toEqual(["assistant: ", "tool: a", "assistant: ", "tool: b"]);
   });
 
-  test("a reply that stands twice in history has both its answers, each once", () => {
+  test("a reply that is twice in the history gets both its answers, each once", () => {
     const reply = asked("a");
     expect(shown(reply, toolResult("a", "one"), reply, toolResult("a", "two"))).toEqual([
       "assistant: ",
@@ -113,7 +113,7 @@ describe("Q4: results stand at their calls", () => {
     ]);
   });
 
-  test("two hundred thousand open calls of one id take no longer than their number", () => {
+  test("two hundred thousand open calls with one id take linear time", () => {
     const reply = asked("0");
     const history = [
       ...Array.from({ length: 200_000 }, () => reply),
@@ -122,12 +122,12 @@ describe("Q4: results stand at their calls", () => {
     expect(renderPrompt(history)).toHaveLength(400_000);
   });
 
-  test("an empty answer is an answer", () => {
+  test("an empty answer is kept", () => {
     expect(shown(asked("c1"), toolResult("c1", ""))).toEqual(["assistant: ", "tool: "]);
   });
 });
 
-test("K6: rendering changes nothing, is the same every time, and hands on what needs no change as it is", () => {
+test("K6: rendering is deterministic, does not change the history, and passes unchanged messages through by identity", () => {
   fc.assert(
     fc.property(fc.array(arbitraries.message, { maxLength: 8 }), (history) => {
       const before = JSON.stringify(history);
@@ -142,7 +142,7 @@ test("K6: rendering changes nothing, is the same every time, and hands on what n
   expect(renderPrompt(plain)[0]).toBe(plain[0]);
 });
 
-describe("[lash 53] may history end here?", () => {
+describe("[lash 53] isResumeSafe", () => {
   test.each([
     ["nothing was asked", [user("hi"), assistant("Hello.")], true],
     ["every call is answered", [asked("a", "b"), toolResult("b", ""), toolResult("a", "")], true],
@@ -174,11 +174,11 @@ describe("turn causes", () => {
     ["process p1 process.wake #7", { ...process, wakeId: null }],
     ["turn input i1 on turn t1", { type: "turn_input", turnId: "t1", inputId: "i1" } as const],
     ["turn input on turn t1", { type: "turn_input", turnId: "t1", inputId: null } as const],
-  ])("[lash 43] an origin reads: %s", (words, origin) => {
+  ])("[lash 43] renders an origin as: %s", (words, origin) => {
     expect(renderMessageOrigin(origin)).toBe(words);
   });
 
-  test("the block a model reads is this, to the letter", () => {
+  test("the block of causes has exactly this text", () => {
     const wake = { id: "w1", eventType: "process.wake", origin: process, text: " woke " };
     const mail = { id: "m1", eventType: "mail.new", origin: plugin, text: "Two letters." };
     expect(renderTurnCausesPrompt([])).toBeNull();
@@ -190,7 +190,7 @@ describe("turn causes", () => {
     );
   });
 
-  test("history keeps a cause as an event of the same id", () => {
+  test("the history keeps a cause as an event with the same id", () => {
     const cause = { id: "w1", eventType: "process.wake", origin: process, text: " woke " };
     expect(toEventMessage(cause)).toEqual(eventMessage(" woke ", { id: "w1", origin: process }));
   });

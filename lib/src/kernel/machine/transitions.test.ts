@@ -126,7 +126,7 @@ test("every response is accepted in exactly one phase", () => {
   expect(accepting.map((phases) => phases.length)).toEqual(responseTypes.map(() => 1));
 });
 
-test("a response of a type that does not exist is of the wrong kind", () => {
+test("a response of an unknown type is of the wrong kind", () => {
   const turn = turnIn("awaiting_model", false);
   for (const type of ["model_dreamed", "toString", "__proto__"]) {
     // A program without a compiler may send anything.

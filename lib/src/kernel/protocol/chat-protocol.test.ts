@@ -1,4 +1,4 @@
-// The chat protocol as stories: what happened, and the turn as lines.
+// The chat protocol, tested with scripted responses; the transcript of the turn is compared as lines.
 
 import type { TurnMachineConfig } from "everturn/kernel";
 import type { Json } from "everturn/model";
@@ -43,8 +43,8 @@ const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
 const named = (id: string) => toolCall({ id, name: "weather", arguments: {} });
 const approve = (id: string) => callDecision(named(id), { type: "approve", arguments: null, by: null });
 
-describe("an answer", () => {
-  test("[lash 25] [lash 26] is in history before the turn completes, and completes it at a checkpoint", () => {
+describe("a text answer", () => {
+  test("[lash 25] [lash 26] is in the history before the turn completes, and asks before_completion", () => {
     expect(
       lines(config(), input(), [replied("t/0/model", says("Hello.")), delivered("t/0/before_completion")]),
     ).toEqual([
@@ -58,7 +58,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("[lash 27] that is followed by more input is kept, and the turn goes on", () => {
+  test("[lash 27] followed by input stays in the history, and the turn continues", () => {
     const story = [
       replied("t/0/model", says("Hello.")),
       delivered("t/0/before_completion", user("one more")),
@@ -87,7 +87,7 @@ describe("an answer", () => {
     },
   );
 
-  test("[lash 34] without a word completes as empty, or is an error where that was asked for", () => {
+  test("[lash 34] without text completes as empty, or is an error with onEmptyReply error", () => {
     expect(lines(config(), input(), [replied("t/0/model", says("")), delivered("t/0/before_completion")]).at(-1)).toBe(
       "= empty",
     );
@@ -106,7 +106,7 @@ describe("tools", () => {
     delivered("t/1/before_completion"),
   ];
 
-  test("[lash 28] run side by side, and their results go back in the order asked", () => {
+  test("[lash 28] run in parallel, and their results are in call order", () => {
     const { lines: told, turn } = transcript(config(), input(), twoTools);
     expect(told).toEqual([
       "! progress 0: user",
@@ -153,7 +153,7 @@ describe("tools", () => {
     expect(told.at(-1)).toBe(last);
   });
 
-  test("a failure that does not stop, and a handoff to nobody, go on", () => {
+  test("a failure that does not stop, and a handoff without a target, continue the turn", () => {
     for (const outcome of [
       { type: "failure", failure } as const,
       { ...control, control: { type: "handoff", target: " ", task: null, initialMessages: [] } } as const,
@@ -178,7 +178,7 @@ describe("tools", () => {
     });
   });
 
-  test("that are the caller's to run wait, while the others have run", () => {
+  test("that are manual wait for the caller, while the others have run", () => {
     const story = [replied("t/0/model", calls("weather", "pay")), result("t/0/tool/0", "sunny")];
     expect(lines(config(), input(), story).at(-1)).toBe("= manual_tool_calls +c1");
     expect(lines(config(), input(), [replied("t/0/model", calls("pay"))]).at(-1)).toBe("= manual_tool_calls +c0");
@@ -187,14 +187,14 @@ describe("tools", () => {
     );
   });
 
-  test("a question beside calls that wait leaves both", () => {
+  test("a question next to waiting calls leaves both pending", () => {
     const asked = returned("t/0/tool/0", asks("Sure?"));
     expect(lines(config(), input(), [replied("t/0/model", calls("weather", "pay")), asked]).at(-1)).toBe(
       "= ask_user +c1",
     );
   });
 
-  test("that need somebody's consent wait for it, and run first in the turn that brings it", () => {
+  test("that need an approval wait for it, and run first in the turn that brings it", () => {
     const waits = toolWaits("t/0/tool/0", "approval");
     expect(lines(config(), input(), [replied("t/0/model", calls("weather")), waits]).at(-1)).toBe("= approval +c0");
     const call = toolCall({ id: "c0", name: "weather", arguments: {} });
@@ -209,7 +209,7 @@ describe("tools", () => {
     );
   });
 
-  test("that nobody knows end the turn with every call answered, or are answered and the turn goes on", () => {
+  test("that are unknown end the turn with every call answered, or are answered and the turn continues", () => {
     const unknown = replied("t/0/model", calls("weather", "teleport"));
     const { lines: told, turn } = transcript(config(), input(), [unknown]);
     expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant tool tool | step", "= runtime_error"]);
@@ -223,7 +223,7 @@ describe("tools", () => {
 describe("limits", () => {
   const toolStep = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
 
-  test("maxTurns ends the turn after the tools have run, once the host has had its word", () => {
+  test("maxTurns ends the turn after the tools have run and after the checkpoint", () => {
     const limited = config({}, { maxTurns: 1 });
     const { lines: told, turn } = transcript(limited, input(), [
       ...toolStep,
@@ -237,7 +237,7 @@ describe("limits", () => {
     );
   });
 
-  test("with a message for it, the model's history says so", () => {
+  test("turnLimitFinalMessage is appended to the history at the limit", () => {
     const told = config({}, { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached." });
     const { turn } = transcript(told, input(), [...toolStep, delivered("t/1/after_work")]);
     expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", origin: { pluginId: "turn_limit" } });
@@ -258,14 +258,14 @@ describe("limits", () => {
     expect(pendingEffects(asked)).toMatchObject([{ type: "checkpoint", last: true }]);
   });
 
-  test("a budget ends the turn at the checkpoint that says so", () => {
+  test("a budget ends the turn at the checkpoint that reports it", () => {
     const spent = Object.assign(delivered("t/1/after_work"), {
       verdict: { type: "budget", budget: "tokens" } as const,
     });
     expect(lines(config(), input(), [...toolStep, spent]).at(-1)).toBe("= budget");
   });
 
-  test("a single step stops after its tools, a single reply before them", () => {
+  test("stopAfter step ends the turn after the tools, stopAfter reply before them", () => {
     expect(lines(config({ stopAfter: "step" }), input(), toolStep).at(-1)).toBe("= stop_after");
     expect(lines(config({ stopAfter: "reply" }), input(), toolStep.slice(0, 1)).at(-1)).toBe("= stop_after +c0");
   });
@@ -274,12 +274,12 @@ describe("limits", () => {
 describe("checkpoints", () => {
   const answer = replied("t/0/model", says("A"));
 
-  test("[lash 40] what may not be delivered is left out, and if nothing is left nothing was delivered", () => {
+  test("[lash 40] messages that may not be delivered are left out, and do not count as input", () => {
     const story = [answer, delivered("t/0/before_completion", Object.assign(user("x"), { role: "assistant" }))];
     expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
   });
 
-  test("[lash 38] [lash 42] transient messages are shown in this turn and not kept; a cause is told once and shown last", () => {
+  test("[lash 38] [lash 42] transient messages are shown in this turn and not kept; a cause is added once and shown last", () => {
     const origin = {
       type: "process",
       processId: "p1",
@@ -309,8 +309,8 @@ describe("checkpoints", () => {
   });
 });
 
-describe("what goes wrong", () => {
-  test("[lash 15] [lash 23] a failed call is one error, the end of the turn, and counted", () => {
+describe("failures", () => {
+  test("[lash 15] [lash 23] a failed model call is one error, ends the turn, and its usage is counted", () => {
     const failure = adapterFailure("rate_limited");
     const failed = modelFailed("t/0/model", failure, { partial: says("Hel") });
     const { lines: told, turn } = transcript(config(), input(), [failed]);
@@ -318,19 +318,19 @@ describe("what goes wrong", () => {
     expect(turn.usage.inputTokens).toBe(10);
   });
 
-  test("[lash 16] a call that was given up is a cancelled turn without an error", () => {
+  test("[lash 16] a cancelled model call cancels the turn without an error", () => {
     const failure = adapterFailure("unknown", { message: "aborted" });
     const told = lines(config(), input(), [modelFailed("t/0/model", failure, { terminalReason: "cancelled" })]);
     expect(told.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
   });
 
-  test("a prompt that left no room is an error of its own", () => {
+  test("a prompt that fills the context window fails as context_length_exceeded", () => {
     const full = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) } as const;
     const { turn } = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "context_length_exceeded" } } } });
   });
 
-  test("usage beyond counting ends the turn", () => {
+  test("usage that overflows ends the turn", () => {
     const most = says("x", { usage: usage({ inputTokens: Number.MAX_SAFE_INTEGER }) });
     const story = [
       replied("t/0/model", most),
@@ -341,7 +341,7 @@ describe("what goes wrong", () => {
     expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "token_usage_overflow" } } } });
   });
 
-  test("[lash 8] [lash 9] an environment that cannot be synced ends the turn; one that is replaced is used from then on", () => {
+  test("[lash 8] [lash 9] an environment that cannot be synced ends the turn; a replaced one is used from then on", () => {
     const syncing = config({}, { syncEnvironment: true });
     const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
     expect(lines(syncing, input(), [failed]).slice(-2)).toEqual(["! error", "= runtime_error"]);
@@ -368,7 +368,7 @@ describe("what goes wrong", () => {
         { type: "start_tools", calls: [] },
       ],
     ],
-  ] as const)("[lash 14] a protocol that wants %s fails the turn instead of stalling it", (_, actions) => {
+  ] as const)("[lash 14] a protocol that returns %s fails the turn instead of stalling it", (_, actions) => {
     const broken: TurnMachineConfig = config();
     const driver = { ...broken.protocolDriver, prepareProtocolIteration: () => actions };
     const { turn } = startTurn({ ...broken, protocolDriver: driver }, input());
@@ -379,7 +379,7 @@ describe("what goes wrong", () => {
   });
 });
 
-test("[lash 12] finish ends the list of actions, after progress has been told", () => {
+test("[lash 12] actions after finish are ignored, and progress is reported before done", () => {
   const ending = {
     outcome: { type: "empty" },
     pendingToolCalls: [],
@@ -402,7 +402,7 @@ test("[lash 12] finish ends the list of actions, after progress has been told", 
   expect(notices.map(({ type }) => type)).toEqual(["progress", "done"]);
 });
 
-describe("what nobody should have to find out", () => {
+describe("approvals, single steps and malformed data", () => {
   const before = [
     user("go"),
     assistant("", { toolCalls: ["a", "b", "c"].map((id) => ({ id, name: "weather", arguments: {} })) }),
@@ -410,7 +410,7 @@ describe("what nobody should have to find out", () => {
   ];
   const consented = input({ history: before, messages: [], answers: [approve("b"), approve("c")] });
 
-  test("a call that was consented to keeps its own result when the turn is cancelled", () => {
+  test("an approved call keeps its own result when the turn is cancelled", () => {
     const { turn } = transcript(config(), consented, [result("t/0/tool/2", "C")]);
     const { turn: ended } = cancelTurn(config(), turn, {
       evidence: { requestId: "r", origin: null, reason: null },
@@ -423,7 +423,7 @@ describe("what nobody should have to find out", () => {
     ]);
   });
 
-  test("calls that were consented to are not counted against the limit, and a tool that is gone is answered so", () => {
+  test("approved calls do not count against maxTurns, and a call of a removed tool is answered not_found", () => {
     const story = [result("t/0/tool/1", "B"), result("t/0/tool/2", "C"), delivered("t/1/after_work")];
     expect(lines(config({}, { maxTurns: 1 }), consented, story).at(-1)).toBe("> 1/model");
     const { turn } = transcript(config({}, { toolSpecs: [] }), consented, []);
@@ -431,7 +431,7 @@ describe("what nobody should have to find out", () => {
     expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ code: "not_found" }, { code: "not_found" }]);
   });
 
-  test("Q8: results and refusals are in history before anything else happens, then what was consented to runs, then the model is asked", () => {
+  test("Q8: results and denials enter the history first, then approved calls run, then the model is called", () => {
     const [, b] = [approve("a"), approve("b")];
     const refused = callDecision(named("c"), { type: "deny", reason: "too dear", by: "Ada" });
     const given = callResult(named("a"), { type: "success", value: "A", control: null });
@@ -447,7 +447,7 @@ describe("what nobody should have to find out", () => {
     expect(validateThread({ messages: historyMessages(turn.history), metadata: {} }).ok).toBe(true);
   });
 
-  test("input at two checkpoints of one step has names of its own", () => {
+  test("input at two checkpoints of one step has different ids", () => {
     const { turn } = transcript(config(), input(), [
       replied("t/0/model", calls("weather")),
       result("t/0/tool/0", "sunny"),
@@ -459,13 +459,13 @@ describe("what nobody should have to find out", () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  test("a single step stops after an answer in words, too", () => {
+  test("a single step also stops after a text answer", () => {
     expect(lines(config({ stopAfter: "step" }), input(), [replied("t/0/model", says("Hi."))]).at(-1)).toBe(
       "= assistant_message",
     );
   });
 
-  test("answers to tools nobody knows are among the results of the step, in call order, and the step has its own number", () => {
+  test("answers to unknown tools are among the results of the step, in call order, and the step has its number", () => {
     const settings = config({ onUnknownTool: "answer" });
     let { turn } = startTurn(settings, input());
     turn = advance(settings, turn, replied("t/0/model", calls("teleport", "weather"))).turn;
@@ -492,14 +492,14 @@ describe("what nobody should have to find out", () => {
     expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
   });
 
-  test("a protocol that orders what has been answered fails the turn", () => {
+  test("a protocol that orders an answered effect again fails the turn", () => {
     const again = [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }] as const;
     const settings = { ...config(), protocolDriver: { ...config().protocolDriver, handleLlmSuccess: () => again } };
     const { turn } = transcript(settings, input(), [replied("t/0/model", says("x"))]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "invalid_actions" } } } });
   });
 
-  test("arguments nested beyond all reason are told to the model as none, and nothing throws", () => {
+  test("arguments that are nested too deeply are answered as invalid, and nothing throws", () => {
     let deep: Json = 1;
     for (let level = 0; level < 20_000; level += 1) deep = [deep];
     const reply = calls("weather");
@@ -509,7 +509,7 @@ describe("what nobody should have to find out", () => {
     expect(() => JSON.stringify(turn)).not.toThrow();
   });
 
-  test("a failed call whose partial reply could not be stored is a failed call, and nothing throws", () => {
+  test("a failed call whose partial reply cannot be stored stays a failed call, and nothing throws", () => {
     let deep: Json = 1;
     for (let level = 0; level < 20_000; level += 1) deep = [deep];
     const unstorable = { ...adapterFailure("timeout"), metadata: { deep } };
@@ -521,7 +521,7 @@ describe("what nobody should have to find out", () => {
     expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hel"]);
   });
 
-  test("the sync after calls that were consented to is a later one, and may replace the environment", () => {
+  test("the sync after approved calls is a later one and may replace the environment", () => {
     const syncing = config({}, { syncEnvironment: true });
     const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: {} };
     const { turn } = transcript(syncing, consented, [
@@ -535,7 +535,7 @@ describe("what nobody should have to find out", () => {
     expect(projectRequest(syncing, synced).model).toBe("m2");
   });
 
-  test("a deploy changes the next turn and never an open one; settings of a call win over the default", () => {
+  test("a deploy changes the next turn and never an open one; settings of a call override the default", () => {
     const { turn } = startTurn(config({}, { modelVariant: "low", generation: { toolChoice: "required" } }), input());
     const after = config({}, { modelVariant: "high", model: "other", systemPrompt: "Other." });
     expect(projectRequest(after, turn)).toMatchObject({
@@ -553,7 +553,7 @@ describe("cancelling", () => {
     usage: noUsage,
   };
 
-  test("answers open calls with what there is, and leaves a thread that can be continued", () => {
+  test("answers open calls with their results, and leaves a thread that can be continued", () => {
     const { turn } = transcript(config(), input(), [
       replied("t/0/model", calls("weather", "clock", "pay")),
       result("t/0/tool/1", "noon"),
@@ -574,12 +574,12 @@ describe("cancelling", () => {
   });
 });
 
-describe("an answer in a schema", () => {
+describe("a structured call after the loop", () => {
   const format = jsonSchema("sky", { type: "object" });
   const finalizing = config({}, { structuredFinalize: { format, nudge: "Now in JSON." } });
   const pass1 = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
 
-  test("is asked for after the loop, without tools, and enters history with what asked for it", () => {
+  test("has no tools, and its reply enters the history together with the nudge", () => {
     const asking = transcript(finalizing, input(), pass1);
     expect(asking.lines.at(-1)).toBe("> 0/finalize");
     const request = projectRequest(finalizing, asking.turn);
@@ -590,7 +590,7 @@ describe("an answer in a schema", () => {
     expect(turn.phase).toMatchObject({ ending: { pass1: { type: "assistant_message" }, pass2Error: null } });
   });
 
-  test("that fails leaves what the loop came to", () => {
+  test("that fails leaves the outcome of the loop", () => {
     const failure = adapterFailure("timeout");
     const failed = modelFailed("t/0/finalize", failure);
     const { turn } = transcript(finalizing, input(), [...pass1, failed]);
@@ -598,7 +598,7 @@ describe("an answer in a schema", () => {
     expect(roles(turn)).toEqual(["user", "assistant"]);
   });
 
-  test("is not asked for when the turn waits", () => {
+  test("is not made when the turn waits", () => {
     const asked = returned("t/0/tool/0", asks("Sure?"));
     const { turn } = transcript(finalizing, input(), [replied("t/0/model", calls("weather")), asked]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { type: "ask_user" }, pass1: { type: "ask_user" } } });
@@ -606,7 +606,7 @@ describe("an answer in a schema", () => {
 });
 
 describe("the machine", () => {
-  test("[lash 63] hands out notices, then effects with their requests, and after a restore the open effects again", () => {
+  test("[lash 63] delivers notices, then effects with their requests, and after a restore the open effects again", () => {
     const machine = TurnMachine.start(config(), input());
     expect(machine.pollEffect()).toMatchObject({ type: "progress" });
     expect(machine.pollEffect()).toMatchObject({ type: "call_model", request: { model: "test-model" } });

@@ -1,4 +1,4 @@
-// The code protocol as stories.
+// The code protocol, tested with scripted responses.
 
 import type { CallAnswer } from "../machine/turn.ts";
 import type { Turn } from "everturn/kernel";
@@ -26,7 +26,7 @@ const coding = config({}, { protocolDriver: codeProtocol() });
 const cell = (code: string) => says(`Let me see.\n\`\`\`javascript\n${code}\n\`\`\``);
 const finished = codeFinished;
 const executor = { name: "quickjs", version: "1" };
-/** A cell wants calls made, each with its place as id. */
+/** The response of a cell that makes calls, each with its slot as id. */
 const asks = (id: string, ...names: readonly string[]) =>
   codeCalls(
     id,
@@ -36,7 +36,7 @@ const asks = (id: string, ...names: readonly string[]) =>
 const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
 
 describe("[lash 46] cells", () => {
-  test("run, what they print goes back, and words without a cell end the turn", () => {
+  test("run, their output goes to the model, and a reply without a cell ends the turn", () => {
     const { lines: told, turn } = transcript(coding, input(), [
       replied("t/0/model", cell("print(1 + 1)")),
       finished("t/0/code/0", { observations: ["2"] }),
@@ -64,7 +64,7 @@ describe("[lash 46] cells", () => {
     expect(historyMessages(turn.history)[2]).toMatchObject({ content: [{ text: "2", kind: "output" }] });
   });
 
-  test("get no native tools, and are handed out as they were written", () => {
+  test("get no native tools, and their code is passed on verbatim", () => {
     const { turn } = transcript(coding, input(), []);
     expect(projectRequest(coding, turn)).toMatchObject({ tools: [], toolChoice: "none" });
     const running = transcript(coding, input(), [replied("t/0/model", cell("a\n\nb"))]).turn;
@@ -81,7 +81,7 @@ describe("[lash 46] cells", () => {
     ]);
   });
 
-  test("call tools as effects of their own, and run again with the answers", () => {
+  test("call tools as effects, and run again with the answers", () => {
     const told = lines(coding, input(), [
       replied("t/0/model", cell("weather()")),
       asks("t/0/code/0", "weather", "clock"),
@@ -105,14 +105,14 @@ describe("[lash 46] cells", () => {
     ]);
   });
 
-  test("that fail, or print an error, are told to the model", () => {
+  test("that fail or print an error are reported to the model", () => {
     for (const end of [codeFailed("t/0/code/0", "boom"), finished("t/0/code/0", { error: "boom" })]) {
       const { turn } = transcript(coding, input(), [replied("t/0/model", cell("x")), end]);
       expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: [{ text: "boom", kind: "error" }] });
     }
   });
 
-  test("in a crowd are not run, and cells of another language are not cells", () => {
+  test("are not run if a reply has several, and code blocks of other languages are not cells", () => {
     const two = says("```javascript\na\n```\n```\nb\n```");
     const crowd = transcript(coding, input(), [replied("t/0/model", two)]);
     expect(crowd.lines.at(-1)).toBe("> 1/after_work");
@@ -128,7 +128,7 @@ describe("[lash 46] cells", () => {
     expect(lines(coding, input(), [replied("t/0/model", other)]).at(-1)).toBe("> 0/before_completion");
   });
 
-  test("see what their calls came to, also of a tool nobody knows", () => {
+  test("receive the results of their calls, also of an unknown tool", () => {
     const { turn } = transcript(coding, input(), [
       replied("t/0/model", cell("weather()")),
       asks("t/0/code/0", "weather", "teleport"),
@@ -143,7 +143,7 @@ describe("[lash 46] cells", () => {
     expect(machine.pollEffect()).toMatchObject({ type: "run_code", calls: [{}, { call: { name: "teleport" } }] });
   });
 
-  test("end with the turn when a call stops it", () => {
+  test("end with the turn when a call halts it", () => {
     const halt = { type: "halt", reason: "enough", value: null } as const;
     const { lines: told, turn } = transcript(coding, input(), [
       replied("t/0/model", cell("weather()")),
@@ -155,7 +155,7 @@ describe("[lash 46] cells", () => {
     expect(turn.phase).toMatchObject({ ending: { suspendedCell: null, pendingToolCalls: [] } });
   });
 
-  test("are the only ones to call tools: a call by itself is answered so, and the model goes on", () => {
+  test("are the only way to call tools: a native call is answered not_run, and the model continues", () => {
     const { turn, lines: told } = transcript(coding, input(), [replied("t/0/model", calls("weather"))]);
     expect(told.at(-1)).toBe("> 1/after_work");
     expect(historyMessages(turn.history).slice(-2)).toMatchObject([
@@ -164,7 +164,7 @@ describe("[lash 46] cells", () => {
     ]);
   });
 
-  test("that call nobody end the turn with an error", () => {
+  test("that return code_calls without a call end the turn with an error", () => {
     const { turn } = transcript(coding, input(), [
       replied("t/0/model", cell("x")),
       codeCalls("t/0/code/0", [], executor),
@@ -173,7 +173,7 @@ describe("[lash 46] cells", () => {
   });
 });
 
-describe("Q5: a cell that waits", () => {
+describe("Q5: a suspended cell", () => {
   const waiting = [
     replied("t/0/model", cell("pay(weather())")),
     asks("t/0/code/0", "weather", "clock", "pay"),
@@ -187,7 +187,7 @@ describe("Q5: a cell that waits", () => {
     return turn.phase.ending;
   }
 
-  test("is left as data: its code, its calls, their answers, its surroundings and who ran it", () => {
+  test("is data: code, calls, answers, environment and executor", () => {
     const { lines: told, turn } = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]);
     expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= manual_tool_calls +k1 +k2"]);
     const { suspendedCell, pendingToolCalls } = endingOf(turn);
@@ -205,7 +205,7 @@ describe("Q5: a cell that waits", () => {
     ]);
   });
 
-  test("a question in it is always answered as the result of its call, and is an entry of the conversation", () => {
+  test("answers a question in it always as the result of the call, and the question is in the history", () => {
     const question = { type: "ask_user", question: "Which?", answerAs: "user_message", opts: {} } as const;
     const { lines: told, turn } = transcript(coding, input(), [...waiting, toolReturned("t/0/cell/1", question)]);
     expect(told.at(-1)).toBe("= ask_user +k1 +k2");
@@ -213,7 +213,7 @@ describe("Q5: a cell that waits", () => {
     expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: "Which?", metadata: { askUser: true } });
   });
 
-  test("goes on in a later turn: what was consented to runs, the cell has the answers, then the model is asked", () => {
+  test("resumes in a later turn: approved calls run, the cell gets the answers, then the model is called", () => {
     const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
     const { suspendedCell } = endingOf(before);
     const deployed = config({}, { protocolDriver: codeProtocol(), model: "new-model" });
@@ -238,7 +238,7 @@ describe("Q5: a cell that waits", () => {
       { answer: { value: "noon" } },
       { answer: { value: "paid" } },
     ]);
-    // Until it ends the cell has the surroundings it was written for; what comes after has the turn's own.
+    // The cell has the environment it was written for until it ends; later steps have the environment of the turn.
     expect(ran.environment.model).toBe("test-model");
     const ended = advance(deployed, ran, finished("u/0/code/3", { observations: ["done"] })).turn;
     expect(ended.environment.model).toBe("new-model");
@@ -253,7 +253,7 @@ describe("Q5: a cell that waits", () => {
     expect(historyMessages(turn.history).some(({ role }) => role === "tool")).toBe(false);
   });
 
-  test("may wait again, under the same name and in the same surroundings", () => {
+  test("may be suspended again, with the same id and environment", () => {
     const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
     const begin = turnInput("t", {
       cell: endingOf(before).suspendedCell,
@@ -276,7 +276,7 @@ describe("Q5: a cell that waits", () => {
     });
   });
 
-  test("goes on only when every call has its answer, and takes none that is not for it", () => {
+  test("resumes only with an answer for every call, and rejects other answers", () => {
     const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
     const { suspendedCell } = endingOf(before);
     const paid = callResult(call(2, "pay"), { type: "success", value: "paid", control: null });
@@ -291,7 +291,7 @@ describe("Q5: a cell that waits", () => {
     expect(pendingEffects(start(paid, told)().turn)).toMatchObject([{ type: "run_code", answers: 3 }]);
   });
 
-  test("calls of one id are told apart by their arguments", () => {
+  test("tells calls with the same id apart by their arguments", () => {
     const twin = (index: number) => toolCall({ id: "same", name: "clock", arguments: { index } });
     const before = transcript(coding, input(), [
       replied("t/0/model", cell("clock()")),
@@ -314,7 +314,7 @@ describe("Q5: a cell that waits", () => {
     ]);
   });
 
-  test("that goes another way the second time is given up, and the model is told what ran", () => {
+  test("that makes different calls when it runs again is abandoned, and the model reads which calls completed", () => {
     const { turn } = transcript(coding, input(), [
       replied("t/0/model", cell("weather()")),
       asks("t/0/code/0", "weather"),
@@ -327,7 +327,7 @@ describe("Q5: a cell that waits", () => {
     );
   });
 
-  test("a cancelled turn gives its cell up, and the model is told what it had called", () => {
+  test("is abandoned by a cancelled turn, and the model reads which calls it had completed", () => {
     const running = [...waiting, toolWaits("t/0/cell/1", "approval")].slice(0, 3);
     const { turn } = transcript(coding, input(), [
       ...running.slice(0, 1),
@@ -343,7 +343,7 @@ describe("Q5: a cell that waits", () => {
     );
   });
 
-  test("a turn that resumed it and was stopped by one of its calls ends in surroundings of its own", () => {
+  test("that is halted by one of its calls leaves the turn in its own environment", () => {
     const before = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]).turn;
     const approve = { type: "approve", arguments: null, by: null } as const;
     const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "" };
@@ -364,13 +364,13 @@ describe("Q5: a cell that waits", () => {
 });
 
 describe("endings", () => {
-  test("words are not enough where a value is wanted", () => {
+  test("requireFinish: a reply without a cell does not end the turn", () => {
     const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true }), maxTurns: 1 });
     const story = [replied("t/0/model", says("It is 2.")), delivered("t/1/after_work")];
     expect(lines(strict, input(), story).at(-1)).toBe("= max_turns");
   });
 
-  test("nothing at all is an error, and a cut reply completes without running its cell", () => {
+  test("an empty reply is an error, and a cut reply completes without running its cell", () => {
     expect(lines(coding, input(), [replied("t/0/model", says(" "))]).at(-1)).toBe("= provider_error");
     const cut = { ...cell("x"), finishReason: "length" } as const;
     expect(lines(coding, input({ messages: [user("hi")] }), [replied("t/0/model", cut)]).at(-1)).toBe(
@@ -378,7 +378,7 @@ describe("endings", () => {
     );
   });
 
-  test("a value that is wanted is checked; what is wrong with it goes to the model", () => {
+  test("a value that does not match the schema goes back to the model with its issues", () => {
     const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true }) });
     const issues = [{ path: ["answer"], code: "invalid_value" as const, message: "must be a number" }];
     const wrong = finished("t/0/code/0", { finish: { type: "value", value: "two", issues } });
@@ -390,7 +390,7 @@ describe("endings", () => {
     expect(lines(strict, input(), story).at(-1)).toBe("= final_value");
   });
 
-  test("a cell may give up, with a value that says why", () => {
+  test("a cell may end the turn with an error value", () => {
     const gaveUp = finished("t/0/code/0", { finish: { type: "error", value: "no such city" } });
     const story = [replied("t/0/model", cell("x")), gaveUp, delivered("t/0/before_completion")];
     expect(lines(coding, input(), story).at(-1)).toBe("= submitted_error");

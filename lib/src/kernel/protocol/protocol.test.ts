@@ -1,4 +1,4 @@
-// A protocol of somebody else's, with records, a policy and a state of its own: what the machine promises to all of them.
+// A protocol defined by a user, with records, an end condition and driver state: the guarantees of the machine for every protocol.
 
 import type { Transition } from "../machine/turn.ts";
 import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachineConfig } from "everturn/kernel";
@@ -44,14 +44,14 @@ const guessing: ProtocolDriver<Guessing> = {
 const settings = protocolConfig({ protocolDriver: guessing, termination: { word: "rain" }, sessionId: "s1" });
 const begin = turnInput("t", { messages: [user("guess")] });
 
-describe("[lash 10] [lash 48] a protocol of somebody else's", () => {
+describe("[lash 10] [lash 48] a protocol defined by a user", () => {
   test("has its own types, inferred from the driver", () => {
     expectTypeOf(settings).toEqualTypeOf<TurnMachineConfig<Guessing>>();
     expectTypeOf(startTurn(settings, begin)).toEqualTypeOf<Transition<Guessing>>();
     expectTypeOf(TurnMachine.start(settings, begin)).toEqualTypeOf<TurnMachine<Guessing>>();
   });
 
-  test("gets its state back with the answer, and its records are told once", () => {
+  test("receives its state with the reply, and its records are reported once", () => {
     let step = startTurn(settings, begin);
     const told: (readonly Guessing["event"][])[] = [];
     for (const guess of ["snow", "hail", "rain"]) {
@@ -74,7 +74,7 @@ describe("[lash 10] [lash 48] a protocol of somebody else's", () => {
   });
 });
 
-test("[lash 11] what one list of actions adds is told once, before the effect that depends on it", () => {
+test("[lash 11] messages of one list of actions are reported once, before the effect that depends on them", () => {
   const { turn } = startTurn(settings, begin);
   const { notices } = advance(settings, turn, modelReplied("t/0/model", says("snow")));
   const [progress, ...more] = notices;
@@ -87,7 +87,7 @@ function messagesOf(notice: Notice<Guessing> | undefined): readonly string[] {
   return notice?.type === "progress" ? notice.messages.map(messageText) : [];
 }
 
-test("a protocol sees the turn as it is before its own actions", () => {
+test("a protocol sees the turn before its own actions are applied", () => {
   const seen: unknown[] = [];
   const watching: ProtocolDriver<Guessing> = {
     ...guessing,
@@ -141,7 +141,7 @@ function look(context: DriverContextView<Guessing>) {
   };
 }
 
-describe("the last word of a protocol that reached its limit", () => {
+describe("schedule_turn_limit_final", () => {
   const message = system("This is your last try.", { id: "last" });
   const limited: ProtocolDriver<Guessing> = {
     ...guessing,
@@ -154,7 +154,7 @@ describe("the last word of a protocol that reached its limit", () => {
   };
   const few = { ...settings, protocolDriver: limited, maxTurns: 2 };
 
-  test("is said when the limit is due, and once", () => {
+  test("appends its message when the limit is reached, and once", () => {
     let { turn } = startTurn(few, begin);
     for (const [step, guess] of ["snow", "hail", "fog"].entries()) {
       expect(turn.graceTurn).toBe(step > 1);
@@ -165,7 +165,7 @@ describe("the last word of a protocol that reached its limit", () => {
   });
 });
 
-test("a cell's state comes back with its result", () => {
+test("handleExecResult receives the driver state of the cell", () => {
   const seen: unknown[] = [];
   const running: ProtocolDriver<Guessing> = {
     ...guessing,
@@ -186,11 +186,11 @@ test("a cell's state comes back with its result", () => {
   });
 });
 
-describe("[lash 39] [lash 41] what a host delivers", () => {
+describe("[lash 39] [lash 41] a checkpoint delivery", () => {
   const note = (text: string, transient: boolean) =>
     system(text, { origin: { type: "plugin", pluginId: "p", transient } });
 
-  test("is added in the order messages, transient messages, causes; a user's message as it was sent", () => {
+  test("is added in the order messages, transient messages, causes; user messages are unchanged", () => {
     const plain = protocolConfig({ protocolDriver: chatProtocol(), termination: null });
     const { turn } = startTurn(plain, begin);
     const asked = advance(plain, turn, modelReplied("t/0/model", says("A"))).turn;
@@ -220,7 +220,7 @@ describe("[lash 39] [lash 41] what a host delivers", () => {
   });
 });
 
-test("[lash 47] a request holds instructions first, tools only where they may be used, and who it is for", () => {
+test("[lash 47] a request has the instructions first, tools only if allowed, and its scope", () => {
   const plain = protocolConfig({ protocolDriver: chatProtocol(), termination: null, sessionId: "s1" });
   const { turn } = startTurn({ ...plain, systemPrompt: " \n " }, begin);
   expect(projectRequest(plain, turn)).toMatchObject({ messages: [{ role: "user" }], tools: [], toolChoice: "auto" });

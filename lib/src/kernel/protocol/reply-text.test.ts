@@ -6,7 +6,7 @@ import { reasoningPart, truncateMiddle } from "../../model/internal.ts";
 import { retryDelayMs } from "../retry-delay.ts";
 import { isContextOverflow, joinParagraph, withoutCommentary } from "./reply-text.ts";
 
-describe("[lash 19] a prompt that left no room to answer", () => {
+describe("[lash 19] a prompt that fills the context window", () => {
   test.each([
     [94, 0, 100, false],
     [95, 0, 100, true],
@@ -21,7 +21,7 @@ describe("[lash 19] a prompt that left no room to answer", () => {
     expect(isContextOverflow({ ...reply, finishReason: "stop" }, window)).toBe(false);
   });
 
-  test("without a word about output nothing is concluded", () => {
+  test("is not detected without token counts for input and output", () => {
     const reply = modelReply({ finishReason: "length", usage: usage({ inputTokens: 100 }) });
     expect(isContextOverflow(reply, 100)).toBe(false);
     const unknown = modelReply({ finishReason: "length", usage: usage({ outputTokens: 0 }) });
@@ -29,8 +29,8 @@ describe("[lash 19] a prompt that left no room to answer", () => {
   });
 });
 
-describe("[lash 36] what a model said", () => {
-  test("commentary goes once there is a final answer, and stays while there is none", () => {
+describe("[lash 36] reply text", () => {
+  test("commentary is dropped if there is a final answer, and kept otherwise", () => {
     const onTheWay = textPart("Looking.", { phase: "commentary" });
     const answer = textPart("Sunny.", { phase: "final_answer" });
     const thought = reasoningPart("hm");
@@ -51,16 +51,16 @@ describe("[lash 36] what a model said", () => {
   });
 });
 
-describe("[lash 57] the wait before a tool is tried again", () => {
+describe("[lash 57] the delay before a tool is retried", () => {
   const times = { maxAttempts: 5, baseDelayMs: 100, maxDelayMs: 1000 };
 
-  test("doubles up to the cap; what the tool asked for is capped too; 0 is no cap", () => {
+  test("doubles up to maxDelayMs; a delay that the tool asked for is capped too; 0 is no limit", () => {
     expect([0, 1, 2, 3, 4].map((retry) => retryDelayMs(times, retry))).toEqual([100, 200, 400, 800, 1000]);
     expect(retryDelayMs(times, 0, 5000)).toBe(1000);
     expect(retryDelayMs({ ...times, maxDelayMs: 0 }, 3)).toBe(800);
   });
 
-  test("is a whole number that a timer can wait for, whatever it is asked with", () => {
+  test("is an integer that a timer accepts, for any input", () => {
     for (const after of [-5, Number.NaN, Infinity, 0.6]) {
       const wait = retryDelayMs({ ...times, maxDelayMs: 0 }, 0, after);
       expect(Number.isSafeInteger(wait) && wait >= 0 && wait < 2 ** 31).toBe(true);
@@ -68,7 +68,7 @@ describe("[lash 57] the wait before a tool is tried again", () => {
     expect(retryDelayMs({ ...times, baseDelayMs: 0, maxDelayMs: 0 }, 2000)).toBe(0);
   });
 
-  test("is a number however often it is asked for", () => {
+  test("is a number for any retry index", () => {
     fc.assert(
       fc.property(fc.nat(5000), (retry) => {
         const wait = retryDelayMs({ ...times, maxDelayMs: 0 }, retry);
@@ -78,7 +78,7 @@ describe("[lash 57] the wait before a tool is tried again", () => {
   });
 });
 
-test("a text that is too long keeps its head and its tail, and says what is missing", () => {
+test("truncateMiddle keeps the start and the end of a text and says how much is missing", () => {
   expect(truncateMiddle("abcdefghij", 4)).toBe("ab\n\n... (6 characters omitted) ...\n\nij");
   expect(truncateMiddle("abcde", 5)).toBe("abcde");
   expect(truncateMiddle("abcde", 3)).toBe("a\n\n... (2 characters omitted) ...\n\nde");

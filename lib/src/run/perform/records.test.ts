@@ -1,4 +1,4 @@
-// What performers write down inside an effect, and how another process goes on from it.
+// The records that performers write inside an effect, and how another process continues from them.
 
 import type { PlanDetails } from "../plan/plan.ts";
 import type { JournalItem, LiveOrigin, Scope } from "../ports/ports.ts";
@@ -20,7 +20,7 @@ import { MemoryJournal } from "../ports/memory-journal.ts";
 import { startRun } from "../run.ts";
 import { startMark } from "./start-mark.ts";
 
-/** What outlives a process: records by effect and name, and what the turn accepted. */
+/** The storage that outlives a process: records by effect and name, and the journal items. */
 type Disk = { readonly rows: Map<string, Json>; items: readonly JournalItem[] };
 
 const disk = (rows: { readonly [place: string]: Json } = {}): Disk => ({
@@ -29,16 +29,16 @@ const disk = (rows: { readonly [place: string]: Json } = {}): Disk => ({
 });
 
 type Circumstances = {
-  /** Whose turn it is, as a number that grows; 0 is in memory. */
+  /** The lease epoch; 0 in memory. */
   readonly epoch?: number;
-  /** The process dies once this has been written. */
+  /** The process stops after this record is written. */
   readonly dies?: string;
   readonly options?: ChatOptions;
   readonly details?: Omit<PlanDetails, "verb">;
   readonly thread?: readonly MessageInput[];
 };
 
-/** One process that has the turn, from what is on the disk. */
+/** One process that drives the turn from the storage. */
 function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread }: Circumstances = {}) {
   const before = new Map(on.rows);
   const journal = new MemoryJournal(on.items);
@@ -85,7 +85,7 @@ function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread 
     result: started.result.then((finished) => finished.chat),
     written,
     died,
-    /** It has the turn no more, and what it would still do reaches nobody. */
+    /** The process loses the turn; nothing it does afterwards is stored. */
     kill: () => {
       on.items = [...journal.items];
       death.abort();
@@ -118,7 +118,7 @@ describe("a model call", () => {
     expect([result.haltedReason, [...badly.rows]]).toEqual(["error", []]);
   });
 
-  test("Q2: an attempt that failed is on record before another one is made, with what it cost", async () => {
+  test("Q2: records a failed attempt with its usage before it makes another one", async () => {
     const on = disk();
     const first = life(playing([failing(100)]).engine, on, { dies: "attempt/1" });
     await first.died;
@@ -135,7 +135,7 @@ describe("a model call", () => {
     expect(first.lines("retry_scheduled")).toEqual([]);
   });
 
-  test("[lash 77] Q2: what is on record is not bought again, and counts; attempts go on with their numbers", async () => {
+  test("[lash 77] Q2: does not repeat recorded attempts, counts their usage, and continues their numbers", async () => {
     const on = disk();
     await life(playing([failing(100)]).engine, on, { dies: "attempt/1" }).died;
     const again = playing([answering("Hello.", 10)]);
@@ -152,7 +152,7 @@ describe("a model call", () => {
     ]);
   });
 
-  test("[lash 77] a recorded failure is one again where it may no longer be retried", async () => {
+  test("[lash 77] fails with the recorded failure if it may no longer be retried", async () => {
     const on = disk();
     await life(playing([failing(100)]).engine, on, { dies: "attempt/1" }).died;
     const again = playing([], [], { retry: false });
@@ -161,7 +161,7 @@ describe("a model call", () => {
     expect(again.adapter.calls).toEqual([]);
   });
 
-  test("Q7: what is live says of which attempt it is, over retries and models, also where nothing is stored", async () => {
+  test("Q7: live events name their attempt, over retries and fallbacks, also in memory", async () => {
     const of = playing([failing(1), failing(1, "content_filter"), answering("Hello.", 1)], [], {
       fallback: ["second"],
     });
@@ -185,7 +185,7 @@ describe("a model call", () => {
     for (const [inside, outside] of named) expect(inside).toEqual(outside);
   });
 
-  test("a model that could not answer is not asked again, the one behind it is; what was shown is withdrawn", async () => {
+  test("does not ask a model again whose failure is recorded, but the fallback; its output is withdrawn", async () => {
     const on = disk();
     const shows: FakeScript = [{ type: "text", text: "Hel" }, ...failing(100, "content_filter")];
     await life(playing([shows], [], { fallback: ["second"] }).engine, on, { dies: "attempt/1" }).died;
@@ -197,7 +197,7 @@ describe("a model call", () => {
     expect(second.lines("step_reset")).toEqual(["2.2 step_reset fallback"]);
   });
 
-  describe("an answer that did not fit", () => {
+  describe("output that does not match the schema", () => {
     const options = { output: z.object({ sky: z.enum(["clear", "cloudy"]) }), repair: 1 };
     const dead = async () => {
       const on = disk();
@@ -205,7 +205,7 @@ describe("a model call", () => {
       return on;
     };
 
-    test("is kept, and mended without being asked for again", async () => {
+    test("is recorded, and repaired without asking for it again", async () => {
       const on = await dead();
       expect(on.rows.get("t/0/model attempt/1")).toMatchObject({
         failure: { type: "validation_error", reason: "invalid_output", issues: [{ path: ["sky"] }] },
@@ -221,14 +221,14 @@ describe("a model call", () => {
       ]);
     });
 
-    test("is found wanting once: a schema that would take it now changes nothing", async () => {
+    test("stays invalid: a schema that accepts it now changes nothing", async () => {
       const again = playing([says('{"sky":"clear"}')]);
       const lenient = { ...options, output: z.object({ sky: z.string() }) };
       const { finalResponse } = await life(again.engine, await dead(), { epoch: 2, options: lenient }).result;
       expect(finalResponse?.output).toEqual({ value: { sky: "clear" } });
     });
 
-    test("is what the run fails with where it is not mended any more", async () => {
+    test("fails the run if no repair is left", async () => {
       const again = playing([]);
       const result = await life(again.engine, await dead(), { epoch: 2, options: { ...options, repair: 0 } }).result;
       expect(result).toMatchObject({
@@ -239,7 +239,7 @@ describe("a model call", () => {
       expect(again.adapter.calls).toEqual([]);
     });
 
-    test("is not told once more when mending it fails", async () => {
+    test("is not emitted again when its repair fails", async () => {
       const of = playing([says('{"sky":"green"}'), failing(1, "content_filter")]);
       const run = life(of.engine, disk(), { epoch: 0, options });
       const { finalResponse } = await run.result;
@@ -252,13 +252,13 @@ describe("a model call", () => {
     ["nothing of ours", "attempt"],
     ["without a failure", { usage: {}, shown: false, heard: true, reply: null }],
     ["of a failure nobody knows", { failure: { type: "mood" }, usage: {}, shown: false, heard: true, reply: null }],
-  ])("a record that cannot be read, %s, is as none: the attempt is made", async (_, record) => {
+  ])("a record that cannot be read, %s, is ignored: the attempt is made", async (_, record) => {
     const of = playing([answering("Hello.", 10)]);
     const result = await life(of.engine, disk({ "t/0/model attempt/1": record }), { epoch: 2 }).result;
     expect([result.usage.inputTokens, of.adapter.calls.length]).toEqual([10, 1]);
   });
 
-  test("what recorded attempts cost is counted also when the turn is cancelled before anything else happened", async () => {
+  test("the usage of recorded attempts is counted also when the turn is cancelled before anything else happens", async () => {
     const on = disk();
     await life(playing([failing(100)]).engine, on, { dies: "delay/1" }).died;
     const again = playing([]);
@@ -269,8 +269,8 @@ describe("a model call", () => {
   });
 });
 
-describe("a wait before another attempt", () => {
-  /** A turn whose process died at the beginning of a wait of 500 ms, at that time. */
+describe("the delay before another attempt", () => {
+  /** A turn whose process stopped at the start of a delay of 500 ms, at this time. */
   async function waiting(at: number) {
     const on = disk();
     const clock = handClock();
@@ -279,12 +279,12 @@ describe("a wait before another attempt", () => {
     return { on, clock };
   }
 
-  test("is on record with when it ends", async () => {
+  test("is recorded with its end", async () => {
     const { on } = await waiting(1000);
     expect(on.rows.get("t/0/model delay/1")).toEqual({ delayMs: 500, dueAt: 1500 });
   });
 
-  test("[lash 77] ends when it was to end in the first place, and is not told again", async () => {
+  test("[lash 77] ends when it was to end originally, and is not announced again", async () => {
     const { on, clock } = await waiting(1000);
     await clock.advance(300);
     const again = playing([says("Hello.")], [], { clock });
@@ -305,7 +305,7 @@ describe("a wait before another attempt", () => {
     );
   });
 
-  test("is never longer than it was to be, whatever the clock says now", async () => {
+  test("is never longer than recorded, whatever the clock says now", async () => {
     const { on } = await waiting(1_000_000);
     const again = playing([says("Hello.")]);
     const second = life(again.engine, on, { epoch: 2 });
@@ -315,7 +315,7 @@ describe("a wait before another attempt", () => {
     expect((await second.result).haltedReason).toBe("completed");
   });
 
-  test("with what followed it on record is over, too", async () => {
+  test("is over if the next attempt is recorded", async () => {
     const { on } = await waiting(1_000_000);
     const record = on.rows.get("t/0/model attempt/1") ?? null;
     on.rows.set("t/0/model attempt/2", record);
@@ -325,7 +325,7 @@ describe("a wait before another attempt", () => {
   });
 });
 
-/** A tool that notes what it is called with, and what it is given besides. */
+/** A tool that records its arguments and its context. */
 function pay(definition: Partial<ToolDefinition<JsonObject>> = {}) {
   const ran: JsonObject[] = [];
   const keys: string[] = [];
@@ -350,7 +350,7 @@ const never = () => new Promise(() => undefined);
 const effect = "t/0/tool/0";
 const call = toolCall({ id: "c0", name: "pay", arguments: { eur: 5 } });
 
-/** A turn whose process died while the tool ran, or once that had been written; and who goes on with it. */
+/** A turn whose process stopped while the tool ran, or after this record was written; `adopt` continues it in another process. */
 async function orphan(first: Tool, { dies, ...rest }: Circumstances = {}) {
   const on = disk();
   const of = playing([paying()], [first]);
@@ -362,7 +362,7 @@ async function orphan(first: Tool, { dies, ...rest }: Circumstances = {}) {
   return {
     on,
     before,
-    /** Has a process with this tool take over. */
+    /** Lets a process with this tool take the turn over. */
     adopt: (second: Tool, more: Circumstances = {}) => {
       const again = playing([says("ok")], [second]);
       return { ...again, ...life(again.engine, on, { epoch: 2, ...more }) };
@@ -370,8 +370,8 @@ async function orphan(first: Tool, { dies, ...rest }: Circumstances = {}) {
   };
 }
 
-describe("what is decided before a tool runs", () => {
-  test("nothing is written down where nobody is asked", async () => {
+describe("the preparation of a tool call", () => {
+  test("is not recorded without a hook or a gate", async () => {
     const on = disk();
     await life(playing([paying(), says("ok")], [pay({ replay: "safe" }).tool]).engine, on).result;
     expect([...on.rows.keys()]).toEqual([]);
@@ -380,7 +380,7 @@ describe("what is decided before a tool runs", () => {
   test.each([
     [false, { type: "ready", arguments: { eur: 5 } }, "completed", 1],
     [true, { type: "waits" }, "approval", 0],
-  ])("Q3: a gate that said %s is not asked again", async (says, record, halted, times) => {
+  ])("Q3: a gate that returned %s is not asked again", async (says, record, halted, times) => {
     let gate = 0;
     const gated = pay({
       replay: "safe",
@@ -395,7 +395,7 @@ describe("what is decided before a tool runs", () => {
     expect([gate, gated.ran.length]).toEqual([1, times]);
   });
 
-  test("Q3: what a hook said is not asked for again: other arguments, a value, a refusal, a mistake of its own", async () => {
+  test("Q3: a hook is not asked again: changed arguments, a value, a denial, an exception", async () => {
     const story = async (hook: NonNullable<NonNullable<ChatOptions["hooks"]>["beforeTool"]>) => {
       let hooked = 0;
       const beforeTool: typeof hook = (call, context) => {
@@ -433,7 +433,7 @@ describe("what is decided before a tool runs", () => {
     expect(thrown).toMatchObject({ hooked: 1, ran: [], answer: { code: "handler_raised" } });
   });
 
-  test("arguments are checked again, by the schema there is now", async () => {
+  test("validates recorded arguments again, with the current schema", async () => {
     const gate = { replay: "safe", needsApproval: () => false } as const;
     const { adopt } = await orphan(pay(gate).tool, { dies: "prepared" });
     const strict = tool({
@@ -446,7 +446,7 @@ describe("what is decided before a tool runs", () => {
     expect((await adopt(strict).result).thread.messages[2]).toMatchObject({ code: "invalid_arguments" });
   });
 
-  test("a record that cannot be read is as none: the gate is asked", async () => {
+  test("a record that cannot be read is ignored: the gate is asked", async () => {
     const gated = pay({ replay: "safe", needsApproval: () => true });
     for (const record of [{ type: "ready" }, { type: "failed", failure: { type: "session_error", reason: "x" } }]) {
       const on = disk({ [`${effect} prepared`]: record });
@@ -455,21 +455,21 @@ describe("what is decided before a tool runs", () => {
   });
 });
 
-describe("H4: a tool that was running when its process died", () => {
-  test.each(["never", "ask"] as const)("Q3: %s: that it begins is on record before it does", async (replay) => {
+describe("H4: a tool that was running when its process stopped", () => {
+  test.each(["never", "ask"] as const)("Q3: %s: records a start mark before it starts", async (replay) => {
     const payer = pay({ replay });
     const { on } = await orphan(payer.tool, { dies: "started" });
     expect(payer.ran).toEqual([]);
     expect(on.rows.get(`${effect} started`)).toEqual({ epoch: 1, policy: replay, name: "pay", arguments: { eur: 5 } });
   });
 
-  test("no mark for one that may be run again, and none where nothing is stored", async () => {
+  test("has no start mark with replay policy safe, and none in memory", async () => {
     const safe = await orphan(pay({ replay: "safe", handler: never }).tool);
     const memory = await orphan(pay({ handler: never }).tool, { epoch: 0 });
     expect([safe.before.written, memory.before.written]).toEqual([[], []]);
   });
 
-  test("safe: it runs again, with the same key", async () => {
+  test("safe: runs again with the same idempotency key", async () => {
     const { adopt } = await orphan(pay({ replay: "safe", handler: never }).tool);
     const payer = pay({ replay: "safe" });
     const second = adopt(payer.tool);
@@ -478,7 +478,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(second.lines("tool_execution_started")).toEqual(["2.1 tool_execution_started c0 pay"]);
   });
 
-  test("never: the model is told that nobody knows, and nothing of the program's own is asked", async () => {
+  test("never: is answered outcome_unknown, and no hook and no onToolError is asked", async () => {
     const { adopt } = await orphan(pay({ handler: never }).tool);
     const payer = pay();
     const seen: string[] = [];
@@ -514,7 +514,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(second.lines("tool_execution_started")).toEqual([]);
   });
 
-  test("ask: the call waits for somebody who can find out", async () => {
+  test("ask: waits for a person to decide", async () => {
     const { adopt } = await orphan(pay({ replay: "ask", handler: never }).tool);
     const payer = pay({ replay: "ask" });
     expect(await adopt(payer.tool).result).toMatchObject({
@@ -524,7 +524,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(payer.ran).toEqual([]);
   });
 
-  test("the policy it was begun with counts, whatever was deployed since; also when nobody can run it any more", async () => {
+  test("is answered by the replay policy it started with, whatever was deployed since; also when its tool is gone", async () => {
     const begunAs = async (replay: "never" | "ask", now: Tool) => {
       const { adopt } = await orphan(pay({ replay, handler: never }).tool);
       const { haltedReason, thread } = await adopt(now).result;
@@ -541,7 +541,7 @@ describe("H4: a tool that was running when its process died", () => {
     ["of another tool does not count", { ...mark, name: "refund" }, 1],
     ["of the same in another order does", { ...mark, arguments: { at: "noon", eur: 5 } }, 0],
     ["that nobody can read does: something began", { policy: "whim" }, 0],
-  ])("a mark %s", async (_, started, times) => {
+  ])("a start mark %s", async (_, started, times) => {
     const payer = pay();
     const args = times === 1 ? { eur: 5 } : { eur: 5, at: "noon" };
     const of = playing([paying(args), says("ok")], [payer.tool]);
@@ -549,7 +549,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(payer.ran).toHaveLength(times);
   });
 
-  test("arguments a hook changed are those that count", async () => {
+  test("a start mark holds the arguments that a hook changed", async () => {
     const options = {
       hooks: { beforeTool: () => ({ type: "replace_arguments", arguments: { eur: 3 } }) as const },
     };
@@ -558,13 +558,13 @@ describe("H4: a tool that was running when its process died", () => {
     const payer = pay();
     const result = await adopt(payer.tool, { options }).result;
     expect(result.thread.messages[2]).toMatchObject({ code: "outcome_unknown", ranArguments: { eur: 3 } });
-    // A mark from before the hook was asked is about what would have run without it.
+    // A mark that was written before the hook ran has the arguments of the call.
     on.rows.set(`${effect} started`, { ...mark });
     await adopt(payer.tool, { options }).result;
     expect(payer.ran).toEqual([{ eur: 3 }]);
   });
 
-  test("arguments somebody edited are those that count", async () => {
+  test("a start mark holds the arguments that an approval edited", async () => {
     const approval = { type: "approve", arguments: { eur: 4 }, by: null } as const;
     const thread = [user("hi"), assistant("", { toolCalls: [call] })];
     const details = { answers: [callDecision(call, approval)] };
@@ -572,7 +572,7 @@ describe("H4: a tool that was running when its process died", () => {
     const decided = (on: Disk) => life(playing([says("ok")], [gated.tool]).engine, on, { epoch: 2, thread, details });
     const on = disk();
     await decided(on).result;
-    // The gate has been passed: nobody was asked.
+    // The call is approved, so the gate is not asked.
     expect(Object.fromEntries(on.rows)).toEqual({
       [`${effect} started`]: { ...mark, epoch: 2, arguments: { eur: 4 } },
     });
@@ -582,7 +582,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(gated.ran).toEqual([{ eur: 4 }, { eur: 4 }]);
   });
 
-  test("Q3: a mark comes with a place to run: calls in line have none", async () => {
+  test("Q3: a start mark is recorded with a permit: queued calls have none", async () => {
     const untilStopped = (_: JsonObject, { signal }: ToolContext) =>
       new Promise((resolve) => signal.addEventListener("abort", resolve));
     const on = disk();
@@ -599,7 +599,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(run.written).toEqual([`${effect} started`]);
   });
 
-  test("Q3: a mark that was written with what ordered the call is as good", async () => {
+  test("Q3: a start mark that was committed with the order of the call counts the same", async () => {
     const payer = pay();
     const begun = startMark({ call, decision: null }, payer.tool, 1);
     const on = disk({ [`${effect} started`]: begun });
@@ -611,7 +611,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect(alone.rows.get(`${effect} started`)).toEqual(begun);
   });
 
-  test("none is written that early where somebody is asked first, and where none is needed", () => {
+  test("no early start mark is returned for a call that may wait or needs none", () => {
     const { tool: payer } = pay({ replay: "ask" });
     const ordered = { call, decision: null };
     const approved = { call, decision: { type: "approve", arguments: { eur: 4 }, by: null } } as const;
@@ -624,7 +624,7 @@ describe("H4: a tool that was running when its process died", () => {
     expect([startMark(unreadable, payer, 3), startMark(ordered, payer, 0)]).toEqual([null, null]);
   });
 
-  test("what cannot be written down does not begin, and is nobody's outcome", async () => {
+  test("does not start if its start mark cannot be recorded, and the run rejects", async () => {
     const broken = new Error("the disk is full");
     const none = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
     const run = (of: Engine) =>
@@ -648,10 +648,10 @@ describe("H4: a tool that was running when its process died", () => {
   });
 });
 
-describe("[lash 72] a tool that is tried again", () => {
+describe("[lash 72] a tool with a retry policy", () => {
   const retry = { type: "safe", maxAttempts: 3, baseDelayMs: 100, maxDelayMs: 1000 } as const;
   const busy = (afterMs: number | null = null) => fail("busy", { retry: { type: "safe", afterMs } });
-  /** Fails so often, and then pays. */
+  /** Fails the given number of times, then succeeds. */
   const flaky = (failures: number, definition: Partial<ToolDefinition<JsonObject>> = {}) => {
     let tries = 0;
     return pay({
@@ -666,7 +666,7 @@ describe("[lash 72] a tool that is tried again", () => {
   };
   const answerOf = ({ thread }: { readonly thread: { readonly messages: readonly unknown[] } }) => thread.messages[2];
 
-  test("each try and each wait is on record, told, and made with the same key", async () => {
+  test("records and announces each attempt and each delay, with the same idempotency key", async () => {
     const payer = flaky(2);
     const on = disk();
     const of = playing([paying(), says("ok")], [payer.tool]);
@@ -688,7 +688,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(on.rows.get(`${effect} delay/2`)).toEqual({ delayMs: 200, dueAt: 300 });
   });
 
-  test("through the verbs, the same", async () => {
+  test("behaves the same through the verbs", async () => {
     const of = playing([paying(), says("ok")], [flaky(1).tool]);
     const lines: string[] = [];
     const reading = (async () => {
@@ -700,7 +700,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(lines).toContain("tool_result_encoded c0 paid");
   });
 
-  test("waits as long as the failure asks, up to the cap, and as a thrown one says", async () => {
+  test("waits as long as the failure asks, up to maxDelayMs, returned or thrown", async () => {
     const waits = async (handler: () => unknown) => {
       const of = playing([paying(), says("ok")], [pay({ retry: { ...retry, maxAttempts: 2 }, handler }).tool]);
       const run = life(of.engine, disk());
@@ -714,7 +714,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(await waits(() => Promise.reject(thrown))).toEqual(["1.1 retry_scheduled 100 ms"]);
   });
 
-  test("so often as it may, and then the failure says so", async () => {
+  test("makes maxAttempts attempts, and then the failure says so", async () => {
     const payer = flaky(9);
     const of = playing([paying(), says("ok")], [payer.tool]);
     const seen: Json[] = [];
@@ -729,7 +729,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(seen).toEqual([{ type: "exhausted", attempts: 3 }]);
   });
 
-  test("not unless both the tool and its failure allow it, and not when time was up", async () => {
+  test("is not retried unless both the tool and its failure allow it, and not after a timeout", async () => {
     const once = async (definition: Partial<ToolDefinition<JsonObject>>) => {
       const payer = pay(definition);
       const of = playing([paying(), says("ok")], [payer.tool]);
@@ -746,7 +746,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(await once({ retry, handler: never })).toBe(1);
   });
 
-  test("each try has the time limit to itself, and what a try says after its end is told no more", async () => {
+  test("has the time limit for each attempt, and drops progress of earlier attempts", async () => {
     let tries = 0;
     let late: (value: Json) => void = () => undefined;
     const slow = tool({
@@ -776,7 +776,7 @@ describe("[lash 72] a tool that is tried again", () => {
     ]);
   });
 
-  test("makes room for others while it waits", async () => {
+  test("releases its permit while it waits", async () => {
     const order: string[] = [];
     const other = plain("other", () => void order.push("other"));
     const payer = flaky(1, { name: "pay" });
@@ -791,7 +791,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect((await run.result).haltedReason).toBe("completed");
   });
 
-  test("goes on behind what is on record: not tried again, not told again, waited for as long as is left", async () => {
+  test("continues after recorded attempts: not repeated, not announced again, waiting only for the rest of a delay", async () => {
     const child = engine({ adapter: fake({ script: says("inner"), usage: { inputTokens: 7 } }) });
     const first = pay({
       replay: "safe",
@@ -816,7 +816,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(second.written).toEqual([]);
   });
 
-  test("counts the tries on record, and a recorded failure is one again where it may not be tried any more", async () => {
+  test("counts recorded attempts, and fails with the recorded failure if no attempt is left", async () => {
     const { adopt } = await orphan(flaky(1).tool, { dies: "attempt/1" });
     const payer = flaky(9, { retry: { ...retry, type: "idempotent", maxAttempts: 2 } });
     const seen: Json[] = [];
@@ -834,7 +834,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(stubborn.ran).toEqual([]);
   });
 
-  test("H4: one mark is for all tries: a crash during a later one leaves as much unknown", async () => {
+  test("H4: has one start mark for all attempts: a crash during a later one leaves the outcome unknown", async () => {
     let tries = 0;
     const handler = () => {
       tries += 1;
@@ -850,7 +850,7 @@ describe("[lash 72] a tool that is tried again", () => {
     expect(answerOf(await adopt(payer.tool).result)).toMatchObject({ content: "paid" });
   });
 
-  test("a cancel while it waits ends the wait", async () => {
+  test("and a cancel ends the delay", async () => {
     const payer = flaky(1);
     const of = playing([paying()], [payer.tool]);
     const run = life(of.engine, disk());
@@ -869,7 +869,7 @@ describe("[lash 72] a tool that is tried again", () => {
     ["retry.baseDelayMs", '{"type":"safe","maxAttempts":2,"baseDelayMs":-1,"maxDelayMs":1}'],
     ["retry.maxDelayMs", '{"type":"idempotent","maxAttempts":2,"baseDelayMs":1,"maxDelayMs":null}'],
     ["retry.maxDelayMs", '{"type":"idempotent","maxAttempts":2,"baseDelayMs":1}'],
-  ])("a policy that makes no sense is refused when the tool is made: %s", (path, given) => {
+  ])("rejects an invalid policy when the tool is created: %s", (path, given) => {
     const odd: NonNullable<ToolDefinition["retry"]> = JSON.parse(given);
     try {
       pay({ retry: odd });

@@ -1,4 +1,4 @@
-// What steers a run: limits, budgets, retries, other models, schemas, input on the way, code.
+// Options of a run: limits, budgets, retries, fallback models, structured output, input between steps, code cells, telemetry.
 
 import type { CellResult } from "../engine/internal.ts";
 import type { FakeScript } from "everturn";
@@ -17,8 +17,8 @@ import { calls, plain, playing, says } from "../../test/runs.ts";
 const ok = plain("ok", () => "fine");
 const loops = (n: number) => Array.from({ length: n }, () => calls("ok"));
 
-describe("[allm 63] how many model calls a run may take", () => {
-  test("the call says, or the engine, or the program, or it is 8", async () => {
+describe("[allm 63] maxTurns", () => {
+  test("is set by the call, the engine or configure, and is 8 by default", async () => {
     const taken = async (options: ChatOptions, params: { maxTurns?: number } = {}) =>
       (await chat(playing(loops(12), [ok], { params }).engine, "hi", options)).steps.length;
     expect(await taken({})).toBe(8);
@@ -29,13 +29,13 @@ describe("[allm 63] how many model calls a run may take", () => {
     configure(before);
   });
 
-  test.each([0, -1, 1.5, Number.NaN])("%d is not a number of calls", async (maxTurns) => {
+  test.each([0, -1, 1.5, Number.NaN])("rejects %d", async (maxTurns) => {
     await expect(chat(playing([]).engine, "hi", { maxTurns })).rejects.toThrow(
       /maxTurns has to be a whole number of 1 or more/,
     );
   });
 
-  test("what was done is kept, and the result says what the limit was", async () => {
+  test("keeps the work done, and the result names the limit", async () => {
     const result = await chat(playing(loops(3), [ok]).engine, "hi", { maxTurns: 1 });
     expect(result).toMatchObject({ haltedReason: "max_turns", metadata: { maxTurns: 1 } });
     expect(result.thread.messages.at(-1)).toMatchObject({ role: "tool", content: "fine" });
@@ -43,7 +43,7 @@ describe("[allm 63] how many model calls a run may take", () => {
 });
 
 describe("[allm 62] [allm 64] haltWhen", () => {
-  test("stops after the step it says, when nothing else has stopped the run", async () => {
+  test("ends the run after the step for which it returns true, if nothing else ended it", async () => {
     const { engine: of } = playing(loops(5), [ok]);
     const result = await chat(of, "hi", { haltWhen: ({ thread }) => thread.messages.length > 4 });
     expect(result).toMatchObject({ haltedReason: "halt_when", metadata: { haltWhenStepIndex: 1 } });
@@ -52,7 +52,7 @@ describe("[allm 62] [allm 64] haltWhen", () => {
     expect(asked).toBe(0);
   });
 
-  test("that throws rejects the run, from both twins", async () => {
+  test("that throws rejects the run, awaited and streamed", async () => {
     const haltWhen = () => {
       throw new RangeError("mine");
     };
@@ -72,13 +72,13 @@ describe("[lash 45] budgets", () => {
     ["steps", { steps: 2 }, 2],
     ["tokens", { tokens: 300_000 }, 3],
     ["cost", { cost: 1.5 }, 2],
-  ] as const)("of %s end a run that would go on", async (budget, budgets, steps) => {
+  ] as const)("of %s end a run that would continue", async (budget, budgets, steps) => {
     const result = await chat(spending(), "hi", { budgets });
     expect(result).toMatchObject({ haltedReason: "budget", metadata: { budget } });
     expect(result.steps).toHaveLength(steps);
   });
 
-  test("of time count what effects took", async () => {
+  test("of time count the duration of effects", async () => {
     const { engine: of, clock } = playing(loops(9), [plain("ok", () => clock.sleep(1000).then(() => "fine"))]);
     const result = chat(of, "hi", { budgets: { timeMs: 2500 } });
     await clock.advance(10_000);
@@ -86,7 +86,7 @@ describe("[lash 45] budgets", () => {
     expect((await result).steps).toHaveLength(3);
   });
 
-  test("of progress count calls since a tool last succeeded", async () => {
+  test("of progress count model calls since the last successful tool", async () => {
     const { engine: of } = playing(
       Array.from({ length: 9 }, () => calls("bad")),
       [plain("bad", () => Promise.reject(new Error("no")))],
@@ -94,12 +94,12 @@ describe("[lash 45] budgets", () => {
     expect((await chat(of, "hi", { budgets: { noProgress: 3 } })).steps).toHaveLength(3);
   });
 
-  test("an answer that is there is an answer, whatever it cost", async () => {
+  test("do not discard an answer, whatever it cost", async () => {
     const adapter = fake({ script: says("Done."), usage: { inputTokens: 9, outputTokens: 9 } });
     expect((await chat(engine({ adapter }), "hi", { budgets: { tokens: 1 } })).haltedReason).toBe("completed");
   });
 
-  test("what was said meanwhile is left for the next run when nothing may follow the answer", async () => {
+  test("leave input for the next run if no step may follow the answer", async () => {
     const adapter = fake({ script: says("Done."), usage: { inputTokens: 9, outputTokens: 9 } });
     const asked: string[] = [];
     const result = await chat(engine({ adapter }), "hi", {
@@ -113,7 +113,7 @@ describe("[lash 45] budgets", () => {
     expect(asked).toEqual([]);
   });
 
-  test("Q12: a cost nobody could keep count of is refused at the start", async () => {
+  test("Q12: a cost budget with an unknown price throws at the start", async () => {
     await expect(chat(playing([]).engine, "hi", { budgets: { cost: 1 } })).rejects.toMatchObject({
       reason: "unknown_price",
     });
@@ -122,14 +122,14 @@ describe("[lash 45] budgets", () => {
   });
 });
 
-describe("[allm 121] G2: a call that failed is made again until something was shown", () => {
+describe("[allm 121] G2: a failed model call is retried until output was published", () => {
   const flaky = (before: number, rest: object = {}) => {
     const playingIt = playing([]);
     const adapter = fake({ scripts: [says("Hello.")], retryUntilCall: before + 1, clock: playingIt.clock });
     return { ...playingIt, adapter, engine: engine({ adapter, clock: playingIt.clock, ...rest }) };
   };
 
-  test("with a pause each time, which is told", async () => {
+  test("with a delay before each retry, which is announced", async () => {
     const { engine: of, clock, adapter } = flaky(2);
     const lines = transcript(streamGenerate(of, "hi"));
     await clock.advance(499);
@@ -151,7 +151,7 @@ describe("[allm 121] G2: a call that failed is made again until something was sh
     ]);
   });
 
-  test("so often as it may, and then it has failed", async () => {
+  test("up to maxAttempts, and then fails", async () => {
     const { engine: of, clock } = flaky(3);
     const reply = generate(of, "hi");
     await clock.advance(60_000);
@@ -160,7 +160,7 @@ describe("[allm 121] G2: a call that failed is made again until something was sh
     expect((await generate(once.engine, "hi")).error).toMatchObject({ reason: "timeout" });
   });
 
-  test("not once something was shown, unless that is wanted; then what was shown is withdrawn", async () => {
+  test("not after output was published, unless afterOutput is set; then the output is withdrawn", async () => {
     const scripts = () => [
       [
         { type: "text", text: "Hel" },
@@ -179,7 +179,7 @@ describe("[allm 121] G2: a call that failed is made again until something was sh
     expect(await reply).toMatchObject({ outputText: "Hello.", error: null });
   });
 
-  test("what the attempts before cost is counted", async () => {
+  test("counts the usage of earlier attempts", async () => {
     const scripts = [
       [
         { type: "usage", usage: { inputTokens: 100 } },
@@ -198,7 +198,7 @@ describe("[allm 121] G2: a call that failed is made again until something was sh
     expect((await result).steps[0]?.usage.inputTokens).toBe(110);
   });
 
-  test("a cancel while it waits ends the wait", async () => {
+  test("and a cancel ends the delay", async () => {
     const { engine: of, clock } = flaky(2);
     const controller = new AbortController();
     const result = chat(of, "hi", { signal: controller.signal });
@@ -208,8 +208,8 @@ describe("[allm 121] G2: a call that failed is made again until something was sh
   });
 });
 
-describe("other models", () => {
-  test("are asked when the one before cannot answer; what it had shown is withdrawn; who answered stays", async () => {
+describe("fallback models", () => {
+  test("are asked when the model before fails; its output is withdrawn; the model that answered stays", async () => {
     const scripts = [
       [
         { type: "text", text: "Hel" },
@@ -225,7 +225,7 @@ describe("other models", () => {
     expect(adapter.calls.map(({ request }) => request.model)).toEqual(["fake:m", "second", "second"]);
   });
 
-  test("of another provider too, and when none answers the last failure is told", async () => {
+  test("may belong to another provider, and when none answers the last failure is reported", async () => {
     const other = fake({
       provider: "other",
       script: [{ type: "error", reason: "invalid_request", message: "other too" }],
@@ -241,7 +241,7 @@ describe("other models", () => {
   const asked = ({ calls: made }: ReturnType<typeof fake>) => made.map(({ request }) => request.model);
   const elsewhere = (provider: string, ...scripts: readonly FakeScript[]) => fake({ provider, scripts });
 
-  test("Q7: the adapter that answered stays with its model, for every later step and for the structured answer", async () => {
+  test("Q7: the adapter that answered stays with its model, for later steps and for the structured call", async () => {
     const other = elsewhere("other", calls("ok"), calls("ok"), says("Done."), says('{"sky":"clear"}'));
     const { engine: of, adapter } = playing([refuses], [ok], { fallback: [{ adapter: other, model: "o1" }] });
     const output = z.object({ sky: z.string() });
@@ -268,7 +268,7 @@ describe("other models", () => {
   });
 });
 
-test("Q7: each new attempt, by retry, fallback or repair, begins with its step_reset, before its message_started", async () => {
+test("Q7: each new attempt, by retry, fallback or repair, starts with step_reset, before its message_started", async () => {
   const breaks: FakeScript = [
     { type: "text", text: "Hel" },
     { type: "error", reason: "provider_unavailable" },
@@ -289,7 +289,7 @@ test("Q7: each new attempt, by retry, fallback or repair, begins with its step_r
   ]);
 });
 
-describe("an answer in a schema", () => {
+describe("structured output", () => {
   const sky = z.object({ sky: z.enum(["clear", "cloudy"]) });
 
   test("is typed, on every verb", async () => {
@@ -299,7 +299,7 @@ describe("an answer in a schema", () => {
     expect((await chat(clear(), "hi", { output: sky })).output?.sky).toBe("clear");
   });
 
-  test("is asked for as JSON Schema", async () => {
+  test("is requested as JSON Schema", async () => {
     const { engine: of, adapter } = playing([says('{"sky":"clear"}')]);
     await chat(of, "hi", { output: sky });
     expect(adapter.calls[0]?.request.responseFormat).toMatchObject({
@@ -312,7 +312,7 @@ describe("an answer in a schema", () => {
   test.each([
     ["does not fit", '{"sky":"green"}', "sky"],
     ["is no JSON", "it is clear", ""],
-  ])("that %s is a failure with its issues, and the text is as it was", async (_, text, path) => {
+  ])("that %s is a failure with its issues, and the text is kept", async (_, text, path) => {
     const result = await chat(playing([says(text)]).engine, "hi", { output: sky });
     expect(result).toMatchObject({
       haltedReason: "error",
@@ -326,7 +326,7 @@ describe("an answer in a schema", () => {
     expect(result.thread.messages.at(-1)?.content).toBe(text);
   });
 
-  test("may be mended: the model is told what is wrong, and what it had shown is withdrawn", async () => {
+  test("can be repaired: the model reads the issues, and its first output is withdrawn", async () => {
     const { engine: of, adapter } = playing([says('{"sky":"green"}'), says('{"sky":"clear"}')]);
     const result = await chat(of, "hi", { output: sky, repair: 1 });
     expect(result.output?.sky).toBe("clear");
@@ -336,10 +336,10 @@ describe("an answer in a schema", () => {
     );
   });
 
-  describe("[allm 68] [allm 69] with a call of its own after the loop", () => {
+  describe("[allm 68] [allm 69] with a structured call after the loop", () => {
     const finalizing: ChatOptions = { output: sky, structuredFinalize: true };
 
-    test("without tools, asked for by a nudge, and told as one run", async () => {
+    test("has no tools, is asked for by a nudge, and is part of the same run", async () => {
       const { engine: of, adapter } = playing([calls("ok"), says("It is clear."), says('{"sky":"clear"}')], [ok]);
       const lines = await transcript(stream(of, "hi", finalizing));
       expect(lines.filter((told) => told.startsWith("chat_completed"))).toHaveLength(1);
@@ -354,7 +354,7 @@ describe("an answer in a schema", () => {
       );
     });
 
-    test("its result is the second's, and says how the first ended", async () => {
+    test("has the output of the second call, and reports how the loop ended", async () => {
       const run = (options: ChatOptions, scripts = [says("It is clear."), says('{"sky":"clear"}')]) =>
         chat(playing(scripts, [ok]).engine, "hi", { ...finalizing, ...options });
       expect(await run({})).toMatchObject({
@@ -367,7 +367,7 @@ describe("an answer in a schema", () => {
       expect(limited.metadata.structuredFinalize).toMatchObject({ pass1Halted: "max_turns" });
     });
 
-    test("G11: a second call that fails leaves what the first came to, by both twins", async () => {
+    test("G11: a second call that fails leaves the result of the loop, awaited and streamed", async () => {
       const scripts = [says("It is clear."), [{ type: "error", reason: "invalid_request" }] as const];
       const result = await chat(playing(scripts).engine, "hi", finalizing);
       expect(result).toMatchObject({
@@ -390,15 +390,15 @@ describe("an answer in a schema", () => {
     });
   });
 
-  test("G13: an adapter that cannot do both at once gets the second call without being asked", async () => {
+  test("G13: an adapter that needs it gets the structured call without the option", async () => {
     const { adapter, engine: of } = playing([says("It is clear."), says('{"sky":"clear"}')], [ok]);
     const limited = { ...of, adapter: { ...adapter, needsFinalize: () => true } };
     expect((await chat(limited, "hi", { output: sky })).output?.sky).toBe("clear");
   });
 });
 
-describe("on the way", () => {
-  test("prepareStep may change what the next step works with", async () => {
+describe("between steps", () => {
+  test("prepareStep changes the environment of the next step", async () => {
     const other = plain("other", () => 1);
     const { engine: of, adapter } = playing([calls("ok"), says("Done.")], [ok, other], { instructions: "First." });
     await chat(of, "hi", {
@@ -413,12 +413,12 @@ describe("on the way", () => {
     });
   });
 
-  test("prepareStep that names a tool nobody has rejects the run", async () => {
+  test("prepareStep that names an unknown tool rejects the run", async () => {
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
     await expect(chat(of, "hi", { prepareStep: () => ({ tools: ["nobody"] }) })).rejects.toThrow(/no tool "nobody"/);
   });
 
-  test("onCheckpoint adds what the user says meanwhile, also after an answer", async () => {
+  test("onCheckpoint adds input between steps, and after an answer", async () => {
     const { engine: of, adapter } = playing([says("A"), says("B")]);
     let said = false;
     const result = await chat(of, "hi", {
@@ -433,8 +433,8 @@ describe("on the way", () => {
   });
 });
 
-describe("code", () => {
-  /** An executor that does what it is told, one result a run. */
+describe("code cells", () => {
+  /** A scripted executor: one result for each run. */
   const scripted = (...results: readonly CellResult[]) => {
     const seen: number[] = [];
     const executor: CodeExecutor = {
@@ -450,7 +450,7 @@ describe("code", () => {
   };
   const cell = says("```js\nawait ok()\n```");
 
-  test("cells run, call tools, and end the run with a value that is checked", async () => {
+  test("run, call tools, and end the run with a checked value", async () => {
     const { executor, seen } = scripted(
       { type: "calls", calls: [{ name: "ok", arguments: {} }] },
       { type: "finished", observations: ["fine"], error: null, finish: { type: "value", value: "x" } },
@@ -463,7 +463,7 @@ describe("code", () => {
     expect(lines.at(-1)).toBe("chat_completed completed");
   });
 
-  test("a call in a cell that needs consent leaves the cell as data", async () => {
+  test("that make a call which needs an approval are suspended as data", async () => {
     const { executor } = scripted({ type: "calls", calls: [{ name: "pay", arguments: { n: 1 } }] });
     const pay = { ...plain("pay", () => "paid"), manual: true };
     const { engine: of } = playing([cell], [pay], { protocol: { type: "code", executor } });
@@ -476,8 +476,8 @@ describe("code", () => {
   });
 });
 
-describe("[allm 116] what can be watched", () => {
-  test("spans of the run, its model calls and its tools, as long as they last, under one request id", async () => {
+describe("[allm 116] telemetry", () => {
+  test("has spans of the run, its model calls and its tools with their durations, under one request id", async () => {
     const seen: TelemetryEvent[] = [];
     const stop = subscribe((event) => seen.push(event));
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
@@ -499,7 +499,7 @@ describe("[allm 116] what can be watched", () => {
     expect(new Set(seen.map(({ requestId }) => requestId))).toEqual(new Set(["r1"]));
   });
 
-  test("retries, and runs that were rejected", async () => {
+  test("reports retries and rejected runs", async () => {
     const seen: string[] = [];
     const stop = subscribe(({ type }) => seen.push(type));
     const { engine: of, clock } = playing([[{ type: "error", reason: "timeout" }], says("ok")]);
@@ -513,7 +513,7 @@ describe("[allm 116] what can be watched", () => {
   });
 });
 
-describe("code in a real sandbox", () => {
+describe("code in the QuickJS sandbox", () => {
   const cell = (code: string) => says(`\`\`\`js\n${code}\n\`\`\``);
   const sky = tool({
     name: "sky",
@@ -522,7 +522,7 @@ describe("code in a real sandbox", () => {
     handler: ({ city }) => (city === "Rome" ? "clear" : "cloudy"),
   });
 
-  test("calls tools side by side, goes on with what it learned, and ends with a value that fits", async () => {
+  test("calls tools in parallel, continues with their results, and ends with a value that matches the schema", async () => {
     const protocol = { type: "code", executor: quickjs(), finish: z.object({ clear: z.array(z.string()) }) } as const;
     const looks = `
       const cities = ["Rome", "Oslo"];
@@ -535,7 +535,7 @@ describe("code in a real sandbox", () => {
     expect(result.thread.messages.map(messageText).join("\n")).toMatch(/does not match the schema: clear/);
   });
 
-  test("is stopped by its limits, and the model is told", async () => {
+  test("is stopped by its limits, and the model reads why", async () => {
     const protocol = { type: "code", executor: quickjs(), limits: { instructions: 100_000 } } as const;
     const { engine: of } = playing([cell("for (;;);"), says("I give up.")], [], { protocol });
     const { thread, haltedReason } = await chat(of, "Loop.");

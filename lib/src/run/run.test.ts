@@ -1,4 +1,4 @@
-// Things somebody tried in order to break runs, and what happens instead.
+// Runs under misuse and failure: cancellation, hanging user code, invalid options and return values, usage, API keys.
 
 import type { ToolContext } from "everturn";
 
@@ -14,8 +14,8 @@ const ok = plain("ok", () => "fine");
 const approving = (handler: () => unknown) =>
   tool({ name: "pay", description: "Pays.", schema: { type: "object" }, needsApproval: true, handler });
 
-describe("effects happen once", () => {
-  test("a call that was consented to is not run again because the model could not be asked afterwards", async () => {
+describe("effects are performed once", () => {
+  test("an approved call does not run again when the model call after it fails", async () => {
     let paid = 0;
     const { engine: of } = playing(
       [calls("pay"), [{ type: "preflight_error", reason: "authentication_failed" }]],
@@ -28,7 +28,7 @@ describe("effects happen once", () => {
     expect(paid).toBe(1);
   });
 
-  test("nothing begins once a run is cancelled: not the calls in line, not a call whose gate was being asked", async () => {
+  test("a cancelled run starts nothing more: neither queued calls nor a call whose approval gate is being asked", async () => {
     const controller = new AbortController();
     let ran = 0;
     const first = plain("first", () => {
@@ -42,14 +42,14 @@ describe("effects happen once", () => {
     expect(ran).toBe(1);
   });
 
-  test("a signal that is aborted already asks no model and calls no hook", async () => {
+  test("a run with an aborted signal calls no model and no hook", async () => {
     const { engine: of, adapter } = playing([says("never")]);
     let hooked = 0;
     await chat(of, "hi", { signal: AbortSignal.abort(), hooks: { beforeStep: () => void (hooked += 1) } });
     expect([adapter.calls.length, hooked]).toEqual([0, 0]);
   });
 
-  test("a cell that waits goes on by continue alone", async () => {
+  test("a suspended cell is resumed by continue, and step rejects", async () => {
     const cell = {
       id: "t/0/cell",
       language: "javascript",
@@ -63,8 +63,8 @@ describe("effects happen once", () => {
   });
 });
 
-describe("nothing hangs", () => {
-  test("a thousand calls at once, and tools that say more than anybody reads", async () => {
+describe("a run does not hang", () => {
+  test("with a thousand parallel calls and tools that report more progress than is read", async () => {
     const names = Array.from({ length: 1000 }, () => "ok");
     expect((await chat(playing([calls(...names), says("ok")], [ok]).engine, "hi")).haltedReason).toBe("completed");
     const chatty = tool({
@@ -83,7 +83,7 @@ describe("nothing hangs", () => {
     expect(progress).toBe(800);
   });
 
-  test("a reader that stops reading does not keep the result, or a cancel, from coming", async () => {
+  test("when a reader stops reading: the result and a cancel still arrive", async () => {
     const script = Array.from({ length: 2000 }, () => ({ type: "text", text: "x" }) as const);
     const controller = new AbortController();
     const events = stream(playing([script]).engine, "hi", { signal: controller.signal });
@@ -95,7 +95,7 @@ describe("nothing hangs", () => {
     expect((await left.result).haltedReason).toBe("completed");
   });
 
-  test("a hook that never returns does not keep a cancel from ending the run", async () => {
+  test("when a hook never returns: a cancel ends the run", async () => {
     const controller = new AbortController();
     const result = chat(playing([calls("ok"), says("x")], [ok]).engine, "hi", {
       signal: controller.signal,
@@ -109,7 +109,7 @@ describe("nothing hangs", () => {
     expect((await result).haltedReason).toBe("cancelled");
   });
 
-  test("two readers that ask at once are both answered, and a stream that was left before it began asks nobody", async () => {
+  test("two concurrent calls of next are both answered, and a stream that was left before it started calls no model", async () => {
     const events = stream(playing([says("A")]).engine, "hi")[Symbol.asyncIterator]();
     const [first, second] = await Promise.all([events.next(), events.next()]);
     expect([first.value?.type, second.value?.type]).toEqual(["message_started", "text_delta"]);
@@ -120,7 +120,7 @@ describe("nothing hangs", () => {
     expect(adapter.calls).toHaveLength(0);
   });
 
-  test("an adapter that hangs in its own end does not hold the run", async () => {
+  test("when an adapter hangs while its stream is closed", async () => {
     const hanging = {
       provider: "hanging",
       stream: () => ({
@@ -143,7 +143,7 @@ describe("nothing hangs", () => {
   });
 });
 
-describe("numbers that are none are refused before anything happens", () => {
+describe("invalid options are rejected before the run has an effect", () => {
   test.each([
     [{ maxConcurrency: Number.NaN }, /maxConcurrency/],
     [{ retry: { maxAttempts: Number.NaN } }, /maxAttempts/],
@@ -154,7 +154,7 @@ describe("numbers that are none are refused before anything happens", () => {
     await expect(chat(playing([]).engine, "hi", options)).rejects.toThrow(message);
   });
 
-  test("and so is a word that is no option, for callers without a compiler", async () => {
+  test("unknown options and modes throw, for callers without a compiler", async () => {
     const typo: object = { maxTurn: 3 };
     await expect(chat(playing([]).engine, "hi", { ...typo })).rejects.toThrow(/"maxTurn" is not an option/);
     const mode: { readonly mode: "manual" } = JSON.parse('{"mode":"manaul"}');
@@ -164,23 +164,23 @@ describe("numbers that are none are refused before anything happens", () => {
   });
 });
 
-describe("whatever a user's function gives back", () => {
+describe("return values of user functions", () => {
   const answered = async (options: Parameters<typeof chat>[2], of = ok) => {
     const { thread } = await chat(playing([calls(of.name), says("x")], [of]).engine, "hi", options);
     return thread.messages[2];
   };
 
-  test("an encoder that makes no text is a failure the model reads, not a broken run", async () => {
+  test("an encoder that returns neither text nor parts is a failure that the model reads", async () => {
     const odd: { readonly value: string } = JSON.parse('{"value":5}');
     expect(await answered({ toolResultEncoder: () => odd.value })).toMatchObject({ code: "encoding_failed" });
   });
 
-  test("a hook that returns nothing changes nothing", async () => {
+  test("a hook that returns undefined changes nothing", async () => {
     const none: { readonly value: null } = JSON.parse("{}");
     expect(await answered({ hooks: { afterTool: () => none.value } })).toMatchObject({ content: "fine" });
   });
 
-  test("an error that throws when it is looked at is still only a failure", async () => {
+  test("an error whose getters throw is a tool failure", async () => {
     const hostile = plain("hostile", () => {
       throw new Proxy(new Error("x"), {
         get() {
@@ -191,12 +191,12 @@ describe("whatever a user's function gives back", () => {
     expect(await answered({}, hostile)).toMatchObject({ code: "handler_raised" });
   });
 
-  test("messages at a checkpoint are checked, and what is none is told to whoever wrote the function", async () => {
+  test("invalid messages of onCheckpoint throw", async () => {
     const bad: { readonly messages: [] } = JSON.parse('{"messages":[{"role":"user"}]}');
     await expect(chat(playing([says("A")]).engine, "hi", { onCheckpoint: () => bad })).rejects.toThrow(/content/);
   });
 
-  test("progress that is said after the end is nobody's any more", async () => {
+  test("progress after the end of a call is dropped", async () => {
     let late: (progress: string) => void = () => undefined;
     const leaks = tool({
       name: "leaks",
@@ -213,8 +213,8 @@ describe("whatever a user's function gives back", () => {
   });
 });
 
-describe("what was spent is counted, whatever ends the run", () => {
-  test("attempts before a cancel", async () => {
+describe("usage is counted however the run ends", () => {
+  test("attempts before a cancel are counted", async () => {
     const scripts = [
       [
         { type: "usage", usage: { inputTokens: 100 } },
@@ -233,7 +233,7 @@ describe("what was spent is counted, whatever ends the run", () => {
     expect((await result).usage.inputTokens).toBe(100);
   });
 
-  test("budgets of a session go on from run to run", async () => {
+  test("token and cost budgets of a session continue from run to run", async () => {
     const adapter = fake({
       scripts: [says("A"), calls("ok"), calls("ok")],
       usage: { inputTokens: 100, outputTokens: 1 },
@@ -246,8 +246,8 @@ describe("what was spent is counted, whatever ends the run", () => {
   });
 });
 
-describe("keys", () => {
-  test("that an adapter puts into an error are taken out of it again", async () => {
+describe("API keys", () => {
+  test("are removed from errors of an adapter", async () => {
     const leaky = {
       provider: "leaky",
       stream: (_: unknown, { apiKey }: { readonly apiKey: string | null }) => ({
@@ -262,19 +262,19 @@ describe("keys", () => {
     );
   });
 
-  test("are not written down with an engine, wherever they were put", () => {
+  test("are rejected in the description of an engine, wherever they are", () => {
     expect(() => describeEngine(engine({ options: { params: { apiKey: "sk-x" } } }))).toThrow(/contains a credential/);
     expect(() => describeEngine(engine({ context: { apiKey: "sk-x" } }))).toThrow(/contains a credential/);
   });
 });
 
-describe("sessions always have a way on", () => {
+describe("a session can always be continued", () => {
   const wants = plain("wants", () => askUser("What?", { answerAs: "tool_result" }));
   const boom = plain("boom", () => {
     throw new Error("boom");
   });
 
-  test("a question left open by a run that failed is asked once the session is recovered", async () => {
+  test("a question that a failed run left open is asked once the session is recovered", async () => {
     const { engine: of } = playing([calls("boom", "wants"), says("Done.")], [boom, wants]);
     const { session: failed } = await sessions.start(of, "hi", { onToolError: "halt" });
     expect(failed.status).toBe("error");
@@ -284,7 +284,7 @@ describe("sessions always have a way on", () => {
     expect((await sessions.reply(of, recovered, "that")).session.status).toBe("completed");
   });
 
-  test("a question left open by a run that halted is asked, and every question is an entry", async () => {
+  test("a question that a halted run left open is asked, and every question is in the thread", async () => {
     const { engine: of } = playing(
       [calls("stops", "wants"), says("Done.")],
       [plain("stops", () => halt("mine")), wants],
@@ -295,7 +295,7 @@ describe("sessions always have a way on", () => {
   });
 });
 
-test("R2: what a failed attempt reported does not stay in a reply, awaited or folded", async () => {
+test("R2: usage and text of a failed attempt are not in the reply, awaited or collected", async () => {
   const scripts = [
     [
       { type: "usage", usage: { inputTokens: 100 } },
@@ -309,19 +309,19 @@ test("R2: what a failed attempt reported does not stay in a reply, awaited or fo
   expect((await awaited).usage.inputTokens).toBeNull();
 });
 
-test("R2: calls of a reply that failed are not part of it", async () => {
+test("R2: calls of a failed reply are not in the reply", async () => {
   const script = [{ type: "tool_call_delta", id: "c", name: "ok", argumentsDelta: "{" }, { type: "cut" }] as const;
   const of = () => playing([script], [], { retry: false }).engine;
   expect((await generate(of(), "hi")).toolCalls).toEqual([]);
   expect((await step(of(), "hi")).response.toolCalls).toEqual([]);
 });
 
-test("unwrap has no answer to give for a run that has none", async () => {
+test("unwrap throws for a run without an answer", async () => {
   const result = await chat(playing([calls("ok")], [ok]).engine, "hi", { maxTurns: 1 });
   expect(() => unwrap(result)).toThrow(/halted as max_turns/);
 });
 
-test("a long run costs the same step by step, as far as it can", async () => {
+test("the cost of a step does not grow with the number of steps before it", async () => {
   const scripts = [...Array.from({ length: 1500 }, () => calls("ok")), says("Done.")];
   const result = await chat(playing(scripts, [ok]).engine, "hi", { maxTurns: 2000 });
   expect(result.steps).toHaveLength(1501);

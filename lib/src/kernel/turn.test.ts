@@ -1,4 +1,4 @@
-// One test a row: how steps end and in which order, how calls end, what the rulings say.
+// The turn machine: the halt order, terminal reasons, usage, the rulings Q4 to Q15, recorded responses and revisions.
 
 import type { EffectResponse, TurnMachineConfig } from "everturn/kernel";
 import type { ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
@@ -50,7 +50,7 @@ const question = asks("Sure?");
 const stops: ToolOutcome = { type: "failure", failure };
 const halts: ToolOutcome = { type: "halt", reason: "enough", value: null };
 
-/** How a story ends: the halted reason, and the last thing that was asked for before. */
+/** How a scripted turn ends: the halted reason, and the last effect before it. */
 function endOf(settings: TurnMachineConfig, story: readonly EffectResponse[]) {
   const { turn, lines } = transcript(settings, input(), story);
   const reason = turn.phase.type === "ended" ? haltedReasonOf(turn.phase.ending.outcome) : null;
@@ -60,7 +60,7 @@ function endOf(settings: TurnMachineConfig, story: readonly EffectResponse[]) {
   };
 }
 
-describe("the halt order: each row wins over those below it", () => {
+describe("the halt order: each row takes precedence over the rows below it", () => {
   const batch = (...names: readonly string[]) => replied("t/0/model", calls(...names));
   const rows: readonly {
     readonly row: string;
@@ -70,7 +70,7 @@ describe("the halt order: each row wins over those below it", () => {
     readonly checkpoints: readonly string[];
   }[] = [
     {
-      row: "1. a question, before a failure that stops, a halt and calls that wait",
+      row: "1. a question, before a failure that stops, a halt and pending calls",
       story: [
         batch("weather", "clock", "weather", "pay"),
         returned("t/0/tool/0", question),
@@ -81,25 +81,25 @@ describe("the halt order: each row wins over those below it", () => {
       checkpoints: [],
     },
     {
-      row: "2. a failure that stops, before a halt of a later call and calls that wait",
+      row: "2. a failure that stops, before a halt of a later call and pending calls",
       story: [batch("clock", "weather", "pay"), returned("t/0/tool/0", stops, true), returned("t/0/tool/1", halts)],
       reason: "tool_error",
       checkpoints: [],
     },
     {
-      row: "1-3. of these the lowest call index decides, not the row and not who was first",
+      row: "1-3. among these the lowest call index decides, not the row and not the order of completion",
       story: [batch("weather", "clock"), returned("t/0/tool/1", question), returned("t/0/tool/0", halts)],
       reason: "enough",
       checkpoints: [],
     },
     {
-      row: "3. a halt, before calls that wait",
+      row: "3. a halt, before pending calls",
       story: [batch("weather", "pay"), returned("t/0/tool/0", halts)],
       reason: "enough",
       checkpoints: [],
     },
     {
-      row: "4. calls that wait, before the limit",
+      row: "4. pending calls, before maxTurns",
       settings: config({}, { maxTurns: 1 }),
       story: [batch("weather", "pay"), result("t/0/tool/0", "sunny")],
       reason: "manual_tool_calls",
@@ -116,28 +116,28 @@ describe("the halt order: each row wins over those below it", () => {
       checkpoints: [],
     },
     {
-      row: "5. the caller runs all tools, also those nobody knows",
+      row: "5. mode manual: the caller runs all tools, also unknown ones",
       settings: config({ mode: "manual" }, { maxTurns: 1 }),
       story: [batch("weather", "teleport")],
       reason: "manual_tool_calls",
       checkpoints: [],
     },
     {
-      row: "6. an answer, which asks before_completion, at the limit too",
+      row: "6. an answer asks before_completion, also at maxTurns",
       settings: config({}, { maxTurns: 1 }),
       story: [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")],
       reason: "completed",
       checkpoints: ["> 0/before_completion"],
     },
     {
-      row: "7. a failed call, at the limit too",
+      row: "7. a failed model call, also at maxTurns",
       settings: config({}, { maxTurns: 1 }),
       story: [modelFailed("t/0/model", adapterFailure("timeout"))],
       reason: "error",
       checkpoints: [],
     },
     {
-      row: "8. the host's word at after_work, before the limit",
+      row: "8. haltWhen at after_work, before maxTurns",
       settings: config({}, { maxTurns: 1 }),
       story: [
         batch("weather"),
@@ -148,7 +148,7 @@ describe("the halt order: each row wins over those below it", () => {
       checkpoints: ["> 1/after_work"],
     },
     {
-      row: "8. a budget at after_work, before the limit",
+      row: "8. a budget at after_work, before maxTurns",
       settings: config({}, { maxTurns: 1 }),
       story: [
         batch("weather"),
@@ -159,7 +159,7 @@ describe("the halt order: each row wins over those below it", () => {
       checkpoints: ["> 1/after_work"],
     },
     {
-      row: "9. the limit, decided at after_work",
+      row: "9. maxTurns, decided at after_work",
       settings: config({}, { maxTurns: 1 }),
       story: [batch("weather"), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")],
       reason: "max_turns",
@@ -172,7 +172,7 @@ describe("the halt order: each row wins over those below it", () => {
   });
 });
 
-describe("[lash 17] terminal reasons: what each does to the turn", () => {
+describe("[lash 17] the effect of each terminal reason on the turn", () => {
   const broken: ModelReply = { ...says("part"), finishReason: "error", error: adapterFailure("timeout") };
   const full: ModelReply = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) };
   const story = (reply: ModelReply) => [replied("t/0/model", reply), delivered("t/0/before_completion")];
@@ -196,14 +196,14 @@ describe("[lash 17] terminal reasons: what each does to the turn", () => {
     const { turn } = transcript(settings, input(), reply === null ? [cancelled] : story(reply));
     if (reply !== null) expect(terminalReasonOf(reply, 100)).toBe(reason);
     expect(turn.phase.type === "ended" ? turn.phase.ending.outcome.type : null).toBe(outcome);
-    // Whatever was cut short or withheld has run nothing, and every call has its answer.
+    // Calls of a cut or filtered reply do not run, and every call has an answer.
     const answers = historyMessages(turn.history).filter(({ role }) => role === "tool");
     expect(answers).toHaveLength(reason === "output_limit" || reason === "content_filter" ? 1 : 0);
   });
 });
 
-describe("[lash 22] what was spent", () => {
-  test("is booked before the protocol sees the reply, and adds up over the steps", () => {
+describe("[lash 22] usage", () => {
+  test("is added before the protocol sees the reply, and summed over the steps", () => {
     const seen: (number | null)[] = [];
     const driver = config().protocolDriver;
     const watching = config(
@@ -228,7 +228,7 @@ describe("[lash 22] what was spent", () => {
     expect(turn.usage).toMatchObject({ inputTokens: 20, outputTokens: 10 });
   });
 
-  test("counts attempts before the reply and turns that tools ran, for the turn and for the step", () => {
+  test("includes failed attempts and turns inside tools, for the turn and for the step", () => {
     const spent = usage({ inputTokens: 100, outputTokens: 1 });
     const { turn } = transcript(config(), input(), [
       modelReplied("t/0/model", calls("weather"), { spent }),
@@ -246,7 +246,7 @@ describe("[lash 22] what was spent", () => {
 });
 
 describe("rulings", () => {
-  test("Q4: results stand at their calls, in call order, wherever they were written down", () => {
+  test("Q4: the request places results at their calls, in call order, wherever the history has them", () => {
     const history = [
       user("go"),
       assistant("", { toolCalls: ["a", "b"].map((id) => ({ id, name: "weather", arguments: {} })) }),
@@ -268,7 +268,7 @@ describe("rulings", () => {
     ]);
   });
 
-  test("Q4: several questions of one reply wait in order; the first is what the turn ended with", () => {
+  test("Q4: several questions of one reply are pending in order; the first is the outcome of the turn", () => {
     const { turn, lines } = transcript(config(), input(), [
       replied("t/0/model", calls("weather", "clock")),
       returned("t/0/tool/1", asks("Second?")),
@@ -283,7 +283,7 @@ describe("rulings", () => {
     });
   });
 
-  test("a question whose answer is to be the result leaves its call open, and the answer goes there", () => {
+  test("a question with answerAs tool_result leaves its call open, and the answer becomes its result", () => {
     const open: ToolOutcome = { type: "ask_user", question: "Which?", answerAs: "tool_result", opts: { choices: [1] } };
     const { turn, lines } = transcript(config(), input(), [
       replied("t/0/model", calls("weather", "clock")),
@@ -313,7 +313,7 @@ describe("rulings", () => {
     ]);
   });
 
-  test("Q6: a model call names its history by length and digest; another history has another digest", () => {
+  test("Q6: call_model names its history by length and digest; a different history has a different digest", () => {
     const named = (text: string) => {
       const [effect] = pendingEffects(startTurn(config(), input({ messages: [user(text)] })).turn);
       return effect?.type === "call_model" ? effect.history : null;
@@ -323,7 +323,7 @@ describe("rulings", () => {
     expect(named("hi")?.digest).not.toBe(named("ho")?.digest);
   });
 
-  test("Q8: edited arguments are for the tool; the model's call stays as it was sent, and the result says what ran", () => {
+  test("Q8: a tool runs with edited arguments; the call of the model is unchanged, and the result names the arguments that ran", () => {
     const call = toolCall({ id: "c0", name: "weather", arguments: { city: "Rom" } });
     const history = [user("hi"), assistant("", { toolCalls: [call] })];
     const edited = { type: "approve", arguments: { city: "Rome" }, by: "Ada" } as const;
@@ -340,7 +340,7 @@ describe("rulings", () => {
     ]);
   });
 
-  test("Q9: a cancel keeps what had been received, books it, and answers what is open; the first to ask is remembered", () => {
+  test("Q9: a cancel keeps the received text, counts its usage and answers open calls; a second cancel changes nothing", () => {
     const evidence = { requestId: "r1", origin: "user", reason: "enough" };
     const received = assistant("It is su");
     const asking = startTurn(config(), input()).turn;
@@ -357,7 +357,7 @@ describe("rulings", () => {
     expect(turn.phase).toMatchObject({ ending: { outcome: { evidence: { requestId: "r1" } } } });
   });
 
-  test("Q11: the verdict comes first, and what is delivered with it is not claimed", () => {
+  test("Q11: the verdict takes precedence, and input delivered with a halt is not added", () => {
     const story = [
       replied("t/0/model", says("Sunny.")),
       checkpointDelivered("t/0/before_completion", {
@@ -370,7 +370,7 @@ describe("rulings", () => {
     expect(turn.phase).toMatchObject({ ending: { outcome: { type: "budget", budget: "tokens" } } });
   });
 
-  test("Q11: a checkpoint no model call can follow says so, and takes nothing", () => {
+  test("Q11: a checkpoint that no model call can follow is marked as last and ignores input", () => {
     const limited = config({}, { maxTurns: 1 });
     const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
     const { turn } = transcript(limited, input(), story);
@@ -379,7 +379,7 @@ describe("rulings", () => {
     expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "", "sunny"]);
   });
 
-  test("Q12: nothing is asked in a schema after a budget ran out", () => {
+  test("Q12: no structured call is made after a budget is exhausted", () => {
     const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "Now in JSON." };
     const story = [
       replied("t/0/model", says("Sunny.")),
@@ -388,7 +388,7 @@ describe("rulings", () => {
     expect(endOf(config({}, { structuredFinalize }), story).reason).toBe("budget");
   });
 
-  test("Q13: a cancelled finalize keeps the thread of the loop and how the loop ended", () => {
+  test("Q13: a cancelled structured call keeps the thread of the loop and reports how the loop ended", () => {
     const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "Now in JSON." };
     const settings = config({}, { structuredFinalize });
     const { turn } = transcript(settings, input(), [
@@ -403,7 +403,7 @@ describe("rulings", () => {
     });
   });
 
-  test("Q15: an empty input drives; a single step ends as such; unknown calls may be answered beside manual ones", () => {
+  test("Q15: a turn runs with empty input; a single step ends with stop_after; unknown calls are answered next to manual ones", () => {
     expect(pendingEffects(startTurn(config(), input({ messages: [] })).turn)).toMatchObject([{ type: "call_model" }]);
     const single = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
     expect(endOf(config({ stopAfter: "step" }), single)).toEqual({ reason: "stop_after", checkpoints: [] });
@@ -418,7 +418,7 @@ describe("rulings", () => {
 });
 
 describe("recorded responses", () => {
-  test("a failed call that was recorded without a kind, or without a reason, reads as unknown", () => {
+  test("a recorded failure without terminal reason, or with an unknown one, reads as unknown", () => {
     const { kind: _, ...legacy } = adapterFailure("rate_limited", { message: "rate limited", code: "429" });
     expect(readResponse({ type: "model_failed", id: "t/0/model", error: { failure: legacy } })).toMatchObject({
       ok: true,
@@ -430,13 +430,13 @@ describe("recorded responses", () => {
     });
   });
 
-  test("what does not fit is refused with its place", () => {
+  test("a response of the wrong shape is rejected with the path of each issue", () => {
     const refused = readResponse({ type: "tool_waits", id: "t/0/tool/0", reason: "mood" });
     expect(refused.ok ? [] : refused.failure.issues.map(({ path }) => path)).toEqual([["reason"]]);
   });
 });
 
-test("[lash 64] a turn restored after a sync keeps what was synced, whatever the configuration says now", () => {
+test("[lash 64] a turn restored after a sync keeps the synced environment, whatever the configuration is now", () => {
   const syncing = config({}, { syncEnvironment: true });
   const environment = {
     instructions: "New.",
@@ -460,7 +460,7 @@ test("[lash 64] a turn restored after a sync keeps what was synced, whatever the
   });
 });
 
-test("limits are pinned: a deploy that changes them changes the next turn", () => {
+test("limits are part of the turn: a deploy that changes them affects the next turn", () => {
   const { turn } = startTurn(config({}, { maxTurns: 1 }), input());
   const deployed = config({}, { maxTurns: 9 });
   const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
@@ -468,7 +468,7 @@ test("limits are pinned: a deploy that changes them changes the next turn", () =
   expect(ended.phase).toMatchObject({ ending: { outcome: { type: "max_turns", maxTurns: 1 } } });
 });
 
-test("so is whether the environment is asked for", () => {
+test("syncEnvironment is part of the turn", () => {
   const { turn } = startTurn(config(), input());
   const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
   const syncing = config({}, { syncEnvironment: true });
@@ -476,7 +476,7 @@ test("so is whether the environment is asked for", () => {
   expect(pendingEffects(after)).toMatchObject([{ id: "t/1/model" }]);
 });
 
-test("what is asked for in a schema is pinned too", () => {
+test("the schema of the structured call is part of the turn", () => {
   const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "" };
   const { turn } = startTurn(config({}, { structuredFinalize }), input());
   const story = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
@@ -507,12 +507,12 @@ test("Q7: the model that answered stays for the rest of the turn", () => {
   expect(projectRequest(config(), turn).model).toBe("fallback-model");
 });
 
-describe("calls of one id and name", () => {
+describe("calls with the same id and name", () => {
   const twins = ["weather", "weather"].map((name) => toolCall({ id: "same", name, arguments: {} }));
   const history = [user("go"), assistant("", { toolCalls: twins })];
   const approve = { type: "approve", arguments: null, by: null } as const;
 
-  test("that were consented to run each at its own place", () => {
+  test("run each in its own slot when they are approved", () => {
     const answers = twins.map((call) => callDecision(call, approve));
     const { turn, lines } = transcript(config(), input({ history, messages: [], answers }), [
       result("t/0/tool/1", "B"),
@@ -523,7 +523,7 @@ describe("calls of one id and name", () => {
   });
 });
 
-test("a call that waits again keeps its key", () => {
+test("a call that waits again keeps its idempotency key", () => {
   const call = toolCall({ id: "c0", name: "weather", arguments: {} });
   const history = [user("go"), assistant("", { toolCalls: [call] })];
   const approve = { type: "approve", arguments: null, by: null } as const;
@@ -532,7 +532,7 @@ test("a call that waits again keeps its key", () => {
   expect(turn.phase).toMatchObject({ ending: { pendingToolCalls: [{ idempotencyKey: "s/3/tool/0" }] } });
 });
 
-test("a question of a tool that runs a turn of its own halts like any other", () => {
+test("a question of a turn inside a tool ends the outer turn like any question", () => {
   const { turn } = transcript(config(), input(), [
     replied("t/0/model", calls("weather", "clock")),
     toolWaits("t/0/tool/0", "question", { question: "Which?", path: ["inner"] }),
@@ -543,7 +543,7 @@ test("a question of a tool that runs a turn of its own halts like any other", ()
   });
 });
 
-test("a cancelled turn ends its open step with what there is", () => {
+test("a cancelled turn ends its open step with the results it has", () => {
   const { turn } = transcript(config(), input(), [
     replied("t/0/model", calls("weather", "clock")),
     result("t/0/tool/1", "noon"),
@@ -555,7 +555,7 @@ test("a cancelled turn ends its open step with what there is", () => {
   });
 });
 
-test("S2: what a protocol leaves open and does not name is answered all the same", () => {
+test("S2: a call that a protocol leaves open and does not list as pending is answered as cancelled", () => {
   const careless = config(
     {},
     {
@@ -581,18 +581,18 @@ test("S2: what a protocol leaves open and does not name is answered all the same
   expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "tool", toolCallId: "c0", status: "cancelled" });
 });
 
-describe("what a turn begins with has to fit", () => {
+describe("the answers that a turn starts with", () => {
   const call = toolCall({ id: "c0", name: "weather", arguments: {} });
   const history = [user("go"), assistant("", { toolCalls: [call, { ...call, id: "c1" }] })];
   const given = callResult(call, { type: "success", value: "A", control: null });
 
-  test("an open call without an answer, and an answer without an open call, are refused", () => {
+  test("must match the open calls: a call without an answer and an answer without a call throw", () => {
     expect(() => startTurn(config(), input({ history, answers: [given] }))).toThrow(/"c1" of weather is open/);
     expect(() => startTurn(config(), input({ answers: [given] }))).toThrow(/"c0" of weather, which is not open/);
   });
 });
 
-test("a single step with calls that were consented to runs them and then asks the model", () => {
+test("a single step with approved calls runs them and then calls the model", () => {
   const call = toolCall({ id: "c0", name: "weather", arguments: {} });
   const history = [user("go"), assistant("", { toolCalls: [call] })];
   const answers = [callDecision(call, { type: "approve", arguments: null, by: null })];
@@ -604,9 +604,9 @@ test("a single step with calls that were consented to runs them and then asks th
 });
 
 test.each([null, [null], [{}], [{ type: "start_banana" }], "finish"])(
-  "a protocol that answers %j fails the turn",
+  "a protocol that returns %j fails the turn",
   (nonsense) => {
-    // What a program without a compiler may hand in.
+    // A value that only a program without a compiler can pass.
     const driver: ReturnType<typeof config>["protocolDriver"] = JSON.parse("{}");
     Object.assign(driver, config().protocolDriver, { prepareProtocolIteration: () => nonsense });
     const { turn } = startTurn(config({}, { protocolDriver: driver }), input());
@@ -614,12 +614,12 @@ test.each([null, [null], [{}], [{ type: "start_banana" }], "finish"])(
   },
 );
 
-test("a message without a word is no input", () => {
+test("a blank message at a checkpoint is no input", () => {
   const story = [replied("t/0/model", says("A")), delivered("t/0/before_completion", user("  "))];
   expect(transcript(config(), input(), story).lines.at(-1)).toBe("= assistant_message");
 });
 
-test("a cancel counts what can be counted and is never kept from ending the turn", () => {
+test("a cancel ends the turn even if its usage cannot be added", () => {
   const { turn } = startTurn(config(), input());
   const evidence = { requestId: "r", origin: null, reason: null };
   const bad = { ...noUsage, inputTokens: Number.NaN };
@@ -628,21 +628,21 @@ test("a cancel counts what can be counted and is never kept from ending the turn
   expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "so far"]);
 });
 
-test("usage that is no number costs a reply its usage and nothing else", () => {
+test("a reply with invalid usage loses its usage and nothing else", () => {
   const parts = assistant([reasoningPart("hm"), textPart("Sunny.")]);
   const reply = { ...says("Sunny.", { message: parts }), usage: { ...noUsage, inputTokens: 1.5 } };
   const { turn } = transcript(config(), input(), [replied("t/0/model", reply)]);
   expect(turn.history.entries[1]?.content).toEqual(parts.content);
 });
 
-test("ten thousand calls in one reply are answered in about the time it takes to read them", () => {
+test("ten thousand calls in one reply take time in proportion to their number", () => {
   const names = Array.from({ length: 10_000 }, () => "weather");
   let { turn } = transcript(config(), input(), [replied("t/0/model", calls(...names))]);
   for (const slot of names.keys()) turn = advance(config(), turn, result(`t/0/tool/${slot}`, "x")).turn;
   expect(turn.history.length).toBe(10_002);
 });
 
-test("a cause that history has already is told to the model and not written down again", () => {
+test("a cause whose event is in the history is shown to the model and not appended again", () => {
   const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
   const cause = { id: "w1", eventType: "mail.new", origin, text: "Two letters." };
   const first = startTurn(config(), input({ messages: [], turnCauses: [cause] })).turn;

@@ -88,7 +88,7 @@ const rules = {
   thrown: "a problem that is detected before the request is thrown as an Everturn error before the first event",
   answered: "an error response of the provider is an error event and is never thrown",
   events: "an adapter emits model events only",
-  whole: "the events of a reply add up to the reply",
+  complete: "the events of a reply add up to the reply",
   usage: "the adapter reports the usage of a call",
   cut: "a stream without its end is not a complete reply",
   raw: "raw_chunk events are emitted only if the call asks for them",
@@ -145,6 +145,7 @@ const providerFailures: readonly ProviderFails[] = [
   breaksWith("malformed_response"),
   answers("unsupported_feature", 400),
 ];
+/** The reasons whose failures have `retryable: true`. */
 const retryableReasons: readonly AdapterErrorReason[] = [
   "rate_limited",
   "timeout",
@@ -193,9 +194,9 @@ function replies(make: Make): readonly ConformanceCase[] {
       name: "the deltas and the completed message have the full text",
       run: async () => {
         const events = await eventsOf(make, hello);
-        same(textOf(events), "Hello there.", rules.whole, "the deltas");
+        same(textOf(events), "Hello there.", rules.complete, "the deltas");
         const { message } = completed(events);
-        same(messageText(message), "Hello there.", rules.whole, "the text of message_completed");
+        same(messageText(message), "Hello there.", rules.complete, "the text of message_completed");
       },
     },
     {
@@ -212,7 +213,8 @@ function replies(make: Make): readonly ConformanceCase[] {
     },
     {
       name: "a text reply has the finish reason stop",
-      run: async () => same(completed(await eventsOf(make, hello)).finishReason, "stop", rules.whole, "finishReason"),
+      run: async () =>
+        same(completed(await eventsOf(make, hello)).finishReason, "stop", rules.complete, "finishReason"),
     },
     {
       name: "the usage of a call is reported",
@@ -252,7 +254,7 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
         const order = events.flatMap((event) => (event.type === "tool_call_completed" ? [event.id] : []));
         same(order, ids, rules.calls, "the order of the calls");
         const inMessage = completed(events).message.toolCalls.map(({ id }) => id);
-        same(inMessage, ids, rules.whole, "the calls of message_completed");
+        same(inMessage, ids, rules.complete, "the calls of message_completed");
       },
     },
     {
@@ -290,7 +292,7 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
       name: "a reply with tool calls has the finish reason tool_calls",
       run: async () => {
         for (const scenario of [twoCalls, inPieces]) {
-          same(completed(await eventsOf(make, scenario)).finishReason, "tool_calls", rules.whole, "finishReason");
+          same(completed(await eventsOf(make, scenario)).finishReason, "tool_calls", rules.complete, "finishReason");
         }
       },
     },
@@ -329,7 +331,7 @@ function interruptions(make: Make): readonly ConformanceCase[] {
       name: "an interrupted stream is not reported as complete",
       run: async () => {
         const events = await eventsOf(make, interrupted);
-        same(textOf(events), "Hello", rules.whole, "the received deltas");
+        same(textOf(events), "Hello", rules.complete, "the received deltas");
         const ends = typesOf(events).filter(isTerminal);
         const isInterrupted = ends.length === 0 || written(ends) === '["error"]';
         holds(isInterrupted, rules.cut, "no terminal event, or an error event", typesOf(events));
@@ -486,8 +488,8 @@ async function eventsOf(make: Make, scenario: AdapterScenario): Promise<readonly
 async function readText(reading: AsyncIterator<readonly ModelEvent[]>, text: string): Promise<void> {
   const events: ModelEvent[] = [];
   while (textOf(events) !== text) {
-    const next = await within(patienceMs, reading.next(), rules.whole, `the text "${text}"`);
-    holds(next.done !== true, rules.whole, `the text "${text}" before the end`, textOf(events));
+    const next = await within(patienceMs, reading.next(), rules.complete, `the text "${text}"`);
+    holds(next.done !== true, rules.complete, `the text "${text}" before the end`, textOf(events));
     events.push(...next.value);
   }
 }

@@ -141,14 +141,17 @@ const delegateTool = (replay: ReplayPolicy): Tool =>
 export const crashScenarios: readonly CrashScenario[] = [
   scenario("a single reply", () => of(inOrder(say("Hello there.")))),
 
+  // Start marks of several calls in one reply, and a result that is recorded while other calls still run.
   scenario("concurrent tools with every replay policy", () =>
     of(inOrder(calls(0, "look", "pay", "send"), calls(1, "pay"), say("All done.")), { tools: all }),
   ),
 
+  // A call that waits for its concurrency slot has no start mark, so recovery performs it even with the policy `never` (Q3).
   scenario("tools that run one at a time", () =>
     of(inOrder(calls(0, "pay", "look", "send"), say("All done.")), { tools: all, options: { maxConcurrency: 1 } }),
   ),
 
+  // The decision of a hook is recorded before the tool starts: recovery must not ask the hook again and must use its arguments.
   scenario("a hook before tools", () =>
     of(inOrder(calls(0, "pay", "look"), say("All done.")), {
       tools: all,
@@ -161,6 +164,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
+  // Attempts and the sleeps between them are recorded under the effect id (Q2).
   scenario("a tool that retries, and one that reports progress", () => {
     const busy = new Map<string, number>();
     const flaky = tool({
@@ -183,6 +187,7 @@ export const crashScenarios: readonly CrashScenario[] = [
   }),
 
   scenario(
+    // The turn ends with the question, and the answer starts the next one.
     "a question that is answered by a user message",
     () =>
       of(inOrder(calls(0, "ask", "look"), say("Oslo it is."), say("Bye.")), {
@@ -212,6 +217,7 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario(
+    // Three decisions: the last one starts the turn (Q8). A decided call stays pending until its result is recorded (Q4).
     "calls that need approval",
     () => {
       return of(inOrder(calls(0, "charge", "wipe", "read"), say("Charged, not wiped.")), {
@@ -248,6 +254,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     },
   ),
 
+  // The usage of failed attempts must be on the ledger exactly once.
   scenario("a model call that is retried", () =>
     of(
       steadyModel(({ step, attempt }) => {
@@ -258,6 +265,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
+  // The partial reply of the first model is withdrawn, its usage is kept, and the fallback is used for the rest of the turn (Q7).
   scenario("a fallback model", () =>
     of(
       steadyModel(() => [
@@ -278,6 +286,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
+  // The prompt of the separate call must not stay in the thread after a crash (Q13).
   scenario("structured output with a separate model call", () =>
     of(
       steadyModel(({ request, step }) => {
@@ -295,6 +304,7 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario(
+    // A stored cancel survives the process that drives the turn (Q9).
     "a turn that is cancelled",
     (process) =>
       of(inOrder(calls(0, "look"), calls(1, "wait"), say("Never said."), say("Another time.")), {
@@ -318,6 +328,7 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario(
+    // Input is claimed at a checkpoint and recorded in the same write: it is delivered exactly once.
     "input that is steered into a running turn",
     (process) =>
       of(inOrder(calls(0, "wait"), calls(1, "pay"), say("Noted.")), {
@@ -380,6 +391,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     },
   ),
 
+  // A cell is replayed with its recorded answers: its calls must not be made again.
   scenario("a model that writes code", () =>
     of(inOrder(cell(["look", "pay"], ["send"]), say("All done.")), {
       tools: all,
@@ -387,10 +399,12 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
+  // The tool runs again and replays the journal of its nested turn (Q10).
   scenario("a nested turn in a tool with the replay policy safe", () =>
     of(inOrder(calls(0, "delegate", "look"), say("Both are done.")), { tools: [...all, delegateTool("safe")] }),
   ),
 
+  // The nested turn is abandoned, and its usage is recorded with the answer to the call (Q10).
   scenario("a nested turn in a tool with the replay policy never", () =>
     of(inOrder(calls(0, "delegate", "look"), say("Both are done.")), { tools: [...all, delegateTool("never")] }),
   ),
@@ -411,6 +425,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     });
   }),
 
+  // Many crash points in a long journal.
   scenario("a turn of many steps", () =>
     of(
       steadyModel(({ step }) => (step < 20 ? calls(step, step % 2 === 0 ? "look" : "pay") : say("Twenty steps."))),
@@ -479,6 +494,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
+  // The repair makes a second model call.
   scenario("structured output that is repaired", () =>
     of(
       steadyModel(({ request }) => [

@@ -140,6 +140,7 @@ export class EffectLog {
     return this.#of({ kind: "tool", name, policy, inside: null, callId, idempotencyKey, provider });
   }
 
+  /** Applies the fate of an effect at a kill. The next process starts with the effect open again. */
   #end(record: EffectRecord, stage: "marked" | "begun"): void {
     record.stage = "open";
     // Effects of a cancelled turn are neither run again nor answered.
@@ -167,6 +168,7 @@ export class EffectLog {
     return record;
   }
 
+  /** A journal row records the response of an effect, or the end of the turn. The names of calls are derived from the recorded reply. */
   #journalWritten({ item, effect: text }: JournalRow): void {
     if (item.type === "step_restarted") return;
     if (item.type !== "response") return this.#closeAll();
@@ -217,6 +219,7 @@ export class EffectLog {
     if (record !== null && usage !== null) record.tokens = totalTokens(usage) ?? 0;
   }
 
+  /** Marks the first running effect of a kind as recorded. Model calls of one turn run one at a time, so the provider identifies the call. */
   #recordFirst(kind: EffectKind, provider: string | null): EffectRecord | null {
     const begun = [...this.effects.values()].filter(({ info, stage }) => info.kind === kind && stage === "begun");
     const record = begun.find(({ info }) => provider === null || info.provider === provider) ?? begun[0] ?? null;
@@ -230,6 +233,7 @@ export class EffectLog {
     this.#marks.delete(name);
   }
 
+  /** The turn has ended: effects that were under way are neither run again nor answered. */
   #closeAll(): void {
     for (const record of this.effects.values()) if (record.stage === "begun") record.stage = "recorded";
     this.#marks.clear();

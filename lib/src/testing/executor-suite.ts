@@ -401,12 +401,12 @@ async function runCell(
   return within(patienceMs, executor.run(cell), cellRules.limits, "the cell to end");
 }
 
-function answered(made: MadeCall, value: Json): CellCall {
-  return recorded(made, { type: "success", value, control: null });
+function answered(call: MadeCall, value: Json): CellCall {
+  return recorded(call, { type: "success", value, control: null });
 }
 
-function failed(made: MadeCall): CellCall {
-  return recorded(made, { type: "failure", failure: toolFailure("handler_failed", { message: "no such flight" }) });
+function failed(call: MadeCall): CellCall {
+  return recorded(call, { type: "failure", failure: toolFailure("handler_failed", { message: "no such flight" }) });
 }
 
 function recorded({ name, arguments: args }: MadeCall, answer: ToolOutcome): CellCall {

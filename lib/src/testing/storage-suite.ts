@@ -58,6 +58,7 @@ export function storageSuite(make: () => Promise<StorageUnderTest>): readonly Co
 type Work = (storage: HostStorage, underTest: StorageUnderTest) => Promise<void>;
 type Cases = readonly (readonly [name: string, work: Work])[];
 
+// Key order. Code point order equals the byte order of UTF-8. The order of JavaScript strings (UTF-16 units) differs beyond U+FFFF.
 const ordering: Cases = [
   [
     "numbers in keys sort as numbers",
@@ -105,6 +106,7 @@ const ordering: Cases = [
   ],
 ];
 
+// Prefix queries, exclusive bounds, limits and reverse order: what pagination of sessions, events and messages relies on.
 const ranges: Cases = [
   [
     "a prefix selects the rows below it, and no others",
@@ -242,6 +244,7 @@ const specialTexts = [
   "x".repeat(1000),
 ];
 
+// Round trips of keys and values, isolation of read rows, and durability over a restart.
 const roundTrips: Cases = [
   [
     "a row is read as it was written",
@@ -336,6 +339,7 @@ const roundTrips: Cases = [
   ],
 ];
 
+// Conditional batches: the compare-and-swap that fencing, idempotency keys and input claims are built on.
 const checks: Cases = [
   [
     "a check on a tag fails for another tag and for a missing row",
@@ -428,6 +432,7 @@ const checks: Cases = [
   ],
 ];
 
+// Atomicity of batches and snapshot isolation of reads.
 const batches: Cases = [
   [
     "a put replaces the whole row",
@@ -525,6 +530,7 @@ const batches: Cases = [
   ],
 ];
 
+// Watchers and concurrent writers.
 const concurrency: Cases = [
   [
     "a watcher is called after every write",

@@ -203,9 +203,9 @@ export function stepResult(fields: Partial<StepResult> = {}): StepResult {
  */
 export function chatResult(
   outcome: TurnOutcome,
-  rest: Partial<Omit<ChatResult, "outcome" | "haltedReason">> = {},
+  fields: Partial<Omit<ChatResult, "outcome" | "haltedReason">> = {},
 ): ChatResult {
-  return construct("chatResult", chatResultShape, { ...rest, outcome, haltedReason: haltedReasonOf(outcome) });
+  return construct("chatResult", chatResultShape, { ...fields, outcome, haltedReason: haltedReasonOf(outcome) });
 }
 
 /**

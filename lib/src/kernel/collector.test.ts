@@ -73,7 +73,7 @@ const halted = (toolCallId: string, reason: string): TurnEvent => ({
   code: null,
   ranArguments: null,
 });
-const asked = (toolCallId: string): AskUserRequested => ({
+const askUserEvent = (toolCallId: string): AskUserRequested => ({
   type: "ask_user_requested",
   toolCallId,
   toolName: "book",
@@ -156,8 +156,12 @@ test("[allm 31] an error event sets finish reason and error, and keeps the recei
 
 describe("[allm 32] halts", () => {
   test("every call has an answer, and of several halts the one with the lowest call index counts", () => {
-    const [step] = collect(answered("c", "3"), halted("b", "enough"), asked("a"), stepped("a", "b", "c")).chatResult()
-      .steps;
+    const [step] = collect(
+      answered("c", "3"),
+      halted("b", "enough"),
+      askUserEvent("a"),
+      stepped("a", "b", "c"),
+    ).chatResult().steps;
     expect(step?.toolResults.map((result) => [result.toolCallId, result.content])).toEqual([
       ["a", awaitingUserContent],
       ["b", "enough"],
@@ -319,7 +323,7 @@ describe("no event is lost, doubled or thrown", () => {
     let deep: Json = 1;
     for (let level = 0; level < 200; level += 1) deep = [deep];
     const call = toolCall({ id: "a", name: "x", arguments: {} });
-    const hinted = { ...asked("a"), opts: { password: "hint" } };
+    const hinted = { ...askUserEvent("a"), opts: { password: "hint" } };
     const collector = collect(
       { ...completed("tool_calls"), metadata: { cookie: "x" } },
       { type: "tool_call_completed", ...call, arguments: { deep }, providerExecuted: false },

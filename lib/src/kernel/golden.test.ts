@@ -16,7 +16,7 @@ import { pendingEffects } from "./machine/turn.ts";
 import { isResumeSafe } from "./protocol/resume-safety.ts";
 import { terminalReasonOf } from "./protocol/terminal-reason.ts";
 
-const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
+const lines = (...args: Parameters<typeof transcript>) => transcript(...args).lines;
 
 describe("[lash 66] the golden traces", () => {
   test("1. a plain answer. Differs: the answer is in the history before the turn completes", () => {
@@ -42,14 +42,18 @@ describe("[lash 66] the golden traces", () => {
       message: assistant("Let me.", { toolCalls }),
       finishReason: "tool_calls",
     });
-    const { lines: told, turn } = transcript(config(), input(), [replied("t/0/model", reply)]);
-    expect(told.slice(-2)).toEqual(["! progress 0: assistant", "> 0/tool/0, 0/tool/1"]);
+    const { lines: trace, turn } = transcript(config(), input(), [replied("t/0/model", reply)]);
+    expect(trace.slice(-2)).toEqual(["! progress 0: assistant", "> 0/tool/0, 0/tool/1"]);
     expect(pendingEffects(turn)[1]).toMatchObject({ call: { arguments: null, rawArguments: "not json" } });
   });
 
   test("3. maxTurns 1, one tool. Differs: the host gets its checkpoint first, and no message is added unless one is set", () => {
-    const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "data"), delivered("t/1/after_work")];
-    expect(lines(config({}, { maxTurns: 1 }), input(), story).slice(-4)).toEqual([
+    const responses = [
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "data"),
+      delivered("t/1/after_work"),
+    ];
+    expect(lines(config({}, { maxTurns: 1 }), input(), responses).slice(-4)).toEqual([
       "! progress 1: tool | step",
       "> 1/after_work",
       "< checkpoint_delivered 1/after_work",
@@ -58,8 +62,11 @@ describe("[lash 66] the golden traces", () => {
   });
 
   test("4. input after the answer. Differs: the answer stays in the next request", () => {
-    const story = [replied("t/0/model", says("Final answer")), delivered("t/0/before_completion", user("one more"))];
-    expect(lines(config(), input(), story).slice(-2)).toEqual(["! progress 1: user", "> 1/model"]);
+    const responses = [
+      replied("t/0/model", says("Final answer")),
+      delivered("t/0/before_completion", user("one more")),
+    ];
+    expect(lines(config(), input(), responses).slice(-2)).toEqual(["! progress 1: user", "> 1/model"]);
   });
 
   test("5. input after the answer, twice, with maxTurns 1. Differs: the second input is not accepted, because no model call would read it", () => {
@@ -67,13 +74,13 @@ describe("[lash 66] the golden traces", () => {
       {},
       { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached (1) before a final assistant response." },
     );
-    const story = [
+    const responses = [
       replied("t/0/model", says("A")),
       delivered("t/0/before_completion", user("x1")),
       replied("t/1/model", says("B")),
       delivered("t/1/before_completion", user("x2")),
     ];
-    expect(lines(limited, input(), story).slice(4)).toEqual([
+    expect(lines(limited, input(), responses).slice(4)).toEqual([
       "> 0/before_completion",
       "< checkpoint_delivered 0/before_completion",
       "! progress 1: user system",
@@ -89,28 +96,28 @@ describe("[lash 66] the golden traces", () => {
   test("6. an empty answer with onEmptyReply error", () => {
     const strict = config({ onEmptyReply: "error" });
     for (const text of ["", "  \n "]) {
-      const told = lines(strict, input(), [replied("t/0/model", says(text))]);
-      expect(told.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
+      const trace = lines(strict, input(), [replied("t/0/model", says(text))]);
+      expect(trace.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
     }
   });
 
   test("7. an empty answer directly after a tool result completes the turn", () => {
     const strict = config({ onEmptyReply: "error" });
-    const story = [
+    const responses = [
       replied("t/0/model", calls("weather")),
       result("t/0/tool/0", "x"),
       delivered("t/1/after_work"),
       replied("t/1/model", says("")),
     ];
-    expect(lines(strict, input(), story).at(-1)).toBe("> 1/before_completion");
+    expect(lines(strict, input(), responses).at(-1)).toBe("> 1/before_completion");
   });
 
   test("8. a rate-limited provider is one error and ends the turn: the machine itself does not retry", () => {
     const failure = adapterFailure("rate_limited", { status: 429 });
     const failed = modelFailed("t/0/model", failure);
-    const told = lines(config(), input(), [failed]);
-    expect(told.filter((line) => line === "! error")).toHaveLength(1);
-    expect(told.at(-1)).toBe("= provider_error");
+    const trace = lines(config(), input(), [failed]);
+    expect(trace.filter((line) => line === "! error")).toHaveLength(1);
+    expect(trace.at(-1)).toBe("= provider_error");
     expect(failure).toMatchObject({ retryable: true, kind: "quota" });
   });
 
@@ -194,9 +201,9 @@ describe("the other recorded traces", () => {
 
   test("h. a prompt that filled the context window is one error that is not retryable", () => {
     const full = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) } as const;
-    const told = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
-    expect(told.lines.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
-    expect(told.turn.phase).toMatchObject({
+    const trace = transcript(config({}, { maxContextTokens: 100 }), input(), [replied("t/0/model", full)]);
+    expect(trace.lines.slice(-3)).toEqual(["! error", "! progress 0:  | step", "= provider_error"]);
+    expect(trace.turn.phase).toMatchObject({
       ending: {
         outcome: {
           failure: {
@@ -219,12 +226,12 @@ describe("the other recorded traces", () => {
     const origin = { type: "process", processId: "p1", eventType: "process.wake", sequence: 7, wakeId: "w1" } as const;
     const cause = { id: "w1", eventType: "process.wake", origin: { ...origin, causedBy: null }, text: " woke " };
     const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
-    const told = transcript(config(), input(), [
+    const trace = transcript(config(), input(), [
       replied("t/0/model", says("A")),
       checkpointDelivered("t/0/before_completion", { transientMessages: [note], turnCauses: [cause, cause] }),
     ]);
-    expect(told.lines.slice(-2)).toEqual(["! progress 1: event", "> 1/model"]);
-    expect(projectRequest(config(), told.turn).messages.map(messageText)).toEqual([
+    expect(trace.lines.slice(-2)).toEqual(["! progress 1: event", "> 1/model"]);
+    expect(projectRequest(config(), trace.turn).messages.map(messageText)).toEqual([
       "Be brief.",
       "hi",
       "A",
@@ -263,18 +270,18 @@ describe("the other recorded traces", () => {
   });
 
   test("[lash 32] o. results that are missing or out of order. Differs: each call has its own response, and the turn waits for all", () => {
-    const story = [replied("t/0/model", calls("weather", "clock")), result("t/0/tool/1", "B")];
-    expect(lines(config(), input(), story).at(-1)).toBe("> 0/tool/0");
-    const { turn } = transcript(config(), input(), [...story, result("t/0/tool/0", "A")]);
+    const responses = [replied("t/0/model", calls("weather", "clock")), result("t/0/tool/1", "B")];
+    expect(lines(config(), input(), responses).at(-1)).toBe("> 0/tool/0");
+    const { turn } = transcript(config(), input(), [...responses, result("t/0/tool/0", "A")]);
     expect(turn.history.entries.slice(2).map(messageText)).toEqual(["A", "B"]);
     expect(isResumeSafe(turn.history.entries)).toBe(true);
   });
 
   test("p. an environment that cannot be synced ends the turn with the reason", () => {
     const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
-    const told = transcript(config({}, { syncEnvironment: true }), input(), [failed]);
-    expect(told.lines.slice(-2)).toEqual(["! error", "= runtime_error"]);
-    expect(told.turn.phase).toMatchObject({
+    const trace = transcript(config({}, { syncEnvironment: true }), input(), [failed]);
+    expect(trace.lines.slice(-2)).toEqual(["! error", "= runtime_error"]);
+    expect(trace.turn.phase).toMatchObject({
       ending: {
         outcome: {
           failure: { reason: "reconfigure_failed", message: "Failed to refresh execution environment: nope" },
@@ -284,8 +291,11 @@ describe("the other recorded traces", () => {
   });
 
   test("q. only messages that may not be delivered. Differs: they do not count as input, so the turn completes", () => {
-    const story = [replied("t/0/model", says("A")), delivered("t/0/before_completion", assistant("I am the model"))];
-    expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
+    const responses = [
+      replied("t/0/model", says("A")),
+      delivered("t/0/before_completion", assistant("I am the model")),
+    ];
+    expect(lines(config(), input(), responses).at(-1)).toBe("= assistant_message");
   });
 
   test("s. replies that end early. Differs: they complete the turn, and the outcome says how", () => {
@@ -293,11 +303,11 @@ describe("the other recorded traces", () => {
       ["length", "incomplete"],
       ["content_filter", "filtered"],
     ] as const) {
-      const story = [replied("t/0/model", says("part", { finishReason })), delivered("t/0/before_completion")];
-      const told = transcript(config(), input(), story);
-      expect(told.lines).not.toContain("! error");
-      expect(told.lines.at(-1)).toBe(`= ${outcome}`);
-      expect(told.turn.history.entries.map(messageText)).toEqual(["hi", "part"]);
+      const responses = [replied("t/0/model", says("part", { finishReason })), delivered("t/0/before_completion")];
+      const trace = transcript(config(), input(), responses);
+      expect(trace.lines).not.toContain("! error");
+      expect(trace.lines.at(-1)).toBe(`= ${outcome}`);
+      expect(trace.turn.history.entries.map(messageText)).toEqual(["hi", "part"]);
     }
   });
 

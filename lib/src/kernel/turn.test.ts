@@ -51,8 +51,8 @@ const stops: ToolOutcome = { type: "failure", failure };
 const halts: ToolOutcome = { type: "halt", reason: "enough", value: null };
 
 /** How a scripted turn ends: the halted reason, and the last effect before it. */
-function endOf(settings: TurnMachineConfig, story: readonly EffectResponse[]) {
-  const { turn, lines } = transcript(settings, input(), story);
+function endOf(settings: TurnMachineConfig, responses: readonly EffectResponse[]) {
+  const { turn, lines } = transcript(settings, input(), responses);
   const reason = turn.phase.type === "ended" ? haltedReasonOf(turn.phase.ending.outcome) : null;
   return {
     reason,
@@ -65,13 +65,13 @@ describe("the halt order: each row takes precedence over the rows below it", () 
   const rows: readonly {
     readonly row: string;
     readonly settings?: TurnMachineConfig;
-    readonly story: readonly EffectResponse[];
+    readonly responses: readonly EffectResponse[];
     readonly reason: string;
     readonly checkpoints: readonly string[];
   }[] = [
     {
       row: "1. a question, before a failure that stops, a halt and pending calls",
-      story: [
+      responses: [
         batch("weather", "clock", "weather", "pay"),
         returned("t/0/tool/0", question),
         returned("t/0/tool/1", stops, true),
@@ -82,32 +82,32 @@ describe("the halt order: each row takes precedence over the rows below it", () 
     },
     {
       row: "2. a failure that stops, before a halt of a later call and pending calls",
-      story: [batch("clock", "weather", "pay"), returned("t/0/tool/0", stops, true), returned("t/0/tool/1", halts)],
+      responses: [batch("clock", "weather", "pay"), returned("t/0/tool/0", stops, true), returned("t/0/tool/1", halts)],
       reason: "tool_error",
       checkpoints: [],
     },
     {
       row: "1-3. among these the lowest call index decides, not the row and not the order of completion",
-      story: [batch("weather", "clock"), returned("t/0/tool/1", question), returned("t/0/tool/0", halts)],
+      responses: [batch("weather", "clock"), returned("t/0/tool/1", question), returned("t/0/tool/0", halts)],
       reason: "enough",
       checkpoints: [],
     },
     {
       row: "3. a halt, before pending calls",
-      story: [batch("weather", "pay"), returned("t/0/tool/0", halts)],
+      responses: [batch("weather", "pay"), returned("t/0/tool/0", halts)],
       reason: "enough",
       checkpoints: [],
     },
     {
       row: "4. pending calls, before maxTurns",
       settings: config({}, { maxTurns: 1 }),
-      story: [batch("weather", "pay"), result("t/0/tool/0", "sunny")],
+      responses: [batch("weather", "pay"), result("t/0/tool/0", "sunny")],
       reason: "manual_tool_calls",
       checkpoints: [],
     },
     {
       row: "4. approvals, before unknown outcomes",
-      story: [
+      responses: [
         batch("weather", "clock"),
         toolWaits("t/0/tool/0", "outcome_unknown"),
         toolWaits("t/0/tool/1", "approval"),
@@ -118,28 +118,28 @@ describe("the halt order: each row takes precedence over the rows below it", () 
     {
       row: "5. mode manual: the caller runs all tools, also unknown ones",
       settings: config({ mode: "manual" }, { maxTurns: 1 }),
-      story: [batch("weather", "teleport")],
+      responses: [batch("weather", "teleport")],
       reason: "manual_tool_calls",
       checkpoints: [],
     },
     {
       row: "6. an answer asks before_completion, also at maxTurns",
       settings: config({}, { maxTurns: 1 }),
-      story: [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")],
+      responses: [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")],
       reason: "completed",
       checkpoints: ["> 0/before_completion"],
     },
     {
       row: "7. a failed model call, also at maxTurns",
       settings: config({}, { maxTurns: 1 }),
-      story: [modelFailed("t/0/model", adapterFailure("timeout"))],
+      responses: [modelFailed("t/0/model", adapterFailure("timeout"))],
       reason: "error",
       checkpoints: [],
     },
     {
       row: "8. haltWhen at after_work, before maxTurns",
       settings: config({}, { maxTurns: 1 }),
-      story: [
+      responses: [
         batch("weather"),
         result("t/0/tool/0", "sunny"),
         checkpointDelivered("t/1/after_work", { verdict: { type: "halt_when" } }),
@@ -150,7 +150,7 @@ describe("the halt order: each row takes precedence over the rows below it", () 
     {
       row: "8. a budget at after_work, before maxTurns",
       settings: config({}, { maxTurns: 1 }),
-      story: [
+      responses: [
         batch("weather"),
         result("t/0/tool/0", "sunny"),
         checkpointDelivered("t/1/after_work", { verdict: { type: "budget", budget: "cost" } }),
@@ -161,21 +161,21 @@ describe("the halt order: each row takes precedence over the rows below it", () 
     {
       row: "9. maxTurns, decided at after_work",
       settings: config({}, { maxTurns: 1 }),
-      story: [batch("weather"), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")],
+      responses: [batch("weather"), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")],
       reason: "max_turns",
       checkpoints: ["> 1/after_work"],
     },
   ];
 
-  test.each(rows)("$row", ({ settings = config(), story, reason, checkpoints }) => {
-    expect(endOf(settings, story)).toEqual({ reason, checkpoints });
+  test.each(rows)("$row", ({ settings = config(), responses, reason, checkpoints }) => {
+    expect(endOf(settings, responses)).toEqual({ reason, checkpoints });
   });
 });
 
 describe("[lash 17] the effect of each terminal reason on the turn", () => {
   const broken: ModelReply = { ...says("part"), finishReason: "error", error: adapterFailure("timeout") };
   const full: ModelReply = { ...says(""), finishReason: "length", usage: usage({ inputTokens: 95, outputTokens: 0 }) };
-  const story = (reply: ModelReply) => [replied("t/0/model", reply), delivered("t/0/before_completion")];
+  const responses = (reply: ModelReply) => [replied("t/0/model", reply), delivered("t/0/before_completion")];
   const rows: {
     readonly [R in (typeof llmTerminalReasons)[number]]: readonly [ModelReply | null, TurnOutcome["type"] | null];
   } = {
@@ -193,7 +193,7 @@ describe("[lash 17] the effect of each terminal reason on the turn", () => {
     const [reply, outcome] = rows[reason];
     const cancelled = modelFailed("t/0/model", adapterFailure("unknown"), { terminalReason: "cancelled" });
     const settings = config({}, { maxContextTokens: 100 });
-    const { turn } = transcript(settings, input(), reply === null ? [cancelled] : story(reply));
+    const { turn } = transcript(settings, input(), reply === null ? [cancelled] : responses(reply));
     if (reply !== null) expect(terminalReasonOf(reply, 100)).toBe(reason);
     expect(turn.phase.type === "ended" ? turn.phase.ending.outcome.type : null).toBe(outcome);
     // Calls of a cut or filtered reply do not run, and every call has an answer.
@@ -358,22 +358,22 @@ describe("rulings", () => {
   });
 
   test("Q11: the verdict takes precedence, and input delivered with a halt is not added", () => {
-    const story = [
+    const responses = [
       replied("t/0/model", says("Sunny.")),
       checkpointDelivered("t/0/before_completion", {
         verdict: { type: "budget", budget: "tokens" },
         messages: [user("more")],
       }),
     ];
-    const { turn } = transcript(config(), input(), story);
+    const { turn } = transcript(config(), input(), responses);
     expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Sunny."]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { type: "budget", budget: "tokens" } } });
   });
 
   test("Q11: a checkpoint that no model call can follow is marked as last and ignores input", () => {
     const limited = config({}, { maxTurns: 1 });
-    const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
-    const { turn } = transcript(limited, input(), story);
+    const responses = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny")];
+    const { turn } = transcript(limited, input(), responses);
     expect(pendingEffects(turn)).toMatchObject([{ checkpoint: "after_work", last: true }]);
     const ended = advance(limited, turn, delivered("t/1/after_work", user("more"))).turn;
     expect(historyMessages(ended.history).map(messageText)).toEqual(["hi", "", "sunny"]);
@@ -381,11 +381,11 @@ describe("rulings", () => {
 
   test("Q12: no structured call is made after a budget is exhausted", () => {
     const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "Now in JSON." };
-    const story = [
+    const responses = [
       replied("t/0/model", says("Sunny.")),
       checkpointDelivered("t/0/before_completion", { verdict: { type: "budget", budget: "time" } }),
     ];
-    expect(endOf(config({}, { structuredFinalize }), story).reason).toBe("budget");
+    expect(endOf(config({}, { structuredFinalize }), responses).reason).toBe("budget");
   });
 
   test("Q13: a cancelled structured call keeps the thread of the loop and reports how the loop ended", () => {
@@ -463,24 +463,32 @@ test("[lash 64] a turn restored after a sync keeps the synced environment, whate
 test("limits are part of the turn: a deploy that changes them affects the next turn", () => {
   const { turn } = startTurn(config({}, { maxTurns: 1 }), input());
   const deployed = config({}, { maxTurns: 9 });
-  const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
-  const ended = story.reduce((before, response) => advance(deployed, before, response).turn, turn);
+  const responses = [
+    replied("t/0/model", calls("weather")),
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+  ];
+  const ended = responses.reduce((before, response) => advance(deployed, before, response).turn, turn);
   expect(ended.phase).toMatchObject({ ending: { outcome: { type: "max_turns", maxTurns: 1 } } });
 });
 
 test("syncEnvironment is part of the turn", () => {
   const { turn } = startTurn(config(), input());
-  const story = [replied("t/0/model", calls("weather")), result("t/0/tool/0", "sunny"), delivered("t/1/after_work")];
+  const responses = [
+    replied("t/0/model", calls("weather")),
+    result("t/0/tool/0", "sunny"),
+    delivered("t/1/after_work"),
+  ];
   const syncing = config({}, { syncEnvironment: true });
-  const after = story.reduce((before, response) => advance(syncing, before, response).turn, turn);
+  const after = responses.reduce((before, response) => advance(syncing, before, response).turn, turn);
   expect(pendingEffects(after)).toMatchObject([{ id: "t/1/model" }]);
 });
 
 test("the schema of the structured call is part of the turn", () => {
   const structuredFinalize = { format: jsonSchema("sky", {}), nudge: "" };
   const { turn } = startTurn(config({}, { structuredFinalize }), input());
-  const story = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
-  const asking = story.reduce((before, response) => advance(config(), before, response).turn, turn);
+  const responses = [replied("t/0/model", says("Sunny.")), delivered("t/0/before_completion")];
+  const asking = responses.reduce((before, response) => advance(config(), before, response).turn, turn);
   expect(pendingEffects(asking)).toMatchObject([{ id: "t/0/finalize" }]);
 });
 
@@ -615,8 +623,8 @@ test.each([null, [null], [{}], [{ type: "start_banana" }], "finish"])(
 );
 
 test("a blank message at a checkpoint is no input", () => {
-  const story = [replied("t/0/model", says("A")), delivered("t/0/before_completion", user("  "))];
-  expect(transcript(config(), input(), story).lines.at(-1)).toBe("= assistant_message");
+  const responses = [replied("t/0/model", says("A")), delivered("t/0/before_completion", user("  "))];
+  expect(transcript(config(), input(), responses).lines.at(-1)).toBe("= assistant_message");
 });
 
 test("a cancel ends the turn even if its usage cannot be added", () => {

@@ -47,9 +47,9 @@ describe("[allm 62] [allm 64] haltWhen", () => {
     const { engine: of } = playing(loops(5), [ok]);
     const result = await chat(of, "hi", { haltWhen: ({ thread }) => thread.messages.length > 4 });
     expect(result).toMatchObject({ haltedReason: "halt_when", metadata: { haltWhenStepIndex: 1 } });
-    let asked = 0;
-    await chat(playing([says("Done.")]).engine, "hi", { haltWhen: () => ((asked += 1), true) });
-    expect(asked).toBe(0);
+    let haltWhenCalls = 0;
+    await chat(playing([says("Done.")]).engine, "hi", { haltWhen: () => ((haltWhenCalls += 1), true) });
+    expect(haltWhenCalls).toBe(0);
   });
 
   test("that throws rejects the run, awaited and streamed", async () => {
@@ -101,16 +101,16 @@ describe("[lash 45] budgets", () => {
 
   test("leave input for the next run if no step may follow the answer", async () => {
     const adapter = fake({ script: says("Done."), usage: { inputTokens: 9, outputTokens: 9 } });
-    const asked: string[] = [];
+    const checkpoints: string[] = [];
     const result = await chat(engine({ adapter }), "hi", {
       budgets: { tokens: 1 },
       onCheckpoint: ({ checkpoint }) => {
-        asked.push(checkpoint);
+        checkpoints.push(checkpoint);
         return { messages: [user("and?")] };
       },
     });
     expect(result.thread.messages.map(messageText)).toEqual(["hi", "Done."]);
-    expect(asked).toEqual([]);
+    expect(checkpoints).toEqual([]);
   });
 
   test("Q12: a cost budget with an unknown price throws at the start", async () => {
@@ -238,7 +238,8 @@ describe("fallback models", () => {
   });
 
   const refuses = [{ type: "error", reason: "invalid_request" }] as const;
-  const asked = ({ calls: made }: ReturnType<typeof fake>) => made.map(({ request }) => request.model);
+  const modelsCalled = ({ calls: modelCalls }: ReturnType<typeof fake>) =>
+    modelCalls.map(({ request }) => request.model);
   const elsewhere = (provider: string, ...scripts: readonly FakeScript[]) => fake({ provider, scripts });
 
   test("Q7: the adapter that answered stays with its model, for later steps and for the structured call", async () => {
@@ -247,7 +248,7 @@ describe("fallback models", () => {
     const output = z.object({ sky: z.string() });
     const result = await chat(of, "hi", { output, structuredFinalize: true });
     expect(result.output).toEqual({ sky: "clear" });
-    expect([asked(adapter), asked(other)]).toEqual([["fake:m"], ["o1", "o1", "o1", "o1"]]);
+    expect([modelsCalled(adapter), modelsCalled(other)]).toEqual([["fake:m"], ["o1", "o1", "o1", "o1"]]);
   });
 
   test("Q7: the adapter that answered stays when its model has the same name as the engine's, or as another fallback's", async () => {
@@ -255,16 +256,16 @@ describe("fallback models", () => {
     const fallback = [first, second].map((one) => ({ adapter: one, model: "fake:m" }));
     const { engine: of, adapter } = playing([refuses], [ok], { fallback });
     expect((await chat(of, "hi")).haltedReason).toBe("completed");
-    expect([adapter, first, second].map(({ calls: made }) => made.length)).toEqual([1, 1, 2]);
+    expect([adapter, first, second].map(({ calls: modelCalls }) => modelCalls.length)).toEqual([1, 1, 2]);
   });
 
-  test("Q7: a model that prepareStep selects after a fallback is asked of the engine's own adapter", async () => {
+  test("Q7: a model that prepareStep selects after a fallback is modelsCalled of the engine's own adapter", async () => {
     const other = elsewhere("other", calls("ok"));
     const { engine: of, adapter } = playing([refuses, says("Done.")], [ok], {
       fallback: [{ adapter: other, model: "o1" }],
     });
     await chat(of, "hi", { prepareStep: () => ({ model: "fake:n" }) });
-    expect([asked(adapter), asked(other)]).toEqual([["fake:m", "fake:n"], ["o1"]]);
+    expect([modelsCalled(adapter), modelsCalled(other)]).toEqual([["fake:m", "fake:n"], ["o1"]]);
   });
 });
 
@@ -342,8 +343,8 @@ describe("structured output", () => {
     test("has no tools, is asked for by a nudge, and is part of the same run", async () => {
       const { engine: of, adapter } = playing([calls("ok"), says("It is clear."), says('{"sky":"clear"}')], [ok]);
       const lines = await transcript(stream(of, "hi", finalizing));
-      expect(lines.filter((told) => told.startsWith("chat_completed"))).toHaveLength(1);
-      expect(lines.filter((told) => told.startsWith("step_completed"))).toHaveLength(3);
+      expect(lines.filter((entry) => entry.startsWith("chat_completed"))).toHaveLength(1);
+      expect(lines.filter((entry) => entry.startsWith("step_completed"))).toHaveLength(3);
       expect(adapter.calls.map(({ request }) => [request.tools.length, request.responseFormat === null])).toEqual([
         [1, true],
         [1, true],
@@ -459,7 +460,7 @@ describe("code cells", () => {
     const { engine: of } = playing([cell, cell], [ok], { protocol: { type: "code", executor, finish: z.number() } });
     const lines = await transcript(stream(of, "hi"));
     expect(seen).toEqual([0, 1, 0]);
-    expect(lines.filter((told) => told.startsWith("tool_execution"))).toHaveLength(2);
+    expect(lines.filter((entry) => entry.startsWith("tool_execution"))).toHaveLength(2);
     expect(lines.at(-1)).toBe("chat_completed completed");
   });
 
@@ -485,8 +486,8 @@ describe("[allm 116] telemetry", () => {
     expect(seen).toEqual([]);
     await transcript(events);
     stop();
-    const told = seen.flatMap((event) => ("name" in event ? [`${event.type} ${event.name}`] : []));
-    expect(told).toEqual([
+    const spanEvents = seen.flatMap((event) => ("name" in event ? [`${event.type} ${event.name}`] : []));
+    expect(spanEvents).toEqual([
       "start chat",
       "start model",
       "stop model",

@@ -42,12 +42,12 @@ function adapterOf(generate: ImageAdapter["generate"]): ImageAdapter {
   return { provider: "mine", operations: ["generate", "edit", "variation"], generate };
 }
 
-async function watched(work: () => Promise<unknown>): Promise<readonly TelemetryEvent[]> {
-  const heard: TelemetryEvent[] = [];
-  const leave = subscribe((event) => void heard.push(event));
+async function recordTelemetry(work: () => Promise<unknown>): Promise<readonly TelemetryEvent[]> {
+  const telemetry: TelemetryEvent[] = [];
+  const leave = subscribe((event) => void telemetry.push(event));
   await work().catch(() => {});
   leave();
-  return heard;
+  return telemetry;
 }
 
 /** A model with these capabilities. */
@@ -274,8 +274,8 @@ describe("options", () => {
     await generateImage(painter, request, { model: "of the call" });
     await generateImage(painter, request);
     await generateImage(painter, imageRequest("a cat"));
-    const asked = imageAdapter.calls.map(({ request }) => request.model);
-    expect(asked).toEqual(["of the call", "of the request", "fake:paint"]);
+    const models = imageAdapter.calls.map(({ request }) => request.model);
+    expect(models).toEqual(["of the call", "of the request", "fake:paint"]);
   });
 
   test("options of the call override the request; provider options are merged", async () => {
@@ -401,9 +401,9 @@ describe("a signal", () => {
 describe("telemetry of an image call", () => {
   test("is a span around all attempts with the retries inside, under one request id", async () => {
     const { painter } = scripted({ type: "retry_until_call", n: 2 }, { type: "images", images: [cat, hat] });
-    const heard = await watched(() => generateImage(painter, "a cat", { n: 2, requestId: "r1" }));
+    const telemetry = await recordTelemetry(() => generateImage(painter, "a cat", { n: 2, requestId: "r1" }));
     const span = { name: "image", parent: null, requestId: "r1", metadata: { operation: "generate", n: 2 } };
-    expect(heard).toEqual([
+    expect(telemetry).toEqual([
       { type: "start", ...span, id: expect.any(Number) },
       { type: "retry", requestId: "r1", provider: "fake", attempt: 1, delayMs: 500, reason: "rate_limited" },
       { type: "stop", ...span, id: expect.any(Number), durationMs: 0, result: { imageCount: 2 } },
@@ -413,15 +413,15 @@ describe("telemetry of an image call", () => {
   test("uses the generated request id in the span, at the adapter and in the response", async () => {
     const { imageAdapter, painter } = scripted(catDrawn);
     const ids: (string | null)[] = [];
-    const heard = await watched(async () => ids.push((await generateImage(painter, "a cat")).requestId));
-    ids.push(...heard.map(({ requestId }) => requestId), imageAdapter.calls[0]?.call.requestId ?? null);
+    const telemetry = await recordTelemetry(async () => ids.push((await generateImage(painter, "a cat")).requestId));
+    ids.push(...telemetry.map(({ requestId }) => requestId), imageAdapter.calls[0]?.call.requestId ?? null);
     expect(ids.length).toBe(4);
     expect(new Set(ids).size).toBe(1);
   });
 
   test("ends the span as a failure when a check fails", async () => {
-    const heard = await watched(() => imageVariations(engine(), cat, { requestId: "r1" }));
-    expect(heard).toMatchObject([
+    const telemetry = await recordTelemetry(() => imageVariations(engine(), cat, { requestId: "r1" }));
+    expect(telemetry).toMatchObject([
       { type: "start", name: "image", metadata: { operation: "variation", n: 1 } },
       { type: "exception", name: "image", error: expect.stringContaining("no image adapter") },
     ]);
@@ -429,12 +429,12 @@ describe("telemetry of an image call", () => {
 
   test("reports the last failure once, without a retry after it", async () => {
     const { painter } = scripted({ type: "retry_until_call", n: 9 });
-    const heard = await watched(() => generateImage(painter, "a cat"));
-    expect(heard.map(({ type }) => type)).toEqual(["start", "retry", "retry", "exception"]);
+    const telemetry = await recordTelemetry(() => generateImage(painter, "a cat"));
+    expect(telemetry.map(({ type }) => type)).toEqual(["start", "retry", "retry", "exception"]);
   });
 
   test("has no span for misuse", async () => {
-    expect(await watched(() => generateImage(engine(), "a cat", stray))).toEqual([]);
+    expect(await recordTelemetry(() => generateImage(engine(), "a cat", stray))).toEqual([]);
   });
 });
 

@@ -289,9 +289,9 @@ describe("a session can always be continued", () => {
       [calls("stops", "wants"), says("Done.")],
       [plain("stops", () => halt("mine")), wants],
     );
-    const { session: asked } = await sessions.start(of, "hi");
-    expect(asked).toMatchObject({ status: "awaiting_user", pendingQuestion: "What?" });
-    expect(asked.thread.messages.map(messageText)).toContain("What?");
+    const { session: waitingSession } = await sessions.start(of, "hi");
+    expect(waitingSession).toMatchObject({ status: "awaiting_user", pendingQuestion: "What?" });
+    expect(waitingSession.thread.messages.map(messageText)).toContain("What?");
   });
 });
 

@@ -102,7 +102,7 @@ describe("[lash 97] the order of events", () => {
       lines.push(line(event));
       if (event.type === "tool_result_encoded" && event.id === "c1") open("late");
     }
-    expect(lines.filter((told) => /^tool_(?:execution_completed|result)/.test(told))).toEqual([
+    expect(lines.filter((entry) => /^tool_(?:execution_completed|result)/.test(entry))).toEqual([
       "tool_execution_completed c1 success",
       "tool_result_encoded c1 fine",
       "tool_execution_completed c0 success",
@@ -136,7 +136,7 @@ describe("event filters", () => {
       ],
     ]).engine;
   const typesOf = async (events: AsyncIterable<TurnEvent>) =>
-    (await transcript(events)).map((told) => told.split(" ")[0] ?? "");
+    (await transcript(events)).map((entry) => entry.split(" ")[0] ?? "");
 
   test("[allm 25] [allm 26] apply when events are handed to the reader; usage is never filtered", async () => {
     expect(await typesOf(streamGenerate(noisy(), "hi"))).not.toContain("raw_chunk");
@@ -202,12 +202,12 @@ describe("[allm 42] checks before the run", () => {
   });
 
   test("[allm 44] accept a thread, messages or text; anything else is an invalid thread", async () => {
-    const said = () => playing([says("Hello.")]).engine;
+    const helloEngine = () => playing([says("Hello.")]).engine;
     for (const input of [fromMessages([user("hi")]), [user("hi")], "hi"]) {
-      expect((await chat(said(), input)).thread.messages.map(messageText)).toEqual(["hi", "Hello."]);
+      expect((await chat(helloEngine(), input)).thread.messages.map(messageText)).toEqual(["hi", "Hello."]);
     }
     const wrong: { readonly messages: never[] } = JSON.parse('{"messages":7}');
-    await expect(chat(said(), { metadata: {}, ...wrong })).rejects.toMatchObject({ reason: "invalid_thread" });
+    await expect(chat(helloEngine(), { metadata: {}, ...wrong })).rejects.toMatchObject({ reason: "invalid_thread" });
   });
 
   test("an exception of the adapter before its first event is thrown, awaited and streamed", async () => {
@@ -371,13 +371,13 @@ describe("reading and leaving a stream", () => {
 
   test("a slow reader slows the run down (backpressure) and misses no event", async () => {
     const script = Array.from({ length: 2000 }, (_, index) => ({ type: "text", text: `${index} ` }) as const);
-    let said = 0;
+    let emitted = 0;
     const { engine: of } = playing([script]);
     let read = 0;
     let ahead = 0;
-    for await (const event of stream(of, "hi", { onEvent: () => void (said += 1) })) {
+    for await (const event of stream(of, "hi", { onEvent: () => void (emitted += 1) })) {
       if (event.type === "text_delta") read += 1;
-      ahead = Math.max(ahead, said - read);
+      ahead = Math.max(ahead, emitted - read);
       if (read % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     }
     expect(read).toBe(2000);
@@ -404,8 +404,13 @@ describe("generate with a request", () => {
       params: { temperature: 0.1, maxTokens: 5, top_k: 3 },
     });
     const weather = toolSpec({ name: "weather", description: "Weather.", schema: { type: "object" } });
-    const asked = request([user("hi")], { model: "asked", temperature: 0.5, tools: [weather], options: { x: 1 } });
-    await generate(of, asked, { temperature: 0.9 });
+    const givenRequest = request([user("hi")], {
+      model: "asked",
+      temperature: 0.5,
+      tools: [weather],
+      options: { x: 1 },
+    });
+    await generate(of, givenRequest, { temperature: 0.9 });
     expect(adapter.calls[0]?.request).toMatchObject({
       model: "asked",
       temperature: 0.9,
@@ -447,7 +452,7 @@ describe("generate with a request", () => {
 
 describe("settings among the options of an engine", () => {
   const search = { provider: "openai", name: "web_search", options: {} };
-  const said = async (options: Parameters<typeof chat>[2], params = {}) => {
+  const requestSent = async (options: Parameters<typeof chat>[2], params = {}) => {
     const adapter = fake({ script: [{ type: "text", text: "ok" }] });
     const engineOptions = { temperature: 0.3, maxTokens: 7, options: { tier: "flex" }, providerTools: [search] };
     await chat(engine({ adapter, model: "fake:m", params, options: engineOptions }), "hi", options);
@@ -457,22 +462,22 @@ describe("settings among the options of an engine", () => {
 
   test("reach the model", async () => {
     const expected = { temperature: 0.3, maxTokens: 7, body: { tier: "flex" }, providerTools: [search] };
-    expect(await said({})).toEqual(expected);
+    expect(await requestSent({})).toEqual(expected);
   });
 
   test("override its params, and are overridden by the call, by name or by its params", async () => {
-    expect(await said({}, { temperature: 0.9, topK: 3 })).toMatchObject({
+    expect(await requestSent({}, { temperature: 0.9, topK: 3 })).toMatchObject({
       temperature: 0.3,
       body: { tier: "flex", topK: 3 },
     });
-    expect(await said({ temperature: 0 })).toMatchObject({ temperature: 0, maxTokens: 7 });
-    expect(await said({ params: { temperature: 1 } })).toMatchObject({ temperature: 1 });
-    expect(await said({ options: { tier: "fast" } })).toMatchObject({ body: { tier: "fast" } });
+    expect(await requestSent({ temperature: 0 })).toMatchObject({ temperature: 0, maxTokens: 7 });
+    expect(await requestSent({ params: { temperature: 1 } })).toMatchObject({ temperature: 1 });
+    expect(await requestSent({ options: { tier: "fast" } })).toMatchObject({ body: { tier: "fast" } });
   });
 
   test("also apply to provider tools", async () => {
     const other = { ...search, name: "code_interpreter" };
-    expect(await said({ providerTools: [other] })).toMatchObject({ providerTools: [other] });
-    expect(await said({ providerTools: [] })).toMatchObject({ providerTools: [] });
+    expect(await requestSent({ providerTools: [other] })).toMatchObject({ providerTools: [other] });
+    expect(await requestSent({ providerTools: [] })).toMatchObject({ providerTools: [] });
   });
 });

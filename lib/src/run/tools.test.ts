@@ -71,7 +71,7 @@ describe("[allm 53] return values of a handler", () => {
       },
     });
     const lines = await transcript(stream(playing([calls("work"), says("ok")], [worker]).engine, "hi"));
-    expect(lines.filter((told) => told.startsWith("tool_progress"))).toEqual([
+    expect(lines.filter((entry) => entry.startsWith("tool_progress"))).toEqual([
       'tool_progress c0 {"at":0.1}',
       'tool_progress c0 {"at":0.5}',
     ]);
@@ -442,19 +442,19 @@ describe("[lash 74] hooks", () => {
   });
 
   test("afterTool runs after a tool, beforeStep and afterStep around steps", async () => {
-    const told: string[] = [];
+    const hookCalls: string[] = [];
     const answer = await answerOf(
       plain("t", () => "raw"),
       {
         hooks: {
           afterTool: (_, outcome) => (outcome.type === "success" ? { ...outcome, value: "clean" } : null),
-          beforeStep: (index) => void told.push(`before ${index}`),
-          afterStep: ({ toolResults }) => void told.push(`after ${toolResults.length}`),
+          beforeStep: (index) => void hookCalls.push(`before ${index}`),
+          afterStep: ({ toolResults }) => void hookCalls.push(`after ${toolResults.length}`),
         },
       },
     );
     expect(answer).toMatchObject({ content: "clean" });
-    expect(told).toEqual(["before 0", "after 1", "before 1", "after 0"]);
+    expect(hookCalls).toEqual(["before 0", "after 1", "before 1", "after 0"]);
   });
 });
 

@@ -6,11 +6,11 @@ import { expect, test } from "vitest";
 import { historyThread, messagesFromEnd } from "./history-thread.ts";
 import { appendHistory, startHistory } from "./history.ts";
 
-const said = (count: number): readonly Message[] =>
+const numberedMessages = (count: number): readonly Message[] =>
   Array.from({ length: count }, (_, index) => user(`message ${index}`));
 
 test("S1: a thread over a history is plain data for JSON, spread, structured clone and comparison", () => {
-  const messages = said(3);
+  const messages = numberedMessages(3);
   const thread = historyThread(startHistory(messages), { topic: "sky" });
   const plain = { messages, metadata: { topic: "sky" } };
   expect(thread).toEqual(plain);
@@ -21,21 +21,21 @@ test("S1: a thread over a history is plain data for JSON, spread, structured clo
 });
 
 test("a thread over a history has the messages up to its length, whatever is appended later", () => {
-  const short = startHistory(said(2));
+  const short = startHistory(numberedMessages(2));
   const long = appendHistory(short, [assistant("later")]);
   const [before, after] = [historyThread(short, {}), historyThread(long, {})];
-  expect(before.messages).toEqual(said(2));
-  expect(after.messages).toEqual([...said(2), assistant("later")]);
-  expect(before.messages).toEqual(said(2));
+  expect(before.messages).toEqual(numberedMessages(2));
+  expect(after.messages).toEqual([...numberedMessages(2), assistant("later")]);
+  expect(before.messages).toEqual(numberedMessages(2));
 });
 
 test("reading the messages of a thread repeatedly copies them once", () => {
-  const thread = historyThread(startHistory(said(3)), {});
+  const thread = historyThread(startHistory(numberedMessages(3)), {});
   expect(thread.messages).toBe(thread.messages);
 });
 
 test("messagesFromEnd reads a thread over a history and a plain thread from the end", () => {
-  const messages = said(3);
+  const messages = numberedMessages(3);
   const history = startHistory(messages.slice(0, 2));
   appendHistory(history, messages.slice(2));
   expect([...messagesFromEnd(historyThread(history, {}))]).toEqual(messages.slice(0, 2).toReversed());

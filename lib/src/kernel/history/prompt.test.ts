@@ -21,7 +21,7 @@ import { isResumeSafe } from "../protocol/resume-safety.ts";
 
 const plugin = { type: "plugin", pluginId: "coach", transient: false } as const;
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "x" } };
-const asked = (...ids: readonly string[]) =>
+const replyWithCalls = (...ids: readonly string[]) =>
   assistant("", { toolCalls: ids.map((id) => ({ id, name: "weather", arguments: {} })) });
 
 /** The rendered messages in short form. */
@@ -64,7 +64,7 @@ describe("[lash 50] reasoning", () => {
 test("pruned content is replaced by its marker", () => {
   const cleared = { pruneState: { type: "cleared" } } as const;
   const cat = imagePart(imageFromUrl("https://example.com/cat.png"), cleared);
-  const history = [asked("c1"), toolResult("c1", [textPart("a long log", cleared)]), user([cat])];
+  const history = [replyWithCalls("c1"), toolResult("c1", [textPart("a long log", cleared)]), user([cat])];
   expect(shown(...history).slice(1)).toEqual([
     "tool: [Old tool result content cleared]",
     "user: [Old tool result content cleared]",
@@ -94,17 +94,23 @@ test("pruned content is not sent as replay data, and replay data that the provid
 
 describe("Q4: results are placed at their calls", () => {
   test("in call order, however late and in whatever order they arrived", () => {
-    const history = [asked("c1", "c2"), toolResult("c2", "b"), user("and?"), toolResult("c1", "a"), user("well?")];
+    const history = [
+      replyWithCalls("c1", "c2"),
+      toolResult("c2", "b"),
+      user("and?"),
+      toolResult("c1", "a"),
+      user("well?"),
+    ];
     expect(shown(...history)).toEqual(["assistant: ", "tool: a", "tool: b", "user: and?", "user: well?"]);
   });
 
   test("a repeated id belongs to the oldest open call", () => {
-    const history = [asked("0"), toolResult("0", "a"), asked("0"), toolResult("0", "b")];
+    const history = [replyWithCalls("0"), toolResult("0", "a"), replyWithCalls("0"), toolResult("0", "b")];
     expect(shown(...history)).toEqual(["assistant: ", "tool: a", "assistant: ", "tool: b"]);
   });
 
   test("a reply that is twice in the history gets both its answers, each once", () => {
-    const reply = asked("a");
+    const reply = replyWithCalls("a");
     expect(shown(reply, toolResult("a", "one"), reply, toolResult("a", "two"))).toEqual([
       "assistant: ",
       "tool: one",
@@ -114,7 +120,7 @@ describe("Q4: results are placed at their calls", () => {
   });
 
   test("two hundred thousand open calls with one id take linear time", () => {
-    const reply = asked("0");
+    const reply = replyWithCalls("0");
     const history = [
       ...Array.from({ length: 200_000 }, () => reply),
       ...Array.from({ length: 200_000 }, () => toolResult("0", "x")),
@@ -123,7 +129,7 @@ describe("Q4: results are placed at their calls", () => {
   });
 
   test("an empty answer is kept", () => {
-    expect(shown(asked("c1"), toolResult("c1", ""))).toEqual(["assistant: ", "tool: "]);
+    expect(shown(replyWithCalls("c1"), toolResult("c1", ""))).toEqual(["assistant: ", "tool: "]);
   });
 });
 
@@ -145,13 +151,17 @@ test("K6: rendering is deterministic, does not change the history, and passes un
 describe("[lash 53] isResumeSafe", () => {
   test.each([
     ["nothing was asked", [user("hi"), assistant("Hello.")], true],
-    ["every call is answered", [asked("a", "b"), toolResult("b", ""), toolResult("a", "")], true],
-    ["an id is used again after its answer", [asked("0"), toolResult("0", ""), asked("0"), toolResult("0", "")], true],
-    ["a call is open", [asked("a", "b"), toolResult("a", "")], false],
+    ["every call is answered", [replyWithCalls("a", "b"), toolResult("b", ""), toolResult("a", "")], true],
+    [
+      "an id is used again after its answer",
+      [replyWithCalls("0"), toolResult("0", ""), replyWithCalls("0"), toolResult("0", "")],
+      true,
+    ],
+    ["a call is open", [replyWithCalls("a", "b"), toolResult("a", "")], false],
     ["an answer has no call", [toolResult("a", "")], false],
-    ["a call is answered twice", [asked("a"), toolResult("a", ""), toolResult("a", "")], false],
-    ["a call has no id", [asked(" "), toolResult(" ", "")], false],
-    ["two open calls have one id", [asked("a", "a"), toolResult("a", ""), toolResult("a", "")], false],
+    ["a call is answered twice", [replyWithCalls("a"), toolResult("a", ""), toolResult("a", "")], false],
+    ["a call has no id", [replyWithCalls(" "), toolResult(" ", "")], false],
+    ["two open calls have one id", [replyWithCalls("a", "a"), toolResult("a", ""), toolResult("a", "")], false],
   ])("%s", (_, history, safe) => {
     expect(isResumeSafe(history)).toBe(safe);
   });

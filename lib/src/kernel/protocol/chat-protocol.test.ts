@@ -36,7 +36,7 @@ import { advance, cancelTurn, failTurn, startTurn } from "../machine/reducer.ts"
 import { callDecision, callResult, toolWaits } from "../machine/respond.ts";
 import { pendingEffects } from "../machine/turn.ts";
 
-const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
+const lines = (...args: Parameters<typeof transcript>) => transcript(...args).lines;
 const roles = (turn: ReturnType<typeof transcript>["turn"]) =>
   historyMessages(turn.history).map((message) => message.role);
 
@@ -59,13 +59,13 @@ describe("a text answer", () => {
   });
 
   test("[lash 27] followed by input stays in the history, and the turn continues", () => {
-    const story = [
+    const responses = [
       replied("t/0/model", says("Hello.")),
       delivered("t/0/before_completion", user("one more")),
       replied("t/1/model", says("Yes?")),
       delivered("t/1/before_completion"),
     ];
-    const { turn } = transcript(config(), input(), story);
+    const { turn } = transcript(config(), input(), responses);
     expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hello.", "one more", "Yes?"]);
   });
 
@@ -78,11 +78,11 @@ describe("a text answer", () => {
     "[lash 18] that ended as %s completes as %s, and its calls are answered and not run",
     (finishReason, outcome) => {
       const cut = { ...calls("weather"), finishReason };
-      const { lines: told, turn } = transcript(config(), input(), [
+      const { lines: trace, turn } = transcript(config(), input(), [
         replied("t/0/model", cut),
         delivered("t/0/before_completion"),
       ]);
-      expect(told.at(-1)).toBe(`= ${outcome}`);
+      expect(trace.at(-1)).toBe(`= ${outcome}`);
       expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "tool", status: "not_run" });
     },
   );
@@ -107,8 +107,8 @@ describe("tools", () => {
   ];
 
   test("[lash 28] run in parallel, and their results are in call order", () => {
-    const { lines: told, turn } = transcript(config(), input(), twoTools);
-    expect(told).toEqual([
+    const { lines: trace, turn } = transcript(config(), input(), twoTools);
+    expect(trace).toEqual([
       "! progress 0: user",
       "> 0/model",
       "< model_replied 0/model",
@@ -146,11 +146,11 @@ describe("tools", () => {
     ],
   ];
   test.each(rows)("[lash 37] %s ends the turn without a checkpoint", (_, outcome, stops, last) => {
-    const told = lines(config(), input(), [
+    const trace = lines(config(), input(), [
       replied("t/0/model", calls("weather")),
       returned("t/0/tool/0", outcome, stops),
     ]);
-    expect(told.at(-1)).toBe(last);
+    expect(trace.at(-1)).toBe(last);
   });
 
   test("a failure that does not stop, and a handoff without a target, continue the turn", () => {
@@ -158,19 +158,19 @@ describe("tools", () => {
       { type: "failure", failure } as const,
       { ...control, control: { type: "handoff", target: " ", task: null, initialMessages: [] } } as const,
     ]) {
-      const told = lines(config(), input(), [replied("t/0/model", calls("weather")), returned("t/0/tool/0", outcome)]);
-      expect(told.at(-1)).toBe("> 1/after_work");
+      const trace = lines(config(), input(), [replied("t/0/model", calls("weather")), returned("t/0/tool/0", outcome)]);
+      expect(trace.at(-1)).toBe("> 1/after_work");
     }
   });
 
   test("of several halts the one with the lowest call index counts, and every sibling is answered", () => {
-    const { lines: told, turn } = transcript(config(), input(), [
+    const { lines: trace, turn } = transcript(config(), input(), [
       replied("t/0/model", calls("weather", "clock", "weather")),
       returned("t/0/tool/2", { type: "halt", reason: "later", value: null }),
       result("t/0/tool/0", "sunny"),
       returned("t/0/tool/1", asks("Which clock?")),
     ]);
-    expect(told.at(-1)).toBe("= ask_user");
+    expect(trace.at(-1)).toBe("= ask_user");
     expect(roles(turn)).toEqual(["user", "assistant", "tool", "tool", "tool", "assistant"]);
     expect(historyMessages(turn.history).at(-1)).toMatchObject({
       content: "Which clock?",
@@ -179,8 +179,8 @@ describe("tools", () => {
   });
 
   test("that are manual wait for the caller, while the others have run", () => {
-    const story = [replied("t/0/model", calls("weather", "pay")), result("t/0/tool/0", "sunny")];
-    expect(lines(config(), input(), story).at(-1)).toBe("= manual_tool_calls +c1");
+    const responses = [replied("t/0/model", calls("weather", "pay")), result("t/0/tool/0", "sunny")];
+    expect(lines(config(), input(), responses).at(-1)).toBe("= manual_tool_calls +c1");
     expect(lines(config(), input(), [replied("t/0/model", calls("pay"))]).at(-1)).toBe("= manual_tool_calls +c0");
     expect(lines(config({ mode: "manual" }), input(), [replied("t/0/model", calls("weather", "unknown"))]).at(-1)).toBe(
       "= manual_tool_calls +c0 +c1",
@@ -188,8 +188,8 @@ describe("tools", () => {
   });
 
   test("a question next to waiting calls leaves both pending", () => {
-    const asked = returned("t/0/tool/0", asks("Sure?"));
-    expect(lines(config(), input(), [replied("t/0/model", calls("weather", "pay")), asked]).at(-1)).toBe(
+    const question = returned("t/0/tool/0", asks("Sure?"));
+    expect(lines(config(), input(), [replied("t/0/model", calls("weather", "pay")), question]).at(-1)).toBe(
       "= ask_user +c1",
     );
   });
@@ -211,8 +211,8 @@ describe("tools", () => {
 
   test("that are unknown end the turn with every call answered, or are answered and the turn continues", () => {
     const unknown = replied("t/0/model", calls("weather", "teleport"));
-    const { lines: told, turn } = transcript(config(), input(), [unknown]);
-    expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant tool tool | step", "= runtime_error"]);
+    const { lines: trace, turn } = transcript(config(), input(), [unknown]);
+    expect(trace.slice(-3)).toEqual(["! error", "! progress 0: assistant tool tool | step", "= runtime_error"]);
     expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ status: "not_run" }, { code: "not_found" }]);
     const lenient = transcript(config({ onUnknownTool: "answer" }), input(), [unknown, result("t/0/tool/0", "sunny")]);
     expect(lenient.lines.at(-1)).toBe("> 1/after_work");
@@ -225,11 +225,11 @@ describe("limits", () => {
 
   test("maxTurns ends the turn after the tools have run and after the checkpoint", () => {
     const limited = config({}, { maxTurns: 1 });
-    const { lines: told, turn } = transcript(limited, input(), [
+    const { lines: trace, turn } = transcript(limited, input(), [
       ...toolStep,
       delivered("t/1/after_work", user("too late")),
     ]);
-    expect(told.at(-1)).toBe("= max_turns");
+    expect(trace.at(-1)).toBe("= max_turns");
     expect(roles(turn)).toEqual(["user", "assistant", "tool"]);
     const halt = { ...delivered("t/1/after_work"), verdict: { type: "halt_when" } } as const;
     expect(lines(limited, input(), [...toolStep, Object.assign(delivered("t/1/after_work"), halt)]).at(-1)).toBe(
@@ -238,24 +238,24 @@ describe("limits", () => {
   });
 
   test("turnLimitFinalMessage is appended to the history at the limit", () => {
-    const told = config({}, { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached." });
-    const { turn } = transcript(told, input(), [...toolStep, delivered("t/1/after_work")]);
+    const trace = config({}, { maxTurns: 1, turnLimitFinalMessage: "Turn limit reached." });
+    const { turn } = transcript(trace, input(), [...toolStep, delivered("t/1/after_work")]);
     expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", origin: { pluginId: "turn_limit" } });
   });
 
   test("[lash 44] input at the end of a turn that is at its limit gets one more call, and no second one", () => {
     const limited = config({}, { maxTurns: 1, turnLimitFinalMessage: "Last one." });
-    const story = [
+    const responses = [
       replied("t/0/model", says("A")),
       delivered("t/0/before_completion", user("x1")),
       replied("t/1/model", says("B")),
       delivered("t/1/before_completion", user("x2")),
     ];
-    const { lines: told, turn } = transcript(limited, input(), story);
-    expect(told.at(-1)).toBe("= assistant_message");
+    const { lines: trace, turn } = transcript(limited, input(), responses);
+    expect(trace.at(-1)).toBe("= assistant_message");
     expect(roles(turn)).toEqual(["user", "assistant", "user", "system", "assistant"]);
-    const asked = transcript(limited, input(), story.slice(0, 3)).turn;
-    expect(pendingEffects(asked)).toMatchObject([{ type: "checkpoint", last: true }]);
+    const atCheckpoint = transcript(limited, input(), responses.slice(0, 3)).turn;
+    expect(pendingEffects(atCheckpoint)).toMatchObject([{ type: "checkpoint", last: true }]);
   });
 
   test("a budget ends the turn at the checkpoint that reports it", () => {
@@ -275,8 +275,8 @@ describe("checkpoints", () => {
   const answer = replied("t/0/model", says("A"));
 
   test("[lash 40] messages that may not be delivered are left out, and do not count as input", () => {
-    const story = [answer, delivered("t/0/before_completion", Object.assign(user("x"), { role: "assistant" }))];
-    expect(lines(config(), input(), story).at(-1)).toBe("= assistant_message");
+    const responses = [answer, delivered("t/0/before_completion", Object.assign(user("x"), { role: "assistant" }))];
+    expect(lines(config(), input(), responses).at(-1)).toBe("= assistant_message");
   });
 
   test("[lash 38] [lash 42] transient messages are shown in this turn and not kept; a cause is added once and shown last", () => {
@@ -291,11 +291,11 @@ describe("checkpoints", () => {
     const cause = { id: "w1", eventType: "process.wake", origin, text: " woke " };
     const note = system("note", { origin: { type: "plugin", pluginId: "plugin", transient: true } });
     const delivery = { messages: [], transientMessages: [note], turnCauses: [cause, cause], inputs: [] };
-    const story = [
+    const responses = [
       answer,
       { type: "checkpoint_delivered", id: "t/0/before_completion", delivery, verdict: { type: "go_on" } } as const,
     ];
-    const { turn } = transcript(config(), input(), story);
+    const { turn } = transcript(config(), input(), responses);
     expect(roles(turn)).toEqual(["user", "assistant", "event"]);
     expect(
       projectRequest(config(), turn).messages.map((message) => `${message.role}: ${messageText(message)}`),
@@ -313,15 +313,15 @@ describe("failures", () => {
   test("[lash 15] [lash 23] a failed model call is one error, ends the turn, and its usage is counted", () => {
     const failure = adapterFailure("rate_limited");
     const failed = modelFailed("t/0/model", failure, { partial: says("Hel") });
-    const { lines: told, turn } = transcript(config(), input(), [failed]);
-    expect(told.slice(-3)).toEqual(["! error", "! progress 0: assistant | step", "= provider_error"]);
+    const { lines: trace, turn } = transcript(config(), input(), [failed]);
+    expect(trace.slice(-3)).toEqual(["! error", "! progress 0: assistant | step", "= provider_error"]);
     expect(turn.usage.inputTokens).toBe(10);
   });
 
   test("[lash 16] a cancelled model call cancels the turn without an error", () => {
     const failure = adapterFailure("unknown", { message: "aborted" });
-    const told = lines(config(), input(), [modelFailed("t/0/model", failure, { terminalReason: "cancelled" })]);
-    expect(told.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
+    const trace = lines(config(), input(), [modelFailed("t/0/model", failure, { terminalReason: "cancelled" })]);
+    expect(trace.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
   });
 
   test("a prompt that fills the context window fails as context_length_exceeded", () => {
@@ -332,12 +332,12 @@ describe("failures", () => {
 
   test("usage that overflows ends the turn", () => {
     const most = says("x", { usage: usage({ inputTokens: Number.MAX_SAFE_INTEGER }) });
-    const story = [
+    const responses = [
       replied("t/0/model", most),
       delivered("t/0/before_completion", user("more")),
       replied("t/1/model", most),
     ];
-    const { turn } = transcript(config(), input(), story);
+    const { turn } = transcript(config(), input(), responses);
     expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "token_usage_overflow" } } } });
   });
 
@@ -408,10 +408,10 @@ describe("approvals, single steps and malformed data", () => {
     assistant("", { toolCalls: ["a", "b", "c"].map((id) => ({ id, name: "weather", arguments: {} })) }),
     toolResult("a", "A"),
   ];
-  const consented = input({ history: before, messages: [], answers: [approve("b"), approve("c")] });
+  const approvedInput = input({ history: before, messages: [], answers: [approve("b"), approve("c")] });
 
   test("an approved call keeps its own result when the turn is cancelled", () => {
-    const { turn } = transcript(config(), consented, [result("t/0/tool/2", "C")]);
+    const { turn } = transcript(config(), approvedInput, [result("t/0/tool/2", "C")]);
     const { turn: ended } = cancelTurn(config(), turn, {
       evidence: { requestId: "r", origin: null, reason: null },
       received: null,
@@ -424,9 +424,9 @@ describe("approvals, single steps and malformed data", () => {
   });
 
   test("approved calls do not count against maxTurns, and a call of a removed tool is answered not_found", () => {
-    const story = [result("t/0/tool/1", "B"), result("t/0/tool/2", "C"), delivered("t/1/after_work")];
-    expect(lines(config({}, { maxTurns: 1 }), consented, story).at(-1)).toBe("> 1/model");
-    const { turn } = transcript(config({}, { toolSpecs: [] }), consented, []);
+    const responses = [result("t/0/tool/1", "B"), result("t/0/tool/2", "C"), delivered("t/1/after_work")];
+    expect(lines(config({}, { maxTurns: 1 }), approvedInput, responses).at(-1)).toBe("> 1/model");
+    const { turn } = transcript(config({}, { toolSpecs: [] }), approvedInput, []);
     expect(turn.phase.type).toBe("awaiting_model");
     expect(historyMessages(turn.history).slice(-2)).toMatchObject([{ code: "not_found" }, { code: "not_found" }]);
   });
@@ -436,8 +436,11 @@ describe("approvals, single steps and malformed data", () => {
     const refused = callDecision(named("c"), { type: "deny", reason: "too dear", by: "Ada" });
     const given = callResult(named("a"), { type: "success", value: "A", control: null });
     const begin = input({ history: before.slice(0, 2), messages: [user("go on")], answers: [given, b, refused] });
-    const { turn, lines: told } = transcript(config(), begin, [result("t/0/tool/1", "B"), delivered("t/1/after_work")]);
-    expect(told.filter((line) => line.startsWith(">"))).toEqual(["> 0/tool/1", "> 1/after_work", "> 1/model"]);
+    const { turn, lines: trace } = transcript(config(), begin, [
+      result("t/0/tool/1", "B"),
+      delivered("t/1/after_work"),
+    ]);
+    expect(trace.filter((line) => line.startsWith(">"))).toEqual(["> 0/tool/1", "> 1/after_work", "> 1/model"]);
     expect(historyMessages(turn.history).slice(2)).toMatchObject([
       { role: "tool", toolCallId: "a", content: "A" },
       { role: "tool", toolCallId: "c", code: "denied", content: "[Tool execution failed]\ntoo dear" },
@@ -515,8 +518,8 @@ describe("approvals, single steps and malformed data", () => {
     const unstorable = { ...adapterFailure("timeout"), metadata: { deep } };
     const wild = { ...says("Hel"), raw: deep, metadata: { deep }, error: unstorable };
     const failed = modelFailed("t/0/model", adapterFailure("timeout"), { partial: wild });
-    const { lines: told, turn } = transcript(config(), input(), [failed]);
-    expect(told.at(-1)).toBe("= provider_error");
+    const { lines: trace, turn } = transcript(config(), input(), [failed]);
+    expect(trace.at(-1)).toBe("= provider_error");
     expect(turn.usage.inputTokens).toBe(10);
     expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "Hel"]);
   });
@@ -524,7 +527,7 @@ describe("approvals, single steps and malformed data", () => {
   test("the sync after approved calls is a later one and may replace the environment", () => {
     const syncing = config({}, { syncEnvironment: true });
     const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: {} };
-    const { turn } = transcript(syncing, consented, [
+    const { turn } = transcript(syncing, approvedInput, [
       { type: "environment_synced", id: "t/0/environment", environment: null },
       result("t/0/tool/1", "B"),
       result("t/0/tool/2", "C"),
@@ -599,8 +602,8 @@ describe("a structured call after the loop", () => {
   });
 
   test("is not made when the turn waits", () => {
-    const asked = returned("t/0/tool/0", asks("Sure?"));
-    const { turn } = transcript(finalizing, input(), [replied("t/0/model", calls("weather")), asked]);
+    const question = returned("t/0/tool/0", asks("Sure?"));
+    const { turn } = transcript(finalizing, input(), [replied("t/0/model", calls("weather")), question]);
     expect(turn.phase).toMatchObject({ ending: { outcome: { type: "ask_user" }, pass1: { type: "ask_user" } } });
   });
 });

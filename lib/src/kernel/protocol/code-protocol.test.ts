@@ -33,18 +33,18 @@ const asks = (id: string, ...names: readonly string[]) =>
     names.map((name, index) => toolCall({ id: `k${index}`, name, arguments: { index } })),
     executor,
   );
-const lines = (...story: Parameters<typeof transcript>) => transcript(...story).lines;
+const lines = (...args: Parameters<typeof transcript>) => transcript(...args).lines;
 
 describe("[lash 46] cells", () => {
   test("run, their output goes to the model, and a reply without a cell ends the turn", () => {
-    const { lines: told, turn } = transcript(coding, input(), [
+    const { lines: trace, turn } = transcript(coding, input(), [
       replied("t/0/model", cell("print(1 + 1)")),
       finished("t/0/code/0", { observations: ["2"] }),
       delivered("t/1/after_work"),
       replied("t/1/model", says("It is 2.")),
       delivered("t/1/before_completion"),
     ]);
-    expect(told).toEqual([
+    expect(trace).toEqual([
       "! progress 0: user",
       "> 0/model",
       "< model_replied 0/model",
@@ -82,7 +82,7 @@ describe("[lash 46] cells", () => {
   });
 
   test("call tools as effects, and run again with the answers", () => {
-    const told = lines(coding, input(), [
+    const trace = lines(coding, input(), [
       replied("t/0/model", cell("weather()")),
       asks("t/0/code/0", "weather", "clock"),
       result("t/0/cell/1", "noon"),
@@ -92,7 +92,7 @@ describe("[lash 46] cells", () => {
       finished("t/0/code/3", { finish: { type: "value", value: 42, issues: [] } }),
       delivered("t/0/before_completion"),
     ]);
-    expect(told.filter((line) => line.startsWith(">") || line.startsWith("="))).toEqual([
+    expect(trace.filter((line) => line.startsWith(">") || line.startsWith("="))).toEqual([
       "> 0/model",
       "> 0/code/0",
       "> 0/cell/0, 0/cell/1",
@@ -145,19 +145,19 @@ describe("[lash 46] cells", () => {
 
   test("end with the turn when a call halts it", () => {
     const halt = { type: "halt", reason: "enough", value: null } as const;
-    const { lines: told, turn } = transcript(coding, input(), [
+    const { lines: trace, turn } = transcript(coding, input(), [
       replied("t/0/model", cell("weather()")),
       asks("t/0/code/0", "weather", "clock"),
       toolWaits("t/0/cell/1", "approval"),
       toolReturned("t/0/cell/0", halt),
     ]);
-    expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= enough"]);
+    expect(trace.slice(-2)).toEqual(["! progress 0:  | step", "= enough"]);
     expect(turn.phase).toMatchObject({ ending: { suspendedCell: null, pendingToolCalls: [] } });
   });
 
   test("are the only way to call tools: a native call is answered not_run, and the model continues", () => {
-    const { turn, lines: told } = transcript(coding, input(), [replied("t/0/model", calls("weather"))]);
-    expect(told.at(-1)).toBe("> 1/after_work");
+    const { turn, lines: trace } = transcript(coding, input(), [replied("t/0/model", calls("weather"))]);
+    expect(trace.at(-1)).toBe("> 1/after_work");
     expect(historyMessages(turn.history).slice(-2)).toMatchObject([
       { role: "tool", status: "not_run" },
       { role: "system" },
@@ -188,8 +188,8 @@ describe("Q5: a suspended cell", () => {
   }
 
   test("is data: code, calls, answers, environment and executor", () => {
-    const { lines: told, turn } = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]);
-    expect(told.slice(-2)).toEqual(["! progress 0:  | step", "= manual_tool_calls +k1 +k2"]);
+    const { lines: trace, turn } = transcript(coding, input(), [...waiting, toolWaits("t/0/cell/1", "approval")]);
+    expect(trace.slice(-2)).toEqual(["! progress 0:  | step", "= manual_tool_calls +k1 +k2"]);
     const { suspendedCell, pendingToolCalls } = endingOf(turn);
     expect(suspendedCell).toMatchObject({
       id: "t/0/cell",
@@ -207,8 +207,8 @@ describe("Q5: a suspended cell", () => {
 
   test("answers a question in it always as the result of the call, and the question is in the history", () => {
     const question = { type: "ask_user", question: "Which?", answerAs: "user_message", opts: {} } as const;
-    const { lines: told, turn } = transcript(coding, input(), [...waiting, toolReturned("t/0/cell/1", question)]);
-    expect(told.at(-1)).toBe("= ask_user +k1 +k2");
+    const { lines: trace, turn } = transcript(coding, input(), [...waiting, toolReturned("t/0/cell/1", question)]);
+    expect(trace.at(-1)).toBe("= ask_user +k1 +k2");
     expect(endingOf(turn).pendingToolCalls[0]).toMatchObject({ reason: "question", answerAs: "tool_result" });
     expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: "Which?", metadata: { askUser: true } });
   });
@@ -242,12 +242,12 @@ describe("Q5: a suspended cell", () => {
     expect(ran.environment.model).toBe("test-model");
     const ended = advance(deployed, ran, finished("u/0/code/3", { observations: ["done"] })).turn;
     expect(ended.environment.model).toBe("new-model");
-    const { turn, lines: told } = transcript(deployed, { ...begin, turnId: "t" }, [
+    const { turn, lines: trace } = transcript(deployed, { ...begin, turnId: "t" }, [
       result("t/0/cell/1", "noon"),
       finished("t/0/code/3", { observations: ["done"] }),
       delivered("t/1/after_work"),
     ]);
-    expect(told.at(-1)).toBe("> 1/model");
+    expect(trace.at(-1)).toBe("> 1/model");
     expect(projectRequest(deployed, turn).model).toBe("new-model");
     expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", content: [{ text: "done" }] });
     expect(historyMessages(turn.history).some(({ role }) => role === "tool")).toBe(false);
@@ -286,9 +286,9 @@ describe("Q5: a suspended cell", () => {
         startTurn(coding, turnInput("u", { cell: suspendedCell, answers }));
     expect(start()).toThrow(/"k1" of clock is open/);
     expect(start(paid)).toThrow(/"k1" of clock is open/);
-    const told = callResult(call(1, "clock"), { type: "success", value: "noon", control: null });
-    expect(start(paid, told, told)).toThrow(/"k1" of clock, which is not open/);
-    expect(pendingEffects(start(paid, told)().turn)).toMatchObject([{ type: "run_code", answers: 3 }]);
+    const trace = callResult(call(1, "clock"), { type: "success", value: "noon", control: null });
+    expect(start(paid, trace, trace)).toThrow(/"k1" of clock, which is not open/);
+    expect(pendingEffects(start(paid, trace)().turn)).toMatchObject([{ type: "run_code", answers: 3 }]);
   });
 
   test("tells calls with the same id apart by their arguments", () => {
@@ -366,8 +366,8 @@ describe("Q5: a suspended cell", () => {
 describe("endings", () => {
   test("requireFinish: a reply without a cell does not end the turn", () => {
     const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true }), maxTurns: 1 });
-    const story = [replied("t/0/model", says("It is 2.")), delivered("t/1/after_work")];
-    expect(lines(strict, input(), story).at(-1)).toBe("= max_turns");
+    const responses = [replied("t/0/model", says("It is 2.")), delivered("t/1/after_work")];
+    expect(lines(strict, input(), responses).at(-1)).toBe("= max_turns");
   });
 
   test("an empty reply is an error, and a cut reply completes without running its cell", () => {
@@ -382,26 +382,26 @@ describe("endings", () => {
     const strict = config({}, { protocolDriver: codeProtocol({ requireFinish: true }) });
     const issues = [{ path: ["answer"], code: "invalid_value" as const, message: "must be a number" }];
     const wrong = finished("t/0/code/0", { finish: { type: "value", value: "two", issues } });
-    const { turn, lines: told } = transcript(strict, input(), [replied("t/0/model", cell("x")), wrong]);
-    expect(told.at(-1)).toBe("> 1/after_work");
+    const { turn, lines: trace } = transcript(strict, input(), [replied("t/0/model", cell("x")), wrong]);
+    expect(trace.at(-1)).toBe("> 1/after_work");
     expect(messageText(historyMessages(turn.history).at(-1) ?? user(""))).toContain("answer: must be a number");
     const right = finished("t/0/code/0", { finish: { type: "value", value: 2, issues: [] } });
-    const story = [replied("t/0/model", cell("x")), right, delivered("t/0/before_completion")];
-    expect(lines(strict, input(), story).at(-1)).toBe("= final_value");
+    const responses = [replied("t/0/model", cell("x")), right, delivered("t/0/before_completion")];
+    expect(lines(strict, input(), responses).at(-1)).toBe("= final_value");
   });
 
   test("a cell may end the turn with an error value", () => {
     const gaveUp = finished("t/0/code/0", { finish: { type: "error", value: "no such city" } });
-    const story = [replied("t/0/model", cell("x")), gaveUp, delivered("t/0/before_completion")];
-    expect(lines(coding, input(), story).at(-1)).toBe("= submitted_error");
+    const responses = [replied("t/0/model", cell("x")), gaveUp, delivered("t/0/before_completion")];
+    expect(lines(coding, input(), responses).at(-1)).toBe("= submitted_error");
   });
 
   test("a single step stops after its reply, or after its cell", () => {
     const afterReply = config({}, { protocolDriver: codeProtocol({ stopAfter: "reply" }) });
     expect(lines(afterReply, input(), [replied("t/0/model", cell("x"))]).at(-1)).toBe("= stop_after");
     const afterStep = config({}, { protocolDriver: codeProtocol({ stopAfter: "step" }) });
-    const story = [replied("t/0/model", cell("x")), finished("t/0/code/0", { observations: ["1"] })];
-    expect(lines(afterStep, input(), story).at(-1)).toBe("= stop_after");
+    const responses = [replied("t/0/model", cell("x")), finished("t/0/code/0", { observations: ["1"] })];
+    expect(lines(afterStep, input(), responses).at(-1)).toBe("= stop_after");
     expect(lines(afterStep, input(), [replied("t/0/model", says("It is 2."))]).at(-1)).toBe("= assistant_message");
   });
 });

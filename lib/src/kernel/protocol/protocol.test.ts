@@ -193,11 +193,11 @@ describe("[lash 39] [lash 41] a checkpoint delivery", () => {
   test("is added in the order messages, transient messages, causes; user messages are unchanged", () => {
     const plain = protocolConfig({ protocolDriver: chatProtocol(), termination: null });
     const { turn } = startTurn(plain, begin);
-    const asked = advance(plain, turn, modelReplied("t/0/model", says("A"))).turn;
+    const atCheckpoint = advance(plain, turn, modelReplied("t/0/model", says("A"))).turn;
     const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
     const { turn: after } = advance(
       plain,
-      asked,
+      atCheckpoint,
       checkpointDelivered("t/0/before_completion", {
         messages: [note("kept", false), note("passing", true), user("more", { id: "u7", metadata: { from: "Ada" } })],
         transientMessages: [note("also passing", true)],

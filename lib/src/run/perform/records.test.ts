@@ -21,62 +21,66 @@ import { startRun } from "../run.ts";
 import { startMark } from "./start-mark.ts";
 
 /** The storage that outlives a process: records by effect and name, and the journal items. */
-type Disk = { readonly rows: Map<string, Json>; items: readonly JournalItem[] };
+type TestStorage = { readonly rows: Map<string, Json>; items: readonly JournalItem[] };
 
-const disk = (rows: { readonly [place: string]: Json } = {}): Disk => ({
+const newStorage = (rows: { readonly [place: string]: Json } = {}): TestStorage => ({
   rows: new Map(Object.entries(rows)),
   items: [],
 });
 
-type Circumstances = {
+type ProcessOptions = {
   /** The lease epoch; 0 in memory. */
   readonly epoch?: number;
   /** The process stops after this record is written. */
-  readonly dies?: string;
+  readonly stopsAfter?: string;
   readonly options?: ChatOptions;
   readonly details?: Omit<PlanDetails, "verb">;
   readonly thread?: readonly MessageInput[];
 };
 
 /** One process that drives the turn from the storage. */
-function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread }: Circumstances = {}) {
-  const before = new Map(on.rows);
-  const journal = new MemoryJournal(on.items);
+function startProcess(
+  of: Engine,
+  storage: TestStorage,
+  { epoch = 1, stopsAfter, options, details, thread }: ProcessOptions = {},
+) {
+  const before = new Map(storage.rows);
+  const journal = new MemoryJournal(storage.items);
   const written: string[] = [];
-  const told: { readonly event: TurnEvent; readonly of: LiveOrigin }[] = [];
-  const death = new AbortController();
-  const died = new Promise<void>((resolve) => death.signal.addEventListener("abort", () => resolve()));
+  const liveEvents: { readonly event: TurnEvent; readonly of: LiveOrigin }[] = [];
+  const stop = new AbortController();
+  const stopped = new Promise<void>((resolve) => stop.signal.addEventListener("abort", () => resolve()));
   const scope: Scope = {
     epoch,
     ensure: () => undefined,
     find: (effectId, name) => before.get(`${effectId} ${name}`) ?? null,
     record: async (effectId, name, value) => {
       const stored: Json = JSON.parse(JSON.stringify(value));
-      on.rows.set(`${effectId} ${name}`, stored);
-      on.items = [...journal.items];
+      storage.rows.set(`${effectId} ${name}`, stored);
+      storage.items = [...journal.items];
       written.push(`${effectId} ${name}`);
-      if (name === dies) death.abort();
-      if (death.signal.aborted) await new Promise(() => undefined);
+      if (name === stopsAfter) stop.abort();
+      if (stop.signal.aborted) await new Promise(() => undefined);
     },
   };
   const plan = planRun(of, thread ?? "hi", { requestId: "t", ...options }, { verb: "chat", ...details });
-  const none = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
+  const noInput = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
   const started = startRun(
     plan,
     () => ({
       journal,
       scope,
       accepted: epoch > 0,
-      inbox: { claim: () => Promise.resolve(none) },
+      inbox: { claim: () => Promise.resolve(noInput) },
       sink: {
-        live: (events, from) => void told.push(...events.map((event) => ({ event, of: from }))),
+        live: (events, from) => void liveEvents.push(...events.map((event) => ({ event, of: from }))),
         commit: () => "fresh",
       },
     }),
-    (_, __, signal, booked) =>
+    (_, __, signal, addUsage) =>
       async (inner, input, rest = {}) => {
         const result = await chat(inner, input, { ...rest, signal });
-        booked(result.usage);
+        addUsage(result.usage);
         return result;
       },
   );
@@ -84,17 +88,17 @@ function life(of: Engine, on: Disk, { epoch = 1, dies, options, details, thread 
     cancel: started.cancel,
     result: started.result.then((finished) => finished.chat),
     written,
-    died,
+    stopped,
     /** The process loses the turn; nothing it does afterwards is stored. */
     kill: () => {
-      on.items = [...journal.items];
-      death.abort();
+      storage.items = [...journal.items];
+      stop.abort();
     },
     lines: (...types: readonly TurnEvent["type"][]) =>
-      told.flatMap(({ event, of: { attempt } }) =>
+      liveEvents.flatMap(({ event, of: { attempt } }) =>
         types.includes(event.type) ? [`${attempt.epoch}.${attempt.n} ${line(event)}`] : [],
       ),
-    told,
+    liveEvents,
   };
 }
 
@@ -106,23 +110,23 @@ const answering = (text: string, inputTokens: number): FakeScript => [
   { type: "text", text },
   { type: "usage", usage: { inputTokens } },
 ];
-const asked = ({ adapter }: ReturnType<typeof playing>) => adapter.calls.map(({ request }) => request.model);
+const modelsCalled = ({ adapter }: ReturnType<typeof playing>) => adapter.calls.map(({ request }) => request.model);
 
 describe("a model call", () => {
   test("leaves no record when its first attempt is the answer, or the last", async () => {
-    const well = disk();
-    await life(playing([says("Hello.")]).engine, well).result;
+    const well = newStorage();
+    await startProcess(playing([says("Hello.")]).engine, well).result;
     expect([...well.rows]).toEqual([]);
-    const badly = disk();
-    const result = await life(playing([failing(1, "content_filter")]).engine, badly).result;
+    const badly = newStorage();
+    const result = await startProcess(playing([failing(1, "content_filter")]).engine, badly).result;
     expect([result.haltedReason, [...badly.rows]]).toEqual(["error", []]);
   });
 
   test("Q2: records a failed attempt with its usage before it makes another one", async () => {
-    const on = disk();
-    const first = life(playing([failing(100)]).engine, on, { dies: "attempt/1" });
-    await first.died;
-    expect(Object.fromEntries(on.rows)).toEqual({
+    const storage = newStorage();
+    const first = startProcess(playing([failing(100)]).engine, storage, { stopsAfter: "attempt/1" });
+    await first.stopped;
+    expect(Object.fromEntries(storage.rows)).toEqual({
       "t/0/model attempt/1": {
         failure: expect.objectContaining({ type: "adapter_error", reason: "timeout" }),
         usage: expect.objectContaining({ inputTokens: 100 }),
@@ -136,10 +140,10 @@ describe("a model call", () => {
   });
 
   test("[lash 77] Q2: does not repeat recorded attempts, counts their usage, and continues their numbers", async () => {
-    const on = disk();
-    await life(playing([failing(100)]).engine, on, { dies: "attempt/1" }).died;
+    const storage = newStorage();
+    await startProcess(playing([failing(100)]).engine, storage, { stopsAfter: "attempt/1" }).stopped;
     const again = playing([answering("Hello.", 10)]);
-    const second = life(again.engine, on, { epoch: 2 });
+    const second = startProcess(again.engine, storage, { epoch: 2 });
     await again.clock.advance(500);
     const result = await second.result;
     expect(again.adapter.calls).toHaveLength(1);
@@ -153,10 +157,10 @@ describe("a model call", () => {
   });
 
   test("[lash 77] fails with the recorded failure if it may no longer be retried", async () => {
-    const on = disk();
-    await life(playing([failing(100)]).engine, on, { dies: "attempt/1" }).died;
+    const storage = newStorage();
+    await startProcess(playing([failing(100)]).engine, storage, { stopsAfter: "attempt/1" }).stopped;
     const again = playing([], [], { retry: false });
-    const result = await life(again.engine, on, { epoch: 2 }).result;
+    const result = await startProcess(again.engine, storage, { epoch: 2 }).result;
     expect(result).toMatchObject({ metadata: { error: { reason: "timeout" } }, usage: { inputTokens: 100 } });
     expect(again.adapter.calls).toEqual([]);
   });
@@ -165,7 +169,7 @@ describe("a model call", () => {
     const of = playing([failing(1), failing(1, "content_filter"), answering("Hello.", 1)], [], {
       fallback: ["second"],
     });
-    const run = life(of.engine, disk(), { epoch: 0 });
+    const run = startProcess(of.engine, newStorage(), { epoch: 0 });
     await of.clock.advance(500);
     await run.result;
     expect(run.lines("message_started", "retry_scheduled", "step_reset", "text_delta")).toEqual([
@@ -177,8 +181,8 @@ describe("a model call", () => {
       "0.3 message_started",
       '0.3 text_delta "Hello."',
     ]);
-    expect(run.told.every(({ of: { effectId } }) => effectId === "t/0/model")).toBe(true);
-    const named = run.told.flatMap(({ event, of: from }) =>
+    expect(run.liveEvents.every(({ of: { effectId } }) => effectId === "t/0/model")).toBe(true);
+    const named = run.liveEvents.flatMap(({ event, of: from }) =>
       "attempt" in event ? [[event.attempt, from.attempt]] : [],
     );
     expect(named).toHaveLength(3);
@@ -186,33 +190,37 @@ describe("a model call", () => {
   });
 
   test("does not ask a model again whose failure is recorded, but the fallback; its output is withdrawn", async () => {
-    const on = disk();
+    const storage = newStorage();
     const shows: FakeScript = [{ type: "text", text: "Hel" }, ...failing(100, "content_filter")];
-    await life(playing([shows], [], { fallback: ["second"] }).engine, on, { dies: "attempt/1" }).died;
-    expect(on.rows.get("t/0/model attempt/1")).toMatchObject({ shown: true, heard: true });
+    await startProcess(playing([shows], [], { fallback: ["second"] }).engine, storage, { stopsAfter: "attempt/1" })
+      .stopped;
+    expect(storage.rows.get("t/0/model attempt/1")).toMatchObject({ shown: true, heard: true });
     const again = playing([answering("Hello.", 10)], [], { fallback: ["second"] });
-    const second = life(again.engine, on, { epoch: 2 });
+    const second = startProcess(again.engine, storage, { epoch: 2 });
     expect((await second.result).usage.inputTokens).toBe(110);
-    expect(asked(again)).toEqual(["second"]);
+    expect(modelsCalled(again)).toEqual(["second"]);
     expect(second.lines("step_reset")).toEqual(["2.2 step_reset fallback"]);
   });
 
   describe("output that does not match the schema", () => {
     const options = { output: z.object({ sky: z.enum(["clear", "cloudy"]) }), repair: 1 };
     const dead = async () => {
-      const on = disk();
-      await life(playing([answering('{"sky":"green"}', 100)]).engine, on, { dies: "attempt/1", options }).died;
-      return on;
+      const storage = newStorage();
+      await startProcess(playing([answering('{"sky":"green"}', 100)]).engine, storage, {
+        stopsAfter: "attempt/1",
+        options,
+      }).stopped;
+      return storage;
     };
 
     test("is recorded, and repaired without asking for it again", async () => {
-      const on = await dead();
-      expect(on.rows.get("t/0/model attempt/1")).toMatchObject({
+      const storage = await dead();
+      expect(storage.rows.get("t/0/model attempt/1")).toMatchObject({
         failure: { type: "validation_error", reason: "invalid_output", issues: [{ path: ["sky"] }] },
         reply: { outputText: '{"sky":"green"}' },
       });
       const again = playing([answering('{"sky":"clear"}', 10)]);
-      const result = await life(again.engine, on, { epoch: 2, options }).result;
+      const result = await startProcess(again.engine, storage, { epoch: 2, options }).result;
       expect(result.finalResponse?.output).toEqual({ value: { sky: "clear" } });
       expect(result.usage.inputTokens).toBe(110);
       const said = again.adapter.calls.map(({ request }) => request.messages.map(messageText));
@@ -224,13 +232,14 @@ describe("a model call", () => {
     test("stays invalid: a schema that accepts it now changes nothing", async () => {
       const again = playing([says('{"sky":"clear"}')]);
       const lenient = { ...options, output: z.object({ sky: z.string() }) };
-      const { finalResponse } = await life(again.engine, await dead(), { epoch: 2, options: lenient }).result;
+      const { finalResponse } = await startProcess(again.engine, await dead(), { epoch: 2, options: lenient }).result;
       expect(finalResponse?.output).toEqual({ value: { sky: "clear" } });
     });
 
     test("fails the run if no repair is left", async () => {
       const again = playing([]);
-      const result = await life(again.engine, await dead(), { epoch: 2, options: { ...options, repair: 0 } }).result;
+      const result = await startProcess(again.engine, await dead(), { epoch: 2, options: { ...options, repair: 0 } })
+        .result;
       expect(result).toMatchObject({
         metadata: { error: { reason: "invalid_output" } },
         usage: { inputTokens: 100 },
@@ -241,7 +250,7 @@ describe("a model call", () => {
 
     test("is not emitted again when its repair fails", async () => {
       const of = playing([says('{"sky":"green"}'), failing(1, "content_filter")]);
-      const run = life(of.engine, disk(), { epoch: 0, options });
+      const run = startProcess(of.engine, newStorage(), { epoch: 0, options });
       const { finalResponse } = await run.result;
       expect(finalResponse).toMatchObject({ outputText: "", error: { reason: "content_filter" } });
       expect(run.lines("message_completed")).toEqual([]);
@@ -254,15 +263,15 @@ describe("a model call", () => {
     ["of a failure nobody knows", { failure: { type: "mood" }, usage: {}, shown: false, heard: true, reply: null }],
   ])("a record that cannot be read, %s, is ignored: the attempt is made", async (_, record) => {
     const of = playing([answering("Hello.", 10)]);
-    const result = await life(of.engine, disk({ "t/0/model attempt/1": record }), { epoch: 2 }).result;
+    const result = await startProcess(of.engine, newStorage({ "t/0/model attempt/1": record }), { epoch: 2 }).result;
     expect([result.usage.inputTokens, of.adapter.calls.length]).toEqual([10, 1]);
   });
 
   test("the usage of recorded attempts is counted also when the turn is cancelled before anything else happens", async () => {
-    const on = disk();
-    await life(playing([failing(100)]).engine, on, { dies: "delay/1" }).died;
+    const storage = newStorage();
+    await startProcess(playing([failing(100)]).engine, storage, { stopsAfter: "delay/1" }).stopped;
     const again = playing([]);
-    const second = life(again.engine, on, { epoch: 2 });
+    const second = startProcess(again.engine, storage, { epoch: 2 });
     await again.clock.advance(1);
     second.cancel({ origin: "test", reason: "enough" });
     expect(await second.result).toMatchObject({ haltedReason: "cancelled", usage: { inputTokens: 100 } });
@@ -272,23 +281,23 @@ describe("a model call", () => {
 describe("the delay before another attempt", () => {
   /** A turn whose process stopped at the start of a delay of 500 ms, at this time. */
   async function waiting(at: number) {
-    const on = disk();
+    const storage = newStorage();
     const clock = handClock();
     await clock.advance(at);
-    await life(playing([failing(1)], [], { clock }).engine, on, { dies: "delay/1" }).died;
-    return { on, clock };
+    await startProcess(playing([failing(1)], [], { clock }).engine, storage, { stopsAfter: "delay/1" }).stopped;
+    return { storage, clock };
   }
 
   test("is recorded with its end", async () => {
-    const { on } = await waiting(1000);
-    expect(on.rows.get("t/0/model delay/1")).toEqual({ delayMs: 500, dueAt: 1500 });
+    const { storage } = await waiting(1000);
+    expect(storage.rows.get("t/0/model delay/1")).toEqual({ delayMs: 500, dueAt: 1500 });
   });
 
   test("[lash 77] ends when it was to end originally, and is not announced again", async () => {
-    const { on, clock } = await waiting(1000);
+    const { storage, clock } = await waiting(1000);
     await clock.advance(300);
     const again = playing([says("Hello.")], [], { clock });
-    const second = life(again.engine, on, { epoch: 2 });
+    const second = startProcess(again.engine, storage, { epoch: 2 });
     await clock.advance(199);
     expect(again.adapter.calls).toHaveLength(0);
     await clock.advance(1);
@@ -298,17 +307,17 @@ describe("the delay before another attempt", () => {
   });
 
   test("that should have ended is over", async () => {
-    const { on, clock } = await waiting(1000);
+    const { storage, clock } = await waiting(1000);
     await clock.advance(86_400_000);
-    expect((await life(playing([says("Hello.")], [], { clock }).engine, on, { epoch: 2 }).result).haltedReason).toBe(
-      "completed",
-    );
+    expect(
+      (await startProcess(playing([says("Hello.")], [], { clock }).engine, storage, { epoch: 2 }).result).haltedReason,
+    ).toBe("completed");
   });
 
   test("is never longer than recorded, whatever the clock says now", async () => {
-    const { on } = await waiting(1_000_000);
+    const { storage } = await waiting(1_000_000);
     const again = playing([says("Hello.")]);
-    const second = life(again.engine, on, { epoch: 2 });
+    const second = startProcess(again.engine, storage, { epoch: 2 });
     await again.clock.advance(499);
     expect(again.adapter.calls).toHaveLength(0);
     await again.clock.advance(1);
@@ -316,11 +325,11 @@ describe("the delay before another attempt", () => {
   });
 
   test("is over if the next attempt is recorded", async () => {
-    const { on } = await waiting(1_000_000);
-    const record = on.rows.get("t/0/model attempt/1") ?? null;
-    on.rows.set("t/0/model attempt/2", record);
+    const { storage } = await waiting(1_000_000);
+    const record = storage.rows.get("t/0/model attempt/1") ?? null;
+    storage.rows.set("t/0/model attempt/2", record);
     const again = playing([], [], { retry: { maxAttempts: 2 } });
-    const result = await life(again.engine, on, { epoch: 2 }).result;
+    const result = await startProcess(again.engine, storage, { epoch: 2 }).result;
     expect([result.haltedReason, result.usage.inputTokens]).toEqual(["error", 2]);
   });
 });
@@ -351,30 +360,30 @@ const effect = "t/0/tool/0";
 const call = toolCall({ id: "c0", name: "pay", arguments: { eur: 5 } });
 
 /** A turn whose process stopped while the tool ran, or after this record was written; `adopt` continues it in another process. */
-async function orphan(first: Tool, { dies, ...rest }: Circumstances = {}) {
-  const on = disk();
+async function interruptedTurn(first: Tool, { stopsAfter, ...rest }: ProcessOptions = {}) {
+  const storage = newStorage();
   const of = playing([paying()], [first]);
-  const before = life(of.engine, on, { ...rest, ...(dies === undefined ? {} : { dies }) });
-  if (dies === undefined) {
+  const before = startProcess(of.engine, storage, { ...rest, ...(stopsAfter === undefined ? {} : { stopsAfter }) });
+  if (stopsAfter === undefined) {
     await of.clock.advance(0);
     before.kill();
-  } else await before.died;
+  } else await before.stopped;
   return {
-    on,
+    storage,
     before,
     /** Lets a process with this tool take the turn over. */
-    adopt: (second: Tool, more: Circumstances = {}) => {
+    takeOver: (second: Tool, more: ProcessOptions = {}) => {
       const again = playing([says("ok")], [second]);
-      return { ...again, ...life(again.engine, on, { epoch: 2, ...more }) };
+      return { ...again, ...startProcess(again.engine, storage, { epoch: 2, ...more }) };
     },
   };
 }
 
 describe("the preparation of a tool call", () => {
   test("is not recorded without a hook or a gate", async () => {
-    const on = disk();
-    await life(playing([paying(), says("ok")], [pay({ replay: "safe" }).tool]).engine, on).result;
-    expect([...on.rows.keys()]).toEqual([]);
+    const storage = newStorage();
+    await startProcess(playing([paying(), says("ok")], [pay({ replay: "safe" }).tool]).engine, storage).result;
+    expect([...storage.rows.keys()]).toEqual([]);
   });
 
   test.each([
@@ -389,14 +398,14 @@ describe("the preparation of a tool call", () => {
         return says;
       },
     });
-    const { on, adopt } = await orphan(gated.tool, { dies: "prepared" });
-    expect(on.rows.get(`${effect} prepared`)).toEqual(record);
-    expect((await adopt(gated.tool).result).haltedReason).toBe(halted);
+    const { storage, takeOver } = await interruptedTurn(gated.tool, { stopsAfter: "prepared" });
+    expect(storage.rows.get(`${effect} prepared`)).toEqual(record);
+    expect((await takeOver(gated.tool).result).haltedReason).toBe(halted);
     expect([gate, gated.ran.length]).toEqual([1, times]);
   });
 
   test("Q3: a hook is not asked again: changed arguments, a value, a denial, an exception", async () => {
-    const story = async (hook: NonNullable<NonNullable<ChatOptions["hooks"]>["beforeTool"]>) => {
+    const runWithHook = async (hook: NonNullable<NonNullable<ChatOptions["hooks"]>["beforeTool"]>) => {
       let hooked = 0;
       const beforeTool: typeof hook = (call, context) => {
         hooked += 1;
@@ -404,30 +413,34 @@ describe("the preparation of a tool call", () => {
       };
       const options = { hooks: { beforeTool } };
       const payer = pay({ replay: "safe" });
-      const { on, adopt } = await orphan(payer.tool, { dies: "prepared", options });
-      const { thread } = await adopt(payer.tool, { options }).result;
-      return { hooked, ran: payer.ran, record: on.rows.get(`${effect} prepared`), answer: thread.messages[2] };
+      const { storage, takeOver } = await interruptedTurn(payer.tool, { stopsAfter: "prepared", options });
+      const { thread } = await takeOver(payer.tool, { options }).result;
+      return { hooked, ran: payer.ran, record: storage.rows.get(`${effect} prepared`), answer: thread.messages[2] };
     };
-    expect(await story(() => ({ type: "replace_arguments", arguments: { eur: 3 } }))).toMatchObject({
+    expect(await runWithHook(() => ({ type: "replace_arguments", arguments: { eur: 3 } }))).toMatchObject({
       hooked: 1,
       ran: [{ eur: 3 }],
       record: { type: "ready", arguments: { eur: 3 } },
       answer: { content: "paid", ranArguments: { eur: 3 } },
     });
-    expect(await story(() => null)).toMatchObject({ hooked: 1, ran: [{ eur: 5 }], answer: { ranArguments: null } });
-    expect(await story(() => ({ type: "skip", value: "free" }))).toMatchObject({
+    expect(await runWithHook(() => null)).toMatchObject({
+      hooked: 1,
+      ran: [{ eur: 5 }],
+      answer: { ranArguments: null },
+    });
+    expect(await runWithHook(() => ({ type: "skip", value: "free" }))).toMatchObject({
       hooked: 1,
       ran: [],
       record: { type: "outcome", outcome: { type: "success", value: "free" }, content: "free" },
       answer: { content: "free" },
     });
-    expect(await story(() => ({ type: "deny", reason: "no" }))).toMatchObject({
+    expect(await runWithHook(() => ({ type: "deny", reason: "no" }))).toMatchObject({
       hooked: 1,
       ran: [],
       record: { type: "failed", failure: { reason: "denied" } },
       answer: { code: "denied" },
     });
-    const thrown = await story(() => {
+    const thrown = await runWithHook(() => {
       throw new Error("hook");
     });
     expect(thrown).toMatchObject({ hooked: 1, ran: [], answer: { code: "handler_raised" } });
@@ -435,7 +448,7 @@ describe("the preparation of a tool call", () => {
 
   test("validates recorded arguments again, with the current schema", async () => {
     const gate = { replay: "safe", needsApproval: () => false } as const;
-    const { adopt } = await orphan(pay(gate).tool, { dies: "prepared" });
+    const { takeOver } = await interruptedTurn(pay(gate).tool, { stopsAfter: "prepared" });
     const strict = tool({
       ...gate,
       name: "pay",
@@ -443,14 +456,16 @@ describe("the preparation of a tool call", () => {
       schema: z.object({ usd: z.number() }),
       handler: () => 1,
     });
-    expect((await adopt(strict).result).thread.messages[2]).toMatchObject({ code: "invalid_arguments" });
+    expect((await takeOver(strict).result).thread.messages[2]).toMatchObject({ code: "invalid_arguments" });
   });
 
   test("a record that cannot be read is ignored: the gate is asked", async () => {
     const gated = pay({ replay: "safe", needsApproval: () => true });
     for (const record of [{ type: "ready" }, { type: "failed", failure: { type: "session_error", reason: "x" } }]) {
-      const on = disk({ [`${effect} prepared`]: record });
-      expect((await life(playing([paying()], [gated.tool]).engine, on).result).haltedReason).toBe("approval");
+      const storage = newStorage({ [`${effect} prepared`]: record });
+      expect((await startProcess(playing([paying()], [gated.tool]).engine, storage).result).haltedReason).toBe(
+        "approval",
+      );
     }
   });
 });
@@ -458,28 +473,33 @@ describe("the preparation of a tool call", () => {
 describe("H4: a tool that was running when its process stopped", () => {
   test.each(["never", "ask"] as const)("Q3: %s: records a start mark before it starts", async (replay) => {
     const payer = pay({ replay });
-    const { on } = await orphan(payer.tool, { dies: "started" });
+    const { storage } = await interruptedTurn(payer.tool, { stopsAfter: "started" });
     expect(payer.ran).toEqual([]);
-    expect(on.rows.get(`${effect} started`)).toEqual({ epoch: 1, policy: replay, name: "pay", arguments: { eur: 5 } });
+    expect(storage.rows.get(`${effect} started`)).toEqual({
+      epoch: 1,
+      policy: replay,
+      name: "pay",
+      arguments: { eur: 5 },
+    });
   });
 
   test("has no start mark with replay policy safe, and none in memory", async () => {
-    const safe = await orphan(pay({ replay: "safe", handler: never }).tool);
-    const memory = await orphan(pay({ handler: never }).tool, { epoch: 0 });
+    const safe = await interruptedTurn(pay({ replay: "safe", handler: never }).tool);
+    const memory = await interruptedTurn(pay({ handler: never }).tool, { epoch: 0 });
     expect([safe.before.written, memory.before.written]).toEqual([[], []]);
   });
 
   test("safe: runs again with the same idempotency key", async () => {
-    const { adopt } = await orphan(pay({ replay: "safe", handler: never }).tool);
+    const { takeOver } = await interruptedTurn(pay({ replay: "safe", handler: never }).tool);
     const payer = pay({ replay: "safe" });
-    const second = adopt(payer.tool);
+    const second = takeOver(payer.tool);
     expect((await second.result).haltedReason).toBe("completed");
     expect(payer.keys).toEqual([effect]);
     expect(second.lines("tool_execution_started")).toEqual(["2.1 tool_execution_started c0 pay"]);
   });
 
   test("never: is answered outcome_unknown, and no hook and no onToolError is asked", async () => {
-    const { adopt } = await orphan(pay({ handler: never }).tool);
+    const { takeOver } = await interruptedTurn(pay({ handler: never }).tool);
     const payer = pay();
     const seen: string[] = [];
     const hooks = {
@@ -492,7 +512,7 @@ describe("H4: a tool that was running when its process stopped", () => {
         return null;
       },
     };
-    const second = adopt(payer.tool, {
+    const second = takeOver(payer.tool, {
       options: {
         hooks,
         onToolError: "halt",
@@ -515,9 +535,9 @@ describe("H4: a tool that was running when its process stopped", () => {
   });
 
   test("ask: waits for a person to decide", async () => {
-    const { adopt } = await orphan(pay({ replay: "ask", handler: never }).tool);
+    const { takeOver } = await interruptedTurn(pay({ replay: "ask", handler: never }).tool);
     const payer = pay({ replay: "ask" });
-    expect(await adopt(payer.tool).result).toMatchObject({
+    expect(await takeOver(payer.tool).result).toMatchObject({
       haltedReason: "outcome_unknown",
       pendingToolCalls: [{ id: "c0", reason: "outcome_unknown", idempotencyKey: effect }],
     });
@@ -526,8 +546,8 @@ describe("H4: a tool that was running when its process stopped", () => {
 
   test("is answered by the replay policy it started with, whatever was deployed since; also when its tool is gone", async () => {
     const begunAs = async (replay: "never" | "ask", now: Tool) => {
-      const { adopt } = await orphan(pay({ replay, handler: never }).tool);
-      const { haltedReason, thread } = await adopt(now).result;
+      const { takeOver } = await interruptedTurn(pay({ replay, handler: never }).tool);
+      const { haltedReason, thread } = await takeOver(now).result;
       return [haltedReason, thread.messages[2]?.role === "tool" ? thread.messages[2].code : null];
     };
     expect(await begunAs("never", pay({ replay: "safe" }).tool)).toEqual(["completed", "outcome_unknown"]);
@@ -545,7 +565,7 @@ describe("H4: a tool that was running when its process stopped", () => {
     const payer = pay();
     const args = times === 1 ? { eur: 5 } : { eur: 5, at: "noon" };
     const of = playing([paying(args), says("ok")], [payer.tool]);
-    await life(of.engine, disk({ [`${effect} started`]: started }), { epoch: 2 }).result;
+    await startProcess(of.engine, newStorage({ [`${effect} started`]: started }), { epoch: 2 }).result;
     expect(payer.ran).toHaveLength(times);
   });
 
@@ -553,14 +573,14 @@ describe("H4: a tool that was running when its process stopped", () => {
     const options = {
       hooks: { beforeTool: () => ({ type: "replace_arguments", arguments: { eur: 3 } }) as const },
     };
-    const { on, adopt } = await orphan(pay({ handler: never }).tool, { options });
-    expect(on.rows.get(`${effect} started`)).toMatchObject({ arguments: { eur: 3 } });
+    const { storage, takeOver } = await interruptedTurn(pay({ handler: never }).tool, { options });
+    expect(storage.rows.get(`${effect} started`)).toMatchObject({ arguments: { eur: 3 } });
     const payer = pay();
-    const result = await adopt(payer.tool, { options }).result;
+    const result = await takeOver(payer.tool, { options }).result;
     expect(result.thread.messages[2]).toMatchObject({ code: "outcome_unknown", ranArguments: { eur: 3 } });
     // A mark that was written before the hook ran has the arguments of the call.
-    on.rows.set(`${effect} started`, { ...mark });
-    await adopt(payer.tool, { options }).result;
+    storage.rows.set(`${effect} started`, { ...mark });
+    await takeOver(payer.tool, { options }).result;
     expect(payer.ran).toEqual([{ eur: 3 }]);
   });
 
@@ -569,28 +589,29 @@ describe("H4: a tool that was running when its process stopped", () => {
     const thread = [user("hi"), assistant("", { toolCalls: [call] })];
     const details = { answers: [callDecision(call, approval)] };
     const gated = pay({ needsApproval: true });
-    const decided = (on: Disk) => life(playing([says("ok")], [gated.tool]).engine, on, { epoch: 2, thread, details });
-    const on = disk();
-    await decided(on).result;
+    const decided = (storage: TestStorage) =>
+      startProcess(playing([says("ok")], [gated.tool]).engine, storage, { epoch: 2, thread, details });
+    const storage = newStorage();
+    await decided(storage).result;
     // The call is approved, so the gate is not asked.
-    expect(Object.fromEntries(on.rows)).toEqual({
+    expect(Object.fromEntries(storage.rows)).toEqual({
       [`${effect} started`]: { ...mark, epoch: 2, arguments: { eur: 4 } },
     });
-    const result = await decided(on).result;
+    const result = await decided(storage).result;
     expect(result.thread.messages.find(({ role }) => role === "tool")).toMatchObject({ code: "outcome_unknown" });
-    await decided(disk({ [`${effect} started`]: mark })).result;
+    await decided(newStorage({ [`${effect} started`]: mark })).result;
     expect(gated.ran).toEqual([{ eur: 4 }, { eur: 4 }]);
   });
 
   test("Q3: a start mark is recorded with a permit: queued calls have none", async () => {
     const untilStopped = (_: JsonObject, { signal }: ToolContext) =>
       new Promise((resolve) => signal.addEventListener("abort", resolve));
-    const on = disk();
+    const storage = newStorage();
     const of = playing(
       [[...paying(), { type: "tool_call", id: "c1", name: "pay", arguments: { eur: 6 } }]],
       [pay({ handler: untilStopped }).tool],
     );
-    const run = life(of.engine, on, { options: { maxConcurrency: 1 } });
+    const run = startProcess(of.engine, storage, { options: { maxConcurrency: 1 } });
     await of.clock.advance(0);
     expect(run.written).toEqual([`${effect} started`]);
     run.cancel({ origin: "test", reason: "enough" });
@@ -602,12 +623,13 @@ describe("H4: a tool that was running when its process stopped", () => {
   test("Q3: a start mark that was committed with the order of the call counts the same", async () => {
     const payer = pay();
     const begun = startMark({ call, decision: null }, payer.tool, 1);
-    const on = disk({ [`${effect} started`]: begun });
-    const result = await life(playing([paying(), says("ok")], [payer.tool]).engine, on, { epoch: 2 }).result;
+    const storage = newStorage({ [`${effect} started`]: begun });
+    const result = await startProcess(playing([paying(), says("ok")], [payer.tool]).engine, storage, { epoch: 2 })
+      .result;
     expect(result.thread.messages[2]).toMatchObject({ code: "outcome_unknown" });
     expect(payer.ran).toEqual([]);
-    const alone = disk();
-    await life(playing([paying(), says("ok")], [payer.tool]).engine, alone).result;
+    const alone = newStorage();
+    await startProcess(playing([paying(), says("ok")], [payer.tool]).engine, alone).result;
     expect(alone.rows.get(`${effect} started`)).toEqual(begun);
   });
 
@@ -626,7 +648,7 @@ describe("H4: a tool that was running when its process stopped", () => {
 
   test("does not start if its start mark cannot be recorded, and the run rejects", async () => {
     const broken = new Error("the disk is full");
-    const none = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
+    const noInput = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
     const run = (of: Engine) =>
       startRun(
         planRun(of, "hi", { requestId: "t" }, { verb: "chat" }),
@@ -634,7 +656,7 @@ describe("H4: a tool that was running when its process stopped", () => {
           journal: new MemoryJournal(),
           scope: { epoch: 1, ensure: () => undefined, find: () => null, record: () => Promise.reject(broken) },
           accepted: true,
-          inbox: { claim: () => Promise.resolve(none) },
+          inbox: { claim: () => Promise.resolve(noInput) },
           sink: { live: () => undefined, commit: () => "fresh" },
         }),
         () => () => Promise.reject(broken),
@@ -668,9 +690,9 @@ describe("[lash 72] a tool with a retry policy", () => {
 
   test("records and announces each attempt and each delay, with the same idempotency key", async () => {
     const payer = flaky(2);
-    const on = disk();
+    const storage = newStorage();
     const of = playing([paying(), says("ok")], [payer.tool]);
-    const run = life(of.engine, on);
+    const run = startProcess(of.engine, storage);
     await of.clock.advance(99);
     expect(payer.ran).toHaveLength(1);
     await of.clock.advance(201);
@@ -684,8 +706,8 @@ describe("[lash 72] a tool with a retry policy", () => {
       "1.3 tool_execution_started c0 pay",
     ]);
     expect(run.written.map((place) => place.split(" ")[1])).toEqual(["attempt/1", "delay/1", "attempt/2", "delay/2"]);
-    expect(on.rows.get(`${effect} attempt/1`)).toMatchObject({ failure: { message: "busy" }, usage: {} });
-    expect(on.rows.get(`${effect} delay/2`)).toEqual({ delayMs: 200, dueAt: 300 });
+    expect(storage.rows.get(`${effect} attempt/1`)).toMatchObject({ failure: { message: "busy" }, usage: {} });
+    expect(storage.rows.get(`${effect} delay/2`)).toEqual({ delayMs: 200, dueAt: 300 });
   });
 
   test("behaves the same through the verbs", async () => {
@@ -703,7 +725,7 @@ describe("[lash 72] a tool with a retry policy", () => {
   test("waits as long as the failure asks, up to maxDelayMs, returned or thrown", async () => {
     const waits = async (handler: () => unknown) => {
       const of = playing([paying(), says("ok")], [pay({ retry: { ...retry, maxAttempts: 2 }, handler }).tool]);
-      const run = life(of.engine, disk());
+      const run = startProcess(of.engine, newStorage());
       await of.clock.advance(5000);
       await run.result;
       return run.lines("retry_scheduled");
@@ -722,7 +744,7 @@ describe("[lash 72] a tool with a retry policy", () => {
       seen.push(last);
       return "halt" as const;
     };
-    const run = life(of.engine, disk(), { options: { onToolError } });
+    const run = startProcess(of.engine, newStorage(), { options: { onToolError } });
     await of.clock.advance(300);
     expect((await run.result).haltedReason).toBe("tool_error");
     expect(payer.ran).toHaveLength(3);
@@ -733,7 +755,7 @@ describe("[lash 72] a tool with a retry policy", () => {
     const once = async (definition: Partial<ToolDefinition<JsonObject>>) => {
       const payer = pay(definition);
       const of = playing([paying(), says("ok")], [payer.tool]);
-      const run = life(of.engine, disk(), { epoch: 0 });
+      const run = startProcess(of.engine, newStorage(), { epoch: 0 });
       await of.clock.advance(60_000);
       await run.result;
       expect(run.written).toEqual([]);
@@ -766,7 +788,7 @@ describe("[lash 72] a tool with a retry policy", () => {
       },
     });
     const of = playing([paying(), says("ok")], [slow]);
-    const run = life(of.engine, disk());
+    const run = startProcess(of.engine, newStorage());
     await of.clock.advance(1000);
     expect(answerOf(await run.result)).toMatchObject({ content: "paid" });
     expect(run.lines("tool_progress")).toEqual([
@@ -784,7 +806,7 @@ describe("[lash 72] a tool with a retry policy", () => {
       [[...paying(), { type: "tool_call", id: "c1", name: "other", arguments: {} }], says("ok")],
       [payer.tool, other],
     );
-    const run = life(of.engine, disk(), { options: { maxConcurrency: 1 } });
+    const run = startProcess(of.engine, newStorage(), { options: { maxConcurrency: 1 } });
     await of.clock.advance(99);
     expect([payer.ran.length, order]).toEqual([1, ["other"]]);
     await of.clock.advance(1);
@@ -801,10 +823,10 @@ describe("[lash 72] a tool with a retry policy", () => {
         return busy();
       },
     });
-    const { on, adopt } = await orphan(first.tool, { dies: "delay/1" });
-    expect(on.rows.get(`${effect} attempt/1`)).toMatchObject({ usage: { inputTokens: 7 } });
+    const { storage, takeOver } = await interruptedTurn(first.tool, { stopsAfter: "delay/1" });
+    expect(storage.rows.get(`${effect} attempt/1`)).toMatchObject({ usage: { inputTokens: 7 } });
     const payer = flaky(0);
-    const second = adopt(payer.tool);
+    const second = takeOver(payer.tool);
     await second.clock.advance(99);
     expect(payer.ran).toHaveLength(0);
     await second.clock.advance(1);
@@ -817,20 +839,20 @@ describe("[lash 72] a tool with a retry policy", () => {
   });
 
   test("counts recorded attempts, and fails with the recorded failure if no attempt is left", async () => {
-    const { adopt } = await orphan(flaky(1).tool, { dies: "attempt/1" });
+    const { takeOver } = await interruptedTurn(flaky(1).tool, { stopsAfter: "attempt/1" });
     const payer = flaky(9, { retry: { ...retry, type: "idempotent", maxAttempts: 2 } });
     const seen: Json[] = [];
     const onToolError = (_: ToolCall, { retry: last }: { readonly retry: Json }) => {
       seen.push(last);
       return { continue: null };
     };
-    const second = adopt(payer.tool, { options: { onToolError } });
+    const second = takeOver(payer.tool, { options: { onToolError } });
     await second.clock.advance(100);
     await second.result;
     expect(payer.ran).toHaveLength(1);
     expect(seen).toEqual([{ type: "exhausted", attempts: 2 }]);
     const stubborn = flaky(0, { retry: { type: "never" } });
-    expect(answerOf(await adopt(stubborn.tool).result)).toMatchObject({ code: "handler_failed" });
+    expect(answerOf(await takeOver(stubborn.tool).result)).toMatchObject({ code: "handler_failed" });
     expect(stubborn.ran).toEqual([]);
   });
 
@@ -840,20 +862,22 @@ describe("[lash 72] a tool with a retry policy", () => {
       tries += 1;
       return tries === 1 ? busy() : never();
     };
-    const { before, on, adopt } = await orphan(pay({ retry: { ...retry, baseDelayMs: 0 }, handler }).tool);
+    const { before, storage, takeOver } = await interruptedTurn(
+      pay({ retry: { ...retry, baseDelayMs: 0 }, handler }).tool,
+    );
     expect(tries).toBe(2);
     expect(before.written).toEqual([`${effect} started`, `${effect} attempt/1`, `${effect} delay/1`]);
     const payer = flaky(0);
-    expect(answerOf(await adopt(payer.tool).result)).toMatchObject({ code: "outcome_unknown" });
+    expect(answerOf(await takeOver(payer.tool).result)).toMatchObject({ code: "outcome_unknown" });
     expect(payer.ran).toEqual([]);
-    on.rows.delete(`${effect} started`);
-    expect(answerOf(await adopt(payer.tool).result)).toMatchObject({ content: "paid" });
+    storage.rows.delete(`${effect} started`);
+    expect(answerOf(await takeOver(payer.tool).result)).toMatchObject({ content: "paid" });
   });
 
   test("and a cancel ends the delay", async () => {
     const payer = flaky(1);
     const of = playing([paying()], [payer.tool]);
-    const run = life(of.engine, disk());
+    const run = startProcess(of.engine, newStorage());
     await of.clock.advance(1);
     run.cancel({ origin: "test", reason: "enough" });
     expect((await run.result).haltedReason).toBe("cancelled");

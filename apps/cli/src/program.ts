@@ -50,15 +50,15 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
 }
 
 const rootExamples = `Examples:
-  everturn demo                                kill a process during a turn and watch it recover; no API key needed
-  everturn chat                                chat in the terminal; --session ID continues a session
-  everturn run "What time is it? Use clock."   run one turn; the answer goes to standard output
+  everturn demo                                kill a process, watch it recover
+  everturn chat                                chat in the terminal
+  everturn run "What time is it? Use clock."   run one turn
   git diff | everturn run "Review this"        run one turn with piped input
-  everturn serve                               serve the HTTP API on this machine
-  everturn doctor                              check the settings and report problems
+  everturn serve                               serve the HTTP API
+  everturn doctor                              check the settings
 
-Settings: a flag overrides an environment variable, which overrides the configuration file.
-Without an API key in the environment, a scripted offline model answers.`;
+Settings: flags override environment variables, which override the
+configuration file. Without an API key, a scripted offline model answers.`;
 
 type Done = (code: number) => void;
 

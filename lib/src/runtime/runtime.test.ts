@@ -23,7 +23,7 @@ describe("invalid options", () => {
       await sessions.start("go", { id: "s" })
     ).result;
     const wrong: { readonly from?: "step" } = JSON.parse('{"from":"start"}');
-    await expect(sessions.recover("s", wrong)).rejects.toThrow(/from has to be "step", not start/);
+    await expect(sessions.recover("s", wrong)).rejects.toThrow(/from must be "step", not start/);
   });
 });
 

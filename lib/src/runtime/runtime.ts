@@ -114,8 +114,9 @@ export type Runtime = {
   /** Withdraws input that was given to `steer` and that no turn has accepted yet. */
   readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
   /**
-   * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn (H6). Returns `cancelled`, or
-   * `completion_won` if the end of the turn was committed first (Q9).
+   * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for the end
+   * of the turn, for up to `waitMs` (default 60,000), and returns `cancelled`; `completion_won` if the end of the turn was committed first (Q9);
+   * `stored` if the turn has not ended in time; or `nothing_open`.
    */
   readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
 

@@ -69,7 +69,10 @@ describe("[lash 73] completion from outside, and deadlines of waits", () => {
     expect((await sessionOf(of)).status).toBe("awaiting_tools");
     await world.clock.advance(2000);
     await stop();
-    expect((await talk(of)).slice(2)).toEqual([expect.stringContaining("nobody answered in time"), "assistant Done."]);
+    expect((await talk(of)).slice(2)).toEqual([
+      expect.stringContaining("no answer arrived before the deadline"),
+      "assistant Done.",
+    ]);
     // The model gets a failure, not a result.
     const [answer] = (await of.messages("s1")).items.filter(({ role }) => role === "tool");
     expect(answer).toMatchObject({ status: "failure", code: "timeout" });
@@ -91,9 +94,9 @@ describe("[lash 73] completion from outside, and deadlines of waits", () => {
       return { session: await sessionOf(of), said: (await talk(of)).slice(2), of };
     };
     const denied = await ends("pay", { approval: { afterMs: 1000 } });
-    expect(denied.said).toEqual([expect.stringContaining("nobody answered in time"), "assistant Done."]);
+    expect(denied.said).toEqual([expect.stringContaining("no answer arrived before the deadline"), "assistant Done."]);
     const silent = await ends("ask", { question: { afterMs: 1000 } });
-    expect(silent.said.join()).toContain("(nobody answered in time)");
+    expect(silent.said.join()).toContain("(no answer arrived before the deadline)");
     const failed = await ends("pay", { approval: { afterMs: 1000, onTimeout: "fail_turn" } });
     expect(failed.session.status).toBe("error");
     expect(pay.runs).toEqual([]);

@@ -1,5 +1,15 @@
-// Accepts a verb: one batch changes the session, stores the turn that follows, and, if this process drives, claims the lease for it. A process that holds
-// the lease drives the turn from what it wrote; nothing is read back.
+// Accepts a verb: one conditional batch changes the session, stores the turn that the verb starts and, if this process drives turns, claims the
+// lease. The process then drives the turn from the rows it wrote; nothing is read back.
+//
+// The batch
+//   checks   version of the session, absence of the idempotency key, absence of the turn, and the lease row if it is claimed
+//   puts     session row, recent, new messages, start, turn row, pinned configuration, open, due, the idempotency key, the first event, the lease
+//
+// Failure cases
+//   the session has changed      `conflict`; nothing is written. The caller reads again
+//   the lease has changed        another process claimed it. The turn is accepted without the lease, and that process or a worker drives it
+//   crash after the batch        the turn is open and due when the lease expires; a worker drives it
+//   no free place in the process the turn is stored as due now, and queued here (`ActiveTurns.driveStored`)
 
 import type { TurnHistory } from "../../kernel/internal.ts";
 import type { JsonObject, Session } from "../../model/internal.ts";
@@ -11,7 +21,7 @@ import type { Row } from "../rows/storage.ts";
 import type { InboxEntry } from "../rows/values.ts";
 import type { TurnHandle } from "../types.ts";
 import type { AcceptedKey } from "./idempotency.ts";
-import type { Found } from "./session-rows.ts";
+import type { ExistingSession } from "./session-rows.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { decisionsOf, isOpen } from "../../session/internal.ts";
@@ -26,85 +36,89 @@ import { writeSession } from "../rows/session-write.ts";
 import { checkReadable } from "../rows/stored.ts";
 import { turnStarted } from "../rows/turn-events.ts";
 import { handle } from "./handles.ts";
-import { concurrentWrite, extended, historyOf } from "./session-rows.ts";
+import { writeConflict, extendHistory, historyOf } from "./session-rows.ts";
 
-/** What a verb makes of a session. */
+/** What a verb does to a session. */
 export type Acceptance = {
-  /** The session after it; its thread holds the new messages and no others. */
+  /** The session after the verb; its thread holds the new messages only. */
   readonly session: Session<JsonObject>;
-  /** Which kind of turn to begin; `null`: none. None is begun either while a call or a question waits for an answer. */
+  /** The kind of turn to start; `null`: none. No turn is started either while a call or a question is pending. */
   readonly verb: "chat" | "step" | null;
+  /** The options to store with the turn. */
   readonly options: JsonObject;
+  /** The name of the engine. */
   readonly engine: string;
+  /** The idempotency key; `null`: none. */
   readonly key: AcceptedKey | null;
-  /** Input that the turn begins with and the history does not keep: a transient message or a turn cause. */
+  /** Input that the turn starts with and that the history does not keep: a transient message or a turn cause. */
   readonly input?: InboxEntry;
   /** Further rows of the same batch. */
   readonly also?: Changes;
 };
 
 /**
- * Accepts a verb, and drives the turn if this process may. Rejects with `conflict` when the session was changed in between, and with what `planRun`
- * throws; nothing is written then.
+ * Accepts a verb, and drives the turn if this process drives turns and has a free place. Rejects with `conflict` if the session has changed
+ * since it was read, and with what `planRun` throws; nothing is written then.
  */
 export async function accept(
   context: VerbContext,
   before: StoredSession & { readonly leaseRow: Row | null },
-  wanted: Acceptance,
+  acceptance: Acceptance,
 ): Promise<TurnHandle> {
-  const { session, verb } = wanted;
+  const { session, verb } = acceptance;
   const now = context.clock.now();
-  const history = extended(await historyOf(context, before), session.thread.messages);
-  const begins = verb !== null && !isWaiting(session);
-  const turn = begins ? await turnOf(context, before, { ...wanted, verb }, history, now) : null;
-  const free = turn === null || !context.drives || context.turns.closing ? null : context.turns.reserve();
+  const history = extendHistory(await historyOf(context, before), session.thread.messages);
+  const startsTurn = verb !== null && !isWaiting(session);
+  const turn = startsTurn ? await turnOf(context, before, { ...acceptance, verb }, history, now) : null;
+  const releasePlace = turn === null || !context.drives || context.turns.closing ? null : context.turns.reserve();
   try {
-    return await acceptTurn(context, before, wanted, turn, history, now, free !== null);
+    return await acceptTurn(context, before, acceptance, turn, history, now, releasePlace !== null);
   } finally {
-    free?.();
+    releasePlace?.();
   }
 }
 
 async function acceptTurn(
   context: VerbContext,
   before: StoredSession & { readonly leaseRow: Row | null },
-  wanted: Acceptance,
+  acceptance: Acceptance,
   turn: PlannedTurn | null,
   history: TurnHistory,
   now: number,
   drives: boolean,
 ): Promise<TurnHandle> {
   const { key, head } = before;
-  const { session } = wanted;
+  const { session } = acceptance;
   const { messages } = session.thread;
   const lease = turn === null || !drives ? null : claimFor(context, before);
   const write = writeSession(before, {
     now,
     session: { after: session, messages, history },
     ...(turn === null ? {} : { turn: { type: "begin", turn, due: lease === null ? now : now + context.lease.ttlMs } }),
-    // The first commit of a turn made of input says so in events of its own.
-    events: turn === null || wanted.input !== undefined ? [] : [turnStarted(turn.id, key.session)],
-    also: merge(lease?.changes ?? noChanges, acceptedRow(wanted.key, before, turn), wanted.also ?? noChanges),
+    // A turn built from input reports its start in its first commit.
+    events: turn === null || acceptance.input !== undefined ? [] : [turnStarted(turn.id, key.session)],
+    also: merge(lease?.changes ?? noChanges, acceptedRow(acceptance.key, before, turn), acceptance.also ?? noChanges),
   });
   checkReadable("sessions", write.after.head);
   const written = await context.storage.write(write.changes);
   if (!written.ok) {
     const table = write.changes.checks[written.check]?.table;
-    if (table !== "leases") throw concurrentWrite(key, table);
-    // Another process claimed the lease in between. The turn can still be accepted; that process or a worker drives it.
+    if (table !== "leases") throw writeConflict(key, table);
+    // Another process has claimed the lease. The turn can still be accepted; that process or a worker drives it.
     const leaseRow = await readOne(context.storage, { table: "leases", prefix: keyOf(key) });
-    return accept(context, { ...before, leaseRow }, wanted);
+    return accept(context, { ...before, leaseRow }, acceptance);
   }
   context.histories.keep(nameOf(key), history);
   if (turn !== null && lease !== null) context.turns.drive(key, acceptedTurn(write, turn), lease.lease);
-  // The holder of the lease looks for a turn that was accepted meanwhile when it releases the lease, but it may have done so already.
-  // The batch is written: the verb has succeeded, also if this process fails to drive the turn.
+  // The holder of the lease looks for accepted turns when it releases the lease, but it may have done so already. The batch is written, so
+  // the verb has succeeded even if this process fails to drive the turn.
   else if (turn !== null && context.drives) {
     await context.turns.driveStored({ key, turn: turn.id, epoch: before.leaseRow?.tag ?? 0 });
   }
   return handle(context, key, turn?.id ?? null, { sequence: head.sequence, position: null });
 }
 
+/** Builds the turn: with the decisions of pending calls, or with the input. */
 function turnOf(
   context: VerbContext,
   { key }: StoredSession,
@@ -114,16 +128,18 @@ function turnOf(
 ): Promise<PlannedTurn> {
   const id = newTurnId();
   const answers = { answers: decisionsOf(session), cell: session.suspendedCell };
-  const given = input === undefined ? answers : inputOf(id, [input]);
-  return newTurn(context, key, id, session, history, { ...plainRequest, verb, engine, options, ...given }, now);
+  const turnInput = input === undefined ? answers : inputOf(id, [input]);
+  return newTurn(context, key, id, session, history, { ...plainRequest, verb, engine, options, ...turnInput }, now);
 }
 
-function claimFor(context: VerbContext, { key, leaseRow }: { key: Found["key"]; leaseRow: Row | null }) {
+/** The changes that claim the lease of a session; `null`: another process holds it. */
+function claimFor(context: VerbContext, { key, leaseRow }: { key: ExistingSession["key"]; leaseRow: Row | null }) {
   const claimed = claim(keyOf(key), leaseRow, context.owner(), instantOf(context.clock), context.lease);
   if (claimed.type === "busy") return null;
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };
 }
 
+/** The row that records the idempotency key. The check that it is absent makes concurrent calls with one key conflict. */
 function acceptedRow(accepted: AcceptedKey | null, { key }: StoredSession, turn: PlannedTurn | null): Changes {
   if (accepted === null) return noChanges;
   const { name, digest } = accepted;
@@ -134,22 +150,23 @@ function acceptedRow(accepted: AcceptedKey | null, { key }: StoredSession, turn:
   };
 }
 
-/** Rejects a verb while a turn is open, or when the session is not at the version that the caller relies on. */
-export function checkFree({ key, head, version }: Found, wanted: number | undefined): void {
-  if (wanted !== undefined && wanted !== version) {
+/** Throws `conflict` if a turn is open, or if the session does not have the version that the caller expects (optimistic concurrency). */
+export function checkFree({ key, head, version }: ExistingSession, expectedVersion: number | undefined): void {
+  if (expectedVersion !== undefined && expectedVersion !== version) {
     throw new RuntimeError("conflict", {
-      message: `session ${key.session} is at version ${version}, not ${wanted}: it was changed in between; read it again`,
-      metadata: { version, wanted },
+      message: `session ${key.session} is at version ${version}, not ${expectedVersion}: another call has changed it; read it again`,
+      metadata: { version, wanted: expectedVersion },
     });
   }
   if (head.turn === null) return;
   const isParked = head.session.status === "error";
   throw new RuntimeError("conflict", {
-    message: `a turn (${head.turn}) is ${isParked ? "parked" : "open"} in session ${key.session}; ${isParked ? "recover the session" : "wait for it, steer it, or cancel it"}`,
+    message: `turn ${head.turn} is ${isParked ? "parked" : "open"} in session ${key.session}; ${isParked ? "recover the session first" : "wait for the turn, steer it, or cancel it"}`,
     metadata: { turnId: head.turn },
   });
 }
 
+/** Returns whether the session waits for an answer, so that no turn can start. */
 function isWaiting({ status, pendingToolCalls }: Session): boolean {
   return status === "awaiting_user" || pendingToolCalls.some(isOpen);
 }

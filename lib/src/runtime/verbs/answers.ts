@@ -1,5 +1,5 @@
-// The verbs that answer calls which wait: results of manual tools, and decisions on approvals. The answer that closes the last open call drives the session
-// (Q8), with the options of the turn that asked, overridden by those of the answer.
+// The verbs that answer pending calls: results of manual tools, and decisions on approvals. An answer that leaves a call open is only recorded.
+// The answer to the last open call starts a turn (Q8), with the options of the turn that made the calls, overridden by those of the answer.
 
 import type { Engine } from "../../engine/internal.ts";
 import type { JsonObject, Session } from "../../model/internal.ts";
@@ -13,18 +13,19 @@ import { engineOf } from "../context.ts";
 import { noChanges } from "../rows/batch.ts";
 import { accept, checkFree } from "./accept.ts";
 import { checkOptions, storedOptions } from "./durable-options.ts";
-import { acceptedKey, once } from "./idempotency.ts";
-import { found, lastStart, sessionKey } from "./session-rows.ts";
+import { acceptedKey, acceptOnce } from "./idempotency.ts";
+import { existingSession, lastStart, sessionKey } from "./session-rows.ts";
 
+/** Options of the verbs that answer calls. `continue: false` only records the answer. */
 export type AnswerOptions = DurableOptions & { readonly continue?: boolean };
 
-/** Computes the session after an answer. The engine is the one that the session continues with. */
+/** Computes the session after an answer. `engine` returns the engine that the session continues with. */
 export type Answer = (
   session: Session<JsonObject>,
   engine: () => Engine,
 ) => Session<JsonObject> | Promise<Session<JsonObject>>;
 
-/** Submits results of calls that wait. The last one drives the session, unless `continue` is `false`. */
+/** Submits results of pending calls. */
 export async function submitToolResults(
   context: VerbContext,
   id: string,
@@ -34,7 +35,7 @@ export async function submitToolResults(
   return answer(context, id, options, (session) => submitResults(session, results), ["submit", results]);
 }
 
-/** Approves a call, with its own or other arguments, or denies it. */
+/** Approves a pending call, with its own or edited arguments, or denies it. */
 export async function decide(
   context: VerbContext,
   id: string,
@@ -47,7 +48,7 @@ export async function decide(
   return answer(context, id, options, (session, engine) => decided(engine(), session, toolCallId, decision), content);
 }
 
-/** Records an answer, and drives the session if nothing is left open. `content` is what an idempotency key stands for. */
+/** Records an answer, and starts a turn if no call is open afterwards. `content`: what is compared under the idempotency key. */
 export async function answer(
   context: VerbContext,
   id: string,
@@ -57,9 +58,9 @@ export async function answer(
   also: Changes = noChanges,
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
-  const keyed = [content, stored, options.engine ?? null, options.continue ?? true];
-  return once(context, sessionKey(context, id), options.key, keyed, async (rows) => {
-    const before = found(rows);
+  const keyContent = [content, stored, options.engine ?? null, options.continue ?? true];
+  return acceptOnce(context, sessionKey(context, id), options.key, keyContent, async (rows) => {
+    const before = existingSession(rows);
     checkFree(before, options.version);
     const last = await lastStart(context, before);
     const engine = options.engine ?? last?.engine ?? "default";
@@ -68,13 +69,13 @@ export async function answer(
       verb: options.continue === false ? null : "chat",
       options: { ...last?.options, ...stored },
       engine,
-      key: await acceptedKey(options.key, keyed),
+      key: await acceptedKey(options.key, keyContent),
       also,
     });
   });
 }
 
-/** The session after a decision. Its context stays its own: `session/` would take the engine's. */
+/** The session after a decision. Keeps the stored context, which `session/` would replace by that of the engine. */
 export async function decided(
   engine: Engine,
   session: Session<JsonObject>,

@@ -1,4 +1,4 @@
-// Reads sessions: one, a page of them, a page of messages, and what a session has cost.
+// Reads sessions: one session, a page of sessions, a page of messages, and the usage of a session. Pagination is by cursor.
 
 import type { LedgerSum, Message, Page, SessionSummary, SessionView, Usage } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -13,14 +13,14 @@ import { readValue } from "../rows/stored.ts";
 import { summary } from "./handles.ts";
 import { find, openTurn, sessionKey } from "./session-rows.ts";
 
-/** The session at its last boundary, and its open turn; `null`: there is no such session. */
+/** The session as of its last boundary commit, and its open turn; `null`: there is no such session. */
 export async function getSession(
   context: VerbContext,
   id: string,
   { messages = "all" }: { readonly messages?: number | "all" } = {},
 ): Promise<SessionView | null> {
   if (messages !== "all" && !(Number.isSafeInteger(messages) && messages >= 0)) {
-    throw new MisuseError("invalid_argument", 'get: messages has to be "all" or a whole number of 0 or more', {
+    throw new MisuseError("invalid_argument", 'get: messages must be "all" or a whole number of 0 or more', {
       path: ["messages"],
     });
   }
@@ -28,25 +28,29 @@ export async function getSession(
   const row = await readOne(context.storage, { table: "sessions", prefix: keyOf(key) });
   const head = row === null ? null : readValue("sessions", row);
   if (row === null || head === null || head.deleted) return null;
-  const wanted = messages === "all" ? head.length : Math.min(messages, head.length);
-  const said =
-    wanted === head.length
+  const count = messages === "all" ? head.length : Math.min(messages, head.length);
+  const threadMessages =
+    count === head.length
       ? (await loadHistory(context, key, head)).entries.slice(0, head.length)
-      : await readMessages(context.storage, key, { after: head.length - wanted - 1, before: head.length });
-  const session = { ...head.session, thread: { ...head.session.thread, messages: said } };
+      : await readMessages(context.storage, key, { after: head.length - count - 1, before: head.length });
+  const session = { ...head.session, thread: { ...head.session.thread, messages: threadMessages } };
   return { session, version: row.tag, length: head.length, openTurn: await openTurn(context, key, head.turn) };
 }
 
-/** Messages after the position `after`, counted from 0, or after the `next` of the page before. */
+/** A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page. The default is from the first. */
 export async function listMessages(
   context: VerbContext,
   id: string,
-  { after: given = -1, limit = 100 }: { readonly after?: number | string; readonly limit?: number } = {},
+  { after: cursor = -1, limit = 100 }: { readonly after?: number | string; readonly limit?: number } = {},
 ): Promise<Page<Message>> {
   checkLimit("messages", limit);
-  const after = typeof given === "string" && /^(?:-1|\d{1,15})$/.test(given) ? Number(given) : given;
+  const after = typeof cursor === "string" && /^(?:-1|\d{1,15})$/.test(cursor) ? Number(cursor) : cursor;
   if (typeof after !== "number" || !Number.isSafeInteger(after) || after < -1) {
-    throw new MisuseError("invalid_argument", "messages: that is no place in a session", { path: ["after"] });
+    throw new MisuseError(
+      "invalid_argument",
+      "messages: after must be the index of a message, or next of the previous page",
+      { path: ["after"] },
+    );
   }
   const { key, head } = await find(context, id);
   const items = await readMessages(context.storage, key, { after, before: head.length, limit });
@@ -56,12 +60,15 @@ export async function listMessages(
 
 function checkLimit(verb: string, limit: number): void {
   if (Number.isSafeInteger(limit) && limit >= 1) return;
-  throw new MisuseError("invalid_argument", `${verb}: the limit has to be a whole number of 1 or more`, {
+  throw new MisuseError("invalid_argument", `${verb}: limit must be a whole number of 1 or more`, {
     path: ["limit"],
   });
 }
 
-/** Sessions, most recently changed first. One whose session row cannot be read is left out; `get` with its id reports why. */
+/**
+ * A page of sessions, most recently changed first. A session whose row cannot be read is left out; `get` with its id reports the error. A
+ * session that changes between two pages moves to the front, so it may be missing or appear twice.
+ */
 export async function listSessions(
   context: VerbContext,
   { limit = 50, after }: { readonly limit?: number; readonly after?: string } = {},
@@ -79,19 +86,19 @@ export async function listSessions(
     { ...query, prefix: [tenant], ...(from === null ? {} : { before: from.changed }) },
   ]);
   const rows = [...same, ...older].slice(0, limit + 1);
-  const shown = rows.slice(0, limit);
+  const pageRows = rows.slice(0, limit);
   const heads = await storage.read(
-    shown.map((row) => ({ table: "sessions", prefix: [tenant, String(row.key[2])] }) as const),
+    pageRows.map((row) => ({ table: "sessions", prefix: [tenant, String(row.key[2])] }) as const),
   );
   const items = heads.flat().flatMap((row): readonly SessionSummary[] => {
     const head = readableHead(row);
     return head === null || head.deleted ? [] : [summary(head, row.tag)];
   });
-  const last = shown.at(-1);
+  const last = pageRows.at(-1);
   return { items, next: rows.length > limit && last !== undefined ? `${last.key[1]}:${last.key[2]}` : null };
 }
 
-/** The session row; `null` when it is corrupt, or was written by a newer release: one such row does not keep the others from being listed. */
+/** Reads a session row; `null`: it is corrupt or was written by a newer release. One such row must not prevent the listing of others. */
 export function readableHead(row: Row): SessionHead | null {
   try {
     return readValue("sessions", row);
@@ -101,7 +108,7 @@ export function readableHead(row: Row): SessionHead | null {
   }
 }
 
-/** Usage of a session by source and model. */
+/** The usage of a session, summed by source and model. Reads all its ledger lines. */
 export async function usageOf(context: VerbContext, id: string): Promise<LedgerSum> {
   const { key } = await find(context, id);
   const [rows = []] = await context.storage.read([{ table: "ledger", prefix: keyOf(key) }]);
@@ -110,18 +117,19 @@ export async function usageOf(context: VerbContext, id: string): Promise<LedgerS
   for (const row of rows) {
     const { source, model, usage } = readValue("ledger", row);
     const name = JSON.stringify([source, model]);
-    const known = sums.get(name) ?? { source, model, usage: noUsage };
-    sums.set(name, { ...known, usage: plus(known.usage, usage) });
+    const line = sums.get(name) ?? { source, model, usage: noUsage };
+    sums.set(name, { ...line, usage: plus(line.usage, usage) });
     total = plus(total, usage);
   }
   return { total, lines: [...sums.values()] };
 }
 
+/** Parses the cursor of `list`: time of the last change and session id. */
 function pageCursor(text: string): { readonly changed: number; readonly session: string } {
-  const found = /^(\d{1,15}):(.*)$/s.exec(text);
-  if (found === null)
-    throw new MisuseError("invalid_argument", "list: that is no page of this list", { path: ["after"] });
-  return { changed: Number(found[1]), session: found[2] ?? "" };
+  const match = /^(\d{1,15}):(.*)$/s.exec(text);
+  if (match === null)
+    throw new MisuseError("invalid_argument", "list: after must be next of the previous page", { path: ["after"] });
+  return { changed: Number(match[1]), session: match[2] ?? "" };
 }
 
 function plus(sum: Usage, more: Usage): Usage {

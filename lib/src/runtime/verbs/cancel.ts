@@ -1,4 +1,9 @@
-// Cancel is a durable command (Q9, H6): it is stored, and whichever process drives the turn settles it into the journal.
+// Cancel is a durable command (Q9, H6): it is stored in `cancels`, and the process that drives the turn settles it into the journal.
+//
+// Order of operations
+//   1. Store the cancel, conditional on the commit count of the turn. If the turn has ended, return its outcome instead.
+//   2. Cancel the run directly, if this process drives the turn. Other processes find the row (`CancelWatch`).
+//   3. Wait for the end of the turn. Meanwhile, drive the turn if no process holds it, and end it without its engine if no engine can (Q16).
 
 import type { Cancelled } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -13,12 +18,13 @@ import { endTurn } from "./end-turn.ts";
 import { attach } from "./handles.ts";
 import { find } from "./session-rows.ts";
 
+/** Options of `cancel`. */
 export type CancelOptions = {
-  /** The turn to cancel; by default the open one. */
+  /** The turn to cancel. Default: the open turn. */
   readonly turnId?: string;
-  /** Why; stored with the turn. */
+  /** The reason, stored with the turn. */
   readonly reason?: string;
-  /** Who cancels, for instance the name of a service; by default `"runtime"`. */
+  /** The origin of the cancel, for example the name of a service, stored with the turn. Default: `"runtime"`. */
   readonly origin?: string;
   /** How long to wait for the end of the turn, in milliseconds. Default: 60,000. After that the result is `"stored"`. */
   readonly waitMs?: number;
@@ -27,15 +33,15 @@ export type CancelOptions = {
 const defaultWaitMs = 60_000;
 
 /**
- * Cancels the open turn. Returns `"cancelled"`, `"completion_won"` if the turn ended before the cancel was recorded, or `"stored"` if it has not ended within
- * `waitMs`: the cancel takes effect whichever process drives the turn.
+ * Cancels the open turn. Returns `"cancelled"`; `"completion_won"` if the turn ended before the cancel was recorded; `"nothing_open"` if there
+ * is no open turn, or it is parked; or `"stored"` if the turn has not ended within `waitMs`: the cancel takes effect when a process drives it.
  */
 export async function cancel(context: VerbContext, id: string, options: CancelOptions = {}): Promise<Cancelled> {
   checkOptions("cancel", options);
   const { waitMs = defaultWaitMs, ...texts } = options;
   checkTexts("cancel", texts, ["turnId", "reason", "origin"]);
   if (!(waitMs >= 0)) {
-    throw new MisuseError("invalid_argument", "cancel: waitMs has to be a number of 0 or more", { path: ["waitMs"] });
+    throw new MisuseError("invalid_argument", "cancel: waitMs must be a number of 0 or more", { path: ["waitMs"] });
   }
   const { key, head } = await find(context, id);
   const turn = options.turnId ?? head.turn;
@@ -69,28 +75,32 @@ export async function cancel(context: VerbContext, id: string, options: CancelOp
   const ends = async () => typeof (await endTurn(context, key, turn, { type: "cancelled", evidence })) === "number";
   const until = clock.now() + waitMs;
   for (let result = attach(context, id, turn).result; ;) {
-    // A cancelled turn performs nothing, so the limit of takeovers does not apply to it.
+    // A cancelled turn performs no effect, so the takeover limit does not apply to it.
     if (drives) await turns.pickUp(key, { force: true });
-    // No process may have the engine any more; the turn is then ended without it.
+    // Perhaps no process has the engine any more; the turn is then ended without it (Q16).
     if (drives && !(await hasEngine(context, key, turn)) && (await ends())) return "cancelled";
     try {
-      // Looked at again every renewal time: the process that holds the session may die meanwhile.
-      const end = await within(context, result, Math.min(context.lease.renewMs, Math.max(0, until - clock.now())));
+      // Checked again every renewal interval: the process that holds the session may crash meanwhile.
+      const end = await resultWithin(
+        context,
+        result,
+        Math.min(context.lease.renewMs, Math.max(0, until - clock.now())),
+      );
       if (end === null && clock.now() >= until) return "stored";
       if (end === null) continue;
       if (end.status === "parked") return "nothing_open";
       return end.outcome.type === "cancelled" ? "cancelled" : "completion_won";
     } catch (error) {
-      // The engine as it is now cannot begin the turn.
-      if (!isUnfit(error)) throw error;
+      // The engine as it is now cannot plan the turn.
+      if (!isEngineFault(error)) throw error;
       if (await ends()) return "cancelled";
       result = attach(context, id, turn).result;
     }
   }
 }
 
-/** The result, or `null` when the time is over first. */
-async function within<T>({ clock }: VerbContext, work: Promise<T>, ms: number): Promise<T | null> {
+/** The result; `null`: the time is over first. */
+async function resultWithin<T>({ clock }: VerbContext, work: Promise<T>, ms: number): Promise<T | null> {
   const timer = new AbortController();
   const over = clock.sleep(ms, timer.signal).then(
     () => null,
@@ -103,12 +113,13 @@ async function within<T>({ clock }: VerbContext, work: Promise<T>, ms: number): 
   }
 }
 
+/** Returns whether this process has the engine of the turn. */
 async function hasEngine({ storage, engines }: VerbContext, key: SessionKey, turn: string): Promise<boolean> {
   const row = await readOne(storage, { table: "starts", prefix: turnKey(key, turn) });
   return row !== null && Object.hasOwn(engines, readValue("starts", row).engine);
 }
 
-/** Is the engine wrong, and not the storage? */
-function isUnfit(error: unknown): boolean {
+/** Returns whether the error is caused by the engine and not by the storage. */
+function isEngineFault(error: unknown): boolean {
   return error instanceof MisuseError || error instanceof EngineError || error instanceof ValidationError;
 }

@@ -1,8 +1,10 @@
-// Collects rows that nothing refers to any more: pieces of turns that are not open, and pinned configurations that no turn has used for long.
+// Garbage collection of unreferenced rows: pieces of turns that are not open, and pinned configurations that no turn has used for long.
 //
-// Pieces are written without the fence of a lease, so a process that was paused may write some after the turn has ended. Configurations are shared by content; the row of one
-// expires two retention times and a day after the last turn that was accepted with it, if the runtime has a retention time at all, and is then removed unless an open
-// turn is pinned to it. A turn that stays parked for longer than that can still be ended, and no longer be restarted. Each pass looks at one page of a table and continues there the next time.
+//   pieces     are written without a fencing check, so a process that was paused may write some after the turn has ended
+//   contents   are shared by content. A row expires two retention times and one day after the last turn that was accepted with it, if the
+//              runtime has a retention time, and is then removed unless an open turn is pinned to it. A turn that stays parked for longer can
+//              still be ended, but not restarted
+// Each pass examines one page of a table, and the next pass continues after it, so a pass has bounded cost.
 
 import type { VerbContext } from "../context.ts";
 import type { ActiveTurns } from "../drive/active-turns.ts";
@@ -12,14 +14,16 @@ import { readOne } from "../context.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
 
-/** Sessions with pieces, and configurations of one tenant, that a pass looks at. */
+/** How many sessions with pieces, and how many expired configurations of one tenant, a pass examines. */
 const pageSize = 64;
 
 /** Where the last pass stopped. */
 type Progress = { piecesAfter: readonly [tenant: string, session: string] | null; contentsAfter: string | null };
 
+/** The progress of each runtime of this process. */
 const progress = new WeakMap<ActiveTurns, Progress>();
 
+/** Runs one pass. Workers call it about once a minute. */
 export async function collectUnused(context: VerbContext): Promise<void> {
   const at = progress.get(context.turns) ?? { piecesAfter: null, contentsAfter: null };
   progress.set(context.turns, at);
@@ -27,6 +31,7 @@ export async function collectUnused(context: VerbContext): Promise<void> {
   if (context.retentionMs !== null) await collectContents(context, at);
 }
 
+/** Removes pieces of turns that are not open, for one page of sessions. */
 async function collectPieces(context: VerbContext, at: Progress): Promise<void> {
   const { storage } = context;
   for (let count = 0; count < pageSize; count += 1) {
@@ -59,7 +64,7 @@ async function nextPiece({ storage }: VerbContext, after: Progress["piecesAfter"
   return same[0] ?? later[0] ?? null;
 }
 
-/** Looks at the configurations of one tenant. */
+/** Removes expired configurations of one tenant that no open turn uses. */
 async function collectContents(context: VerbContext, at: Progress): Promise<void> {
   const { storage } = context;
   const [next = []] = await storage.read([
@@ -74,12 +79,13 @@ async function collectContents(context: VerbContext, at: Progress): Promise<void
   const used = await pinnedByOpenTurns(context, tenant);
   const unused = expired.filter(({ key }) => !used.has(String(key[1])));
   for (const { key, tag, expires } of unused) {
-    // Not if a turn was accepted with it meanwhile, which moves the expiry.
+    // The check on the expiry fails if a turn was accepted with the configuration meanwhile, which extends it.
     const checks = [{ table: "contents", key, tag, expires } as const];
     await storage.write({ checks, removals: [{ table: "contents", prefix: key }], puts: [] });
   }
 }
 
+/** The digests of the configurations that open turns are pinned to. */
 async function pinnedByOpenTurns({ storage }: VerbContext, tenant: string): Promise<ReadonlySet<string>> {
   const [opened = []] = await storage.read([{ table: "open", prefix: [tenant] }]);
   const starts = await storage.read(

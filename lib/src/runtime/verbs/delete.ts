@@ -1,4 +1,4 @@
-// Deletes a session.
+// Deletes a session: one batch removes its rows, leaves a tombstone, and fences the process that drives it. Repeated until no writer interferes.
 
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -17,9 +17,10 @@ import { headOf, lastStart, readSession, sessionKey } from "./session-rows.ts";
 import { openCallDeadlines } from "./waits.ts";
 
 /**
- * Deletes a session, also one whose rows cannot be read. A tombstone stays, so that a process that still holds the session cannot write it again; a
- * process that drives it is fenced off by a higher epoch. Rows that are not found by the session are removed when they are due (marks of journals, and
- * deadlines of calls that were answered) or hold nothing of it (tokens are digests; pinned configurations are shared by content).
+ * Deletes a session, also one whose rows cannot be read. A tombstone remains, so that a writer with the old version cannot restore the
+ * session; the lease epoch is increased, so that a process that drives the session is fenced. Rows that are not keyed by session are removed
+ * when they are due (retention entries, and deadlines of answered calls) or hold no content of the session (tokens are digests; pinned
+ * configurations are shared by content).
  */
 export async function deleteSession(context: VerbContext, id: string): Promise<void> {
   const { storage, histories, owner } = context;
@@ -29,12 +30,12 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
     const isCorrupt = row !== null && readableHead(row) === null;
     const before = isCorrupt ? await corruptSession(context, id, row) : { key, ...headOf(id, row), turn: null };
     const epoch = lease?.tag ?? 0;
-    const fenced = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1 });
+    const fencing = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1 });
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {
         checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }],
         removals: [...(await deadlineRemovals(context, before)), ...(await dueRemovals(context, key))],
-        puts: [fenced],
+        puts: [fencing],
       }),
     );
     if (!written.ok) continue;
@@ -43,7 +44,7 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
   }
 }
 
-/** The row of the open turn in the index of due work. */
+/** The removal of the open turn from the index of due work. */
 async function dueRemovals({ storage }: VerbContext, key: SessionKey): Promise<readonly Removal[]> {
   const row = await readOne(storage, { table: "open", prefix: keyOf(key) });
   if (row === null) return [];
@@ -51,12 +52,12 @@ async function dueRemovals({ storage }: VerbContext, key: SessionKey): Promise<r
     const { engine, due } = readValue("open", row);
     return [{ table: "due", prefix: [engine, key.tenant, due, key.session] }];
   } catch {
-    // A worker removes a row in `due` that belongs to no open turn.
+    // The row cannot be read: a worker removes rows of `due` that belong to no open turn.
     return [];
   }
 }
 
-/** Deadlines of the calls that wait. Their rows are found by time, so they are computed again as they were written. */
+/** The removals of the deadlines of pending calls. Their keys begin with the time, so they are computed again as they were written. */
 async function deadlineRemovals(context: VerbContext, stored: StoredSession): Promise<readonly Removal[]> {
   const { key, head } = stored;
   const { session, lastTurn, changedAt } = head;
@@ -66,17 +67,22 @@ async function deadlineRemovals(context: VerbContext, stored: StoredSession): Pr
     const puts = openCallDeadlines(key, lastTurn ?? "", pendingToolCalls, last?.options ?? {}, changedAt, session);
     return puts.map(({ table, key: prefix }): Removal => ({ table, prefix }));
   } catch {
-    // A start that cannot be read does not keep the session from being deleted.
+    // A start row that cannot be read must not prevent the deletion.
     return [];
   }
 }
 
-/** What is known of a session whose row is corrupt: enough to delete it. */
+/** What can be salvaged of a session whose row is corrupt: enough to delete it and to continue its event sequence. */
 async function corruptSession(context: VerbContext, id: string, row: Row): Promise<StoredSession> {
   const key = sessionKey(context, id);
   const query = { table: "events", prefix: keyOf(key), reverse: true, limit: 1 } as const;
   const newest = await readOne(context.storage, query);
-  const remains = salvageHead(row) ?? { changedAt: 0, sequence: 0 };
-  const sequence = Math.max(remains.sequence, Number(newest?.key[2] ?? 0));
-  return { key, head: { ...emptyHead(newSession({ id }), remains.changedAt), sequence }, version: row.tag, turn: null };
+  const salvaged = salvageHead(row) ?? { changedAt: 0, sequence: 0 };
+  const sequence = Math.max(salvaged.sequence, Number(newest?.key[2] ?? 0));
+  return {
+    key,
+    head: { ...emptyHead(newSession({ id }), salvaged.changedAt), sequence },
+    version: row.tag,
+    turn: null,
+  };
 }

@@ -1,4 +1,5 @@
-// The verbs that add to a session and drive it: start, reply, continue, step. What they do to the session is decided by `session/`.
+// The verbs that add to a session and start a turn: start, reply, continue, step. `session/` decides what they do to the session; this file
+// reads the session, checks preconditions and accepts the result.
 
 import type { JsonObject, Message, Session, UserMessage } from "../../model/internal.ts";
 import type { Verb } from "../../session/internal.ts";
@@ -11,10 +12,10 @@ import { addUserMessage, checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { accept, checkFree } from "./accept.ts";
 import { storedOptions, storedStartOptions } from "./durable-options.ts";
-import { acceptedKey, once } from "./idempotency.ts";
-import { found, sessionKey, unused } from "./session-rows.ts";
+import { acceptedKey, acceptOnce } from "./idempotency.ts";
+import { existingSession, sessionKey, absentSession } from "./session-rows.ts";
 
-/** Begins a session with a text, messages or a whole session, and drives it. */
+/** Creates a session from text, messages or a complete session, and starts its first turn. */
 export async function start(
   context: VerbContext,
   input: string | readonly Message[] | Session<JsonObject>,
@@ -22,13 +23,13 @@ export async function start(
 ): Promise<TurnHandle> {
   const stored = storedStartOptions(options);
   const { id = await newSessionId(options.key), engine = "default" } = options;
-  const given = sessionOf(input, options);
-  checkStatus(given, "start", null);
-  const content = ["start", { ...given, id: null }, stored, engine];
-  return once(context, sessionKey(context, id), options.key, content, async (rows) => {
+  const initial = sessionOf(input, options);
+  checkStatus(initial, "start", null);
+  const content = ["start", { ...initial, id: null }, stored, engine];
+  return acceptOnce(context, sessionKey(context, id), options.key, content, async (rows) => {
     const key = await acceptedKey(options.key, content);
-    const session = { ...given, id };
-    return accept(context, unused(rows, session, context.clock.now()), {
+    const session = { ...initial, id };
+    return accept(context, absentSession(rows, session, context.clock.now()), {
       session,
       verb: "chat",
       options: stored,
@@ -38,13 +39,13 @@ export async function start(
   });
 }
 
-/** Derived from the key, if there is one: the same key names the same session. */
+/** A new session id. It is derived from the idempotency key if there is one, so that a repeated `start` finds the same session. */
 async function newSessionId(key: string | undefined): Promise<string> {
   const name = key === undefined ? randomText(10) : (await sha256(JSON.stringify(["start", key]))).slice(0, 20);
   return `session-${name}`;
 }
 
-/** Adds a user message and drives the session. If a question is open, the message answers it. */
+/** Adds a user message and starts a turn. If a question is open, the message answers it. */
 export async function reply(
   context: VerbContext,
   id: string,
@@ -54,7 +55,7 @@ export async function reply(
   return withUserMessage(context, id, "reply", user(text), options);
 }
 
-/** Drives the session, with a message or without one. */
+/** Starts a turn, with one more message or without. */
 export async function continueSession(
   context: VerbContext,
   id: string,
@@ -62,16 +63,16 @@ export async function continueSession(
   options: DurableOptions = {},
 ): Promise<TurnHandle> {
   if (message?.role === "user") return withUserMessage(context, id, "continue", message, options);
-  return driven(context, id, "continue", message, options, "chat", (session) => {
+  return driveVerb(context, id, "continue", message, options, "chat", (session) => {
     return message === null
       ? session
       : { ...session, thread: { ...session.thread, messages: [checkedMessage(message)] } };
   });
 }
 
-/** Drives the session for one step: one model reply and its tools. */
+/** Starts a turn of one step: one model reply and its tools. */
 export async function step(context: VerbContext, id: string, options: DurableOptions = {}): Promise<TurnHandle> {
-  return driven(context, id, "step", null, options, "step", (session) => {
+  return driveVerb(context, id, "step", null, options, "step", (session) => {
     if (session.suspendedCell === null) return session;
     throw new MisuseError("invalid_status", "step: a cell of code is suspended; continue resumes it", {
       path: ["suspendedCell"],
@@ -79,6 +80,7 @@ export async function step(context: VerbContext, id: string, options: DurableOpt
   });
 }
 
+/** Starts a turn with a user message. */
 async function withUserMessage(
   context: VerbContext,
   id: string,
@@ -86,12 +88,13 @@ async function withUserMessage(
   message: UserMessage,
   options: DurableOptions,
 ): Promise<TurnHandle> {
-  return driven(context, id, verb, message, options, "chat", (session) =>
+  return driveVerb(context, id, verb, message, options, "chat", (session) =>
     addUserMessage(session, checkedUser(message)),
   );
 }
 
-async function driven(
+/** The common path of these verbs: checks the session, changes it and accepts a turn. */
+async function driveVerb(
   context: VerbContext,
   id: string,
   verb: Verb,
@@ -101,9 +104,9 @@ async function driven(
   change: (session: Session<JsonObject>) => Session<JsonObject>,
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
-  const content = drivenContent(verb, message, options);
-  return once(context, sessionKey(context, id), options.key, content, async (rows) => {
-    const before = found(rows);
+  const content = verbContent(verb, message, options);
+  return acceptOnce(context, sessionKey(context, id), options.key, content, async (rows) => {
+    const before = existingSession(rows);
     checkFree(before, options.version);
     checkStatus(before.head.session, verb, message);
     return accept(context, before, {
@@ -116,22 +119,22 @@ async function driven(
   });
 }
 
-/** What an idempotency key of these verbs stands for: everything but the version that the caller relies on. */
-export function drivenContent(verb: Verb, message: Message | null, options: DurableOptions): readonly unknown[] {
+/** What is compared under the idempotency key of these verbs: everything but the expected version. */
+export function verbContent(verb: Verb, message: Message | null, options: DurableOptions): readonly unknown[] {
   return [verb, message, storedOptions(options), options.engine ?? "default"];
 }
 
+/** The initial session of `start`, validated: all of it is stored, so all of it must be JSON. */
 function sessionOf(
   input: string | readonly Message[] | Session<JsonObject>,
   { context, metadata }: Pick<StartOptions, "context" | "metadata">,
 ): Session<JsonObject> {
   const messages = typeof input === "string" ? [user(input)] : isMessages(input) ? input : null;
-  const given: unknown = messages === null ? input : newSession({ thread: fromMessages(messages) });
-  // Options of the verb override the session.
+  const base: unknown = messages === null ? input : newSession({ thread: fromMessages(messages) });
+  // Options of the verb override fields of the session.
   const options = { ...(context === undefined ? {} : { context }), ...(metadata === undefined ? {} : { metadata }) };
-  const whole = isPlainObject(given) ? { ...given, ...options } : given;
-  // All of it is stored, so all of it has to be JSON.
-  const read = parse("session", whole);
+  const combined = isPlainObject(base) ? { ...base, ...options } : base;
+  const read = parse("session", combined);
   if (read.ok) return read.value;
   const [issue] = read.failure.issues;
   throw new MisuseError("invalid_argument", `start: ${read.failure.message}`, { path: issue?.path ?? [] });
@@ -144,5 +147,5 @@ function isMessages(input: readonly Message[] | Session<JsonObject>): input is r
 function checkedUser(message: UserMessage): UserMessage {
   const read = checkedMessage(message);
   if (read.role === "user") return read;
-  throw new MisuseError("invalid_argument", "a reply is a user message");
+  throw new MisuseError("invalid_argument", "reply: the message must be a user message");
 }

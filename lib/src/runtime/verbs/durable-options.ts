@@ -1,5 +1,6 @@
-// Durable verbs store their options with the turn, because any process may drive it: the options must be JSON without keys. Which options of a run
-// are stored, and why the others are refused, is declared in engine/run-options.ts; the options of the verbs themselves are declared here.
+// Options of durable verbs. They are stored with the turn, because any process may drive it, so they must be JSON without secrets. Which options
+// of a run are stored, and why the others are refused, is declared in `engine/run-options.ts`; the options of the verbs themselves are declared
+// in `verbOptionTable`.
 
 import type { DurableRefusal } from "../../engine/internal.ts";
 import type { JsonObject, MisuseReason } from "../../model/internal.ts";
@@ -10,18 +11,19 @@ import { MisuseError, renderIssue } from "../../model/internal.ts";
 import { isPlainObject, read, settings } from "../../model/parse/reading.ts";
 import { checkedWaits } from "./waits.ts";
 
+/** The properties of an option of a verb. */
 type VerbOptionRow = {
-  /** The verbs that take it. Other verbs treat the name as an option of the run. */
+  /** The verbs that have the option. For other verbs the name is an option of the run. */
   readonly verbs: "all" | "start";
   /** Whether it is stored among the options of the turn. `runOptions` removes it before the run. */
   readonly stored: boolean;
-  /** Whether an HTTP caller may set it among the options of a turn. Some of the others have a header or a body field of their own. */
+  /** Whether an HTTP client may set it among the options of a turn. Some of the others have a header or a body field of their own. */
   readonly http: "always" | "no";
-  /** Checked before the verb does anything; `null`: checked elsewhere. */
+  /** The type check, before the verb does anything; `null`: it is checked elsewhere. */
   readonly check: { readonly kind: string; readonly fits: (value: unknown) => boolean } | null;
 };
 
-const text = { kind: "a text", fits: (value: unknown) => typeof value === "string" };
+const text = { kind: "a string", fits: (value: unknown) => typeof value === "string" };
 const flag = { kind: "true or false", fits: (value: unknown) => typeof value === "boolean" };
 const whole = { kind: "a whole number", fits: (value: unknown) => Number.isSafeInteger(value) };
 
@@ -39,13 +41,14 @@ export const verbOptionTable = {
   readonly [Name in keyof VerbOptions | keyof SessionFields | "continue"]: VerbOptionRow;
 };
 
-/** Names of the options of verbs whose row has these properties. */
+/** The names of the options whose row has these properties. */
 export type VerbOptionsWith<Properties> = {
   [Name in keyof typeof verbOptionTable]: (typeof verbOptionTable)[Name] extends Properties ? Name : never;
 }[keyof typeof verbOptionTable];
 
 const verbOptions: readonly (readonly [name: string, row: VerbOptionRow])[] = Object.entries(verbOptionTable);
 
+/** Why an option cannot be stored with a turn, and what to do instead. */
 const refusals: {
   readonly [Why in DurableRefusal]: { readonly reason: MisuseReason; readonly because: string };
 } = {
@@ -56,7 +59,7 @@ const refusals: {
   },
   secret: {
     reason: "invalid_argument",
-    because: "keys are never stored; the adapter of the engine that the turn names has to find the key",
+    because: "keys are never stored; the adapter of the engine that the turn names must provide the key",
   },
   live: {
     reason: "invalid_argument",
@@ -66,13 +69,13 @@ const refusals: {
   session: { reason: "unknown_field", because: "it follows from the session and the turn" },
 };
 
-/** Rejects options that are not an object, for callers that do not use a compiler. */
+/** Throws `MisuseError` for options that are not an object: callers may not use a compiler. */
 export function checkOptions(verb: string, options: unknown): void {
   if (isPlainObject(options)) return;
-  throw new MisuseError("invalid_argument", `${verb}: the options have to be an object`);
+  throw new MisuseError("invalid_argument", `${verb}: the options must be an object`);
 }
 
-/** The options to store with the turn. Throws if one cannot be stored. */
+/** The options to store with the turn. Throws `MisuseError` if one is invalid or cannot be stored. */
 export function storedOptions(options: DurableOptions): JsonObject {
   return stored(options, ["all"]);
 }
@@ -84,18 +87,18 @@ export function storedStartOptions(options: StartOptions): JsonObject {
 
 function stored(options: DurableOptions | StartOptions, verbs: readonly VerbOptionRow["verbs"][]): JsonObject {
   checkOptions("options", options);
-  const given: { readonly [name: string]: unknown } = options;
+  const values: { readonly [name: string]: unknown } = options;
   const notStored = new Set<string>();
   for (const [name, { verbs: takenBy, stored: isStored, check }] of verbOptions) {
     if (verbs.includes(takenBy) && !isStored) notStored.add(name);
-    if (check === null || given[name] === undefined || check.fits(given[name])) continue;
-    throw new MisuseError("invalid_argument", `${name} has to be ${check.kind}`, { path: [name] });
+    if (check === null || values[name] === undefined || check.fits(values[name])) continue;
+    throw new MisuseError("invalid_argument", `${name} must be ${check.kind}`, { path: [name] });
   }
   for (const name of numericOptions) {
-    const value = given[name];
+    const value = values[name];
     if (value !== undefined && value !== null) checkedNumber(name, value);
   }
-  const rest: { [name: string]: unknown } = {};
+  const storable: { [name: string]: unknown } = {};
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || notStored.has(name)) continue;
     const why = refusalOf(name, value);
@@ -103,20 +106,20 @@ function stored(options: DurableOptions | StartOptions, verbs: readonly VerbOpti
       const { reason, because } = refusals[why];
       throw new MisuseError(reason, `${name} cannot be stored with a turn: ${because}`, { path: [name] });
     }
-    rest[name] = value;
+    storable[name] = value;
   }
-  const found = read(settings, rest);
-  if (!("value" in found)) {
-    const [first] = found.issues;
-    throw new MisuseError("invalid_argument", `options: ${found.issues.slice(0, 3).map(renderIssue).join("; ")}`, {
+  const parsed = read(settings, storable);
+  if (!("value" in parsed)) {
+    const [first] = parsed.issues;
+    throw new MisuseError("invalid_argument", `options: ${parsed.issues.slice(0, 3).map(renderIssue).join("; ")}`, {
       path: first?.path ?? [],
     });
   }
-  checkedWaits(found.value["waits"]);
-  return found.value;
+  checkedWaits(parsed.value["waits"]);
+  return parsed.value;
 }
 
-/** Why an option is refused; `null` if it may be stored. The plan of the turn rejects names that are no option. */
+/** Why an option is refused; `null`: it may be stored. The plan of the turn rejects unknown names. */
 function refusalOf(name: string, value: unknown): DurableRefusal | null {
   const durable = isRunOption(name) ? runOptionTable[name].durable : "stored";
   if (durable !== "stored") return durable;
@@ -128,12 +131,12 @@ export function runOptions(options: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(options).filter(([name]) => !isVerbOption(name)));
 }
 
-/** Whether a stored option is one of the verb. */
+/** Returns whether a stored option belongs to the verb. */
 function isVerbOption(name: string): boolean {
-  return verbOptions.some(([known, { stored }]) => known === name && stored);
+  return verbOptions.some(([option, { stored }]) => option === name && stored);
 }
 
-/** Checks options that are all texts, also from callers without a compiler. */
+/** Checks options whose values are all strings. Throws `MisuseError` for unknown names and other types. */
 export function checkTexts(
   verb: string,
   options: { readonly [name: string]: unknown },
@@ -142,9 +145,9 @@ export function checkTexts(
   checkOptions(verb, options);
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   if (unknown !== undefined) {
-    throw new MisuseError("unknown_field", `${verb}: "${unknown}" is no option`, { path: [unknown] });
+    throw new MisuseError("unknown_field", `${verb}: unknown option "${unknown}"`, { path: [unknown] });
   }
   const wrong = names.find((name) => options[name] !== undefined && typeof options[name] !== "string");
   if (wrong === undefined) return;
-  throw new MisuseError("invalid_argument", `${verb}: ${wrong} has to be a text`, { path: [wrong] });
+  throw new MisuseError("invalid_argument", `${verb}: ${wrong} must be a string`, { path: [wrong] });
 }

@@ -1,9 +1,14 @@
-// Ends a turn without its engine (Q16): a parked one, and a cancelled one whose engine is gone or cannot begin it.
+// Ends a turn without its engine (Q16): a parked turn, or a cancelled turn whose engine is gone or cannot plan it.
 //
-// The turn is replayed by the one loop, from its journal and its pinned configuration, with an engine that performs nothing. Calls with a recorded result
-// keep it. Calls with a start mark are answered by their replay policy, and those answers are recorded. All other open calls are answered as
-// cancelled, which deletes their approvals: nothing of the turn can run later. If the journal cannot be replayed at all, the session continues
-// from its last boundary, without the approvals of the turn.
+// Theory of operation
+//   1. Claim the lease, so that no process drives the turn meanwhile.
+//   2. Replay the turn in the one loop, from its journal and its pinned configuration, with an engine that performs nothing.
+//        calls with a recorded result   keep it
+//        calls with a start mark        are answered by their replay policy, and the answers are recorded
+//        all other open calls           are answered as cancelled, which deletes their approvals: nothing of the turn can run later
+//   3. If the journal cannot be replayed at all, the session continues from its last boundary, without the approvals of the turn
+//      (`endAtBoundary`).
+//   4. Waiting input becomes the next turn (Q11). The lease is released, or kept for that turn.
 
 import type {
   CancelEvidence,
@@ -33,16 +38,16 @@ import { writeSession } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
 import { ofTurn } from "../rows/turn-events.ts";
-import { concurrentWrite, extended, find, historyOf } from "./session-rows.ts";
+import { writeConflict, extendHistory, find, historyOf } from "./session-rows.ts";
 
-/** Why the turn ends. */
+/** Why the turn is ended. */
 export type TurnEnding =
   | { readonly type: "cancelled"; readonly evidence: CancelEvidence }
   | { readonly type: "failed"; readonly failure: Failure };
 
 /**
- * Ends the turn. Returns the number of turns that follow and are driven here (input that waits becomes the next turn, Q11); `held` while another process
- * holds the session; `over` when the turn is not open any more.
+ * Ends the turn. Returns the number of turns that follow and are driven here (0 or 1); `held`: another process holds the session; `over`: the
+ * turn is not open any more.
  */
 export async function endTurn(
   context: VerbContext,
@@ -53,7 +58,7 @@ export async function endTurn(
   const { turns, storage } = context;
   const lease = await turns.claim(key);
   if (lease === null) return "held";
-  let kept: Lease | null = lease;
+  let heldLease: Lease | null = lease;
   let driver: TurnDriver | null = null;
   try {
     const turn = await loadTurn(storage, key, turnId, { parked: true });
@@ -61,20 +66,21 @@ export async function endTurn(
     driver = new TurnDriver(context, turn, lease, itemOf(ending));
     await driver.drive();
     // The ending commit has released the lease, or kept it for the next turn.
-    kept = driver.next?.lease ?? null;
+    heldLease = driver.next?.lease ?? null;
     if (driver.next === null || !context.drives) return 0;
     turns.drive(key, driver.next.turn, driver.next.lease);
-    kept = null;
+    heldLease = null;
     return 1;
   } catch (error) {
-    kept = driver?.lease ?? lease;
+    heldLease = driver?.lease ?? lease;
     if (!cannotBeReplayed(error)) throw error;
-    return await endAtBoundary(context, key, turnId, ending, kept);
+    return await endAtBoundary(context, key, turnId, ending, heldLease);
   } finally {
-    if (kept !== null) await turns.release(key, kept);
+    if (heldLease !== null) await turns.release(key, heldLease);
   }
 }
 
+/** The journal item that ends the turn. */
 function itemOf(ending: TurnEnding): JournalItem {
   if (ending.type === "failed") return { type: "failure", failure: ending.failure };
   return { type: "cancel", cancellation: { evidence: ending.evidence, received: null, usage: noUsage } };
@@ -84,7 +90,7 @@ function cannotBeReplayed(error: unknown): boolean {
   return error instanceof RuntimeError && ["corrupt_row", "diverged", "replay_missing"].includes(error.reason);
 }
 
-/** Ends a turn whose journal cannot be replayed: the session continues from its last boundary. */
+/** Ends a turn whose journal cannot be replayed: the session continues from its last boundary. The usage of readable rows is booked. */
 async function endAtBoundary(
   context: VerbContext,
   key: SessionKey,
@@ -93,7 +99,7 @@ async function endAtBoundary(
   lease: Lease,
 ): Promise<number> {
   const { storage, clock, retentionMs } = context;
-  const found = await find(context, key.session);
+  const stored = await find(context, key.session);
   const at = turnKey(key, turnId);
   const [turnRows = [], startRows = [], journal = [], opened = []] = await storage.read([
     { table: "turns", prefix: at },
@@ -119,14 +125,14 @@ async function endAtBoundary(
   const metadata = "failure" in outcome ? { error: outcome.failure } : {};
   const usage = usageOfRows(spent, noUsage);
   const result: ChatResult = { ...chatResult(outcome, { thread: { messages: [], metadata: {} }, usage }), metadata };
-  const recovered = withoutApprovals(recoverSession(found.head.session));
+  const recovered = withoutApprovals(recoverSession(stored.head.session));
   const after = { ...recovered, usage: usageOfRows(spent, recovered.usage) };
-  const history = extended(await historyOf(context, found), []);
+  const history = extendHistory(await historyOf(context, stored), []);
   const now = clock.now();
   const { turn: next, changes } = await followingTurn(context, key, start, after, history, now);
   const { committed, step } = progress;
   const write = writeSession(
-    { ...found, turn: { id: turnId, progress, commits: turnRow.tag, engine: start.engine, due } },
+    { ...stored, turn: { id: turnId, progress, commits: turnRow.tag, engine: start.engine, due } },
     {
       now,
       session: { after, messages: [], history },
@@ -148,11 +154,12 @@ async function endAtBoundary(
     },
   );
   const written = await storage.write(write.changes);
-  if (!written.ok) throw concurrentWrite(key, write.changes.checks[written.check]?.table);
+  if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
   context.histories.keep(nameOf(key), history);
   return 0;
 }
 
+/** The value of a journal row; empty if it cannot be read. */
 function readable(row: Parameters<typeof readValue>[1]): readonly JournalRow[] {
   try {
     return [readValue("journal", row)];
@@ -161,7 +168,7 @@ function readable(row: Parameters<typeof readValue>[1]): readonly JournalRow[] {
   }
 }
 
-/** Calls that were approved wait again: whether they ran is not known. */
+/** Makes approved calls pending again with the reason `outcome_unknown`: they may have run. */
 function withoutApprovals(session: Session<JsonObject>): Session<JsonObject> {
   const pendingToolCalls = session.pendingToolCalls.map((call): PendingToolCall => {
     return call.decision === null ? call : { ...call, reason: "outcome_unknown", decision: null };

@@ -1,4 +1,6 @@
-// Ends waits whose deadline has passed.
+// Applies the deadlines of pending calls and questions (`waits`). Workers call `expire` several times a second; it reads only deadlines that have
+// passed, because the key of `deadlines` begins with the time. A deadline that cannot be applied here, for example because this process lacks
+// the engine, is skipped for `retryMs`.
 
 import type { VerbContext } from "../context.ts";
 import type { ActiveTurns } from "../drive/active-turns.ts";
@@ -12,19 +14,21 @@ import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
 import { answer, decided } from "./answers.ts";
 import { find, replaceSession } from "./session-rows.ts";
-import { askedBy, waitFor } from "./waits.ts";
+import { withPendingQuestion, pendingWait } from "./waits.ts";
 
-/** Deadlines read at a time; those that could not be ended and are skipped at most; and the time until they are tried again, in milliseconds. */
+/** How many deadlines are read at a time. */
 const pageSize = 64;
+/** How many deadlines are skipped at most; then the pass ends. */
 const maxSkipped = 1024;
+/** The time until a skipped deadline is tried again, in milliseconds. */
 const retryMs = 2000;
 
-/** Deadlines that could not be ended here, and when to try again, by runtime. */
+/** Deadlines that could not be applied here, and when to try again, by runtime. */
 const skippedUntil = new WeakMap<ActiveTurns, ReadonlyMap<string, number>>();
 
 /**
- * Ends every wait whose deadline has passed, and returns how many. One that cannot be ended here is skipped for a while: another process may have its
- * engine.
+ * Applies every deadline that has passed, and returns how many. A deadline that cannot be applied here is skipped for a while: another process
+ * may have the engine.
  */
 export async function expire(context: VerbContext): Promise<number> {
   const { storage, clock, turns } = context;
@@ -34,8 +38,8 @@ export async function expire(context: VerbContext): Promise<number> {
   for (let ended = 0; ;) {
     const limit = pageSize + skipped.size;
     const [rows = []] = await storage.read([{ table: "deadlines", prefix: [], before: now + 1, limit }]);
-    const fresh = rows.filter(({ key }) => !skipped.has(JSON.stringify(key)));
-    for (const row of fresh) {
+    const unseen = rows.filter(({ key }) => !skipped.has(JSON.stringify(key)));
+    for (const row of unseen) {
       const name = JSON.stringify(row.key);
       const until = before?.get(name) ?? 0;
       if (until > now) skipped.set(name, until);
@@ -43,11 +47,11 @@ export async function expire(context: VerbContext): Promise<number> {
       else skipped.set(name, now + retryMs);
     }
     skippedUntil.set(turns, skipped);
-    if (rows.length < limit || skipped.size >= maxSkipped || fresh.length === 0) return ended;
+    if (rows.length < limit || skipped.size >= maxSkipped || unseen.length === 0) return ended;
   }
 }
 
-/** Ends one wait. Returns `false` when that failed and the row is still there. */
+/** Applies one deadline. Returns `false` if that failed and the row is still there. */
 async function expireOne(context: VerbContext, row: Row): Promise<boolean> {
   const [, tenant = "", session = "", call = ""] = row.key.map(String);
   const removal: Changes = { ...noChanges, removals: [{ table: "deadlines", prefix: row.key }] };
@@ -55,12 +59,13 @@ async function expireOne(context: VerbContext, row: Row): Promise<boolean> {
     await timeOut({ ...context, tenant }, session, call, readValue("deadlines", row), removal);
     return true;
   } catch (error) {
-    // `not_found`: the call no longer waits. Any other error may not occur later, or in another process.
+    // `not_found`: the call is no longer pending. Any other error may not occur later or in another process.
     if (!(error instanceof RuntimeError) || error.reason !== "not_found") return false;
     return (await context.storage.write(removal)).ok;
   }
 }
 
+/** Answers the call as its policy says: with an error as its result, or by failing the session. Removes the deadline in the same batch. */
 async function timeOut(
   context: VerbContext,
   id: string,
@@ -70,12 +75,12 @@ async function timeOut(
 ): Promise<void> {
   const before = await find(context, id);
   const { head, version } = before;
-  const wait = waitFor(head.session, toolCallId);
-  // A later turn may wait for another call of the same id.
+  const wait = pendingWait(head.session, toolCallId);
+  // Providers repeat call ids: the deadline of an earlier turn must not end a call of a later one.
   if (wait === null || head.lastTurn !== turn) {
-    throw new RuntimeError("not_found", { message: `the call ${toolCallId} of session ${id} no longer waits` });
+    throw new RuntimeError("not_found", { message: `the call ${toolCallId} of session ${id} is no longer pending` });
   }
-  const why = "nobody answered in time";
+  const why = "no answer arrived before the deadline";
   if (onTimeout === "fail_turn") {
     const failure = runtimeFailure("callback_failed", { message: `${wait.name}: ${why}`, metadata: { toolCallId } });
     const metadata = { ...head.session.metadata, error: { ...failure } };
@@ -86,7 +91,7 @@ async function timeOut(
     id,
     { version },
     (session, engine) => {
-      if (wait.reason === "question") return addUserMessage(askedBy(session, toolCallId), user(`(${why})`));
+      if (wait.reason === "question") return addUserMessage(withPendingQuestion(session, toolCallId), user(`(${why})`));
       if (wait.reason === "manual") {
         const details = { message: why, toolName: wait.name, toolCallId };
         return failToolCall(session, toolCallId, toolFailure("timeout", details));

@@ -1,4 +1,7 @@
-// Turn handles: what a verb returns, and what `attach` returns in any process. A handle reads the events of a turn and waits for its end.
+// Turn handles: what verbs return, and what `attach` returns in any process. A handle reads the events of a turn and waits for its end.
+//
+// A handle holds no turn: it can be dropped, and several handles of one turn are independent (H6). The result is read from the turn row after
+// the commit that ended or parked the turn, so it is the same in every process.
 
 import type { RuntimeEvent, SessionSummary, TurnEnd } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -17,19 +20,22 @@ import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { find, headOf, sessionKey } from "./session-rows.ts";
 
-/** The turn of a handle: one by its id, which may not exist unless a verb returned it; the one that is open when the handle is used; or none. */
+/**
+ * The turn of a handle: by its id (`exists`: a verb has just stored it, so its existence is not checked); the turn that is open when the handle is
+ * used; or none.
+ */
 type HandleAim =
   | { readonly type: "turn"; readonly turn: string; readonly exists: boolean }
   | { readonly type: "open" }
   | { readonly type: "none" };
 
-/** A handle of a turn by its id, or of the open one. */
+/** A handle on a turn by its id, or on the open turn. Nothing is read before the handle is used. */
 export function attach(context: VerbContext, id: string, turnId: string | null = null): TurnHandle {
   const aim: HandleAim = turnId === null ? { type: "open" } : { type: "turn", turn: turnId, exists: false };
   return handleOf(context, sessionKey(context, id), aim, start);
 }
 
-/** The handle that a verb returns. `turnId` is `null` when the verb began no turn. */
+/** The handle that a verb returns. `turnId` is `null` if the verb started no turn. `from`: the position before the first event of the turn. */
 export function handle(context: VerbContext, key: SessionKey, turnId: string | null, from: Cursor): TurnHandle {
   return handleOf(
     context,
@@ -47,16 +53,16 @@ function handleOf(context: VerbContext, key: SessionKey, aim: HandleAim, from: C
     sessionId: key.session,
     turnId: aim.type === "turn" ? aim.turn : null,
     events: eventsOf(context, key.session, aim, from, true, null),
-    // Waits from the first access on. A rejection that is not handled does not end the process.
+    // Waiting begins at the first access. The empty handler keeps an unhandled rejection from ending the process.
     get result() {
-      result ??= ended(context, key, aim);
+      result ??= turnEnd(context, key, aim);
       result.catch(() => undefined);
       return result;
     },
   };
 }
 
-/** Events of a session, from its first one or after a cursor, until the reader stops. */
+/** The events of a session, from the first one or after a cursor. */
 export function watch(
   context: VerbContext,
   id: string,
@@ -73,7 +79,7 @@ export function watch(
   return eventsOf(context, id, aim, from, follow, signal);
 }
 
-/** Events of a turn, or of the whole session. */
+/** The events of a turn (`aim`), or of all turns (`null`). */
 function eventsOf(
   context: VerbContext,
   id: string,
@@ -88,25 +94,25 @@ function eventsOf(
   const isKnown = aim?.type === "turn" && aim.exists;
   return {
     [Symbol.asyncIterator]: () => {
-      const left = new AbortController();
-      const either = signal === null ? left.signal : AbortSignal.any([signal, left.signal]);
+      const stopped = new AbortController();
+      const stopSignal = signal === null ? stopped.signal : AbortSignal.any([signal, stopped.signal]);
       let reader: EventReader | null = null;
-      // Nothing is read before the first event is asked for.
+      // Nothing is read before the first call of `next` (R4).
       let beginning: Promise<void> | null = null;
       const begin = async (): Promise<void> => {
         const turn = aim === null ? null : await aimedAt(context, key, aim);
         if (aim !== null && turn === null) return;
         if (turn !== null && !isKnown && (await turnRow(context, key, turn)) === null) throw noTurn(key, turn);
-        if (!left.signal.aborted) reader = new EventReader(source, { turn, follow }, from, either);
+        if (!stopped.signal.aborted) reader = new EventReader(source, { turn, follow }, from, stopSignal);
       };
       return {
         next: async () => {
-          if (reader === null && !left.signal.aborted) await (beginning ??= begin());
+          if (reader === null && !stopped.signal.aborted) await (beginning ??= begin());
           const value = (await reader?.next()) ?? null;
           return value === null ? { done: true, value: undefined } : { done: false, value };
         },
         return: async () => {
-          left.abort();
+          stopped.abort();
           reader?.stop();
           return { done: true, value: undefined };
         },
@@ -124,13 +130,13 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
   return new RuntimeError("not_found", { message });
 }
 
-/** Waits until a turn has ended, whichever process drives it. */
-async function ended(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
+/** Waits until a turn has ended or is parked, whichever process drives it. Woken by writes to the session and by this process leaving the turn. */
+async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
   const { storage, turns: active } = context;
   const changes = new ChangeSignal(storage, nameOf(key));
   const stop = active.onLeft(changes.notify);
   try {
-    // The turn that is open now, also if it has ended by the time of the first read.
+    // Resolved once: the turn that is open now, also if it has ended by the first read below.
     const turn = await aimedAt(context, key, aim);
     for (;;) {
       changes.clear();
@@ -142,14 +148,14 @@ async function ended(context: VerbContext, key: SessionKey, aim: HandleAim): Pro
       ]);
       const { head, version } = headOf(key.session, heads[0]);
       const [row] = turns;
-      if (turn === null) return waiting(head, version);
+      if (turn === null) return endWithoutTurn(head, version);
       if (row === undefined) throw noTurn(key, turn);
       const progress = readValue("turns", row);
       if (progress.status === "ended" || progress.status === "parked") return endOf(turn, progress, head, version);
       const error = active.reasonLeft(key, turn, leases[0]?.tag ?? 0);
       if (isHandedOver(error)) {
         throw new RuntimeError("lease_lost", {
-          message: `this process stopped; another process continues the turn ${turn}: attach to it there`,
+          message: `this process was closed; another process continues the turn ${turn}: attach to it there`,
         });
       }
       if (error !== null && !isHeldElsewhere(error)) throw error;
@@ -161,6 +167,7 @@ async function ended(context: VerbContext, key: SessionKey, aim: HandleAim): Pro
   }
 }
 
+/** The id of the turn that a handle is for; `null`: none. */
 async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<string | null> {
   switch (aim.type) {
     case "turn":
@@ -172,6 +179,7 @@ async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): P
   }
 }
 
+/** A session as `list` and results show it: without messages. */
 export function summary(head: SessionHead, version: number): SessionSummary {
   const { session, length, turn, createdAt, changedAt } = head;
   const { id, status, pendingToolCalls, pendingQuestion, usage, metadata } = session;
@@ -190,8 +198,8 @@ export function summary(head: SessionHead, version: number): SessionSummary {
   };
 }
 
-/** The result of a verb that began no turn. */
-function waiting(head: SessionHead, version: number): TurnEnd {
+/** The result of a verb that started no turn: the session still waits. */
+function endWithoutTurn(head: SessionHead, version: number): TurnEnd {
   const { session } = head;
   const { lastRun } = session;
   return {
@@ -209,6 +217,7 @@ function waiting(head: SessionHead, version: number): TurnEnd {
   };
 }
 
+/** The result of a turn that has ended or is parked, from its row. */
 function endOf(turnId: string, { status, end, failure }: TurnProgress, head: SessionHead, version: number): TurnEnd {
   const shared = { turnId, session: summary(head, version) };
   if (end === null) {
@@ -217,8 +226,8 @@ function endOf(turnId: string, { status, end, failure }: TurnProgress, head: Ses
       type: "runtime_error",
       failure: parked.type === "runtime_error" ? parked : runtimeFailure("diverged"),
     } as const;
-    const rest = { finalResponse: null, steps: 0, usage: noUsage, metadata: {} };
-    return { ...shared, ...rest, status: "parked", text: "", haltedReason: "error", outcome, failure: parked };
+    const empty = { finalResponse: null, steps: 0, usage: noUsage, metadata: {} };
+    return { ...shared, ...empty, status: "parked", text: "", haltedReason: "error", outcome, failure: parked };
   }
   const { finalResponse } = end;
   const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");

@@ -1,5 +1,6 @@
-// Idempotency keys: a verb that is called again with the same key and the same content is accepted once and returns the same turn. The same key with other
-// content is a `conflict`.
+// Idempotency keys of verbs. A verb that is called again with the same key and the same content is accepted once, and every call returns the same
+// turn; so a client may retry after a lost answer. The same key with other content is a `conflict`. The row in `accepted` is written in the
+// batch that accepts the verb, and lives as long as the session.
 
 import type { Json } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -17,8 +18,11 @@ import { readSession } from "./session-rows.ts";
 /** A key, and the digest of the content that was accepted under it. */
 export type AcceptedKey = { readonly name: string; readonly digest: string };
 
-/** Calls `accept` with the rows of the session, unless the verb was accepted under the key: before, or by a concurrent call. */
-export async function once(
+/**
+ * Calls `accept` with the rows of the session, unless the verb was accepted under the key before. If `accept` fails, the key is read again: a
+ * concurrent call with the same key may have been accepted, and then its turn is returned.
+ */
+export async function acceptOnce(
   context: VerbContext,
   session: SessionKey,
   key: string | undefined,
@@ -38,6 +42,7 @@ export async function once(
   }
 }
 
+/** The handle of the turn that was accepted under the key; `null`: none was. Throws `conflict` for other content. */
 async function acceptedHandle(
   context: VerbContext,
   { key: session, accepted: row }: SessionRows,
@@ -46,22 +51,24 @@ async function acceptedHandle(
 ): Promise<TurnHandle | null> {
   if (key === undefined || row === null) return null;
   const accepted = readValue("accepted", row);
-  if (accepted.digest !== (await contentDigest(content))) throw otherContent(key);
+  if (accepted.digest !== (await contentDigest(content))) throw keyConflict(key);
   return handle(context, session, accepted.turn, { sequence: 0, position: null });
 }
 
+/** The key and the digest of the content, for the row in `accepted`; `null`: the caller gave no key. */
 export async function acceptedKey(key: string | undefined, content: unknown): Promise<AcceptedKey | null> {
   return key === undefined ? null : { name: key, digest: await contentDigest(content) };
 }
 
-export function otherContent(key: string): RuntimeError {
+/** The error of a key that was used for other content. */
+export function keyConflict(key: string): RuntimeError {
   return new RuntimeError("conflict", {
-    message: `other content was accepted under the key ${JSON.stringify(key)}; use a new key for new content`,
+    message: `the idempotency key ${JSON.stringify(key)} was used with other content; use a new key for new content`,
     metadata: { key },
   });
 }
 
-/** The digest of a call's content; the order of its fields does not matter. */
+/** The digest of the content of a call. The order of properties does not matter. */
 export async function contentDigest(content: unknown): Promise<string> {
   return sha256(canonicalJson(plainJson(content)));
 }
@@ -70,6 +77,8 @@ function plainJson(content: unknown): Json {
   try {
     return JSON.parse(JSON.stringify(content) ?? "null");
   } catch (cause) {
-    throw new MisuseError("not_serializable", "the content of a call with a key has to be JSON", { cause });
+    throw new MisuseError("not_serializable", "the arguments of a call with an idempotency key must be JSON", {
+      cause,
+    });
   }
 }

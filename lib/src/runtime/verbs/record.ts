@@ -1,5 +1,5 @@
-// A turn as one JSON value, and its replay: offline, with nothing performed, stopping at the first difference. For looking at what happened, and
-// for tests that pin what a prompt, a tool or a protocol came to.
+// Export of a turn as one JSON value, and its offline replay. A replay performs nothing and rejects at the first difference from the record. It is
+// for debugging, and for regression tests of prompts, tools and protocols.
 
 import type { Engine } from "../../engine/internal.ts";
 import type { ChatResult, Json, JsonObject, Message, TurnEvent } from "../../model/internal.ts";
@@ -25,23 +25,29 @@ import { find } from "./session-rows.ts";
 
 /** The record of a turn as one JSON value, for a file: history, start options, pinned environment and journal. */
 export type TurnRecord = {
+  /** Identifies the format. */
   readonly everturn: "turn_record";
+  /** The format version of the values inside. */
   readonly version: number;
   readonly data: {
     readonly sessionId: string;
     readonly turnId: string;
-    /** What had been said before. */
+    /** The messages before the turn. */
     readonly history: readonly Message[];
+    /** The input and options of the turn. */
     readonly start: TurnStart;
+    /** The pinned configuration: instructions, tools, model, limits. */
     readonly pinned: Pinned;
+    /** The context of the session at the export. */
     readonly context: JsonObject;
+    /** The journal rows, in order. */
     readonly rows: readonly JournalRow[];
-    /** What it came to; `null` while it is open. */
+    /** The result; `null`: the turn is open. */
     readonly end: TurnSummary | null;
   };
 };
 
-/** Writes a turn out: one that has ended, or one that is open, as far as it got. */
+/** Exports a turn: the given one, the open one, or the one that ended last. An open turn is exported up to its last commit. */
 export async function exportTurn(context: VerbContext, id: string, turnId?: string): Promise<TurnRecord> {
   const { key, head } = await find(context, id);
   const turn = turnId ?? head.turn ?? head.lastTurn;
@@ -61,7 +67,9 @@ export async function exportTurn(context: VerbContext, id: string, turnId?: stri
   const start = readValue("starts", startRow);
   const contents = await readOne(storage, { table: "contents", prefix: [key.tenant, start.pinned] });
   if (contents === null) {
-    throw new RuntimeError("corrupt_row", { message: `what the turn ${turn} was pinned to is not there` });
+    throw new RuntimeError("corrupt_row", {
+      message: `the pinned configuration of turn ${turn} is not in the storage; it is removed some time after the retention time`,
+    });
   }
   return {
     everturn: "turn_record",
@@ -81,15 +89,16 @@ export async function exportTurn(context: VerbContext, id: string, turnId?: stri
 
 /** The result of replaying a recorded turn. */
 export type ReplayedTurn = {
+  /** The result that the replay computed. */
   readonly result: ChatResult;
-  /** Everything that was told for the record. */
+  /** The stored events of the turn, in order. */
   readonly events: readonly TurnEvent[];
 };
 
 type ReplayOptions = {
   /**
-   * The engine as it is now: what it would begin the turn with is compared with what the turn was pinned to. Without one, the turn is replayed as
-   * it was pinned.
+   * The engine as it is now. The configuration that it would start the turn with is compared with the pinned one, so changed instructions or
+   * tools are reported as a divergence. Default: the turn is replayed with its pinned configuration.
    */
   readonly engine?: Engine;
 };
@@ -117,25 +126,25 @@ export async function replayTurn(record: TurnRecord | string, { engine }: Replay
   const { sessionId, turnId, history, start, pinned, context, rows, end } = readRecord(record).data;
   checkRevision(turnId, start);
   const thread = { messages: history, metadata: {} };
-  const given = { ...runOptions(start.options), context };
+  const options = { ...runOptions(start.options), context };
   const details = planDetails(turnId, sessionId, start);
   if (engine !== undefined) {
-    const now = planRun(engine, thread, given, details).pinned;
-    const paths = divergentPaths(asJson(pinned), asJson(now));
+    const current = planRun(engine, thread, options, details).pinned;
+    const paths = divergentPaths(asJson(pinned), asJson(current));
     if (paths.length > 0) throw diverged(0, `the start of ${turnId}`, paths);
   }
-  const plan = planRun(engine ?? offlineEngine, thread, given, { ...details, pinned });
+  const plan = planRun(engine ?? offlineEngine, thread, options, { ...details, pinned });
   const events: TurnEvent[] = [];
   const journal = new DurableJournal(effectiveRows(rows), { strict: true });
   const ports: Ports = {
     journal,
     scope: memoryScope,
     accepted: true,
-    inbox: { claim: () => Promise.reject(new Error("nothing is claimed in a replay")) },
+    inbox: { claim: () => Promise.reject(new Error("a replay must not claim input")) },
     sink: {
       live: () => undefined,
-      commit: (_, entries): Committed => {
-        events.push(...entries);
+      commit: (_, reported): Committed => {
+        events.push(...reported);
         return "replayed";
       },
     },
@@ -148,16 +157,16 @@ export async function replayTurn(record: TurnRecord | string, { engine }: Replay
   return { result: chat, events };
 }
 
-/** Reads a record, as a value or as the text of a file. */
-function readRecord(given: TurnRecord | string): TurnRecord {
-  const value: unknown = typeof given === "string" ? parsed(given) : given;
+/** Validates a record, given as a value or as JSON text. */
+function readRecord(record: TurnRecord | string): TurnRecord {
+  const value: unknown = typeof record === "string" ? parsed(record) : record;
   if (!isPlainObject(value) || value["everturn"] !== "turn_record" || !isPlainObject(value["data"])) {
-    throw new MisuseError("invalid_argument", "replayTurn: this is no record of a turn; export(id) gives one");
+    throw new MisuseError("invalid_argument", "replayTurn: the value is not a turn record; export(id) returns one");
   }
   const { version, data } = value;
   if (typeof version !== "number" || version > storedVersion) {
     throw new RuntimeError("newer_schema", {
-      message: `the record was written by a newer release (version ${String(version)}; this one reads up to ${storedVersion})`,
+      message: `the turn record was written by a newer release (format version ${String(version)}; this release reads versions up to ${storedVersion})`,
     });
   }
   const { sessionId, turnId, history, start, pinned, context, rows, end } = data;
@@ -187,7 +196,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new MisuseError("invalid_argument", "replayTurn: this is not JSON", { cause });
+    throw new MisuseError("invalid_argument", "replayTurn: the text is not JSON", { cause });
   }
 }
 
@@ -195,12 +204,12 @@ function isMap(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value as JSON has it: without what is not there. */
+/** The value after a JSON round trip: without undefined properties. */
 function asJson(value: Pinned | TurnSummary): Json {
   const plain: Json = JSON.parse(JSON.stringify(value));
   return plain;
 }
 
 function noChildren(): () => Promise<never> {
-  return () => Promise.reject(new Error("nothing is run in a replay"));
+  return () => Promise.reject(new Error("a replay must not run child turns"));
 }

@@ -1,9 +1,15 @@
-// `recover`: drives turns that no process drives, makes failed sessions usable, and restarts or ends parked turns.
+// `recover`: drives open turns that no process holds, makes failed sessions usable, and restarts or ends parked turns.
+//
+//   no id                             drives every due turn
+//   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
+//   id, the turn is parked            ends the turn (Q16)
+//   id, parked, `from: "step"`        restarts the open step (Q14)
+//   id, no turn, the status is error  makes the session usable
 
 import type { OpenTurnView, Recovered } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Row } from "../rows/storage.ts";
-import type { Found } from "./session-rows.ts";
+import type { ExistingSession } from "./session-rows.ts";
 
 import { MisuseError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
@@ -17,11 +23,11 @@ import { ofTurn } from "../rows/turn-events.ts";
 import { pickUpDue } from "./due.ts";
 import { endTurn } from "./end-turn.ts";
 import { restoreAllDue } from "./restore-due.ts";
-import { concurrentWrite, find, openTurn, replaceSession } from "./session-rows.ts";
+import { writeConflict, find, openTurn, replaceSession } from "./session-rows.ts";
 
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
 
-/** Without an id: drives every turn that no process drives. With an id: recovers one session. */
+/** Recovers one session, or without an id drives every due turn. */
 export async function recover(
   context: VerbContext,
   id?: string,
@@ -35,7 +41,7 @@ export async function recover(
   const before = await find(context, id);
   const { key, head } = before;
   if (options.from !== undefined && options.from !== "step") {
-    const message = `recover: from has to be "step", not ${String(options.from)}`;
+    const message = `recover: from must be "step", not ${String(options.from)}`;
     throw new MisuseError("invalid_argument", message, { path: ["from"] });
   }
   const open = await openTurn(context, key, head.turn);
@@ -49,18 +55,30 @@ export async function recover(
   return { ...nothingRecovered, usable: true };
 }
 
-async function endParked(context: VerbContext, before: Found, { turnId, failure }: OpenTurnView): Promise<Recovered> {
+/** Ends a parked turn with the failure it was parked for. */
+async function endParked(
+  context: VerbContext,
+  before: ExistingSession,
+  { turnId, failure }: OpenTurnView,
+): Promise<Recovered> {
   const reason = failure?.type === "runtime_error" ? failure : runtimeFailure("diverged");
   const pickedUp = await endTurn(context, before.key, turnId, { type: "failed", failure: reason });
-  if (pickedUp === "held") throw concurrentWrite(before.key, "leases");
+  if (pickedUp === "held") throw writeConflict(before.key, "leases");
   return { pickedUp: pickedUp === "over" ? 0 : pickedUp, usable: true, mayRunTwice: [] };
 }
 
-/** Restarts the open step of a parked turn (Q14): a row supersedes the rows of the step; inputs, usage and start marks survive. */
-async function restartStep(context: VerbContext, before: Found, { turnId }: OpenTurnView): Promise<Recovered> {
+/**
+ * Restarts the open step of a parked turn (Q14). A `step_restarted` journal row supersedes the rows of the step; inputs, usage and start marks
+ * survive. Returns the effects that are performed again although they had a response.
+ */
+async function restartStep(
+  context: VerbContext,
+  before: ExistingSession,
+  { turnId }: OpenTurnView,
+): Promise<Recovered> {
   const { key, head } = before;
   const parked = await loadTurn(context.storage, key, turnId, { parked: true });
-  if (parked === null || parked.stored.turn === null) throw concurrentWrite(key, "turns");
+  if (parked === null || parked.stored.turn === null) throw writeConflict(key, "turns");
   const { rows, stored } = parked;
   const { step, committed } = parked.stored.turn.progress;
   const at = turnKey(key, turnId);
@@ -71,16 +89,16 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
     const runs = effect !== null && /"type":"(call_model|call_tool|run_code)"/.test(effect);
     return item.type === "response" && runs ? [item.response.id] : [];
   });
-  const withdrawn = effectiveRows(rows).filter((one) => one.ordinal >= from);
+  const withdrawn = effectiveRows(rows).filter((recorded) => recorded.ordinal >= from);
   const ordinal = rows.length + 1;
   const restarted = { type: "step_restarted", from, step } as const;
   const row = { effect: null, hash: null, item: restarted, epoch: 0, attempt: 1 };
   const session = recoverSession(head.session);
   const usage = usageOfRows(
-    withdrawn.map((one) => one.row),
+    withdrawn.map((recorded) => recorded.row),
     session.usage,
   );
-  const unpaid = withdrawn.filter((one) => one.ordinal > committed);
+  const unbooked = withdrawn.filter((recorded) => recorded.ordinal > committed);
   const [records = []] = await context.storage.read([{ table: "records", prefix: at }]);
   const event = { type: "step_reset", reason: "restart", withdrawn: again, effectId: null, attempt: null } as const;
   const now = context.clock.now();
@@ -94,14 +112,17 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
       also: {
         checks: [],
         removals: records
-          .filter((one) => isWithdrawn(one, prefix, again))
-          .map((one) => ({ table: "records", prefix: one.key })),
-        puts: [journalPut(at, ordinal, row), ...unpaid.flatMap((one) => ledgerPuts(at, one.row.item, one.ordinal))],
+          .filter((record) => isWithdrawn(record, prefix, again))
+          .map((record) => ({ table: "records", prefix: record.key })),
+        puts: [
+          journalPut(at, ordinal, row),
+          ...unbooked.flatMap((recorded) => ledgerPuts(at, recorded.row.item, recorded.ordinal)),
+        ],
       },
     },
   );
   const written = await context.storage.write(write.changes);
-  if (!written.ok) throw concurrentWrite(key, write.changes.checks[written.check]?.table);
+  if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
   const epoch = before.leaseRow?.tag ?? 0;
   const isDriven = context.drives && (await context.turns.driveStored({ key, turn: turnId, epoch }));
   const pickedUp = isDriven ? 1 : 0;
@@ -109,8 +130,8 @@ async function restartStep(context: VerbContext, before: Found, { turnId }: Open
 }
 
 /**
- * Is the record void when the step is restarted? The decision of a gate or a hook is: the restarted step may make other calls. Attempts and delays are,
- * once their cost was counted with the answer of the effect. Start marks are kept.
+ * Returns whether a record is void when the step is restarted. The decision of an approval or a hook is void: the restarted step may make other
+ * calls. Attempts and delays are void once their usage was booked with the response of the effect. Start marks are kept (H4).
  */
 function isWithdrawn({ key }: Row, step: string, answered: readonly string[]): boolean {
   const [effect, name] = [String(key[3]), String(key[4])];

@@ -1,4 +1,4 @@
-// Removes journals whose retention time is over. Recovery never reads them: their turns have ended.
+// Removes journals of ended turns after their retention time (`retentionMs`). Recovery never reads them; `export` does.
 
 import type { VerbContext } from "../context.ts";
 import type { Removal } from "../rows/storage.ts";
@@ -9,10 +9,13 @@ import { noChanges } from "../rows/batch.ts";
 import { retainedPut } from "../rows/session-write.ts";
 import { readableHead } from "./browse.ts";
 
-/** How many journals are removed at a time. */
+/** How many journals one call removes at most. */
 const batchSize = 64;
 
-/** Removes journals of ended turns, and of the child turns inside their calls. A journal whose call still waits is kept: the answer continues it. */
+/**
+ * Removes expired journals of ended turns and of their child turns. A journal with a pending call is kept for another retention time: the
+ * answer continues the child turn from its journal. Returns the number of entries that were examined.
+ */
 export async function removeRetained({ storage, clock, retentionMs }: VerbContext): Promise<number> {
   const now = clock.now();
   const [rows = []] = await storage.read([{ table: "retained", prefix: [], before: now + 1, limit: batchSize }]);
@@ -28,20 +31,20 @@ export async function removeRetained({ storage, clock, retentionMs }: VerbContex
     }
     // The turn id of a child turn begins with the id of its parent and a slash ("0" is the character after "/").
     const children = { prefix: [tenant, session], after: `${turn}/`, before: `${turn}0` } as const;
-    const inside = await storage.read([
+    const childRows = await storage.read([
       { table: "journal", ...children },
       { table: "records", ...children },
     ]);
-    const turns = new Set([turn, ...inside.flat().map(({ key }) => String(key[2]))]);
+    const turns = new Set([turn, ...childRows.flat().map(({ key }) => String(key[2]))]);
     const removals = (["journal", "records"] as const).flatMap((table) =>
-      [...turns].map((one): Removal => ({ table, prefix: [tenant, session, one] })),
+      [...turns].map((id): Removal => ({ table, prefix: [tenant, session, id] })),
     );
     await storage.write({ ...noChanges, removals: [...removals, mark] });
   }
   return rows.length;
 }
 
-/** Does a call of the turn still wait? If the session row cannot be read, its journals are kept; those of other sessions go. */
+/** Returns whether a call of the turn is still pending. If the session row cannot be read, its journals are kept. */
 function mayBeNeeded(head: SessionHead | null, turn: string): boolean {
   if (head === null) return true;
   return head.session.pendingToolCalls.some(({ idempotencyKey }) => idempotencyKey?.startsWith(`${turn}/`) === true);

@@ -1,4 +1,4 @@
-// `send`: a reply, or input for the turn that runs.
+// `send`: `reply` if no turn is open, `steer` otherwise. A turn may start or end between the read and the write, so the choice is repeated.
 
 import type { VerbContext } from "../context.ts";
 import type { Accepted } from "../rows/values.ts";
@@ -6,26 +6,26 @@ import type { DurableOptions, TurnHandle } from "../types.ts";
 
 import { RuntimeError, user } from "../../model/internal.ts";
 import { readValue } from "../rows/stored.ts";
-import { drivenContent, reply } from "./drive-verbs.ts";
+import { verbContent, reply } from "./drive-verbs.ts";
 import { storedOptions } from "./durable-options.ts";
 import { attach } from "./handles.ts";
-import { contentDigest, otherContent } from "./idempotency.ts";
-import { find, found, readSession, sessionKey } from "./session-rows.ts";
+import { contentDigest, keyConflict } from "./idempotency.ts";
+import { find, existingSession, readSession, sessionKey } from "./session-rows.ts";
 import { inboxInput, inputDigest, steer } from "./steer.ts";
 
-/** `reply`, or `steer` while a turn runs. */
+/** Sends a user message. One idempotency key covers both ways: a message is accepted once, as a reply or as input. */
 export async function send(
   context: VerbContext,
   id: string,
   text: string,
   options: DurableOptions = {},
 ): Promise<TurnHandle> {
-  // Checked also when the text becomes input of a turn that runs, which keeps its own options.
+  // Validated also if the text becomes input of a running turn, which keeps its own options.
   storedOptions(options);
   const { key, engine } = options;
   for (;;) {
     const rows = await readSession(context, sessionKey(context, id), key);
-    const { head, version } = found(rows);
+    const { head, version } = existingSession(rows);
     const before = rows.accepted === null ? null : readValue("accepted", rows.accepted);
     if (before !== null) {
       await checkContent(before, text, options);
@@ -39,18 +39,18 @@ export async function send(
     try {
       return await reply(context, id, text, options);
     } catch (error) {
-      // A turn began at the same time, and may have ended since.
+      // Another turn started concurrently, and may have ended since: choose again.
       if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
       if ((await find(context, id)).version === version) throw error;
     }
   }
 }
 
-/** The key may have been used for the same text as a reply or as input. */
+/** Throws `conflict` unless the key was used for the same text, as a reply or as input. */
 async function checkContent({ digest }: Accepted, text: string, options: DurableOptions): Promise<void> {
   const digests = [
     await inputDigest(inboxInput(text), options.engine),
-    await contentDigest(drivenContent("reply", user(text), options)),
+    await contentDigest(verbContent("reply", user(text), options)),
   ];
-  if (!digests.includes(digest)) throw otherContent(options.key ?? "");
+  if (!digests.includes(digest)) throw keyConflict(options.key ?? "");
 }

@@ -1,4 +1,4 @@
-// Reads the rows that verbs decide by.
+// Reads the rows of a session for verbs, and builds the errors that they share. A verb reads all it needs in one read (`readSession`).
 
 import type { TurnHistory } from "../../kernel/internal.ts";
 import type { JsonObject, Message, OpenTurnView, Session } from "../../model/internal.ts";
@@ -18,22 +18,22 @@ import { keyOf, turnKey } from "../rows/session-key.ts";
 import { emptyHead, writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue } from "../rows/stored.ts";
 
-/** The key of a session of the tenant. Throws `MisuseError` when the id is no text or empty. */
+/** The key of a session of the tenant. Throws `MisuseError` if the id is not a non-empty string. */
 export function sessionKey({ tenant }: Pick<VerbContext, "tenant">, id: string): SessionKey {
   if (typeof id === "string" && id !== "") return { tenant, session: id };
-  throw new MisuseError("invalid_argument", "a session is named by its id, a text that is not empty", { path: ["id"] });
+  throw new MisuseError("invalid_argument", "the id of a session must be a non-empty string", { path: ["id"] });
 }
 
-/** The rows of a session that a verb begins with. */
+/** The rows of a session that a verb reads first. */
 export type SessionRows = {
   readonly key: SessionKey;
   readonly head: Row | null;
   readonly lease: Row | null;
-  /** What was accepted under the caller's idempotency key. */
+  /** The row of the idempotency key, if the caller gave one. */
   readonly accepted: Row | null;
 };
 
-/** Reads them in one read. */
+/** Reads these rows in one read. */
 export async function readSession(
   { storage }: VerbContext,
   key: SessionKey,
@@ -48,18 +48,18 @@ export async function readSession(
 }
 
 /** A session that exists, and its lease row. */
-export type Found = StoredSession & { readonly version: number; readonly leaseRow: Row | null };
+export type ExistingSession = StoredSession & { readonly version: number; readonly leaseRow: Row | null };
 
-/** Throws `not_found` when there is no such session, or it was deleted. */
-export function found({ key, head: row, lease }: SessionRows): Found {
+/** The session of the rows. Throws `not_found` if there is no such session or it was deleted. */
+export function existingSession({ key, head: row, lease }: SessionRows): ExistingSession {
   return { key, ...headOf(key.session, row), turn: null, leaseRow: lease };
 }
 
 /**
- * A session that does not exist yet. It may replace a deleted one: version and event sequence continue after its tombstone. Throws `conflict` when the
- * session exists.
+ * The state before a session is created. It may replace a deleted session: version and event sequence continue after the tombstone. Throws
+ * `conflict` if the session exists.
  */
-export function unused(
+export function absentSession(
   { key, head: row, lease }: SessionRows,
   session: Session<JsonObject>,
   now: number,
@@ -74,10 +74,12 @@ export function unused(
   return { key, head, version: row?.tag ?? null, turn: null, leaseRow: lease };
 }
 
-export async function find(context: VerbContext, id: string): Promise<Found> {
-  return found(await readSession(context, sessionKey(context, id)));
+/** Reads a session. Rejects with `not_found`. */
+export async function find(context: VerbContext, id: string): Promise<ExistingSession> {
+  return existingSession(await readSession(context, sessionKey(context, id)));
 }
 
+/** The value and the version of a session row. Throws `not_found` if it is absent or a tombstone. */
 export function headOf(
   id: string,
   row: Row | null | undefined,
@@ -89,10 +91,10 @@ export function headOf(
   return { head, version: row.tag };
 }
 
-/** The turn id under which a fork keeps the start of the turn it was forked after: that turn belongs to the other session. */
+/** The turn id under which a fork stores the start row of the turn it was forked after: that turn belongs to another session. */
 export const forkedStart = "forked";
 
-/** The start of the newest turn that ended, or of the one the session was forked after; `null`: there was none. */
+/** The start row of the turn that ended last, or that the session was forked after; `null`: there is none. */
 export async function lastStart(
   { storage }: VerbContext,
   { key, head }: Pick<StoredSession, "key" | "head">,
@@ -101,7 +103,7 @@ export async function lastStart(
   return row === null ? null : readValue("starts", row);
 }
 
-/** The history of a session. A process that does not drive needs no messages: length and digest are enough to accept a turn. */
+/** The history of a session. A process that does not drive turns needs no messages: length and digest are enough to accept a turn. */
 export async function historyOf(
   context: VerbContext,
   { key, head }: Pick<StoredSession, "key" | "head">,
@@ -111,8 +113,8 @@ export async function historyOf(
   return loadHistory(context, key, head);
 }
 
-/** The history with messages appended, also when only its length and digest are known. */
-export function extended(history: TurnHistory, messages: readonly Message[]): TurnHistory {
+/** Appends messages to a history, also to one that has only its length and digest: the digest is rolling. */
+export function extendHistory(history: TurnHistory, messages: readonly Message[]): TurnHistory {
   if (history.entries.length >= history.length) return appendHistory(history, messages);
   const { digest } = appendHistory({ entries: [], length: 0, digest: history.digest }, messages);
   return { entries: [], length: history.length + messages.length, digest };
@@ -135,7 +137,7 @@ export async function openTurn(
   return { turnId: turn, status, step, failure, engine: readValue("starts", startRow).engine };
 }
 
-/** Replaces the data of a session that has no open turn. Rejects with `conflict` when another writer was faster. */
+/** Replaces the data of a session that has no open turn. Rejects with `conflict` if another writer has changed it. */
 export async function replaceSession(
   context: VerbContext,
   before: StoredSession,
@@ -150,13 +152,13 @@ export async function replaceSession(
   });
   checkReadable("sessions", write.after.head);
   const written = await context.storage.write(write.changes);
-  if (!written.ok) throw concurrentWrite(key, write.changes.checks[written.check]?.table);
+  if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
 }
 
 /** The error of a verb whose batch was refused because another writer changed the session. */
-export function concurrentWrite({ session }: SessionKey, table = "?"): RuntimeError {
+export function writeConflict({ session }: SessionKey, table = "?"): RuntimeError {
   return new RuntimeError("conflict", {
-    message: `session ${session} was changed at the same time (table ${table}); read it again and repeat the call`,
+    message: `session ${session} was changed concurrently (table ${table}); read it again and repeat the call`,
     metadata: { table },
   });
 }

@@ -1,4 +1,5 @@
-// Input for a turn that runs (Q11): it waits in the inbox for the next checkpoint. Without an open turn it begins one.
+// Input for a running turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The rules of the inbox are in
+// `rows/inbox.ts`.
 
 import type { Withdrawn } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -15,12 +16,12 @@ import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { accept } from "./accept.ts";
 import { checkTexts } from "./durable-options.ts";
-import { otherContent } from "./idempotency.ts";
+import { keyConflict } from "./idempotency.ts";
 import { find, headOf, lastStart, sessionKey } from "./session-rows.ts";
 
 /**
- * Gives input to the open turn, or begins one with it. Returns the turn that takes it as things are; if that turn ends before its next checkpoint, the
- * turn that follows takes it. `id` is an idempotency key.
+ * Adds input to the open turn, or starts a turn with it. Returns the turn that is expected to accept the input; if that turn ends before its next
+ * checkpoint, the next turn accepts it. `id` is an idempotency key.
  */
 export async function steer(
   context: VerbContext,
@@ -35,16 +36,16 @@ export async function steer(
   const checked = inboxInput(input);
   const digest = await inputDigest(checked, options.engine);
   for (;;) {
-    const [heads = [], counts = [], known = []] = await storage.read([
+    const [heads = [], counts = [], acceptedRows = []] = await storage.read([
       { table: "sessions", prefix: keyOf(key) },
       { table: "inboxes", prefix: keyOf(key) },
       { table: "accepted", prefix: [...keyOf(key), inputId] },
     ]);
     const { head, version } = headOf(id, heads[0]);
-    const [acceptedRow] = known;
+    const [acceptedRow] = acceptedRows;
     if (acceptedRow !== undefined) {
       const accepted = readValue("accepted", acceptedRow);
-      if (accepted.digest !== digest) throw otherContent(inputId);
+      if (accepted.digest !== digest) throw keyConflict(inputId);
       return { inputId, turnId: accepted.turn ?? head.turn ?? "" };
     }
     const at = context.clock.now();
@@ -72,7 +73,7 @@ export async function steer(
   }
 }
 
-/** Begins a turn with the input. `null`: another writer changed the session in between. */
+/** Starts a turn with the input. `null`: another writer has changed the session since it was read. */
 async function startFromInput(
   context: VerbContext,
   id: string,
@@ -85,20 +86,24 @@ async function startFromInput(
   if (turn !== null) return null;
   checkStatus(session, "reply", null);
   if (session.status === "awaiting_user") {
-    throw new MisuseError("invalid_status", "steer: the session waits for the answer to a question; reply answers it", {
-      path: ["status"],
-    });
+    throw new MisuseError(
+      "invalid_status",
+      "steer: the session waits for the answer to a question; answer it with reply",
+      {
+        path: ["status"],
+      },
+    );
   }
   const last = await lastStart(context, before);
   const { input } = entry;
-  // A message becomes part of the history. A transient message or a cause is input of the turn alone.
-  const given =
+  // A message becomes part of the history. A transient message or a cause is input of the turn only.
+  const content =
     input.type === "message"
       ? { session: { ...session, thread: { ...session.thread, messages: [input.message] } } }
       : { session, input: entry };
   try {
     const { turnId } = await accept(context, before, {
-      ...given,
+      ...content,
       verb: "chat",
       options: last?.options ?? {},
       engine: engine ?? last?.engine ?? "default",
@@ -111,22 +116,22 @@ async function startFromInput(
   }
 }
 
-/** Takes input back, if no turn has taken it. */
+/** Withdraws input that no turn has accepted. A claim by the current lease epoch cannot be withdrawn; one of an earlier epoch is void. */
 export async function withdraw(context: VerbContext, id: string, inputId: string): Promise<Withdrawn> {
   const key = sessionKey(context, id);
   const { storage } = context;
   for (;;) {
-    const [known = [], rows = [], leases = []] = await storage.read([
+    const [acceptedRows = [], rows = [], leases = []] = await storage.read([
       { table: "accepted", prefix: [...keyOf(key), inputId] },
       { table: "inbox", prefix: keyOf(key) },
       { table: "leases", prefix: keyOf(key) },
     ]);
-    const [acceptedRow] = known;
+    const [acceptedRow] = acceptedRows;
     if (acceptedRow === undefined) return "not_found";
     const accepted = readValue("accepted", acceptedRow);
     if (accepted.state === "taken") return "already_taken";
     if (accepted.state === "cancelled") return "already_cancelled";
-    const row = rows.find((one) => readValue("inbox", one).id === inputId);
+    const row = rows.find((inboxRow) => readValue("inbox", inboxRow).id === inputId);
     if (row === undefined) return "not_found";
     const entry = readValue("inbox", row);
     if (entry.state === "claimed" && entry.epoch === leases[0]?.tag) return "already_claimed";
@@ -142,17 +147,17 @@ export async function withdraw(context: VerbContext, id: string, inputId: string
   }
 }
 
-/** What the idempotency key of an input stands for. */
+/** The digest that is compared under the idempotency key of an input. */
 export async function inputDigest(input: InboxInput, engine: string | undefined): Promise<string> {
   return sha256(canonicalJson(engine === undefined ? input : { input, engine }));
 }
 
-/** Reads input, also from callers without a compiler. */
+/** Validates input, also from callers without a compiler. Throws `MisuseError`. */
 export function inboxInput(input: SteerInput): InboxInput {
   if (typeof input === "string") return { type: "message", message: user(input) };
-  const given: unknown = input;
-  if (!isPlainObject(given)) {
-    throw new MisuseError("invalid_argument", "steer: the input is a text, a message or a cause");
+  const value: unknown = input;
+  if (!isPlainObject(value)) {
+    throw new MisuseError("invalid_argument", "steer: the input must be a string, a message or a cause");
   }
   switch (input.type) {
     case "message":
@@ -167,13 +172,13 @@ export function inboxInput(input: SteerInput): InboxInput {
       const cause = read(turnCauseShape, input.cause);
       if ("value" in cause) return { type: "cause", cause: cause.value };
       const [first] = cause.issues;
-      const why = first === undefined ? "it does not fit" : renderIssue(first);
-      throw new MisuseError("invalid_argument", `steer: the cause: ${why}`, {
+      const why = first === undefined ? "it has the wrong shape" : renderIssue(first);
+      throw new MisuseError("invalid_argument", `steer: the cause is invalid: ${why}`, {
         path: ["cause", ...(first?.path ?? [])],
       });
     }
     default:
-      throw new MisuseError("invalid_argument", "steer: the type has to be message, transient or cause", {
+      throw new MisuseError("invalid_argument", "steer: the type must be message, transient or cause", {
         path: ["type"],
       });
   }

@@ -1,4 +1,6 @@
-// Completion from outside: a token is a capability to answer exactly one call, once, while it waits with the same arguments. Only its digest is stored.
+// Completion of pending calls by token, for webhooks and links in messages. A token is a capability: whoever has it may answer one call, once, while
+// the call is pending with the same arguments, and nothing else. Tokens have 256 random bits; the storage holds only their SHA-256 digest, so a
+// leaked database reveals no token, and the lookup by digest needs no constant-time comparison.
 
 import type { DecisionInput } from "../../session/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -15,28 +17,30 @@ import { randomText, sha256 } from "../rows/digest.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { answer as answerCall, decided } from "./answers.ts";
 import { find } from "./session-rows.ts";
-import { askedBy, waitDigest, waitFor } from "./waits.ts";
+import { withPendingQuestion, waitDigest, pendingWait } from "./waits.ts";
 
-/** The answer that a token gives to its call. */
+/** The answer to the call of a token. */
 export type TokenAnswer =
   | { readonly type: "result"; readonly value: unknown }
   | { readonly type: "answer"; readonly text: string }
   | DecisionInput;
 
 /**
- * The result of `complete`. `revoked` means that the call is no longer pending, or has other arguments than when
- * the token was made.
+ * The result of `complete`. `already_completed`: the token was used. `revoked`: the call is no longer pending, or has other arguments than when
+ * the token was created. `unknown`: there is no such token.
  */
 export type Completion =
   | { readonly type: "completed"; readonly turn: TurnHandle }
   | { readonly type: "already_completed" | "revoked" | "unknown" };
 
-/** Creates a token for a call that waits. */
+/** Creates a token for a pending call or question. Rejects with `not_found` if it is not pending. */
 export async function token(context: VerbContext, id: string, toolCallId: string): Promise<string> {
   const { key, head } = await find(context, id);
-  const wait = waitFor(head.session, toolCallId);
+  const wait = pendingWait(head.session, toolCallId);
   if (wait === null) {
-    throw new RuntimeError("not_found", { message: `no call ${JSON.stringify(toolCallId)} waits in session ${id}` });
+    throw new RuntimeError("not_found", {
+      message: `no call ${JSON.stringify(toolCallId)} is pending in session ${id}`,
+    });
   }
   const token = randomText(32);
   const value = writeValue("tokens", {
@@ -50,9 +54,12 @@ export async function token(context: VerbContext, id: string, toolCallId: string
   return token;
 }
 
-/** Answers the call of a token. The first answer counts; a later one returns `already_completed` and changes nothing. */
+/**
+ * Answers the call of a token. The batch that records the answer also marks the token as used, by compare-and-swap: of concurrent answers one is
+ * recorded, and the others return `already_completed`.
+ */
 export async function complete(context: VerbContext, token: string, answer: TokenAnswer): Promise<Completion> {
-  if (typeof token !== "string") throw new MisuseError("invalid_argument", "complete: a token is a text");
+  if (typeof token !== "string") throw new MisuseError("invalid_argument", "complete: the token must be a string");
   checkAnswer(answer);
   const { storage } = context;
   const digest = await sha256(token);
@@ -61,11 +68,11 @@ export async function complete(context: VerbContext, token: string, answer: Toke
   const stored = readValue("tokens", row);
   if (stored.usedAt !== null) return { type: "already_completed" };
   const inTenant = { ...context, tenant: stored.tenant };
-  const found = await find(inTenant, stored.session).catch(orNotFound);
-  const wait = found === null ? null : waitFor(found.head.session, stored.call);
-  if (found === null || wait === null) return { type: "revoked" };
-  if ((await waitDigest(wait, found.head)) !== stored.digest) return { type: "revoked" };
-  if (!stored.answers.some((one) => one === answer.type)) {
+  const before = await find(inTenant, stored.session).catch(nullIfNotFound);
+  const wait = before === null ? null : pendingWait(before.head.session, stored.call);
+  if (before === null || wait === null) return { type: "revoked" };
+  if ((await waitDigest(wait, before.head)) !== stored.digest) return { type: "revoked" };
+  if (!stored.answers.some((type) => type === answer.type)) {
     throw new MisuseError("invalid_argument", `this token takes ${stored.answers.join(" or ")}, not ${answer.type}`);
   }
   const used = writeValue("tokens", { ...stored, usedAt: context.clock.now() });
@@ -75,48 +82,47 @@ export async function complete(context: VerbContext, token: string, answer: Toke
     puts: [{ table: "tokens", key: [digest], tag: row.tag + 1, value: used }],
   };
   try {
-    // Only if the session is as it was read.
-    const { version } = found;
-    const change = answering(stored.call, answer);
+    // Conditional on the version that was read above.
+    const { version } = before;
+    const change = changeOf(stored.call, answer);
     return { type: "completed", turn: await answerCall(inTenant, stored.session, { version }, change, null, also) };
   } catch (error) {
     if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
-    // Another answer was faster, with this token or without it.
+    // Another answer was recorded first, with this token or without it: read again.
     return complete(context, token, answer);
   }
 }
 
-/** The answer comes from outside: its form is checked. */
+/** Validates an answer, which comes from outside. A token cannot change the arguments of its call. */
 function checkAnswer(answer: TokenAnswer): void {
-  const given: unknown = answer;
-  const type = isPlainObject(given) ? given["type"] : null;
+  const value: unknown = answer;
+  const type = isPlainObject(value) ? value["type"] : null;
   if (type === "result") return;
   if (type === "answer") {
-    if (isPlainObject(given) && typeof given["text"] === "string") return;
-    throw new MisuseError("invalid_argument", "complete: an answer is a text", { path: ["text"] });
+    if (isPlainObject(value) && typeof value["text"] === "string") return;
+    throw new MisuseError("invalid_argument", "complete: the text of an answer must be a string", { path: ["text"] });
   }
-  const decision = parseDecision(given);
+  const decision = parseDecision(value);
   if (decision.type === "deny" || decision.arguments === null) return;
-  throw new MisuseError(
-    "invalid_argument",
-    "complete: a token completes the call with the arguments it has; decide takes others",
-    { path: ["arguments"] },
-  );
+  throw new MisuseError("invalid_argument", "complete: a token cannot change the arguments of its call; use decide", {
+    path: ["arguments"],
+  });
 }
 
-function answering(call: string, answer: TokenAnswer): Answer {
+/** The change of the session that an answer makes. */
+function changeOf(call: string, answer: TokenAnswer): Answer {
   switch (answer.type) {
     case "result":
       return (session) => submitResults(session, [[call, answer.value]]);
     case "answer":
-      return (session) => addUserMessage(askedBy(session, call), user(answer.text));
+      return (session) => addUserMessage(withPendingQuestion(session, call), user(answer.text));
     case "approve":
     case "deny":
       return (session, engine) => decided(engine(), session, call, answer);
   }
 }
 
-function orNotFound(error: unknown): null {
+function nullIfNotFound(error: unknown): null {
   if (error instanceof RuntimeError && error.reason === "not_found") return null;
   throw error;
 }

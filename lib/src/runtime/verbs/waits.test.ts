@@ -108,7 +108,7 @@ describe("a question whose answer is a user message", () => {
     await world.raw("deadlines", { ...put, expires: null, remainingMs: null }, put.value);
     await working(world, of, 3000);
     expect(await world.rows("deadlines")).toEqual([]);
-    expect(await talk(of)).toContain("user (nobody answered in time)");
+    expect(await talk(of)).toContain("user (no answer arrived before the deadline)");
   });
 
   test("can be answered by token, once", async () => {
@@ -138,7 +138,7 @@ test("the deadline of an unanswered question continues the session, also if no c
   expect(adapter.calls).toHaveLength(1);
   await clock.advance(3000);
   expect(await sessions.get("s")).toMatchObject({ session: { status: "completed" }, openTurn: null });
-  expect(JSON.stringify(adapter.calls[1]?.request.messages)).toContain("nobody answered in time");
+  expect(JSON.stringify(adapter.calls[1]?.request.messages)).toContain("no answer arrived before the deadline");
   stop.abort();
   await working;
 });

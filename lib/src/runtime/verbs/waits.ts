@@ -1,4 +1,5 @@
-// Calls that wait for somebody who is not here: until when, and how somebody outside, a webhook for one, completes exactly one of them.
+// Pending calls and questions ("waits"): their deadlines, and what a completion token is bound to. A wait is an open pending call, or a question
+// whose answer is a user message: the call that asked it has been answered already.
 
 import type { Json, JsonObject, PendingReason, PendingToolCall, Session } from "../../model/internal.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -12,25 +13,27 @@ import { sha256 } from "../rows/digest.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { writeValue } from "../rows/stored.ts";
 
-/** How long calls wait, by the reason they do. A reason that is not named waits for ever. */
+/** Deadlines by the reason for which a call is pending. A reason that is absent has no deadline. */
 export type Waits = { readonly [R in PendingReason]?: WaitPolicy };
 
+/** The deadline of a wait. */
 export type WaitPolicy = {
+  /** The time until the deadline, in milliseconds: from 0 to 100 years. */
   readonly afterMs: number;
-  /** The model is told that nobody answered, and the turn goes on (the default); or the session fails. */
+  /** `error_as_result` (default): the model gets an error as the result, and the session continues. `fail_turn`: the session fails. */
   readonly onTimeout?: "error_as_result" | "fail_turn";
 };
 
-/** Reads what a verb was told about waits. */
-export function checkedWaits(given: Json | undefined): Waits {
-  if (given === undefined || given === null) return {};
-  if (typeof given !== "object" || Array.isArray(given))
-    throw refused("it has to say how long calls wait, by their reasons");
+/** Validates the option `waits`. Throws `MisuseError`. */
+export function checkedWaits(value: Json | undefined): Waits {
+  if (value === undefined || value === null) return {};
+  if (typeof value !== "object" || Array.isArray(value))
+    throw refused("it must be an object of policies by reason, such as { approval: { afterMs: 60000 } }");
   const waits: { [R in PendingReason]?: WaitPolicy } = {};
-  for (const [reason, policy] of Object.entries(given)) {
-    const known = pendingReasons.find((one) => one === reason);
-    if (known === undefined) throw refused(`"${reason}" is nothing a call waits for`);
-    waits[known] = checkedPolicy(known, policy);
+  for (const [name, policy] of Object.entries(value)) {
+    const reason = pendingReasons.find((known) => known === name);
+    if (reason === undefined) throw refused(`"${name}" is not a reason for which a call can be pending`);
+    waits[reason] = checkedPolicy(reason, policy);
   }
   return waits;
 }
@@ -39,52 +42,52 @@ function checkedPolicy(reason: string, policy: Json): WaitPolicy {
   if (typeof policy !== "object" || policy === null || !("afterMs" in policy))
     throw refused(`${reason} has no afterMs`, reason);
   const { afterMs, onTimeout = "error_as_result" } = policy;
-  if (typeof afterMs !== "number" || !(afterMs >= 0 && afterMs <= longestMs))
-    throw refused(`${reason}.afterMs has to be a number from 0 to ${longestMs}`, reason, "afterMs");
+  if (typeof afterMs !== "number" || !(afterMs >= 0 && afterMs <= hundredYearsMs))
+    throw refused(`${reason}.afterMs must be a number from 0 to ${hundredYearsMs}`, reason, "afterMs");
   if (onTimeout !== "error_as_result" && onTimeout !== "fail_turn") {
-    throw refused(`${reason}.onTimeout has to be "error_as_result" or "fail_turn"`, reason, "onTimeout");
+    throw refused(`${reason}.onTimeout must be "error_as_result" or "fail_turn"`, reason, "onTimeout");
   }
   return { afterMs, onTimeout };
 }
 
-/** A hundred years: longer is for ever, which is what a wait is that is not named. */
-const longestMs = 100 * 365 * 86_400_000;
+/** The longest deadline. A reason without a deadline is left out of `waits`. */
+const hundredYearsMs = 100 * 365 * 86_400_000;
 
 function refused(why: string, ...at: readonly string[]): MisuseError {
   return new MisuseError("invalid_argument", `waits: ${why}`, { path: ["waits", ...at] });
 }
 
-/** What waits for somebody under an id. */
+/** A pending call or question. */
 type Wait = {
   readonly reason: PendingReason;
   readonly name: string;
-  /** What a token for it is bound to. */
+  /** What a token is bound to. */
   readonly bound: JsonObject;
 };
 
-/** A call that waits, or a question whose answer is simply said: the call that asked it has been answered. `null`: neither. */
-export function waitFor(session: Session, id: string): Wait | null {
-  const call = session.pendingToolCalls.find((one) => one.id === id && isOpen(one));
+/** The wait of that id: an open pending call, or a question whose answer is a user message. `null`: neither. */
+export function pendingWait(session: Session, id: string): Wait | null {
+  const call = session.pendingToolCalls.find((pending) => pending.id === id && isOpen(pending));
   if (call !== undefined) {
     const { reason, name, arguments: args, idempotencyKey, path } = call;
     return { reason, name, bound: { id, name, arguments: args, idempotencyKey, path } };
   }
-  if (spokenQuestion(session) !== id) return null;
+  if (openQuestion(session) !== id) return null;
   return { reason: "question", name: "the question", bound: { id, question: session.pendingQuestion } };
 }
 
-/** The id of the question that is open and is no call that waits; `null`: there is none. */
-function spokenQuestion({ status, pendingToolCallId, pendingToolCalls }: Session): string | null {
+/** The id of the open question whose answer is a user message; `null`: there is none. */
+function openQuestion({ status, pendingToolCallId, pendingToolCalls }: Session): string | null {
   if (status !== "awaiting_user" || pendingToolCalls.some(({ id }) => id === pendingToolCallId)) return null;
   return pendingToolCallId;
 }
 
-/** The session with this call as the one whose question is answered: several questions wait in order. */
-export function askedBy(session: Session<JsonObject>, pendingToolCallId: string): Session<JsonObject> {
+/** The session with this call as the one whose question is answered next: several questions wait in order. */
+export function withPendingQuestion(session: Session<JsonObject>, pendingToolCallId: string): Session<JsonObject> {
   return { ...session, pendingToolCallId };
 }
 
-/** The rows that end waits by themselves: those of calls, and, where the session is given, that of a question that is none. */
+/** The deadline rows of open calls and, if the session is given, of the question whose answer is a user message. */
 export function openCallDeadlines(
   key: SessionKey,
   turn: string,
@@ -94,8 +97,8 @@ export function openCallDeadlines(
   session: Session | null = null,
 ): readonly Put[] {
   const waits = checkedWaits(options["waits"]);
-  const asked = session === null ? null : spokenQuestion(session);
-  const question = asked === null ? [] : [{ id: asked, reason: "question" } as const];
+  const questionId = session === null ? null : openQuestion(session);
+  const question = questionId === null ? [] : [{ id: questionId, reason: "question" } as const];
   return [...calls.filter(isOpen), ...question].flatMap(({ id, reason }): readonly Put[] => {
     const policy = waits[reason];
     if (policy === undefined) return [];
@@ -106,8 +109,8 @@ export function openCallDeadlines(
 }
 
 /**
- * What a token is bound to: exactly this call, with exactly these arguments, as that turn left it. A call that has been answered may come to wait
- * again, when a turn inside its tool does: that is for somebody else to answer.
+ * The digest that a token is bound to: this call with these arguments, as the last turn left it. A call that was answered may become pending again,
+ * when a child turn of its tool waits; an old token must not answer that wait.
  */
 export async function waitDigest({ bound }: Wait, { lastTurn, createdAt }: SessionHead): Promise<string> {
   return sha256(canonicalJson({ ...bound, turn: lastTurn ?? createdAt }));

@@ -1,4 +1,7 @@
-// Workers: drive turns that no process drives, end waits whose deadline has passed, and remove journals whose retention time is over.
+// Workers: drive open turns that no process holds, apply deadlines, and remove expired journals and unreferenced rows.
+//
+// A worker polls after a write to its tables, after a turn here has ended, and at least every `pollMs`. Between two polls it rests, longer after a
+// slow poll (`restFactor`), so that polling never takes most of its time. Errors of a poll are ignored: the next poll tries again.
 
 import type { VerbContext } from "../context.ts";
 import type { OpenCursor } from "./restore-due.ts";
@@ -12,12 +15,13 @@ import { expire } from "./expire.ts";
 import { restoreDue } from "./restore-due.ts";
 import { removeRetained } from "./retention.ts";
 
-/** The longest time between two polls, and the shortest rest between two that a write caused, in milliseconds. */
+/** The longest time between two polls, in milliseconds. */
 const pollMs = 1000;
+/** The shortest rest between two polls, in milliseconds (a debounce of writes). */
 const minRestMs = 20;
-/** A worker rests this many times as long as a poll took that claimed nothing, within those bounds, so that polling never takes most of its time. */
+/** After a poll that claimed nothing, the worker rests this many times as long as the poll took, within the two bounds above. */
 const restFactor = 9;
-/** How often deadlines and retained journals are looked at, in milliseconds. */
+/** How often deadlines and retained journals are examined, in milliseconds. */
 const upkeepMs = 250;
 /** How often unused rows are collected and missing rows of the index restored, in milliseconds. */
 const collectMs = 60_000;
@@ -27,17 +31,20 @@ const pollPages = 64;
 
 const failedPoll = { driven: 0, isCutOff: false };
 
-/** Drives turns until the signal aborts: those of processes that died, and those that were only accepted. */
+/** Runs a worker until the signal aborts or the runtime is closed. `concurrency`: how many turns this process drives at once. */
 export async function work(
   context: VerbContext,
   { concurrency = 16, signal }: { readonly concurrency?: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { clock, storage, turns } = context;
   if (!(signal instanceof AbortSignal) || !(concurrency >= 1)) {
-    throw new MisuseError("invalid_argument", "work: pass a signal that ends it, and a concurrency of 1 or more");
+    throw new MisuseError(
+      "invalid_argument",
+      "work: signal must be an AbortSignal, and concurrency a number of 1 or more",
+    );
   }
   const changes = new ChangeSignal(storage, null, ["due", "deadlines", "retained"]);
-  // A freed place is filled at once: a turn that ends interrupts the wait and the rest.
+  // A free place is filled at once: a turn that ends interrupts the wait and the rest.
   let hasFreed = false;
   let rest = new AbortController();
   const wake = () => {
@@ -78,7 +85,7 @@ export async function work(
         await collectUnused(context).catch(() => undefined);
         openCursor = await restoreDue(context, openCursor).catch(() => null);
       }
-      // The time of a poll that claimed turns is no overhead of polling.
+      // The time of a poll that claimed turns was useful work and is not counted.
       const overheadMs = driven > 0 ? 0 : clock.now() - from;
       const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
       if (signal.aborted || turns.closing) return;

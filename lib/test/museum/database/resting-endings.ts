@@ -97,7 +97,7 @@ export const restingEndings = {
     thread: [
       "user Begin.",
       "assistant ",
-      expect.stringMatching(/^tool .*failed.*\nnobody answered in time/),
+      expect.stringMatching(/^tool .*failed.*\nno answer arrived before the deadline/),
       "assistant It was not lifted in time.",
     ],
     performed: { model: 1 },

@@ -10,7 +10,7 @@ import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { afterEach, expect, test } from "vitest";
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 const key = { authorization: `Bearer ${token}`, "content-type": "application/json" };
 
 const running: (() => Promise<void>)[] = [];

@@ -17,7 +17,7 @@ import { runtime } from "../runtime/internal.ts";
 import { handClock } from "../testing/index.ts";
 import { ClientError, createClient } from "./index.ts";
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 const schema = { type: "object" };
 
 type Scripts = NonNullable<NonNullable<Parameters<typeof fake>[0]>["scripts"]>;

@@ -72,11 +72,11 @@ import { clientTurn } from "./turn.ts";
  * // A server in the same process. For a remote server, `url` and `token` are enough.
  * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
  * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
- * const handler = createHandler({ sessions, auth: [{ token: "a-token-nobody-guesses" }] });
+ * const handler = createHandler({ sessions, auth: [{ token: "a-secret-bearer-token" }] });
  *
  * const client = createClient({
  *   url: "http://localhost",
- *   token: "a-token-nobody-guesses",
+ *   token: "a-secret-bearer-token",
  *   fetch: (url, init) => handler(new Request(url, init)),
  * });
  * const turn = await client.start("hi", { id: "s1" });

@@ -22,7 +22,7 @@ import { messageText } from "../model/internal.ts";
 import { runtime } from "../runtime/internal.ts";
 import { createClient } from "./index.ts";
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 const closing: (() => Promise<void>)[] = [];
 
 afterEach(async () => {

@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 
 import { ClientError, createClient } from "./index.ts";
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 
 type Answer = () => Response | Promise<Response>;
 

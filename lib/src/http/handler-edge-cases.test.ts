@@ -18,7 +18,7 @@ type World = {
   readonly drive?: boolean;
 };
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 
 function talker(replies = 500) {
   const scripts = Array.from({ length: replies }, () => [{ type: "text", text: "Fine." } as const]);

@@ -35,7 +35,7 @@ type Words = { readonly [name: string]: string };
 type Answer = { readonly status: number; readonly headers: Headers; readonly text: string; readonly json: Data };
 type Data = { readonly [name: string]: Data };
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 
 function world(scripts: readonly Script[], options: Partial<HttpOptions> = {}): World {
   const host = memoryStorage();
@@ -460,7 +460,7 @@ describe("authentication and origins", () => {
     expect((await ask("GET", "/sessions", undefined, other)).json["items"]).toEqual([]);
     expect((await ask("DELETE", "/sessions/s1", undefined, other)).status).toBe(404);
     expect((await sessions.tenant("acme").get("s1"))?.length).toBe(2);
-    // The same id in another tenant is another session.
+    // An id names another session in another tenant.
     expect((await ask("POST", "/sessions", { input: "mine", id: "s1" }, { ...other, ...wait })).status).toBe(200);
   });
 

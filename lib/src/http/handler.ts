@@ -107,12 +107,12 @@ export type HttpOptions = {
  *
  * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
  * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
- * const handler = createHandler({ sessions, auth: [{ token: "a-token-nobody-guesses" }] });
+ * const handler = createHandler({ sessions, auth: [{ token: "a-secret-bearer-token" }] });
  *
  * const response = await handler(
  *   new Request("http://localhost/sessions", {
  *     method: "POST",
- *     headers: { authorization: "Bearer a-token-nobody-guesses", "content-type": "application/json", prefer: "wait=10" },
+ *     headers: { authorization: "Bearer a-secret-bearer-token", "content-type": "application/json", prefer: "wait=10" },
  *     body: JSON.stringify({ input: "hi" }),
  *   }),
  * );

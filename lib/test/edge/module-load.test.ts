@@ -31,7 +31,7 @@ test("loading the entry points and building engines, runtimes, handlers and clie
     scripted: engine({ adapter: fake(), model: "fake:m" }),
   };
   const sessions = runtime({ host: memoryStorage(), engines });
-  const token = "a-token-nobody-guesses";
+  const token = "a-secret-bearer-token";
   createHandler({ sessions: sessions.tenant("t"), auth: [{ token }], origins: ["https://example.com"] });
   createClient({ url: "https://example.com", token });
 

@@ -188,7 +188,7 @@ test("operations without security are answered without a key", async () => {
     host: memoryStorage(),
     engines: { default: engine({ adapter: fake(), model: "fake:m" }) },
   });
-  const handler = createHandler({ sessions, auth: [{ token: "a-token-nobody-guesses" }] });
+  const handler = createHandler({ sessions, auth: [{ token: "a-secret-bearer-token" }] });
   const { paths } = await describe(handler);
   for (const [path, methods] of Object.entries(paths)) {
     for (const [method, { security }] of Object.entries(methods)) {

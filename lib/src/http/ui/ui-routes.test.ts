@@ -16,7 +16,7 @@ import { handModel } from "../../../test/hand-model.ts";
 import { says } from "../../../test/runs.ts";
 import { TestChat } from "../../../test/ui-client.ts";
 
-const token = "a-token-nobody-guesses";
+const token = "a-secret-bearer-token";
 const base = "http://localhost";
 
 function clientOf(handler: (request: Request) => Promise<Response>, authorization = `Bearer ${token}`) {

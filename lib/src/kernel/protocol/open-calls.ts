@@ -58,7 +58,7 @@ export function takeAnswers({ turnId, answers, cell }: TurnInput, history: TurnH
   }
 }
 
-/** The answer to each open call. Providers repeat ids: calls with the same id are told apart by their arguments, then by order. */
+/** The answer to each open call. Providers repeat ids: calls with the same id are distinguished by their arguments, then by order. */
 function matchAnswers(open: readonly OpenCall[], answers: readonly CallAnswer[]): readonly CallAnswer[] {
   const unmatched = [...answers];
   const take = (fits: (answer: CallAnswer) => boolean) => {

@@ -281,6 +281,7 @@ export class Collector {
     }, noUsage);
   }
 
+  /** Discards the draft, the answers and the halts of the open step. */
   #startStep(): void {
     this.#begin(new Draft());
     this.#answers = [];
@@ -386,6 +387,7 @@ export class Collector {
     return { ...message, content, toolCalls, finishReason: this.#draft.finishReason };
   }
 
+  /** The result of a step. `done`: the run ends after it, because a tool halted it or the reply has no calls. */
   #stepOf(event: StepCompleted): StepResult {
     const order = new Map(event.response.toolCalls.map((call, index) => [call.id, index]));
     // Answers to no call of this reply come last.

@@ -16,6 +16,7 @@ export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<Mo
 /** A step in which the model called a tool that does not exist. `result` holds the step. */
 export class UnknownToolError extends EngineError {
   override readonly name: string = "UnknownToolError";
+  /** The step, with every call of its reply answered. */
   readonly result: StepResult;
 
   constructor(failure: Failure, result: StepResult) {

@@ -42,7 +42,9 @@ export class TransitionEvents {
   readonly #plan: RunPlan;
   readonly #collector: Collector;
   readonly #steps: StepResult[] = [];
+  /** The sum of recorded durations, for `budgets.timeMs`. */
   #timeMs = 0;
+  /** Model calls since the last successful tool call, for `budgets.noProgress`. */
   #idleCalls = 0;
   #lastReply: ModelReply | null = null;
   #answeredFallback: AnsweredFallback | null = null;
@@ -136,12 +138,14 @@ export class TransitionEvents {
     return response.type === "tool_waits" ? this.#waits(effect, response) : this.#returned(effect, response, inCell);
   }
 
+  /** The event of a call that waits. Manual calls and unknown outcomes have none: they are in the result of the step. */
   #waits({ call }: CallTool, { reason, opts, question }: ToolWaits): readonly TurnEvent[] {
     const identity = { toolCallId: call.id, toolName: call.name, opts };
     if (reason === "approval") return [{ type: "approval_requested", ...identity, arguments: call.arguments ?? {} }];
     return reason === "question" ? [{ type: "ask_user_requested", ...identity, question: question ?? "" }] : [];
   }
 
+  /** The events of a tool result: its completion, then what the model sees of it, a question, or a halt. */
   #returned({ call }: CallTool, response: ToolReturned, inCell: boolean): readonly TurnEvent[] {
     const { outcome, durationMs } = response;
     const { id, name } = call;
@@ -159,6 +163,7 @@ export class TransitionEvents {
     return [completed, { type: "tool_halt", toolCallId: id, ...halt, ...answer }];
   }
 
+  /** The `step_completed` event, with the thread up to the end of the step. */
   #stepCompleted(turn: Turn, ended: EndedStep, newMessages: readonly Message[]): TurnEvent {
     const { reply: response, mode, manualToolCalls, pendingToolCalls, suspendedCell, usage } = ended;
     this.#lastReply = response;
@@ -173,6 +178,7 @@ export class TransitionEvents {
     return historyThread({ entries, length }, this.#plan.thread.metadata);
   }
 
+  /** The result of the run, from the final state of the turn. */
   #chatResult(turn: Turn, ending: Ending): ChatResult {
     const { outcome, pendingToolCalls, suspendedCell, partial } = ending;
     const question = outcome.type === "ask_user" ? outcome : null;
@@ -192,6 +198,7 @@ export class TransitionEvents {
     };
   }
 
+  /** The metadata of the result: the details of the outcome, manual calls, and how the loop ended before a structured call. */
   #metadata(outcome: TurnOutcome, { pass1, pass2Error, pendingToolCalls }: Ending): ChatMetadata {
     const structuredFinalize =
       pass1 === null ? {} : { structuredFinalize: { pass1Halted: haltedReasonOf(pass1), pass2Error } };

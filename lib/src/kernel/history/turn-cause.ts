@@ -10,8 +10,11 @@ import { eventMessage } from "../../model/internal.ts";
 export type TurnCause = {
   /** Identifies the cause. A cause that is delivered twice is added once. */
   readonly id: string;
+  /** The type of the event, such as `mail.new`. It is part of the text the model reads. */
   readonly eventType: string;
+  /** Where the event came from. */
   readonly origin: MessageOrigin;
+  /** The event as text for the model. */
   readonly text: string;
 };
 

@@ -45,6 +45,7 @@ export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheck
  */
 export type SyncEnvironment = {
   readonly type: "sync_environment";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
   /** False for the first sync of a turn: the environment a turn starts with is fixed, and the response cannot replace it. */
   readonly updateMachineConfig: boolean;
@@ -53,6 +54,7 @@ export type SyncEnvironment = {
 /** An effect: call the model. `projectRequest` computes the request from the turn. */
 export type CallModel = {
   readonly type: "call_model";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
   /** The number of the step. A turn starts at its `runOffset`, 0 by default. */
   readonly step: number;
@@ -69,7 +71,9 @@ export type CallModel = {
 /** An effect: run one tool call. Several can be pending at once; each has a response of its own. */
 export type CallTool = {
   readonly type: "call_tool";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
+  /** The call as the model or the cell made it; an approval may edit its arguments in `decision`. */
   readonly call: ToolCall;
   /** The idempotency key: the same for every attempt of this call, in this turn and in a turn that resumes it. By default the effect id. */
   readonly idempotencyKey: string;
@@ -86,9 +90,13 @@ export type Approval = Extract<Decision, { readonly type: "approve" | "forward" 
  */
 export type RunCode = {
   readonly type: "run_code";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
+  /** The language of the cell, for executors that run several. */
   readonly language: string;
+  /** Identifies the cell over all its runs, also in later turns. */
   readonly cellId: string;
+  /** The source text of the cell, as the model wrote it. */
   readonly code: string;
   /** The number of calls made so far. Their answers are in the turn: see `cellCalls`. */
   readonly answers: number;
@@ -99,7 +107,9 @@ export type RunCode = {
 /** An effect: a checkpoint, at which the host may stop the turn or add input. */
 export type AskCheckpoint = {
   readonly type: "checkpoint";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
+  /** `after_work`: after the tools of a step. `before_completion`: the turn has an answer and is about to complete. */
   readonly checkpoint: CheckpointKind;
   /** No model call can follow this checkpoint. Input must not be claimed here: it would not be read in this turn (Q11). */
   readonly last: boolean;
@@ -114,6 +124,7 @@ export type EffectResponse = ResponsesByEffect[Effect["type"]];
 /** A response: the environment was refreshed. */
 export type EnvironmentSynced = {
   readonly type: "environment_synced";
+  /** The id of the effect that this responds to. */
   readonly id: string;
   /** The environment for the coming step; `null`: no change. Ignored for the first sync of a turn. */
   readonly environment: Environment | null;
@@ -124,7 +135,9 @@ export type EnvironmentFailed = { readonly type: "environment_failed"; readonly 
 /** A response: the model replied. */
 export type ModelReplied = {
   readonly type: "model_replied";
+  /** The id of the effect that this responds to. */
   readonly id: string;
+  /** The complete reply. A reply with `error` set fails the turn. */
   readonly reply: ModelReply;
   /** The model that answered if it is a fallback; it stays the model for the rest of the turn (Q7). `null`: the model that was asked. */
   readonly model: ModelName | null;
@@ -138,16 +151,21 @@ export type ModelReplied = {
 /** A response: the model call failed, or its stream was interrupted. */
 export type ModelFailed = {
   readonly type: "model_failed";
+  /** The id of the effect that this responds to. */
   readonly id: string;
+  /** The failure of the last attempt. */
   readonly error: LlmCallError;
   /** The usage of attempts before the last one; that of the last one is in `error.partial`. */
   readonly spent: Usage;
+  /** Wall time of the whole effect, with retries and waits, in milliseconds. */
   readonly durationMs: number;
 };
 
 /** Why a model call failed. The terminal reason `cancelled` is not an error: the call was stopped on purpose. */
 export type LlmCallError = {
+  /** The failure as data. */
   readonly failure: Failure;
+  /** `cancelled` ends the turn as cancelled, every other reason as failed. */
   readonly terminalReason: LlmTerminalReason;
   /** The request body, for the trace log; `null`: not logged. */
   readonly requestBody: string | null;
@@ -158,6 +176,7 @@ export type LlmCallError = {
 /** A response: the tool call ended, with success or failure. */
 export type ToolReturned = {
   readonly type: "tool_returned";
+  /** The id of the effect that this responds to. */
   readonly id: string;
   /** The outcome, for the program. */
   readonly outcome: ToolOutcome;
@@ -176,10 +195,13 @@ export type ToolReturned = {
 /** A response: the call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the turn ends (a wait ends the turn). */
 export type ToolWaits = {
   readonly type: "tool_waits";
+  /** The id of the effect that this responds to. */
   readonly id: string;
+  /** What the call waits for. */
   readonly reason: PendingReason;
   /** The question, if the reason is `question`. */
   readonly question: string | null;
+  /** Options of the question or approval, for the user interface. */
   readonly opts: JsonObject;
   /** For a tool that runs a turn inside: the ids that lead to the inner call that waits. */
   readonly path: readonly string[];
@@ -190,6 +212,7 @@ export type ToolWaits = {
 /** A response: the cell ran to its end. */
 export type CodeFinished = {
   readonly type: "code_finished";
+  /** The id of the effect that this responds to. */
   readonly id: string;
   /** The output of the cell, for the model. */
   readonly observations: readonly string[];
@@ -197,6 +220,7 @@ export type CodeFinished = {
   readonly error: string | null;
   /** Set if the cell ended the turn. */
   readonly finish: CellFinish | null;
+  /** Wall time of the effect, in milliseconds. */
   readonly durationMs: number;
 };
 
@@ -208,9 +232,13 @@ export type CellFinish =
 /** A response: the cell made these calls and needs their answers to continue. */
 export type CodeCalls = {
   readonly type: "code_calls";
+  /** The id of the effect that this responds to. */
   readonly id: string;
+  /** The new calls, in order; at least one. */
   readonly calls: readonly ToolCall[];
+  /** The executor that runs the cell. */
   readonly executor: SuspendedCell["executor"];
+  /** Wall time of the effect, in milliseconds. */
   readonly durationMs: number;
 };
 
@@ -220,25 +248,34 @@ export type CodeCalls = {
  */
 export type CodeFailed = {
   readonly type: "code_failed";
+  /** The id of the effect that this responds to. */
   readonly id: string;
+  /** `limit_exceeded`: a limit on instructions, memory, calls or output. `diverged`: the cell made different calls when it ran again. */
   readonly reason: "failed" | "limit_exceeded" | "diverged";
+  /** Why, for the model. */
   readonly message: string;
+  /** Wall time of the effect, in milliseconds. */
   readonly durationMs: number;
 };
 
 /** A response: what the host adds at a checkpoint, and whether the turn continues. */
 export type CheckpointDelivered = {
   readonly type: "checkpoint_delivered";
+  /** The id of the effect that this responds to. */
   readonly id: string;
+  /** The input to add. Ignored if the verdict ends the turn, or if no model call can follow. */
   readonly delivery: CheckpointDelivery;
+  /** Whether the turn continues. It takes precedence over the delivery. */
   readonly verdict: Verdict;
 };
 
 /** Input that a host adds to a turn at a checkpoint. */
 export type CheckpointDelivery = {
+  /** Messages for the history. User and system messages only; others are left out. */
   readonly messages: readonly Message[];
   /** Messages that the model sees in this turn and that the history does not keep. */
   readonly transientMessages: readonly Message[];
+  /** Events that join the turn. A cause that the turn has already is ignored. */
   readonly turnCauses: readonly TurnCause[];
   /** The ids of the inbox items these came from. A durable host removes them in the commit that records this response. */
   readonly inputs: readonly string[];

@@ -57,6 +57,7 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     return new TurnMachine(config, checkpoint);
   }
 
+  /** The current state of the turn. */
   get turn(): Turn<P> {
     return this.#turn;
   }

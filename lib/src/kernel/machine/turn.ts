@@ -58,7 +58,9 @@ export const kernelRevision = 1;
  * tools, settings and limits are fixed when the turn starts and are part of its state.
  */
 export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnSettings<P> & {
+  /** Interprets replies. It must be pure, and the same for the whole turn. */
   readonly protocolDriver: ProtocolDriver<P>;
+  /** Builds the requests. It must be pure, and the same for the whole turn. */
   readonly projector: ContextProjector<P>;
 };
 
@@ -101,6 +103,7 @@ export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
 
 /** The input of a turn: history, new messages, and answers to calls that were pending. */
 export type TurnInput = {
+  /** The prefix of all ids of the turn. It must be unique in the session. */
   readonly turnId: string;
   /** The kernel revision the turn is started under: the newest one for a new turn, the stored one when a turn is replayed. */
   readonly revision: number;
@@ -108,6 +111,7 @@ export type TurnInput = {
   readonly history: readonly Message[] | TurnHistory;
   /** New messages; may be empty. */
   readonly messages: readonly Message[];
+  /** Events outside the conversation that start the turn. */
   readonly turnCauses: readonly TurnCause[];
   /** Answers to calls that were pending, one for every open call. Approved calls are the first effects of the turn (Q8). */
   readonly answers: readonly CallAnswer[];
@@ -145,8 +149,11 @@ export type ApprovedCall = {
 export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   /** The kernel revision that decides this turn to its end. */
   readonly revision: number;
+  /** The prefix of all effect and message ids of the turn. */
   readonly turnId: string;
+  /** Limits and end conditions, fixed at the start. */
   readonly policy: TurnPolicy<P>;
+  /** All messages: those before the turn and those it appended. */
   readonly history: TurnHistory;
   /** Messages of the history that earlier `progress` notices contained, including those the turn started with. */
   readonly reported: number;
@@ -156,12 +163,15 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly events: SharedList<P["event"]>;
   /** Records that earlier `progress` notices contained. */
   readonly reportedEvents: number;
+  /** The causes of the turn, each id once. */
   readonly turnCauses: readonly TurnCause[];
   /** The number of the open step. */
   readonly step: number;
   /** Where the count of steps against `maxTurns` starts. Steps without a model call raise it. */
   readonly runOffset: number;
+  /** Instructions, model, tools and settings of the current step. */
   readonly environment: Environment;
+  /** The digest of `environment`, by which `call_model` names it. */
   readonly environmentDigest: string;
   /** The step for which the environment was synced last; `null` before the first sync. */
   readonly syncedStep: number | null;
@@ -181,25 +191,32 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly graceTurn: boolean;
   /** Set while the structured call runs: how the loop ended, and the message that asks for the structured answer. */
   readonly finalize: { readonly pass1: Ending; readonly nudge: Message | null } | null;
+  /** What the turn waits for. The pending effects follow from it. */
   readonly phase: Phase<P>;
 };
 
 /** What a turn waits for. Each waiting phase holds the data from which its effects are computed. */
 export type Phase<P extends TurnProtocol = UnitTurnProtocol> =
+  /** Waits for `sync_environment`. `update`: the response may replace the environment. */
   | { readonly type: "awaiting_environment"; readonly update: boolean }
+  /** Waits for `call_model`. `driverState` goes back to the protocol with the reply. */
   | {
       readonly type: "awaiting_model";
       readonly useTools: boolean;
       readonly overrides: JsonObject;
       readonly driverState: P["driverState"] | null;
     }
+  /** Waits for one `call_tool` for each call without a result. */
   | AwaitingTools<P>
+  /** Waits for `run_code`. */
   | { readonly type: "awaiting_code"; readonly cell: Cell<P> }
+  /** Waits for `checkpoint`. `onEmpty`: what the turn does if the host adds no input. */
   | {
       readonly type: "awaiting_checkpoint";
       readonly checkpoint: CheckpointKind;
       readonly onEmpty: CheckpointResumeAction;
     }
+  /** Waits for nothing. A turn does not leave this phase. */
   | { readonly type: "ended"; readonly ending: Ending };
 
 /** The phase in which a batch of tool calls runs. The list `calls` is the same object for the whole batch: see `isSameBatch`. */
@@ -241,9 +258,13 @@ export type BegunCell<P extends TurnProtocol = UnitTurnProtocol> = Cell<P> & {
 
 /** A tool call and its response. */
 export type CompletedToolCall = {
+  /** The call as the model or the cell made it. */
   readonly call: ToolCall;
+  /** Its position among the calls of its reply or cell. */
   readonly slot: number;
+  /** The idempotency key of the call, for a later attempt at it. */
   readonly idempotencyKey: string;
+  /** Its result, or what it waits for. */
   readonly result: ToolReturned | ToolWaits;
 };
 
@@ -268,15 +289,22 @@ export type Ending = {
 
 /** A notification to the host. It needs no response. */
 export type Notice<P extends TurnProtocol = UnitTurnProtocol> =
+  /** An event for readers of the turn. */
   | { readonly type: "emit"; readonly event: TurnEvent }
+  /** A trace of a model call, if `emitLlmTrace` is set. */
   | { readonly type: "log"; readonly event: LogEvent }
+  /** New messages and records, to be stored before the next effects are performed; `stepEnded`: the step that this transition ended. */
   | ({ readonly type: "progress"; readonly stepEnded: EndedStep | null } & Progress<P>)
+  /** The turn has ended. The last notice of a turn, exactly once (K5). */
   | ({ readonly type: "done"; readonly ending: Ending; readonly usage: Usage } & Progress<P>);
 
 /** What is new since the last notice. It is reported before the effects that depend on it. */
 export type Progress<P extends TurnProtocol = UnitTurnProtocol> = {
+  /** Messages that were appended to the history. */
   readonly messages: readonly Message[];
+  /** Records that the protocol appended. */
   readonly events: readonly P["event"][];
+  /** The number of the step. */
   readonly step: number;
 };
 
@@ -300,26 +328,40 @@ export type LogEvent = LlmDebug | LlmError;
 /** The trace of a model call that succeeded. */
 export type LlmDebug = {
   readonly type: "llm_debug";
+  /** The session of the configuration. */
   readonly sessionId: string;
+  /** The number of the step. */
   readonly protocolIteration: number;
+  /** The usage of the reply. */
   readonly usage: Usage;
   /** Usage fields of the provider that `Usage` has no field for. */
   readonly providerUsage: JsonObject;
+  /** The request body that was sent, if the performer reports it. */
   readonly requestBody: string | null;
+  /** The text of the reply. */
   readonly responseText: string;
+  /** The parts and the tool calls of the reply. */
   readonly responseParts: Json;
 };
 
 /** The trace of a model call that failed. */
 export type LlmError = {
   readonly type: "llm_error";
+  /** The session of the configuration. */
   readonly sessionId: string;
+  /** The number of the step. */
   readonly protocolIteration: number;
+  /** The request body that was sent, if the performer reports it. */
   readonly requestBody: string | null;
+  /** The message of the failure. */
   readonly message: string;
+  /** Whether the adapter marks the failure as one that a retry may mend. */
   readonly retryable: boolean;
+  /** The raw error text of the provider. */
   readonly raw: string | null;
+  /** The error code of the provider. */
   readonly code: string | null;
+  /** Why the call ended. */
   readonly terminalReason: LlmTerminalReason;
 };
 

@@ -74,6 +74,7 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
 }
 
+/** A reply: run its calls, or complete the turn with its text. */
 function onReply(options: ChatProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
   const message = replyMessage(reply, messageId(context, "reply"));
   const append: DriverAction = { type: "append_events", messages: [message] };

@@ -52,6 +52,7 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
 }
 
+/** A reply: run its cell, or complete the turn with its text. Native calls and several cells are reported to the model, and the turn continues. */
 function onReply(options: CodeProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
   const message = replyMessage(reply, messageId(context, "reply"));
   const text = messageText(message);
@@ -86,6 +87,7 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   return [append, { type: "start_exec", language: options.language, code: cell, driverState: null }];
 }
 
+/** The end of a cell: its output goes to the model, or its final value ends the turn. */
 function onCell(
   options: CodeProtocolOptions,
   context: Context,

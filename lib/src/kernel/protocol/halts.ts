@@ -28,6 +28,7 @@ export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null 
   }
 }
 
+/** The outcome of a control value: finish the turn with a value, fail it, or hand it off. */
 function controlOf(
   call: ToolCall,
   control: NonNullable<Extract<ToolReturned["outcome"], { type: "success" }>["control"]>,

@@ -32,8 +32,15 @@ import type {
 
 import { itemsOf } from "../history/shared-list.ts";
 
-/** The types of a protocol's own data: records, end condition, driver state. */
-export type TurnProtocol = { readonly event: Json; readonly termination: Json; readonly driverState: Json };
+/** The types of a protocol's own data. All of it is stored with the turn, so it must be JSON. */
+export type TurnProtocol = {
+  /** A record that the protocol appends to the turn. */
+  readonly event: Json;
+  /** The end condition that the configuration sets. */
+  readonly termination: Json;
+  /** State that the protocol passes along with a model call or a cell and receives with its result. */
+  readonly driverState: Json;
+};
 
 /** A protocol without records and without an end condition of its own, such as the chat and code protocols. */
 export type UnitTurnProtocol = { readonly event: null; readonly termination: null; readonly driverState: Json };
@@ -131,6 +138,7 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     this.#turn = turn;
   }
 
+  /** The prefix of all ids of the turn. */
   get turnId(): string {
     return this.#turn.turnId;
   }
@@ -150,14 +158,17 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.policy.maxTurns;
   }
 
+  /** The protocol's own end condition. */
   get termination(): P["termination"] {
     return this.#turn.policy.termination;
   }
 
+  /** No person can answer questions. */
   get autonomous(): boolean {
     return this.#turn.policy.autonomous;
   }
 
+  /** Instructions, model, tools and settings of the current step. */
   get environment(): Turn["environment"] {
     return this.#turn.environment;
   }
@@ -182,6 +193,7 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.openReply;
   }
 
+  /** The causes of the turn. */
   get turnCauses(): readonly TurnCause[] {
     return this.#turn.turnCauses;
   }
@@ -201,6 +213,7 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return itemsOf(this.#turn.history);
   }
 
+  /** The last message of the history; `null` if it is empty. */
   get lastMessage(): Message | null {
     return this.#turn.history.entries[this.#turn.history.length - 1] ?? null;
   }
@@ -218,13 +231,18 @@ export function isTurnLimitDue({ policy, graceTurn, step, runOffset }: Turn<Turn
 
 /** Computes the request of a model call from the turn. It must be pure: the request is not stored and is computed again on every attempt and replay. */
 export type ContextProjector<P extends TurnProtocol = UnitTurnProtocol> = {
+  /** Returns the request for the next model call of the turn. */
   readonly project: (context: ProjectorContext<P>) => ModelRequest;
 };
 
 /** The input of a {@link ContextProjector}. */
 export type ProjectorContext<P extends TurnProtocol = UnitTurnProtocol> = {
+  /** The part of the configuration that is data. */
   readonly config: TurnSettings<P>;
+  /** The turn that waits for the model. */
   readonly turn: Turn<P>;
+  /** False: the request must offer no tools. */
   readonly useTools: boolean;
+  /** Settings of this request only; they override those of the environment. */
   readonly overrides: JsonObject;
 };

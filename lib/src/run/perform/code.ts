@@ -48,6 +48,7 @@ export async function performCode(
     const durationMs = plan.clock.now() - startedAt;
     switch (result.type) {
       case "calls": {
+        // Call ids are derived from the cell and the position of the call, so they are the same when the cell runs again.
         const toolCalls = result.calls.map(({ name, arguments: args }, index) =>
           toolCall({ id: `${cellId}/${calls.length + index}`, name, arguments: args }),
         );

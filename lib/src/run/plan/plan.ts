@@ -96,13 +96,17 @@ export type RunPlan = {
   readonly pinned: Pinned;
   readonly input: TurnInput;
   readonly adapter: Adapter;
+  /** Models to ask, in order, if the model fails. */
   readonly fallback: readonly Fallback[];
   readonly retry: RetryPolicy;
   readonly adapterOptions: JsonObject;
+  /** The key of the call; `null`: the adapter resolves one. It is never stored. */
   readonly apiKey: string | null;
+  /** The tools as data, for requests. */
   readonly toolSpecs: readonly ToolSpec[];
   readonly stepHooks: Pick<Hooks, "beforeStep" | "afterStep">;
   readonly protocol: EngineProtocol;
+  /** The schema of structured output, and how often an invalid output is sent back to the model. */
   readonly output: { readonly schema: AnySchema; readonly repair: number } | null;
   readonly mode: ToolMode;
   /** Milliseconds for one attempt of a tool that has no limit of its own; `Infinity`: no limit. */
@@ -121,6 +125,7 @@ export type RunPlan = {
   readonly prepareStep: ChatOptions["prepareStep"] | null;
   readonly onCheckpoint: ChatOptions["onCheckpoint"] | null;
   readonly onEvent: ChatOptions["onEvent"] | null;
+  /** Whether the adapter emits `raw_chunk` events. */
   readonly rawChunks: boolean;
   /** The filter for events of the reader; `null`: all. It never affects the result (R3). */
   readonly wanted: ((event: TurnEvent) => boolean) | null;

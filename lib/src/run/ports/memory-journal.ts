@@ -7,10 +7,14 @@ import type { CancellableJournal, JournalItem } from "./ports.ts";
 export class MemoryJournal implements CancellableJournal {
   /** The items handed to the turn, in order: enough to replay it. */
   readonly items: JournalItem[] = [];
+  /** Recorded items that were not handed to the turn yet. */
   readonly #recorded: JournalItem[];
   readonly #recordedIds: ReadonlySet<string>;
+  /** New items that were not handed to the turn yet, in the order in which their effects settled. */
   readonly #settled: JournalItem[] = [];
+  /** The driver, while it waits for an item. */
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
+  /** Set if a performer rejected: `next` rejects with the reason once all settled items are handed out. */
   #broken: { readonly reason: unknown } | null = null;
   /** The number of effects that were performed instead of replayed. */
   performed = 0;

@@ -1,5 +1,4 @@
-// What the server is compared with: the same frames at the same pace out of a bare `node:http` loop, which keeps nothing, checks nothing and forgets
-// everything.
+// The baseline of the load test: a bare `node:http` server that writes the same frames at the same pace, without storage, validation or replay.
 
 import type { Pace } from "./paced-model.ts";
 import type { ServerResponse } from "node:http";
@@ -7,10 +6,10 @@ import type { ServerResponse } from "node:http";
 import { once } from "node:events";
 import { createServer } from "node:http";
 
-import { answerAsked } from "./measure.ts";
+import { serveControlMessages } from "./measure.ts";
 import { word, wordDue } from "./paced-model.ts";
 
-async function say(response: ServerResponse, pace: Pace): Promise<void> {
+async function writeWords(response: ServerResponse, pace: Pace): Promise<void> {
   let offset = 0;
   for (let index = 0; index < pace.words; index += 1) {
     await wordDue(index, pace);
@@ -22,8 +21,8 @@ async function say(response: ServerResponse, pace: Pace): Promise<void> {
       event: { type: "text_delta", id: null, delta },
     };
     offset += delta.length;
-    const room = response.write(`id: 2;1.1;text/0=${offset};turn/0/model\ndata: ${JSON.stringify(event)}\n\n`);
-    if (!room) await once(response, "drain");
+    const hasRoom = response.write(`id: 2;1.1;text/0=${offset};turn/0/model\ndata: ${JSON.stringify(event)}\n\n`);
+    if (!hasRoom) await once(response, "drain");
   }
   response.end(`event: end\ndata: {}\n\n`);
 }
@@ -31,12 +30,12 @@ async function say(response: ServerResponse, pace: Pace): Promise<void> {
 const server = createServer((request, response) => {
   const pace: Pace = JSON.parse(decodeURIComponent((request.url ?? "").slice(2)));
   response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
-  say(response, pace).catch(() => response.destroy());
+  writeWords(response, pace).catch(() => response.destroy());
 });
 server.listen(0, "127.0.0.1");
 await once(server, "listening");
 
-answerAsked();
+serveControlMessages();
 process.on("SIGTERM", () => process.exit());
 process.on("disconnect", () => process.exit());
 const address = server.address();

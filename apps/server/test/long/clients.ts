@@ -1,28 +1,29 @@
-// All clients of a test, in one process: they are told to begin, asked how old the words are that they hear, and asked in the end what they heard.
+// All clients of a test in one process, controlled by messages of the parent: start, measure the age of received words, report the results.
 
 import type { WatcherCounts, WatcherPlan } from "./watcher.ts";
 
 import { Watcher } from "./watcher.ts";
 
 export type ClientsRequest =
-  /** Answered when all of them hear something. */
+  /** Answered when all of them have received a delta. */
   | { readonly type: "begin"; readonly plans: readonly WatcherPlan[] }
-  /** What is heard from now on counts; and no longer. */
+  /** Starts measuring the age of words. */
   | { readonly type: "listen" }
+  /** Ends the measurement. Answered with `Delays`. */
   | { readonly type: "heard" }
-  /** Those who stopped reading go on. Answered with how many they are. */
+  /** Resumes stalled clients. Answered with their number. */
   | { readonly type: "wake" }
   /** Answered when all have read to the end. */
   | { readonly type: "finish" };
 
-/** How old words were when they were heard, in milliseconds. */
+/** The age of words when they were received, in milliseconds. */
 export type Delays = { readonly count: number; readonly p50: number; readonly p99: number; readonly most: number };
 
 export type Finished = {
   readonly watchers: number;
   readonly counts: WatcherCounts;
   readonly faults: readonly string[];
-  /** What the replies of each session said, as those heard it who did so from its beginning. */
+  /** The replies of each session, as received by the client that started it. */
   readonly replies: { readonly [session: string]: readonly string[] };
 };
 
@@ -36,7 +37,7 @@ async function answer(request: ClientsRequest): Promise<unknown> {
       const fresh = request.plans.map((plan) => new Watcher(plan, (age) => ages?.push(age)));
       watchers.push(...fresh);
       running = Promise.all([running, ...fresh.map((watcher) => watcher.run())]);
-      await Promise.all(fresh.map(({ hears }) => hears));
+      await Promise.all(fresh.map(({ firstDelta }) => firstDelta));
       return null;
     }
     case "listen":

@@ -1,5 +1,5 @@
-// A thousand live streams on one server, and on a bare loop: what a stream and a delta cost, how old a delta is when it is read, and that nothing is
-// lost or doubled.
+// A thousand live streams on one server and, for comparison, on a bare loop: CPU and memory for each stream and delta, the age of deltas when they are
+// read, and that none is lost or duplicated.
 
 import type { Delays, Finished } from "./clients.ts";
 import type { Pace } from "./paced-model.ts";
@@ -12,18 +12,18 @@ import { Listening, Program } from "./programs.ts";
 export type LoadResult = {
   readonly name: string;
   readonly streams: number;
-  /** Time of the processor, in microseconds: for a delta, and for beginning a turn. */
+  /** CPU time in microseconds for each delta, and for the start of each turn. */
   readonly delta: number;
   readonly start: number;
-  /** How much of a core was used while all were being spoken to. */
+  /** The share of one core in use while all streams receive deltas. */
   readonly share: number;
-  /** KiB a stream, beyond what the idle process had. */
+  /** KiB for each stream, above the idle process. */
   readonly rss: number;
   readonly heap: number;
   readonly delays: Delays;
   /** Deltas a second. */
   readonly heard: number;
-  /** Milliseconds until all were hearing something. */
+  /** Milliseconds until every stream had received a delta. */
   readonly began: number;
   readonly finished: Finished;
 };
@@ -45,7 +45,7 @@ export async function load(
     });
     await clients.ask({ type: "begin", plans });
   };
-  // What is compiled and grown on first use is no cost of a stream.
+  // A warm-up, so that compilation and heap growth on first use are not measured.
   await ask("warm", 100, { words: 20, bytes: 24, everyMs: 20, replies: 1, gated: false });
   await clients.ask({ type: "finish" });
   const idle = await server.measure("measure_collected");

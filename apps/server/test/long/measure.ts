@@ -1,8 +1,8 @@
-// What a server of these tests is asked by whoever started it: what it has cost so far, and to let its streams go on.
+// The control messages of a server under test: measure its cost, and open the gate of its streams.
 
 import { openGate } from "./paced-model.ts";
 
-/** Memory in bytes, time in microseconds, and how many connections are open. */
+/** Memory in bytes, CPU time in microseconds, and the number of open connections. */
 export type Measured = {
   readonly rss: number;
   readonly heap: number;
@@ -12,11 +12,11 @@ export type Measured = {
 
 type ServerRequest =
   | { readonly type: "measure" }
-  /** What is no longer needed is collected first, which holds everything up for a moment. */
+  /** Runs the garbage collector first, which blocks the process for a moment. */
   | { readonly type: "measure_collected" }
   | { readonly type: "open_gate" };
 
-export function answerAsked(): void {
+export function serveControlMessages(): void {
   process.on("message", ({ id, ask }: { readonly id: number; readonly ask: ServerRequest }) => {
     process.send?.({ id, answer: answer(ask) });
   });

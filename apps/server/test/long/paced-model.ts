@@ -1,5 +1,5 @@
-// The model of the long tests: it says numbered words at a pace that the user's message asks for, and each word knows when it was said. Between its
-// replies it has a tool run that must not run twice. What it does to the world outside is written to a log, if there is one.
+// The model of the long tests: streams numbered words with timestamps at the pace that the user message sets. Between its replies it calls a tool that
+// must not run twice. Model calls and tool runs are written to a side-effect log.
 
 import type { Adapter, Engine } from "everturn";
 import type { ModelEvent, ModelRequest } from "everturn/model";
@@ -9,28 +9,30 @@ import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs
 import { engine, tool } from "everturn";
 import { assistant, messageText } from "everturn/model";
 
-/** What a turn is to be like. It is what the user says, as JSON. */
+/** The shape of a turn. It is the user message, as JSON. */
 export type Pace = {
-  /** How many words a reply has, how long each is, and how many milliseconds lie between two. */
+  /** Words of a reply. */
   readonly words: number;
+  /** Length of a word. */
   readonly bytes: number;
+  /** Delay between two words, in milliseconds. */
   readonly everyMs: number;
-  /** How many replies there are; the tool is run between them. */
+  /** Number of replies; the tool is called between them. */
   readonly replies: number;
-  /** Nothing is said behind the first word before all are let go on together. */
+  /** Whether the model waits after the first word until `openGate`. */
   readonly gated: boolean;
 };
 
-/** Something that was done to the world outside. */
+/** One side effect. */
 export type Line = {
   readonly what: "model_began" | "tool_began";
   readonly turn: string;
-  /** Which effect of the turn: the length of the history that was sent, or the key of the call. */
+  /** The effect within the turn: the number of messages sent, or the idempotency key of the call. */
   readonly effect: string;
 };
 
-/** A file of lines, each written as a whole and on the disk before anything follows. */
-export class WorldLog {
+/** Appends lines to a file; each is synced to the disk before the side effect. */
+export class SideEffectLog {
   readonly #file: number;
 
   constructor(path: string) {
@@ -52,7 +54,7 @@ export function readLog(path: string): readonly Line[] {
   return lines.filter((line) => line !== "").map((line): Line => JSON.parse(line));
 }
 
-/** Microseconds of a clock that all processes of a machine share. */
+/** Microseconds of the monotonic clock, which all processes of a machine share. */
 export function micros(): number {
   return Math.round(Number(process.hrtime.bigint()) / 1000);
 }
@@ -64,26 +66,26 @@ const opened = new Promise<void>((resolve) => {
   open = resolve;
 });
 
-/** Lets those go on that wait behind their first word. */
+/** Releases the gated replies. */
 export function openGate(): void {
   open();
 }
 
-/** Waits as long as it takes until the next word is due. */
+/** Waits until the next word is due. */
 export async function wordDue(index: number, { everyMs, gated }: Pace): Promise<void> {
   if (gated && index === 1) await opened;
   await pause(index <= 1 ? Math.random() * everyMs : everyMs);
 }
 
-/** A word: its number, and when it was said. */
+/** A word: its number and the time at which it was sent. */
 export function word(index: number, { bytes }: Pick<Pace, "bytes">): string {
   return `${`${index}@${micros()}`.padEnd(bytes - 1, ".")} `;
 }
 
-/** The words in a text. */
+/** Matches the words in a text. */
 export const words = /(\d+)@(\d+)\.* /g;
 
-export function pacedAgent(log: WorldLog | null): Engine {
+export function pacedAgent(log: SideEffectLog | null): Engine {
   const pay = tool({
     name: "pay",
     description: "Pays.",
@@ -117,16 +119,16 @@ export function pacedAgent(log: WorldLog | null): Engine {
 }
 
 function paceOf({ messages }: ModelRequest): Pace {
-  const said = messages.findLast(({ role }) => role === "user");
-  return JSON.parse(said === undefined ? "" : messageText(said));
+  const userMessage = messages.findLast(({ role }) => role === "user");
+  return JSON.parse(userMessage === undefined ? "" : messageText(userMessage));
 }
 
 function ending(request: ModelRequest, text: string, { replies }: Pace): readonly ModelEvent[] {
   const done = request.messages.filter(({ role }) => role === "assistant").length + 1;
-  const goesOn = done < replies;
+  const continues = done < replies;
   const id = `pay-${done}`;
   const call = { id, name: "pay", providerExecuted: false } as const;
-  const calls: readonly ModelEvent[] = goesOn
+  const calls: readonly ModelEvent[] = continues
     ? [
         { type: "tool_call_started", ...call },
         { type: "tool_call_completed", ...call, arguments: {}, rawArguments: "{}", provider: null, metadata: {} },
@@ -137,7 +139,7 @@ function ending(request: ModelRequest, text: string, { replies }: Pace): readonl
     {
       type: "message_completed",
       message: assistant(text),
-      finishReason: goesOn ? "tool_calls" : "stop",
+      finishReason: continues ? "tool_calls" : "stop",
       rawFinishReason: null,
       requestId: null,
       responseId: null,

@@ -1,4 +1,4 @@
-// The processes of the long tests: built once, started often, asked things, and ended by their ids, also when a test fails.
+// The processes of the long tests: builds the programs, starts them, exchanges messages with them, and ends them by process id, also when a test fails.
 
 import type { Measured } from "./measure.ts";
 import type { ServerPlan } from "./server.ts";
@@ -12,9 +12,9 @@ import { join } from "node:path";
 
 import { build } from "vite";
 
-/** Files of a run, gone when it is over. */
+/** The temporary folder of a run. */
 export const folder = mkdtempSync(join(tmpdir(), "everturn-server-long-"));
-// Where the programs are built has to be where their packages can be found.
+// Programs are built inside the workspace, so that Node resolves their packages.
 const programs = join(import.meta.dirname, "../../.snippets", `long-${process.pid}`);
 const children = new Set<ChildProcess>();
 
@@ -44,7 +44,7 @@ export async function buildPrograms(): Promise<void> {
   writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);
 }
 
-/** A process that answers. */
+/** A child process that answers messages. */
 export class Program {
   readonly child: ChildProcess;
   readonly exited: Promise<unknown>;
@@ -60,7 +60,7 @@ export class Program {
     this.child.on("exit", () => children.delete(this.child));
   }
 
-  /** Asks, and waits for the answer. A process that has gone answers nothing: that is an error. */
+  /** Sends a message and waits for the answer. Rejects if the process exits first. */
   ask<T>(ask: unknown): Promise<T> {
     const id = (this.#asked += 1);
     const answered = new Promise<T>((resolve) => {
@@ -72,35 +72,35 @@ export class Program {
       this.child.on("message", listen);
     });
     this.child.send({ id, ask });
-    const gone = this.exited.then(() => Promise.reject(new Error("a process went away before it had answered")));
-    return Promise.race([answered, gone]);
+    const exited = this.exited.then(() => Promise.reject(new Error("a process exited before it answered")));
+    return Promise.race([answered, exited]);
   }
 
-  /** Ends it as a deploy would. */
+  /** Stops it gracefully (SIGTERM), as in a deploy. */
   async stop(): Promise<void> {
     this.child.kill("SIGTERM");
     await this.exited;
   }
 
-  /** Ends it as a crash would. */
+  /** Kills it (SIGKILL), as in a crash. */
   async kill(): Promise<void> {
     kill(this.child);
     await this.exited;
   }
 }
 
-/** A program that listens. */
+/** A child process that listens on a port. */
 export class Listening extends Program {
   port = 0;
 
   static async start(name: "server" | "bare", plan: Partial<ServerPlan> = {}): Promise<Listening> {
-    const whole: ServerPlan = { file: null, port: 0, log: null, lease: {}, limits: {}, graceMs: 1000, ...plan };
-    const program = new Listening(name, JSON.stringify(whole));
-    const [said]: readonly { readonly port: number }[] = await Promise.race([
+    const completePlan: ServerPlan = { file: null, port: 0, log: null, lease: {}, limits: {}, graceMs: 1000, ...plan };
+    const program = new Listening(name, JSON.stringify(completePlan));
+    const [ready]: readonly { readonly port: number }[] = await Promise.race([
       once(program.child, "message"),
       program.exited.then(() => Promise.reject(new Error(`${name} did not start`))),
     ]);
-    program.port = said?.port ?? 0;
+    program.port = ready?.port ?? 0;
     return program;
   }
 
@@ -114,6 +114,6 @@ function kill({ pid, exitCode, signalCode }: ChildProcess): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It is gone already.
+    // The process has exited already.
   }
 }

@@ -1,5 +1,5 @@
-// A request on a socket of its own, and its answer as text. It knows as much of HTTP as the servers of these tests speak, and costs little: hundreds
-// of them share a core with the server that is measured.
+// A minimal HTTP client: one request on its own socket, and the response as text. It implements only what the servers of these tests send, and is cheap,
+// because hundreds of clients share a core with the measured server.
 
 import type { Socket } from "node:net";
 
@@ -7,13 +7,13 @@ import { connect } from "node:net";
 
 export type RawHead = { readonly status: number; readonly headers: ReadonlyMap<string, string> };
 
-/** How an answer ended: as a whole, or before that. */
+/** Whether a response was complete or cut off. */
 export type RawEnd = "whole" | "cut";
 
 export type RawHandlers = {
   readonly head: (head: RawHead) => void;
   readonly text: (text: string) => void;
-  /** Once. `error` says why, if that is known: `ECONNREFUSED` where nobody listens. */
+  /** Called once. `error`: the code of a socket error, such as `ECONNREFUSED`; `null`: none. */
   readonly end: (how: RawEnd, error: string | null) => void;
 };
 
@@ -34,7 +34,7 @@ export class RawStream {
     this.#handlers = handlers;
     this.#socket = connect(port, "127.0.0.1");
     this.#socket.setNoDelay(true);
-    // All that is said in these tests is ASCII.
+    // These tests send only ASCII.
     this.#socket.setEncoding("latin1");
     this.#socket.write(request);
     this.#socket.on("data", (text: string) => this.#take(text));
@@ -42,12 +42,12 @@ export class RawStream {
     this.#socket.on("close", () => this.#end("cut"));
   }
 
-  /** Leaves. */
+  /** Closes the connection. */
   close(): void {
     this.#end("whole");
   }
 
-  /** Stops reading, or goes on. */
+  /** Stops reading (backpressure). */
   pause(): void {
     this.#socket.pause();
   }
@@ -61,7 +61,7 @@ export class RawStream {
     while (this.#step());
   }
 
-  /** Reads on; whether there may be more to read. */
+  /** Parses the next part. Returns whether more may be parsed. */
   #step(): boolean {
     const framing = this.#framing;
     switch (framing.type) {
@@ -99,7 +99,7 @@ export class RawStream {
       this.#end("whole");
       return false;
     }
-    // A chunk that has not come as a whole may still have something to say.
+    // Part of a chunk is passed on without waiting for the rest.
     if (this.#unread.length < framing.left) {
       framing.left -= this.#unread.length;
       if (this.#unread !== "") this.#handlers.text(this.#unread);

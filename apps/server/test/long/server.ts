@@ -1,4 +1,4 @@
-// The server under test, in a process of its own. What it costs is told to whoever asks; SIGTERM stops it as a deploy would.
+// The server under test, as a separate process. It answers control messages (measure.ts); SIGTERM stops it gracefully, as in a deploy.
 
 import type { HttpLimits } from "everturn/http";
 import type { RuntimeOptions } from "everturn/runtime";
@@ -8,26 +8,26 @@ import { runtime } from "everturn/runtime";
 
 import { openDatabase } from "../../src/database.ts";
 import { startServer } from "../../src/serve.ts";
-import { answerAsked } from "./measure.ts";
-import { pacedAgent, WorldLog } from "./paced-model.ts";
+import { serveControlMessages } from "./measure.ts";
+import { pacedAgent, SideEffectLog } from "./paced-model.ts";
 
-/** What the server is started with, as JSON. */
+/** The argument of the process, as JSON. */
 export type ServerPlan = {
-  /** The SQLite file; `null`: everything is in memory. */
+  /** The SQLite file; `null`: a storage in memory. */
   readonly file: string | null;
   readonly port: number;
-  /** Where the model writes down what it does. */
+  /** The path of the side-effect log. */
   readonly log: string | null;
   readonly lease: NonNullable<RuntimeOptions["lease"]>;
   readonly limits: Partial<HttpLimits>;
-  /** How long turns may go on after SIGTERM. */
+  /** The grace period after SIGTERM, in milliseconds. */
   readonly graceMs: number;
 };
 
 const plan: ServerPlan = JSON.parse(process.argv[2] ?? "");
 const opened = plan.file === null ? null : await openDatabase(plan.file);
 const host = opened === null ? memoryStorage() : opened.storage;
-const agent = pacedAgent(plan.log === null ? null : new WorldLog(plan.log));
+const agent = pacedAgent(plan.log === null ? null : new SideEffectLog(plan.log));
 const sessions = runtime({ host, engines: { default: agent }, lease: plan.lease });
 const server = await startServer({ sessions, auth: "none", port: plan.port, limits: plan.limits });
 
@@ -40,8 +40,8 @@ async function stop(): Promise<void> {
   process.disconnect();
 }
 
-answerAsked();
+serveControlMessages();
 process.on("SIGTERM", () => void stop());
-// Without the one that started it there is nobody left to serve.
+// The parent process has ended.
 process.on("disconnect", () => stopping || process.exit(1));
 process.send?.({ port: server.port });

@@ -1,5 +1,5 @@
-// Readers that stop reading: the server does not grow with what they have not read, others do not notice, and after a while they are let go. Who comes
-// back with the last id gets the rest, once.
+// Readers that stop reading: the memory of the server does not grow with unread events, other readers are not delayed (no head-of-line blocking), and
+// stalled readers are disconnected after `slowReaderMs`. A reader that reconnects with `Last-Event-ID` receives the remaining events exactly once.
 
 import type { Delays, Finished } from "./clients.ts";
 import type { Pace } from "./paced-model.ts";
@@ -10,18 +10,18 @@ import { Listening, Program } from "./programs.ts";
 
 export type StalledResult = {
   readonly stalled: number;
-  /** What one reader is told in all, in MiB. */
-  readonly told: number;
+  /** The size of all events for one reader, in MiB. */
+  readonly sentMiB: number;
   readonly without: Round;
   readonly with: Round;
 };
 
 export type Round = {
-  /** The most the process grew to, in MiB. */
+  /** The largest resident set size, in MiB. */
   readonly rss: number;
-  /** Of those who go on reading. */
+  /** The delays of readers that keep reading. */
   readonly delays: Delays;
-  /** How many had been let go when they were told to go on. */
+  /** Readers that were disconnected. */
   readonly letGo: number;
   readonly woken: number;
   readonly finished: Finished;
@@ -29,9 +29,9 @@ export type Round = {
 
 const sessions = 4;
 const slowReaderMs = 1000;
-/** What is said is told four times: as it is said, and with the reply, the step and the turn. The kernel takes the first few MiB for each socket. */
+/** Each text is sent four times: as deltas, and with the reply, the step and the turn. Socket buffers hold the first few MiB of each reader. */
 const pace: Pace = { words: 16, bytes: 8192, everyMs: 20, replies: 20, gated: false };
-const told = (4 * pace.replies * pace.words * pace.bytes) / 1024 / 1024;
+const sentMiB = (4 * pace.replies * pace.words * pace.bytes) / 1024 / 1024;
 
 export async function stalled(count: number): Promise<StalledResult> {
   const server = await Listening.start("server", { limits: { slowReaderMs } });
@@ -48,7 +48,7 @@ export async function stalled(count: number): Promise<StalledResult> {
     await watch(name, stalling, "watch", true);
     await clients.ask({ type: "listen" });
     let [rss, open] = [0, Infinity];
-    // Those who read have as many connections as they had, until the turns are over.
+    // Readers that keep reading hold their connections until the turns are over.
     for (const until = Date.now() + 6000; Date.now() < until && open > 2 * sessions;) {
       await pause(100);
       const measured = await server.measure();
@@ -64,5 +64,5 @@ export async function stalled(count: number): Promise<StalledResult> {
   const beside = await round("with", count);
   await server.stop();
   await clients.stop();
-  return { stalled: count, told, without, with: beside };
+  return { stalled: count, sentMiB, without, with: beside };
 }

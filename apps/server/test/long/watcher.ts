@@ -1,5 +1,5 @@
-// Somebody who begins a turn and reads it to its end, whatever happens on the way: who is sent away comes again, and who is cut off comes back with
-// the id of the last event.
+// A client that starts a turn and reads its events to the end. It retries when it is rejected (429, 503), and reconnects with `Last-Event-ID` when its
+// stream is cut off.
 
 import type { Pace } from "./paced-model.ts";
 import type { RawEnd, RawHead } from "./raw-stream.ts";
@@ -13,72 +13,74 @@ export type WatcherPlan = {
   readonly port: number;
   readonly session: string;
   readonly pace: Pace;
-  /** `start`: begins the session. `watch`: looks on. `bare`: asks the bare loop, which has no sessions. */
+  /** `start`: starts the session. `watch`: only reads it. `bare`: reads from the bare loop, which has no sessions. */
   readonly as: "start" | "watch" | "bare";
-  /** Stops reading once it has heard something, until it is told to go on. */
+  /** Stops reading after the first delta, until `wake`. */
   readonly stalls: boolean;
 };
 
 export type WatcherCounts = {
-  /** Answers that came: streams, and those that said to come again later. */
+  /** Responses with a stream. */
   streams: number;
+  /** Responses 429 and 503. */
   busy: number;
-  /** How streams ended that were not at the end of the turn: with a word of farewell, or without. */
+  /** Streams that ended before the turn, with the comment of a graceful shutdown. */
   goodbyes: number;
+  /** Streams that ended before the turn, without it. */
   cuts: number;
   resets: number;
 };
 
-/** How often somebody comes again, and after how long it gives up. */
-const againMs = 50;
-const patienceMs = 60_000;
+/** The delay before a reconnect, and the time limit of a client, in milliseconds. */
+const reconnectMs = 50;
+const timeoutMs = 60_000;
 
 export class Watcher {
   readonly plan: WatcherPlan;
   readonly readings = new Readings();
   readonly faults: string[] = [];
   readonly counts: WatcherCounts = { streams: 0, busy: 0, goodbyes: 0, cuts: 0, resets: 0 };
-  readonly hears: Promise<void>;
-  readonly #heard: (age: number) => void;
-  #hears: () => void = () => undefined;
+  readonly firstDelta: Promise<void>;
+  readonly #onWord: (age: number) => void;
+  #firstDelta: () => void = () => undefined;
   #stream: RawStream | null = null;
   #state: "not_begun" | "reading" | "stalled" | "over" = "not_begun";
-  /** It is done once. */
+  /** A client stalls at most once. */
   #mayStall: boolean;
   #cursor: string | null = null;
   #turn: string | null = null;
   #unread = "";
-  #busyMs = againMs;
+  #busyMs = reconnectMs;
   #saidGoodbye = false;
-  /** What the turn came to, by its last frame. */
+  /** The text of the turn in the `end` frame. */
   text: string | null = null;
 
-  /** `heard` is told the age of each word, in microseconds. */
-  constructor(plan: WatcherPlan, heard: (age: number) => void) {
+  /** `heard` is called with the age of each word, in microseconds. */
+  constructor(plan: WatcherPlan, onWord: (age: number) => void) {
     this.plan = plan;
     this.#mayStall = plan.stalls;
-    this.#heard = heard;
-    this.hears = new Promise((resolve) => {
-      this.#hears = resolve;
+    this.#onWord = onWord;
+    this.firstDelta = new Promise((resolve) => {
+      this.#firstDelta = resolve;
     });
   }
 
-  /** Reads until there is nothing left to read. */
+  /** Reads until the turn has ended or the time limit is reached. */
   async run(): Promise<void> {
-    const until = Date.now() + patienceMs;
+    const until = Date.now() + timeoutMs;
     while (this.#state !== "over") {
       const how = await this.#once();
       if (this.#isOver()) break;
       if (Date.now() > until) {
-        this.#fault(`gave up after ${patienceMs} ms, the last time because of ${how}`);
+        this.#fault(`gave up after ${timeoutMs} ms; the last request ended with ${how}`);
         break;
       }
-      await pause(how === "busy" ? this.#busyMs : againMs);
+      await pause(how === "busy" ? this.#busyMs : reconnectMs);
     }
-    this.#hears();
+    this.#firstDelta();
   }
 
-  /** Goes on reading. */
+  /** Resumes reading. */
   wake(): void {
     if (this.#state === "stalled") this.#state = "reading";
     this.#stream?.resume();
@@ -92,7 +94,7 @@ export class Watcher {
     return this.#state === "over";
   }
 
-  /** One request. */
+  /** Sends one request and reads its response. */
   #once(): Promise<string> {
     return new Promise((resolve) => {
       let status = 0;
@@ -134,9 +136,9 @@ export class Watcher {
       this.#state = "over";
     } else if (status === 429 || status === 503) {
       this.counts.busy += 1;
-      this.#busyMs = 1000 * Number(headers.get("retry-after") ?? 0) || againMs;
+      this.#busyMs = 1000 * Number(headers.get("retry-after") ?? 0) || reconnectMs;
     } else if (status !== 404 || this.plan.as !== "watch") {
-      this.#fault(`was answered ${status}`);
+      this.#fault(`got status ${status}`);
     }
   }
 
@@ -176,7 +178,7 @@ export class Watcher {
         this.#end(data);
         return;
       default:
-        this.#fault(`was told of ${frame}`);
+        this.#fault(`got an unexpected frame ${frame}`);
         this.#state = "over";
     }
   }
@@ -193,8 +195,8 @@ export class Watcher {
     if (event.event.type === "chat_completed" && this.plan.as === "watch") this.#end(null);
     if (event.event.type !== "text_delta") return;
     const now = micros();
-    for (const [, , said] of event.event.delta.matchAll(words)) this.#heard(now - Number(said));
-    this.#hears();
+    for (const [, , sentAt] of event.event.delta.matchAll(words)) this.#onWord(now - Number(sentAt));
+    this.#firstDelta();
     if (this.#mayStall) {
       this.#mayStall = false;
       this.#state = "stalled";
@@ -209,21 +211,22 @@ export class Watcher {
     }
     this.#state = "over";
     this.#check();
-    // What happens in a session goes on behind its turn.
+    // The event stream of a session does not end with the turn.
     this.#stream?.close();
   }
 
-  /** Everything that was to be said has been heard, each word once and in order. */
+  /** Checks that every word of every reply was received exactly once and in order. */
   #check(): void {
     const { as, pace } = this.plan;
     const replies = as === "bare" ? [this.readings.open] : this.readings.replies;
-    if (replies.length !== pace.replies) this.#fault(`heard ${replies.length} replies of ${pace.replies}`);
+    if (replies.length !== pace.replies) this.#fault(`received ${replies.length} replies of ${pace.replies}`);
     for (const reply of replies) {
       const numbers = [...reply.matchAll(words)].map(([, index]) => Number(index));
-      const isWhole = numbers.length === pace.words && numbers.every((number, index) => number === index);
-      if (!isWhole) this.#fault(`heard ${numbers.length} words of ${pace.words}`);
+      const isComplete = numbers.length === pace.words && numbers.every((number, index) => number === index);
+      if (!isComplete) this.#fault(`received ${numbers.length} words of ${pace.words}`);
     }
-    if (this.text !== null && this.text !== replies.at(-1)) this.#fault("the last frame says something else");
+    if (this.text !== null && this.text !== replies.at(-1))
+      this.#fault("the end frame has another text than the last reply");
   }
 
   #fault(what: string): void {

@@ -1,5 +1,5 @@
-// Servers that end in the middle of many turns and begin again, on the same file and port: killed, or stopped as a deploy would. Every client comes back
-// by itself, every turn ends, nothing is lost or doubled, and no reply that was recorded is bought again.
+// Servers that end during many turns and restart on the same file and port: killed (SIGKILL), or stopped gracefully as in a deploy (SIGTERM). Every
+// client reconnects by itself, every turn ends, no event is lost or duplicated, and no stored reply is requested again.
 
 import type { Finished } from "./clients.ts";
 import type { Line, Pace } from "./paced-model.ts";
@@ -19,7 +19,7 @@ import { folder, Listening, Program } from "./programs.ts";
 export type KilledResult = {
   readonly clients: number;
   readonly ends: number;
-  /** Model calls that were begun, and how many would have been without an end. */
+  /** Model calls that were started, and the number without any interruption. */
   readonly calls: number;
   readonly needed: number;
   readonly finished: Finished;
@@ -32,16 +32,16 @@ export type Ending = {
   readonly how: "kill" | "stop";
   readonly clients: number;
   readonly times: number;
-  /** How long a server lives. */
+  /** The mean uptime of a server, in milliseconds. */
   readonly livesMs: number;
   readonly pace: Pace;
   readonly plan: Partial<ServerPlan>;
 };
 
 export async function ended({ name, how, clients: count, times, livesMs, pace, plan }: Ending): Promise<KilledResult> {
-  // Not one of those that are handed out: a client that tries while nobody listens could be given it, and would talk to itself.
+  // Not an ephemeral port: a client that connects while no server listens could get the same port and connect to itself.
   const port = 10_000 + Math.floor(Math.random() * 20_000);
-  const began = Date.now();
+  const startedAt = Date.now();
   const [file, log] = [join(folder, `${name}.db`), join(folder, `${name}.log`)];
   writeFileSync(log, "");
   let server = await Listening.start("server", { ...plan, file, log, port });
@@ -49,55 +49,55 @@ export async function ended({ name, how, clients: count, times, livesMs, pace, p
   const plans = Array.from({ length: count }, (_, index): WatcherPlan => {
     return { port, session: `${name}-${index}`, pace, as: "start", stalls: false };
   });
-  const begun = clients.ask({ type: "begin", plans });
-  // Whoever is stopped has streams to say farewell to; whoever is killed may be so while sessions are being begun.
-  if (how === "stop") await begun;
+  const started = clients.ask({ type: "begin", plans });
+  // A graceful stop is tested with open streams; a kill may also come while sessions are being created.
+  if (how === "stop") await started;
   for (let end = 0; end < times; end += 1) {
     await pause(livesMs * (0.5 + Math.random()));
     if (how === "kill") await server.kill();
     else await server.stop();
     server = await Listening.start("server", { ...plan, file, log, port });
   }
-  await begun;
+  await started;
   const finished = await clients.ask<Finished>({ type: "finish" });
   await server.stop();
   await clients.stop();
   const lines = readLog(log);
-  const faults = [...boughtAgain(lines), ...ranTwice(lines), ...(await storedOtherwise(file, finished))];
+  const faults = [...requestedAgain(lines), ...ranTwice(lines), ...(await storedDifferently(file, finished))];
   const calls = lines.filter(({ what }) => what === "model_began").length;
   const needed = count * pace.replies;
-  return { clients: count, ends: times, calls, needed, finished, faults, tookMs: Date.now() - began };
+  return { clients: count, ends: times, calls, needed, finished, faults, tookMs: Date.now() - startedAt };
 }
 
-/** Replies that were on record and asked for again: those asked for after one that only they could have caused. */
-function boughtAgain(lines: readonly Line[]): readonly string[] {
-  const known = new Map<string, number>();
+/** Stored replies that were requested again: model calls with a shorter history than an earlier call of the turn. */
+function requestedAgain(lines: readonly Line[]): readonly string[] {
+  const longestHistory = new Map<string, number>();
   return lines.flatMap(({ what, turn, effect }) => {
     if (what !== "model_began") return [];
-    const [before, now] = [known.get(turn) ?? 0, Number(effect)];
-    known.set(turn, Math.max(before, now));
-    return now < before ? [`${turn}: the reply behind ${now} messages was bought after the one behind ${before}`] : [];
+    const [before, now] = [longestHistory.get(turn) ?? 0, Number(effect)];
+    longestHistory.set(turn, Math.max(before, now));
+    return now < before ? [`${turn}: the reply after ${now} messages was requested after the one after ${before}`] : [];
   });
 }
 
-/** Calls of a tool that may run only once, and did not. */
+/** Tool calls with the replay policy `never` that ran more than once. */
 function ranTwice(lines: readonly Line[]): readonly string[] {
   const runs = new Map<string, number>();
   for (const { what, effect } of lines) if (what === "tool_began") runs.set(effect, (runs.get(effect) ?? 0) + 1);
   return [...runs].flatMap(([effect, times]) => (times > 1 ? [`pay ${effect} ran ${times} times`] : []));
 }
 
-/** Sessions that say something else than was heard of them. */
-async function storedOtherwise(file: string, { replies }: Finished): Promise<readonly string[]> {
+/** Sessions whose stored replies differ from the received ones, or that are not completed. */
+async function storedDifferently(file: string, { replies }: Finished): Promise<readonly string[]> {
   const { storage, close } = await openDatabase(file);
   const sessions = runtime({ host: storage, engines: { default: pacedAgent(null) }, drive: false });
   const faults: string[] = [];
-  for (const [id, heard] of Object.entries(replies)) {
+  for (const [id, received] of Object.entries(replies)) {
     const view = await sessions.get(id);
-    const said = view?.session.thread.messages.filter(({ role }) => role === "assistant").map(messageText) ?? [];
-    if (view?.openTurn !== null) faults.push(`${id}: has a turn open`);
+    const stored = view?.session.thread.messages.filter(({ role }) => role === "assistant").map(messageText) ?? [];
+    if (view?.openTurn !== null) faults.push(`${id}: has an open turn`);
     if (view?.session.status !== "completed") faults.push(`${id}: is ${view?.session.status ?? "gone"}`);
-    if (JSON.stringify(said) !== JSON.stringify(heard)) faults.push(`${id}: says something else than was heard`);
+    if (JSON.stringify(stored) !== JSON.stringify(received)) faults.push(`${id}: stored and received replies differ`);
   }
   await sessions.close();
   await close();

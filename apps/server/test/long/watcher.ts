@@ -161,7 +161,8 @@ export class Watcher {
 
   #frame(frame: string): void {
     if (frame.startsWith(":")) {
-      if (frame.includes("stops")) this.#saidGoodbye = true;
+      // The comment that everturn/http writes before it ends a stream at shutdown.
+      if (frame.includes("server shutting down")) this.#saidGoodbye = true;
       return;
     }
     const fields = new Map<string, string>();

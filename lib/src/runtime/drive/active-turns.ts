@@ -1,5 +1,24 @@
-// The turns that this process drives: it claims sessions, drives the open turn of each and the turns that follow it, and hands all of them over when the
-// process is about to stop. One session has at most one entry here, because a lease is held for a session.
+// The turns that this process drives. Verbs, workers and `recover` hand turns over to it.
+//
+// Theory of operation
+//   One entry (`ActiveSession`) for each session that this process holds, because a lease is held for a session. The entry drives the open turn and then the
+//   turns that follow it, until none follows.
+//   A turn gets here in two ways: `drive` for a turn that this process accepted under its own lease, and `pickUp` for a stored turn that no process holds.
+//   `pickUp` claims the session under the next fencing epoch. A claim of an expired lease is a takeover, which is counted, delayed by exponential backoff,
+//   and parks the turn at a limit (Q17).
+//   At most `maxActiveTurns` sessions are driven at once. `reserve` takes a place before the claim; a turn without a place waits in a queue in this process, and
+//   its row in `due` is visible to other processes meanwhile.
+//
+// When a turn stops
+//   it ended                      the entry continues with the turn that follows, or is removed and its place goes to the queue
+//   another process holds it      the entry is removed; those who wait for the result keep waiting
+//   an error, or `close`          the lease is released, and the reason is kept (`reasonLeft`), so that `result` in this process rejects with it
+//   the process dies              the lease expires; the row in `due` leads a worker to the turn
+//
+// Invariants
+//   1. A session has at most one entry.
+//   2. After `close` no session is claimed, and `close` waits for claims that were under way, within a bounded time.
+//   3. A turn that this process cannot drive has a row in `due`.
 
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -21,10 +40,10 @@ import { loadTurn } from "./driven-turn.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 
-/** A turn to drive: known because this process accepted it, or to be loaded. */
+/** A turn to drive: `known` if this process accepted it; `null` if it has to be loaded. */
 type Target = { readonly id: string; readonly known: DrivenTurn | null; readonly lease: Lease };
 
-/** The turn after one that is over: with its lease, or to be claimed first. */
+/** The turn that follows one which has ended: with its lease, or to be claimed first. */
 type Following = Target | { readonly id: string; readonly lease: null };
 
 /** A session while this process drives it, turn after turn. */

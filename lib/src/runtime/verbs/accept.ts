@@ -10,6 +10,7 @@
 //   the lease has changed        another process claimed it. The turn is accepted without the lease, and that process or a worker drives it
 //   crash after the batch        the turn is open and due when the lease expires; a worker drives it
 //   no free place in the process the turn is stored as due now, and queued here (`ActiveTurns.driveStored`)
+//   this process cannot drive it the verb succeeds, because the batch is written; `result` of the handle rejects with the error
 
 import type { TurnHistory } from "../../kernel/internal.ts";
 import type { JsonObject, Session } from "../../model/internal.ts";

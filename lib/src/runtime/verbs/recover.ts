@@ -1,6 +1,6 @@
 // `recover`: drives open turns that no process holds, makes failed sessions usable, and restarts or ends parked turns.
 //
-//   no id                             drives every due turn
+//   no id                             restores missing rows of the index of due work, then drives every due turn
 //   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
 //   id, the turn is parked            ends the turn (Q16)
 //   id, parked, `from: "step"`        restarts the open step (Q14)

@@ -2,6 +2,11 @@
 //
 // A worker polls after a write to its tables, after a turn here has ended, and at least every `pollMs`. Between two polls it rests, longer after a
 // slow poll (`restFactor`), so that polling never takes most of its time. Errors of a poll are ignored: the next poll tries again.
+//
+// One iteration
+//   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what follows
+//   2. every `upkeepMs`   applies deadlines, and removes journals whose retention time is over
+//   3. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
 
 import type { VerbContext } from "../context.ts";
 import type { OpenCursor } from "./restore-due.ts";

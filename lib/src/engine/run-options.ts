@@ -132,7 +132,10 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly haltWhen?: (step: StepResult) => boolean | Promise<boolean>;
   /** Limits on steps, tokens, cost and time. Default: none. */
   readonly budgets?: Budgets;
-  /** Requests the structured answer in a separate model call after the loop. Default: only if the provider needs it. */
+  /**
+   * Requests the structured answer in a separate model call after the loop. Default: only if the provider needs it. Needs `output`,
+   * or a `responseFormat` of type `json_schema` or `json_object`.
+   */
   readonly structuredFinalize?: boolean;
   /** The user message of that model call. */
   readonly structuredFinalizeNudge?: string;

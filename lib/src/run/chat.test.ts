@@ -378,6 +378,20 @@ describe("structured output", () => {
       expect(result.thread.messages.map(messageText)).toEqual(["hi", "It is clear."]);
     });
 
+    test("takes the response format json_object too, and refuses text", async () => {
+      const { engine: of, adapter } = playing([says("It is clear."), says('{"sky":"clear"}')], [ok]);
+      const result = await chat(of, "hi", { responseFormat: { type: "json_object" }, structuredFinalize: true });
+      expect(result).toMatchObject({ haltedReason: "completed", finalResponse: { outputText: '{"sky":"clear"}' } });
+      expect(adapter.calls.map(({ request }) => [request.tools.length, request.responseFormat])).toEqual([
+        [1, null],
+        [0, { type: "json_object" }],
+      ]);
+      const text: ChatOptions = { responseFormat: { type: "text" }, structuredFinalize: true };
+      await expect(chat(of, "hi", text)).rejects.toMatchObject({
+        failure: { issues: [{ code: "requires_json_schema" }] },
+      });
+    });
+
     test("is not made when the run waits, and not without a schema", async () => {
       const own = { ...plain("own"), manual: true };
       const result = await chat(playing([calls("own")], [own]).engine, "hi", finalizing);

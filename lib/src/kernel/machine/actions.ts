@@ -110,7 +110,7 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
 }
 
 /**
- * Ends the loop of steps. With `structuredFinalize` one more model call follows that answers in the schema (pass 2), but only after
+ * Ends the loop of steps. With `structuredFinalize` one more model call follows that answers in its format (pass 2), but only after
  * `completed`, `max_turns` or `halt_when` and with nothing pending (Q12, Q13). The nudge enters the history together with its reply, so it is kept
  * in `finalize` until then.
  */
@@ -123,8 +123,7 @@ export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, lo
   if (structured === null || !mayFinalize || loopEnd.pendingToolCalls.length > 0) return builder.end(loopEnd);
   const { turnId, step } = builder.turn;
   const nudge = structured.nudge === "" ? null : user(structured.nudge, { id: `${turnId}/${step}/nudge` });
-  const { name, schema, strict, type } = structured.format;
-  const overrides = { responseFormat: { type, name, schema, strict } };
+  const overrides = { responseFormat: { ...structured.format } };
   builder.update({ finalize: { pass1: loopEnd, nudge } });
   builder.wait({ type: "awaiting_model", useTools: false, overrides, driverState: null });
 }

@@ -21,11 +21,11 @@ import type {
   Failure,
   Json,
   JsonObject,
-  JsonSchemaFormat,
   Message,
   ModelName,
   ModelReply,
   PendingToolCall,
+  StructuredFormat,
   SuspendedCell,
   ToolCall,
   ToolMessage,
@@ -93,8 +93,8 @@ export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly maxContextTokens: number | null;
   /** A system message that is appended when the limit is reached, and before the grace turn. `null`: no message. */
   readonly turnLimitFinalMessage: string | null;
-  /** After the loop, one more model call that answers in this schema. `null`: none. */
-  readonly structuredFinalize: { readonly format: JsonSchemaFormat; readonly nudge: string } | null;
+  /** After the loop, one more model call that answers in this format. `null`: none. */
+  readonly structuredFinalize: { readonly format: StructuredFormat; readonly nudge: string } | null;
   /** No person can answer questions. The machine does not use this; protocols can read it. */
   readonly autonomous: boolean;
   /** The end condition of a protocol that has one. */

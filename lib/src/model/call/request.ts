@@ -61,7 +61,7 @@ export type ModelRequest = {
   readonly promptCache: PromptCacheSettings | null;
   /** Text, any JSON object, or JSON that matches a schema. */
   readonly responseFormat: ResponseFormat | null;
-  /** Make a separate model call for the structured output, after the tools have run. Requires a `json_schema` response format. */
+  /** Make a separate model call for the structured output, after the tools have run. Requires a response format of type `json_object` or `json_schema`. */
   readonly structuredFinalize: boolean;
   /** Whether the caller reads a stream. For information only: every call is streamed. */
   readonly stream: boolean;
@@ -106,6 +106,8 @@ export const cacheRetentions = ["short", "long"] as const;
 export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
 type TextFormat = { readonly type: "text" };
 type JsonObjectFormat = { readonly type: "json_object" };
+/** The formats of a structured answer: every response format but text. */
+export type StructuredFormat = JsonObjectFormat | JsonSchemaFormat;
 /** A response format: the answer conforms to a JSON Schema. */
 export type JsonSchemaFormat = {
   readonly type: "json_schema";

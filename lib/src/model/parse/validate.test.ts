@@ -66,6 +66,12 @@ describe("[allm 85] validateRequest", () => {
     ["half a token", { maxTokens: 0.5 }, ["maxTokens"], "must_be_positive"],
     ["an unknown response format", { responseFormat: { type: "xml" } }, ["responseFormat"], "invalid_shape"],
     ["an answer format that is no object", { responseFormat: "json" }, ["responseFormat"], "invalid_shape"],
+    [
+      "a finalize step in text",
+      { structuredFinalize: true, responseFormat: { type: "text" } },
+      ["structuredFinalize"],
+      "requires_json_schema",
+    ],
     ["a finalize step without a schema", { structuredFinalize: true }, ["structuredFinalize"], "requires_json_schema"],
   ];
 
@@ -79,6 +85,8 @@ describe("[allm 85] validateRequest", () => {
     expect(validateRequest(request([hello], { maxTokens: 1 })).ok).toBe(true);
     const finalized = { structuredFinalize: true, responseFormat: jsonSchema("answer", { type: "object" }) };
     expect(validateRequest(request([hello], finalized)).ok).toBe(true);
+    const anyObject = { structuredFinalize: true, responseFormat: { type: "json_object" } as const };
+    expect(validateRequest(request([hello], anyObject)).ok).toBe(true);
   });
 
   test("[allm 88] reports every violation with its full path", () => {

@@ -222,8 +222,8 @@ function formatIssues(request: { readonly [key: string]: unknown }): readonly Is
   if (format !== null && type !== "text" && type !== "json_object" && type !== "json_schema") {
     issues.push(issue(["responseFormat"], "invalid_shape", "must be of type text, json_object or json_schema"));
   }
-  if (ownValue(request, "structuredFinalize") === true && type !== "json_schema") {
-    const message = "needs a responseFormat of type json_schema: jsonSchema(name, schema)";
+  if (ownValue(request, "structuredFinalize") === true && type !== "json_schema" && type !== "json_object") {
+    const message = "needs a responseFormat of type json_schema, built by jsonSchema(name, schema), or json_object";
     issues.push(issue(["structuredFinalize"], "requires_json_schema", message));
   }
   return issues;

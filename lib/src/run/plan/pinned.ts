@@ -3,7 +3,7 @@
 
 import type { Budgets, ChatOptions, EngineProtocol, OptionsWith } from "../../engine/internal.ts";
 import type { ChatProtocolOptions, CodeProtocolOptions, TurnMachineConfig } from "../../kernel/internal.ts";
-import type { Environment, Json, JsonSchemaFormat, ValidationFailure } from "../../model/internal.ts";
+import type { Environment, Json, StructuredFormat, ValidationFailure } from "../../model/internal.ts";
 import type { Result } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 
@@ -60,7 +60,7 @@ type PinnedPolicy = {
   readonly maxTurns: number | null;
   readonly maxContextTokens: number | null;
   readonly turnLimitFinalMessage: string | null;
-  readonly structuredFinalize: { readonly format: JsonSchemaFormat; readonly nudge: string } | null;
+  readonly structuredFinalize: { readonly format: StructuredFormat; readonly nudge: string } | null;
 };
 
 /** The protocol and its options. */
@@ -121,11 +121,14 @@ const protocolShape: Shape<PinnedProtocol> = variant<PinnedProtocol, "type">("ty
   }),
 });
 
-const formatShape: Shape<JsonSchemaFormat> = object<JsonSchemaFormat>({
-  type: required(oneOf(["json_schema"])),
-  name: required(string),
-  schema: fallback(jsonObject, emptyObject),
-  strict: fallback(boolean, true),
+const formatShape: Shape<StructuredFormat> = variant<StructuredFormat, "type">("type", {
+  json_object: object<Extract<StructuredFormat, { type: "json_object" }>>({ type: required(oneOf(["json_object"])) }),
+  json_schema: object<Extract<StructuredFormat, { type: "json_schema" }>>({
+    type: required(oneOf(["json_schema"])),
+    name: required(string),
+    schema: fallback(jsonObject, emptyObject),
+    strict: fallback(boolean, true),
+  }),
 });
 
 const pinnedShape: Shape<Pinned> = object<Pinned>({

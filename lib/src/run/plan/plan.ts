@@ -396,8 +396,8 @@ function finalizeOf<Context extends CallerContext>(
   sources: Sources<ChatOptions<Context>>,
   format: ModelRequest["responseFormat"],
 ): TurnMachineConfig["structuredFinalize"] {
-  if (format === null || format.type !== "json_schema") {
-    const message = "structuredFinalize needs a schema: set output, or a responseFormat of type json_schema";
+  if (format === null || format.type === "text") {
+    const message = "structuredFinalize needs output, or a responseFormat of type json_schema or json_object";
     const issues = [{ path: ["structuredFinalize"], code: "requires_json_schema" as const, message }];
     throw new ValidationError("invalid_request", { issues });
   }

@@ -2,14 +2,14 @@
 //
 // Theory of operation
 //   `<prefix>schema` holds one row with the version of the tables. `migrate` runs the steps between that version and `schemaVersion` in one
-//   transaction, so a file has either its old tables or the new ones. The version is checked when a file is opened. A process of an older release that had
-//   the file open before the migration goes on writing its own tables: turns that it accepts have no row in `due`. `recover()` and workers of this
-//   release restore such rows (`runtime/verbs/restore-due.ts`).
+//   transaction, so a file has either its old tables or the new ones. The version is checked when a file is opened. A process of an older
+//   release that had the file open before the migration continues to write its own tables: turns that it accepts have no row in `due`.
+//   `recover()` and workers of this release restore such rows (`runtime/verbs/restore-due.ts`).
 //
 // Invariants
 //   1. A released step is not changed in what it does to rows that can be read; the next step changes what it created.
-//   2. A row that cannot be read harms its own session only: a step skips it, and the file can be opened.
-//   3. Tables of a later release are not touched (`newer_schema`).
+//   2. A row that cannot be read affects its own session only: a step skips it, and the file can be opened.
+//   3. Tables of a newer release are not touched (`newer_schema`).
 //
 // The tables are ordinary tables with a unique index, not WITHOUT ROWID: those were measured to be no faster for rows of 100 bytes and twice as
 // slow for rows of a kilobyte and more, because their inner pages hold values.
@@ -23,6 +23,7 @@ import { inTransaction } from "./transaction.ts";
 /** The statements of a step from one version to the next. */
 type Step = (prefix: string) => readonly string[];
 
+/** The steps, in order. Step n migrates from version n to n + 1; version 0 has no tables. */
 const steps: readonly Step[] = [
   (prefix) => [
     table(prefix, "sessions", { tenant: "TEXT", session: "TEXT" }),
@@ -47,9 +48,10 @@ const steps: readonly Step[] = [
     table(prefix, "deadlines", { due: "INTEGER", tenant: "TEXT", session: "TEXT", call: "TEXT" }),
     table(prefix, "tokens", { digest: "TEXT" }),
   ],
-  // The event log is always in the same storage as the session, so no event waits for its publication. The table never had rows.
+  // The event log is in the same storage as the session since this version, so no event waits for publication. The table never had rows.
   (prefix) => [`DROP TABLE "${prefix}untold"`],
-  // Open turns are found by an index of due work. Those of older releases are due at once. A row whose value is not JSON, or names no engine, is left out.
+  // Open turns are found by an index of due work. Those of older releases are due at once. A row whose value is not JSON, or names no engine,
+  // is left out.
   (prefix) => [
     table(prefix, "due", { engine: "TEXT", tenant: "TEXT", due: "INTEGER", session: "TEXT" }),
     // `CASE` evaluates its branches in order, and `OR IGNORE` skips a row whose engine is `NULL`.
@@ -69,13 +71,14 @@ const steps: readonly Step[] = [
 /** The version of the tables that this release writes. */
 export const schemaVersion = steps.length;
 
+/** The statement that creates a table: key columns, tag, expiry and value. */
 function table(prefix: string, name: string, key: { readonly [column: string]: "TEXT" | "INTEGER" }): string {
   const columns = Object.entries(key).map(([column, type]) => `"${column}" ${type} NOT NULL`);
   const primary = Object.keys(key).map((column) => `"${column}"`);
   return `CREATE TABLE "${prefix}${name}" (${columns.join(", ")}, "tag" INTEGER NOT NULL, "expires" INTEGER, "value" TEXT NOT NULL, PRIMARY KEY (${primary.join(", ")})) STRICT`;
 }
 
-/** Migrates the tables to the version of this release, or creates them. */
+/** Migrates the tables to the version of this release, or creates them, in one transaction. */
 export function migrate(database: SqliteDatabase, prefix: string, storage: string): void {
   if (versionOf(database, prefix, storage) === steps.length) return;
   // Of several processes that open a file at once, the first one migrates it and the others wait for the write lock.
@@ -90,7 +93,7 @@ export function migrate(database: SqliteDatabase, prefix: string, storage: strin
   });
 }
 
-/** Returns the version of the tables; 0 without tables. Throws `newer_schema` when a later release wrote them. */
+/** Returns the version of the tables; 0: there are none. Throws `newer_schema` if a newer release wrote them. */
 export function versionOf(database: SqliteDatabase, prefix: string, storage: string): number {
   const schemaTables = database
     .prepare(`SELECT "name" FROM sqlite_master WHERE "type" = 'table' AND "name" = ? COLLATE NOCASE`)
@@ -99,13 +102,13 @@ export function versionOf(database: SqliteDatabase, prefix: string, storage: str
   const version = integer(field(database.prepare(`SELECT "version" FROM "${prefix}schema"`).all()[0], "version"));
   if (version === null || version < 1) {
     throw new RuntimeError("corrupt_row", {
-      message: `the storage "${storage}" does not say which version its tables have: the row of "${prefix}schema" cannot be read. Restore a backup, or use another tablePrefix.`,
+      message: `the version of the tables of the storage "${storage}" is unknown: the row of "${prefix}schema" cannot be read. Restore a backup, or use another tablePrefix.`,
       metadata: { storage },
     });
   }
   if (version > steps.length) {
     throw new RuntimeError("newer_schema", {
-      message: `the tables "${prefix}…" of the storage "${storage}" have version ${version}; this release knows no version after ${steps.length}. Nothing was changed. Use the release that wrote them or a later one, or another tablePrefix.`,
+      message: `the tables "${prefix}…" of the storage "${storage}" have version ${version}; this release supports versions up to ${steps.length}. Nothing was changed. Use the release that wrote them or a newer one, or another tablePrefix.`,
       metadata: { storage, found: version, known: steps.length },
     });
   }

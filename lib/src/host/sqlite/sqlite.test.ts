@@ -431,7 +431,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
           expect.objectContaining({
             name: "RuntimeError",
             reason: "newer_schema",
-            message: `the tables "everturn_…" of the storage "${path}" have version 7; this release knows no version after 3. Nothing was changed. Use the release that wrote them or a later one, or another tablePrefix.`,
+            message: `the tables "everturn_…" of the storage "${path}" have version 7; this release supports versions up to 3. Nothing was changed. Use the release that wrote them or a newer one, or another tablePrefix.`,
           }),
         );
         expect(later.prepare("SELECT * FROM sqlite_master").all()).toEqual(before);

@@ -1,24 +1,30 @@
-// The turns that this process drives. Verbs, workers and `recover` hand turns over to it.
+// The turns that this process drives: claims sessions, drives the open turn of each and the turns that follow it, and hands all of them over when
+// the process shuts down.
 //
 // Theory of operation
-//   One entry (`ActiveSession`) for each session that this process holds, because a lease is held for a session. The entry drives the open turn and then the
-//   turns that follow it, until none follows.
-//   A turn gets here in two ways: `drive` for a turn that this process accepted under its own lease, and `pickUp` for a stored turn that no process holds.
-//   `pickUp` claims the session under the next fencing epoch. A claim of an expired lease is a takeover, which is counted, delayed by exponential backoff,
-//   and parks the turn at a limit (Q17).
-//   At most `maxActiveTurns` sessions are driven at once. `reserve` takes a place before the claim; a turn without a place waits in a queue in this process, and
-//   its row in `due` is visible to other processes meanwhile.
+//   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same batch. `tryPickUp`: a worker,
+//   `recover` or a verb found an open turn that no process holds; the session is claimed with a compare-and-swap on its lease row.
+//   `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for each turn that follows, under one lease each.
+//   Places are counted (`maxActiveTurns`, a counting semaphore): a turn that finds no free place is queued by session, and the oldest is tried when a
+//   place becomes free. The queue only saves time: the turn is stored, and due for every worker.
+//
+// Takeovers (Q17)
+//   A claim after an expired lease is a takeover: the process before it crashed or was blocked. The count is on the turn row and is reset by every
+//   new journal row. From the second takeover on, the turn waits with exponential backoff (`backoffMs`). At `maxTakeovers` it is parked. `force`
+//   (recover with an id, cancel) resets the count and does not wait.
 //
 // When a turn stops
-//   it ended                      the entry continues with the turn that follows, or is removed and its place goes to the queue
-//   another process holds it      the entry is removed; those who wait for the result keep waiting
-//   an error, or `close`          the lease is released, and the reason is kept (`reasonLeft`), so that `result` in this process rejects with it
-//   the process dies              the lease expires; the row in `due` leads a worker to the turn
+//   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to the queue
+//   another process holds it      the entry is removed; handles in this process continue to wait for the result
+//   an error, or `close`          the lease is released. The reason is kept (`reasonLeft`), so that the result of a handle in this process rejects
+//                                 with it, unless another process has held the session since
+//   the process crashes           the lease expires; a worker finds the turn by its row in `due`
 //
 // Invariants
-//   1. A session has at most one entry.
-//   2. After `close` no session is claimed, and `close` waits for claims that were under way, within a bounded time.
-//   3. A turn that this process cannot drive has a row in `due`.
+//   1. A session has at most one entry here, because a lease belongs to a session.
+//   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`.
+//   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
+//   4. A turn that this process cannot drive has a row in `due`.
 
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -40,50 +46,56 @@ import { loadTurn } from "./driven-turn.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 
-/** A turn to drive: `known` if this process accepted it; `null` if it has to be loaded. */
-type Target = { readonly id: string; readonly known: DrivenTurn | null; readonly lease: Lease };
+/** A turn to drive. `accepted`: this process has just accepted it and has its rows; `null`: it is loaded from the storage. */
+type Target = { readonly id: string; readonly accepted: DrivenTurn | null; readonly lease: Lease };
 
-/** The turn that follows one which has ended: with its lease, or to be claimed first. */
+/** The turn after one that is over, with its lease; `lease: null`: the session has to be claimed first. */
 type Following = Target | { readonly id: string; readonly lease: null };
 
 /** A session while this process drives it, turn after turn. */
 type ActiveSession = {
+  /** The driver of the current turn; `null` while the turn is loaded. */
   driver: TurnDriver | null;
+  /** The current turn. */
   turn: string;
-  /** Resolves when the current turn is over or was left, with the turn that follows. */
+  /** Resolves when the current turn has ended or was left, with the turn that follows. */
   over: Promise<Following | null>;
   /** Resolves when no further turn follows. */
   done: Promise<void>;
-  /** This process failed at the last turn, or lost it. */
+  /** The last turn was left before its end: this process failed at it, or lost the session. */
   isLeft: boolean;
 };
 
-/** Why and when this process left a turn that had not ended. */
-type Left = { readonly turn: string; readonly error: unknown; readonly at: number; readonly epoch: number };
+/** Why and when this process left a turn before its end, and under which lease epoch. */
+type LeftTurn = { readonly turn: string; readonly error: unknown; readonly at: number; readonly epoch: number };
 
 /** An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last read; 0 without a lease row. */
 type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
 
-/** How long `close` waits, in milliseconds, after it has stopped every turn in the middle: for the writes that record results and release leases. */
+/** How long `close` waits after the grace time, in milliseconds, for the writes that record results and release leases. */
 const releaseLimitMs = 5000;
 
-/** How many reasons for leaving are kept. */
-const maxLeft = 1000;
+/** How many reasons are kept; the oldest is dropped. */
+const maxLeftTurns = 1000;
 
+/** The active turns of one runtime. */
 export class ActiveTurns {
   readonly #context: RuntimeContext;
   readonly #active = new Map<string, ActiveSession>();
-  /** The newest reasons for leaving a turn, by session. */
-  readonly #left = new Map<string, Left>();
-  /** Lease rows that expire too far ahead, by session. */
+  /** The newest reasons for leaving turns, by session. */
+  readonly #left = new Map<string, LeftTurn>();
+  /** Lease rows that expire too far ahead, by session (`rows/lease.ts`, invariant 6). */
   readonly #observations = new Map<string, Observation>();
+  /** Called when this process leaves a turn. */
   readonly #listeners = new Set<() => void>();
+  /** Called when a place becomes free. */
   readonly #freeListeners = new Set<() => void>();
-  /** Turns that wait until this process may drive another one, by session, in order. */
+  /** Turns that wait for a free place, by session, oldest first. */
   readonly #queue = new Map<string, StoredTurn>();
+  /** The number of places that are reserved for claims in progress. */
   #reserved = 0;
   #closing = false;
-  /** Called once when this process drives nothing and claims nothing. */
+  /** Called once when this process drives no session and claims none. */
   readonly #idleListeners = new Set<() => void>();
 
   constructor(context: RuntimeContext) {
@@ -95,11 +107,12 @@ export class ActiveTurns {
     return this.#active.size;
   }
 
+  /** Whether `close` was called. */
   get closing(): boolean {
     return this.#closing;
   }
 
-  /** Does this process drive a turn of the session? It also drives the turns that follow. */
+  /** Returns whether this process drives the session: its current turn and the turns that follow. */
   has(key: SessionKey): boolean {
     return this.#active.has(nameOf(key));
   }
@@ -110,22 +123,22 @@ export class ActiveTurns {
     if (active?.turn === turn) await active.over;
   }
 
-  /** Calls back when this process leaves any turn before its end. */
+  /** Calls back when this process leaves any turn before its end. Returns the function that ends it. */
   onLeft(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Why this process left the turn, if no other process has held the session since (by the epoch of its lease); `null` otherwise. */
+  /** Why this process left the turn; `null`: it did not, or another process has held the session since (`epoch` of the lease row is higher). */
   reasonLeft(key: SessionKey, turn: string, epoch: number): unknown {
     const left = this.#left.get(nameOf(key));
     if (left?.turn === turn && left.epoch >= epoch) return left.error;
-    // A turn that still waits for a free place is not driven here any more.
+    // After `close`, a turn that waits for a free place is not driven here any more.
     const queued = this.#closing ? this.#queue.get(nameOf(key)) : undefined;
     return queued?.turn === turn && queued.epoch >= epoch ? new HandedOver() : null;
   }
 
-  /** Should a worker leave the turn alone? For a moment after this process failed at it, and for good if a newer release wrote it. */
+  /** Returns whether a worker should skip the turn: for one renewal interval after this process failed at it, and always if a newer release wrote it. */
   hasJustFailed(key: SessionKey, turn: string): boolean {
     const left = this.#left.get(nameOf(key));
     if (left?.turn !== turn || isHeldElsewhere(left.error) || isHandedOver(left.error)) return false;
@@ -133,7 +146,7 @@ export class ActiveTurns {
     return this.#context.clock.now() < left.at + this.#context.lease.renewMs;
   }
 
-  /** Cancels the turn at once, if this process drives it. The stored cancel is written before. */
+  /** Cancels the turn at once if this process drives it. The caller has stored the cancel before. */
   cancel(key: SessionKey, turn: string, origin: string, reason: string): void {
     const active = this.#active.get(nameOf(key));
     if (active?.turn === turn) active.driver?.cancel(origin, reason);
@@ -154,22 +167,22 @@ export class ActiveTurns {
     return claim(keyOf(key), row, owner(), instantOf(clock), timings, this.#observed(key, row));
   }
 
-  /** When this process first saw the lease row as it is: a row that expires too far ahead is claimed by it (`rows/lease.ts`, rule 6). */
+  /** Since when the lease row is unchanged, for a row that expires too far ahead (`rows/lease.ts`, invariant 6). */
   #observed(key: SessionKey, row: Row | null): Observation | null {
     const name = nameOf(key);
     if (row === null || row.remainingMs === null || row.remainingMs <= this.#context.lease.ttlMs) {
       this.#observations.delete(name);
       return null;
     }
-    const seen = this.#observations.get(name);
-    if (seen?.epoch === row.tag && seen.expires === row.expires) return seen;
+    const earlier = this.#observations.get(name);
+    if (earlier?.epoch === row.tag && earlier.expires === row.expires) return earlier;
     const since = monotonicNow(this.#context.clock);
     const observation = { epoch: row.tag, expires: row.expires, since };
     this.#observations.set(name, observation);
     return observation;
   }
 
-  /** Releases a lease. The open turn of the session is due at once. */
+  /** Releases a lease, and makes the open turn of the session due now. Errors are ignored: the lease then expires. */
   async release(key: SessionKey, lease: Lease): Promise<void> {
     const { storage, clock } = this.#context;
     const check = { table: "leases", key: keyOf(key), tag: lease.epoch } as const;
@@ -185,9 +198,9 @@ export class ActiveTurns {
   }
 
   /**
-   * Drives a turn that is stored and open, if no process holds its session. Never rejects: the turn is accepted whether or not this process can drive it,
-   * and its row in `due` leads a worker to it. An error is recorded like that of a turn which this process left, so that `result` of a handle in this
-   * process rejects with it. If the process is closing, the turn is left to other processes.
+   * Drives a stored open turn if no process holds its session. Never rejects: the turn is accepted whether or not this process can drive it, and a
+   * worker finds it by its row in `due`. An error is recorded as the reason for leaving the turn, so that the result of a handle in this process
+   * rejects with it. If the process is closing, the turn is left to other processes.
    */
   async driveStored({ key, turn, epoch }: StoredTurn): Promise<boolean> {
     try {
@@ -201,8 +214,9 @@ export class ActiveTurns {
   }
 
   /**
-   * Drives the open turn of a session that no process holds. `moved`: not now, and its row in `due` says when. `left`: it is not for this process, or another
-   * one holds it. `force`: a person asked for it, so the count of takeovers begins anew, and there is no backoff.
+   * Drives the open turn of a session that no process holds. Returns `driven`; `moved`: not now, and its row in `due` has the time; or `left`: another
+   * process holds the session, or this process lacks the engine or a free place. `force`: on explicit request, resets the count of takeovers and
+   * skips the backoff.
    */
   async tryPickUp(
     key: SessionKey,
@@ -219,15 +233,15 @@ export class ActiveTurns {
     const open = readValue("open", openRow);
     // A process without the engine leaves the turn to one that has it.
     if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
-    const free = this.reserve();
-    if (free === null) {
+    const releasePlace = this.reserve();
+    if (releasePlace === null) {
       this.#queue.set(nameOf(key), { key, turn: open.turn, epoch: leases[0]?.tag ?? 0 });
       return "left";
     }
     try {
       return await this.#pickUpOpen(key, open, leases[0] ?? null, force);
     } finally {
-      free();
+      releasePlace();
     }
   }
 
@@ -247,13 +261,12 @@ export class ActiveTurns {
       await this.#parkAtLimit(key, open.turn, claimed.lease);
       return "moved";
     }
-    this.#start(key, { id: open.turn, known: null, lease: claimed.lease });
+    this.#start(key, { id: open.turn, accepted: null, lease: claimed.lease });
     return "driven";
   }
 
   /**
-   * Claims the session of an open turn. A takeover after an expired lease is counted on the turn until a journal row is added (Q17): from the second on it
-   * waits with backoff, and at the limit the turn is parked.
+   * Claims the session of an open turn, and counts a takeover in the same batch (Q17). `isLimit`: the caller has to park the turn.
    */
   async #takeOver(
     key: SessionKey,
@@ -273,7 +286,7 @@ export class ActiveTurns {
     }
     const progress = readValue("turns", turnRow);
     const before = force ? 0 : progress.takeovers;
-    // Since the lease expired; a lease that is claimed although it expires far ahead counts from now.
+    // The backoff counts from the expiry of the lease; for a lease that expires far ahead (invariant 6 of leases) it counts from now.
     const waitMs = before === 0 ? 0 : backoffMs(before) + Math.min(0, row?.remainingMs ?? 0);
     if (waitMs > 0) {
       await storage.write(
@@ -298,19 +311,19 @@ export class ActiveTurns {
     return written.ok ? { lease, isLimit: takeovers >= maxTakeovers } : "left";
   }
 
-  /** Parks a turn whose takeovers added nothing: something in it ends or blocks every process that drives it. */
+  /** Parks a turn at the takeover limit: something in it ends or blocks every process that drives it. */
   async #parkAtLimit(key: SessionKey, id: string, lease: Lease): Promise<void> {
     const turn = await loadTurn(this.#context.storage, key, id);
     if (turn === null) return this.release(key, lease);
     await new TurnCommitter(this.#context, turn, lease).park(takeoverLimit(turn));
   }
 
-  /** Does this process drive as many turns as it may? */
+  /** Returns whether all places are taken. */
   get isFull(): boolean {
     return this.#active.size + this.#reserved >= this.#context.maxActiveTurns;
   }
 
-  /** Reserves a place while a turn is being claimed. Returns the function that gives it back; `null`: all places are taken. */
+  /** Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places are taken. */
   reserve(): (() => void) | null {
     if (this.isFull) return null;
     this.#reserved += 1;
@@ -324,25 +337,28 @@ export class ActiveTurns {
     };
   }
 
-  /** Calls back when this process has ended a turn, so that it may drive another. Not when it failed at one: it would be tried again without a rest. */
+  /**
+   * Calls back when a place becomes free because a turn has ended. Not when this process failed at a turn: workers would try that turn again without a
+   * pause.
+   */
   onFree(listener: () => void): () => void {
     this.#freeListeners.add(listener);
     return () => this.#freeListeners.delete(listener);
   }
 
-  /** Drives a turn that this process accepted under the lease, and the turns that follow it, in the background. */
+  /** Drives a turn that this process has accepted under the lease, and the turns that follow it, in the background. */
   drive(key: SessionKey, turn: DrivenTurn, lease: Lease): void {
-    this.#start(key, { id: turn.id, known: turn, lease });
+    this.#start(key, { id: turn.id, accepted: turn, lease });
   }
 
   /**
-   * Hands every turn over: at its next commit, or after `graceMs` in the middle of a step. Resolves when all leases are released, including those of turns
-   * whose acceptance was being written when it was called; at the latest `releaseLimitMs` after `graceMs`, if the storage is busy or does not answer. A lease
-   * that could not be released expires.
+   * Hands every turn over: at its next commit, or after `graceMs` during an effect. Resolves when all leases are released, including those of turns
+   * whose acceptance was being written when it was called; at the latest `releaseLimitMs` after `graceMs`, if the storage is busy or does not answer.
+   * A lease that could not be released expires.
    */
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
-    // Turns that wait for a free place are left: `reasonLeft` reports it.
+    // Turns that wait for a free place are left; `reasonLeft` reports them.
     this.#reportLeft();
     for (const { driver } of this.#active.values()) driver?.handOver(false);
     const idle = this.#idle();
@@ -365,6 +381,7 @@ export class ActiveTurns {
     this.#idleListeners.clear();
   }
 
+  /** Returns whether the work is done within the time. */
   async #isWithin(work: Promise<void>, ms: number): Promise<boolean> {
     const timer = new AbortController();
     const isLate = this.#context.clock.sleep(ms, timer.signal).then(
@@ -376,12 +393,13 @@ export class ActiveTurns {
     return isDone;
   }
 
+  /** Uses a free place: for the queue, then for workers. */
   #refill(): void {
     this.#driveQueued();
     for (const listener of this.#freeListeners) listener();
   }
 
-  /** Drives the turn that has waited longest. If it has ended, its session was deleted, or it fails, its place goes to the next one. */
+  /** Drives the turn that was queued first. If it has ended, its session was deleted, or it fails, the next one is tried. */
   #driveQueued(): void {
     const [queued] = this.#queue;
     if (queued === undefined || this.isFull || this.#closing) return;
@@ -390,6 +408,7 @@ export class ActiveTurns {
     void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#driveQueued()));
   }
 
+  /** Drives a session in the background: the turn, and the turns that follow it. */
   #start(key: SessionKey, target: Target): void {
     const name = nameOf(key);
     const active: ActiveSession = {
@@ -399,7 +418,7 @@ export class ActiveTurns {
       done: Promise.resolve(),
       isLeft: false,
     };
-    // An earlier entry of the session may have ended its turn and not be gone yet.
+    // Replaces an earlier entry of the session whose turn has ended and whose clean-up is not complete.
     this.#active.set(name, active);
     active.over = this.#driveOne(active, key, target);
     active.done = this.#driveFollowing(active, key).finally(() => {
@@ -410,7 +429,7 @@ export class ActiveTurns {
     });
   }
 
-  /** One turn after the other, as long as one follows. */
+  /** Drives the turns that follow, one after the other. */
   async #driveFollowing(active: ActiveSession, key: SessionKey): Promise<void> {
     for (;;) {
       const following = await active.over;
@@ -423,23 +442,24 @@ export class ActiveTurns {
     }
   }
 
+  /** Claims the session for the following turn, if its lease was not kept. `null`: another process has it, or this process is closing. */
   async #claimed(key: SessionKey, following: Following): Promise<Target | null> {
     if (following.lease === null) {
       const lease = this.#closing ? null : await this.claim(key).catch(() => null);
-      return lease === null ? null : { id: following.id, known: null, lease };
+      return lease === null ? null : { id: following.id, accepted: null, lease };
     }
     if (!this.#closing) return following;
     await this.release(key, following.lease);
     return null;
   }
 
-  /** Drives one turn, and returns the one that follows. */
-  async #driveOne(active: ActiveSession, key: SessionKey, { id, known, lease }: Target): Promise<Following | null> {
+  /** Drives one turn, and returns the turn that follows; `null`: none. Never rejects: errors are recorded as the reason for leaving. */
+  async #driveOne(active: ActiveSession, key: SessionKey, { id, accepted, lease }: Target): Promise<Following | null> {
     try {
-      const turn = known ?? (await this.#load(key, id, lease));
+      const turn = accepted ?? (await this.#load(key, id, lease));
       if (turn === null) {
         await this.release(key, lease);
-        // A verb that accepted another turn in between saw the session held, and left that turn to this process.
+        // A verb that accepted another turn meanwhile saw the session held, and left that turn to this process.
         const open = await this.#openTurn(key);
         return open === null || open.turn === id ? null : { id: open.turn, lease: null };
       }
@@ -448,17 +468,17 @@ export class ActiveTurns {
       if (this.#closing) driver.handOver(true);
       await driver.drive();
       const { next } = driver;
-      return next === null ? null : { id: next.turn.id, known: next.turn, lease: next.lease };
+      return next === null ? null : { id: next.turn.id, accepted: next.turn, lease: next.lease };
     } catch (error) {
       active.isLeft = true;
-      // After `close` a busy storage is not waited for; the turn is handed over all the same.
+      // During `close` a busy storage is not waited for; the turn counts as handed over.
       const reason = this.#closing && isBusy(error) ? new HandedOver() : error;
       this.#leave(key, id, (active.driver?.lease ?? lease).epoch, reason);
       return null;
     }
   }
 
-  /** Loads a turn. The lease is released when that fails: another process may be able to read the turn. */
+  /** Loads a turn. Releases the lease if that fails: a process of a newer release may be able to read the turn. */
   async #load(key: SessionKey, id: string, lease: Lease): Promise<DrivenTurn | null> {
     try {
       return await loadTurn(this.#context.storage, key, id);
@@ -468,13 +488,13 @@ export class ActiveTurns {
     }
   }
 
-  /** Records why the turn was left, for those who wait for it in this process. */
+  /** Records why the turn was left, for handles in this process. */
   #leave(key: SessionKey, turn: string, epoch: number, error: unknown): void {
     const name = nameOf(key);
     this.#left.delete(name);
     this.#left.set(name, { turn, error, at: this.#context.clock.now(), epoch });
     const [oldest] = this.#left.keys();
-    if (this.#left.size > maxLeft && oldest !== undefined) this.#left.delete(oldest);
+    if (this.#left.size > maxLeftTurns && oldest !== undefined) this.#left.delete(oldest);
     this.#reportLeft();
   }
 
@@ -492,7 +512,7 @@ export class ActiveTurns {
   }
 }
 
-/** Does another process drive the turn now? Then those who wait for its end keep waiting. */
+/** Returns whether an error means that another process drives the turn now: a handle then continues to wait for its end. */
 export function isHeldElsewhere(error: unknown): boolean {
   return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
 }
@@ -501,26 +521,28 @@ function isBusy(error: unknown): boolean {
   return isEverturnError(error) && error.reason === "storage_busy";
 }
 
-/** The wait before another takeover, in milliseconds since the lease expired. */
+/** Exponential backoff before another takeover, in milliseconds since the lease expired: 500 ms, doubled each time, at most one minute. */
 function backoffMs(takeovers: number): number {
   return Math.min(60_000, 500 * 2 ** (takeovers - 1));
 }
 
+/** The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was being performed. */
 function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError {
   const answered = new Set(rows.flatMap(({ item }) => (item.type === "response" ? [item.response.id] : [])));
-  const begun = [...records.keys()].flatMap((name): readonly string[] => {
+  const unanswered = [...records.keys()].flatMap((name): readonly string[] => {
     const [effectId = ""]: readonly string[] = JSON.parse(name);
     return answered.has(effectId) ? [] : [effectId];
   });
   const step = stored.turn?.progress.step ?? 0;
-  const effects = [...new Set(begun)];
+  const effects = [...new Set(unanswered)];
   const where = effects.length > 0 ? effects.join(", ") : `step ${step}`;
   return new RuntimeError("takeover_limit", {
-    message: `the turn ${id} was taken over ${stored.turn?.progress.takeovers ?? 0} times without a result: every process that drove it died or was blocked in ${where}; correct the cause, then recover(id, { from: "step" }), or end the turn with recover(id)`,
+    message: `the turn ${id} was taken over ${stored.turn?.progress.takeovers ?? 0} times without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
     metadata: { step, effects },
   });
 }
 
+/** Returns whether an error means that this process shuts down and has handed the turn over. */
 export function isHandedOver(error: unknown): boolean {
   return error instanceof HandedOver;
 }

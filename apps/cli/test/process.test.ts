@@ -120,7 +120,7 @@ describe("the command as a process", () => {
     }
   });
 
-  it("serves until it is told to stop, and only with a token beyond this machine", async () => {
+  it("serves until SIGTERM, and refuses a public address without a token", async () => {
     const token = "0123456789abcdef";
     const child = start(["serve", "--port", "0"], { EVERTURN_TOKEN: token });
     child.stdin.end();

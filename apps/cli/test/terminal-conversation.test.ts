@@ -125,7 +125,7 @@ test("a question is asked again when the session is resumed, and a number choose
   await over;
 });
 
-/** Somebody comes back to the session, at whatever it asks. */
+/** Resumes the session in another chat, which asks for what is pending. */
 async function talkOn({ chat }: Talk): Promise<Talk> {
   return talk({ resume: chat.id ?? "" });
 }

@@ -79,7 +79,7 @@ export class ChatView {
   /** Returns the live rows below the text. */
   live(now: number): readonly string[] {
     if (this.#state === "over" || this.#open !== null) return [];
-    // The same distance from the text as the lines of completed tools.
+    // An empty row, as between text and the lines of completed tools.
     return [...(this.#last === "tool" ? [] : [""]), ...this.#runningRows(now)];
   }
 

@@ -8,9 +8,9 @@ export type ClientsRequest =
   /** Answered when all of them have received a delta. */
   | { readonly type: "begin"; readonly plans: readonly WatcherPlan[] }
   /** Starts measuring the age of words. */
-  | { readonly type: "listen" }
+  | { readonly type: "start_measuring" }
   /** Ends the measurement. Answered with `Delays`. */
-  | { readonly type: "heard" }
+  | { readonly type: "measured" }
   /** Resumes stalled clients. Answered with their number. */
   | { readonly type: "wake" }
   /** Answered when all have read to the end. */
@@ -40,10 +40,10 @@ async function answer(request: ClientsRequest): Promise<unknown> {
       await Promise.all(fresh.map(({ firstDelta }) => firstDelta));
       return null;
     }
-    case "listen":
+    case "start_measuring":
       ages = [];
       return null;
-    case "heard": {
+    case "measured": {
       const delays = delaysOf(ages ?? []);
       ages = null;
       return delays;

@@ -22,7 +22,7 @@ export type LoadResult = {
   readonly heap: number;
   readonly delays: Delays;
   /** Deltas a second. */
-  readonly heard: number;
+  readonly received: number;
   /** Milliseconds until every stream had received a delta. */
   readonly began: number;
   readonly finished: Finished;
@@ -52,12 +52,12 @@ export async function load(
   const asked = Date.now();
   await ask("load", streams, { words: 100, bytes: 24, everyMs: 100, replies: 1, gated: true });
   const began = Date.now() - asked;
-  await clients.ask({ type: "listen" });
+  await clients.ask({ type: "start_measuring" });
   const before = await server.measure();
   const from = Date.now();
   await server.ask({ type: "open_gate" });
   await pause(windowMs);
-  const delays = await clients.ask<Delays>({ type: "heard" });
+  const delays = await clients.ask<Delays>({ type: "measured" });
   const after = await server.measure();
   const took = Date.now() - from;
   const full = await server.measure("measure_collected");
@@ -74,7 +74,7 @@ export async function load(
     rss: kib(after.rss - idle.rss),
     heap: kib(full.heap - idle.heap),
     delays,
-    heard: (1000 * delays.count) / took,
+    received: (1000 * delays.count) / took,
     began,
     finished,
   };

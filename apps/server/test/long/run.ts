@@ -46,7 +46,7 @@ async function testLoad(): Promise<readonly string[]> {
     row("KiB of RSS a stream", ({ rss }) => rss),
     row("age of a delta, p50, ms", ({ delays }) => delays.p50, 2),
     row("age of a delta, p99, ms", ({ delays }) => delays.p99, 1),
-    row("deltas received a second", ({ heard }) => heard),
+    row("deltas received a second", ({ received }) => received),
     row("ms until all had a delta", ({ began }) => began),
     `goals: ${goals.cpu}× the CPU of the bare loop, p99 ${goals.p99} ms`,
     "",

@@ -46,7 +46,7 @@ export async function stalled(count: number): Promise<StalledResult> {
     await watch(name, sessions, "start", false);
     await watch(name, sessions, "watch", false);
     await watch(name, stalling, "watch", true);
-    await clients.ask({ type: "listen" });
+    await clients.ask({ type: "start_measuring" });
     let [rss, open] = [0, Infinity];
     // Readers that keep reading hold their connections until the turns are over.
     for (const until = Date.now() + 6000; Date.now() < until && open > 2 * sessions;) {
@@ -55,7 +55,7 @@ export async function stalled(count: number): Promise<StalledResult> {
       rss = Math.max(rss, measured.rss / 1024 / 1024);
       if (stalling > 0) open = measured.connections;
     }
-    const delays = await clients.ask<Delays>({ type: "heard" });
+    const delays = await clients.ask<Delays>({ type: "measured" });
     const woken = await clients.ask<number>({ type: "wake" });
     const finished = await clients.ask<Finished>({ type: "finish" });
     return { rss, delays, letGo: finished.counts.cuts, woken, finished };

@@ -55,7 +55,7 @@ export class Watcher {
   /** The text of the turn in the `end` frame. */
   text: string | null = null;
 
-  /** `heard` is called with the age of each word, in microseconds. */
+  /** `onWord` is called with the age of each word, in microseconds. */
   constructor(plan: WatcherPlan, onWord: (age: number) => void) {
     this.plan = plan;
     this.#mayStall = plan.stalls;

@@ -1,4 +1,4 @@
-// Finds due work by its index, the table `due`: open turns by engine, tenant, and the time at which a worker looks at them. A poll reads a few rows of the
+// Finds due work by its index, the table `due`: open turns by engine, tenant, and the time at which a worker examines them. A poll reads a few rows of the
 // index, whatever the backlog is.
 //
 // How rows move
@@ -23,7 +23,7 @@
 //   2. A poll with a budget ends when the budget is spent; `isCutOff` reports it, and the next poll continues. Deadlines and retention are not delayed by a
 //      backlog (`work.ts`).
 //   3. A turn is taken once in a poll: one that fails at once is due at once, and the poll would not end otherwise.
-//   4. A row that cannot be read harms its own session only.
+//   4. A row that cannot be read affects its own session only.
 
 import type { VerbContext } from "../context.ts";
 import type { ActiveTurns } from "../drive/active-turns.ts";
@@ -44,7 +44,7 @@ const share = 8;
 /** How many due rows of a tenant are read at a time. */
 const pageSize = 64;
 
-/** How many rows are skipped for a while at most. Others are looked at again by the next poll. */
+/** How many rows are skipped for a while at most. Others are examined again by the next poll. */
 const maxSkipped = 10_000;
 
 /** A place in the rows of one tenant. */
@@ -90,11 +90,11 @@ type Pass = {
   readonly patient: boolean;
   readonly budget: Budget;
   readonly tenants: DueTenants | null;
-  /** Rows that are due later are not looked at. */
+  /** Rows that are due later are not examined. */
   readonly horizon: number;
   /** Turns that were taken, by name. */
   readonly taken: Set<string>;
-  /** Rows that this poll does not look at again, by name. */
+  /** Rows that this poll does not examine again, by name. */
   readonly handled: Set<string>;
   readonly cursors: Map<string, Cursor>;
   /** How many turns were taken. */
@@ -104,7 +104,7 @@ type Pass = {
 export type Poll = {
   /** How many turns this process took. */
   readonly driven: number;
-  /** The budget was spent before all due rows were looked at. */
+  /** The budget was spent before all due rows were examined. */
   readonly isCutOff: boolean;
 };
 
@@ -321,7 +321,7 @@ async function takeOne(
   }
   const remaining = lease?.remainingMs ?? 0;
   if (lease !== null && remaining > 0 && remaining <= timings.ttlMs) {
-    // Held: looked at again when the lease expires. Not if it was released meanwhile.
+    // Held: due when the lease expires. Conditional: if the lease was released meanwhile, the row must stay due now.
     const held: Changes = {
       checks: [{ table: "leases", key: keyOf(key), tag: lease.tag, alive: true }],
       removals: [],

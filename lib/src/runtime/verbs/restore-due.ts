@@ -1,7 +1,7 @@
 // Restores rows of the index of due work. An open turn without a row in `due` is found by no worker. A process of an older release, which had a file
 // open while it was migrated, accepts such turns: the schema version is checked when a file is opened, not with every write.
 //
-// `recover()` looks at every open turn, a worker at one page of them now and then. The rows of `open` and `due` are read at two moments, so a turn that is
+// `recover()` examines every open turn, a worker one page of them about once a minute. The rows of `open` and `due` are read at two moments, so a turn that is
 // moved in between may get a second row. That is harmless: the worker that reads a row which differs from the open turn replaces it (`due.ts`).
 
 import type { VerbContext } from "../context.ts";
@@ -13,7 +13,7 @@ import { putting } from "../rows/batch.ts";
 import { duePut } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 
-/** How many open turns are looked at in one pass. */
+/** How many open turns one pass examines. */
 const pageSize = 64;
 
 /** The session that the last pass ended with; `null`: the next pass begins with the first session. */

@@ -5,11 +5,9 @@
 // provider on the loopback interface (guides/provider.ts), and has to print that output and end by itself. guides/replies.ts has what the provider
 // replies to it. An `sh` code block with such an output is a program too; `npx everturn` in it runs the command from its sources.
 
-import type { Dirent } from "node:fs";
-
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -18,35 +16,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { LoopbackProvider } from "./guides/provider.ts";
 import { replies } from "./guides/replies.ts";
+import { documentedFiles, filesBelow, readSnippets } from "./guides/snippets.ts";
 
 const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/docs");
 
-type Snippet = {
-  readonly title: string;
-  readonly module: string;
-  readonly code: string;
-  /** What the program prints; `null` for a snippet that is run by its assertions alone. */
-  output: string | null;
-};
-
-const documents = [
-  ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "lib/README.md"].map((name) =>
-    join(root, name),
-  ),
-  // docs/reference repeats the examples of doc comments, which are run from the sources.
-  ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))).filter(
-    (path) => !path.startsWith(join(root, "docs/reference/")),
-  ),
-];
-const sources = await filesBelow(
-  join(root, "lib/src"),
-  (name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.endsWith(".types.ts"),
-);
-const snippets: readonly Snippet[] = [
-  ...(await Promise.all(documents.map((path) => snippetsOf(path, (line) => line)))),
-  ...(await Promise.all(sources.map((path) => snippetsOf(path, withoutStar)))),
-].flat();
+const { documents, sources } = await documentedFiles();
+const snippets = await readSnippets();
 const programs = snippets.filter(({ output }) => output !== null);
 const provider = new LoopbackProvider();
 
@@ -198,85 +174,4 @@ async function runProgram(
   } finally {
     await rm(folder, { recursive: true });
   }
-}
-
-async function filesBelow(folder: string, wanted: (name: string) => boolean): Promise<readonly string[]> {
-  const entries: readonly Dirent[] = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isFile() && wanted(entry.name))
-    .map((entry) => join(entry.parentPath, entry.name))
-    .sort();
-}
-
-async function snippetsOf(path: string, strip: (line: string) => string): Promise<readonly Snippet[]> {
-  const name = relative(root, path);
-  const found: Snippet[] = [];
-  /** The code block before the current one, if it is a shell script. It is a snippet only if its output follows. */
-  let shell: Snippet | null = null;
-  let open: {
-    readonly line: number;
-    readonly ticks: string;
-    readonly language: string;
-    readonly lines: string[];
-  } | null = null;
-  for (const [index, raw] of (await readFile(path, "utf8")).split("\n").entries()) {
-    const line = strip(raw).trimEnd();
-    if (open === null) {
-      const { ticks, language = "" } = /^(?<ticks>`{3,})(?<language>[^`]*)$/.exec(line)?.groups ?? {};
-      if (ticks !== undefined) open = { line: index + 1, ticks, language, lines: [] };
-      continue;
-    }
-    if (line !== open.ticks) {
-      open.lines.push(line);
-      continue;
-    }
-    if (open.language === "ts") {
-      const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
-      found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines), output: null });
-    } else if (open.language === "text output") {
-      if (shell !== null) found.push(shell);
-      const program = found.at(-1);
-      expect(program?.output, `${name}:${open.line} is the output of the code block before it`).toBeNull();
-      if (program !== undefined) program.output = open.lines.join("\n").trim();
-    }
-    const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.sh`;
-    shell =
-      open.language === "sh"
-        ? { title: `${name}:${open.line}`, module, code: `${open.lines.join("\n")}\n`, output: null }
-        : null;
-    open = null;
-  }
-  expect(open, `${name} has a code block that is not closed`).toBeNull();
-  return found;
-}
-
-function withoutStar(line: string): string {
-  return /^\s*\* ?(?<rest>.*)$/.exec(line)?.groups?.["rest"] ?? "";
-}
-
-/** The snippet with its `// =>` comments turned into assertions. */
-function toModule(lines: readonly string[]): string {
-  const out: string[] = [];
-  for (const line of lines) {
-    const claim = /^(?<code>.*?)\s*\/\/ => (?<value>.*)$/.exec(line)?.groups;
-    if (claim === undefined) {
-      out.push(line);
-      continue;
-    }
-    const statement = claim["code"] === "" ? takeStatement(out) : (claim["code"] ?? "");
-    out.push(assertion(statement, claim["value"] ?? ""));
-  }
-  return `import { deepStrictEqual as expectEqual } from "node:assert";\n${out.join("\n")}\nvoid expectEqual;\n`;
-}
-
-/** Takes the newest statement off the end of what has been written: the lines back to the one before that ends in `;`. */
-function takeStatement(out: string[]): string {
-  const last = out.findLastIndex((line, index) => index < out.length - 1 && (line === "" || line.endsWith(";")));
-  return out.splice(last + 1).join("\n");
-}
-
-function assertion(statement: string, value: string): string {
-  const declared = /^(?:const|let) (?<name>\w+)/.exec(statement)?.groups?.["name"];
-  if (declared !== undefined) return `${statement}\nexpectEqual(${declared}, ${value});`;
-  return `expectEqual(${statement.replace(/;$/, "")}, ${value});`;
 }

@@ -86,8 +86,8 @@ describe("[allm 53] return values of a handler", () => {
 });
 
 describe("a tool ends the run", () => {
-  test("[allm 65] with a question: a placeholder result, the question in the thread, its options unchanged", async () => {
-    const asks = plain("asks", () => askUser("Which?", { choices: ["a", "b"], timeoutMs: 5 }));
+  test("[allm 65] with a question: a placeholder result, the question in the thread, its options without undefined ones", async () => {
+    const asks = plain("asks", () => askUser("Which?", { choices: ["a", "b"], timeoutMs: 5, placeholder: undefined }));
     const { engine: of } = playing([calls("asks")], [asks]);
     const result = await chat(of, "hi");
     expect(result).toMatchObject({

@@ -25,13 +25,21 @@ export function isDirective(value: unknown): value is Directive {
 
 /**
  * Ends the turn with a question to the user. The next user message is the answer; with `answerAs: "tool_result"`
- * it becomes the result of this call. The other entries of `opts` are hints for the user interface.
+ * it becomes the result of this call. The other entries of `opts` are hints for the user interface; those that are
+ * `undefined` are left out.
  */
 export function askUser(
   question: string,
-  { answerAs = "user_message", ...opts }: { readonly answerAs?: AnswerForm; readonly [hint: string]: Json } = {},
+  // The index signature includes `undefined`: without `exactOptionalPropertyTypes`, the optional `answerAs` conflicts with a narrower one (TS2411).
+  {
+    answerAs = "user_message",
+    ...hints
+  }: { readonly answerAs?: AnswerForm; readonly [hint: string]: Json | undefined } = {},
 ): Directive {
   if (typeof question !== "string") throw new MisuseError("invalid_argument", "askUser: the question has to be text");
+  const opts = Object.fromEntries(
+    Object.entries(hints).flatMap(([name, hint]) => (hint === undefined ? [] : [[name, hint] as const])),
+  );
   return { [mark]: true, type: "ask_user", question, answerAs, opts };
 }
 

@@ -18,14 +18,21 @@ export type SqliteDatabase = {
   prepare(sql: string): SqliteStatement;
 };
 
-/** A prepared statement of a {@link SqliteDatabase}. */
+// The parameters are `unknown` because of the types of libsql and better-sqlite3: TypeScript before 6 compares their generic `prepare` as one that
+// returns `Statement<[{}]>`, which does not accept `null`.
+/** A prepared statement of a {@link SqliteDatabase}. The storage passes strings, integers and `null`. */
 export type SqliteStatement = {
   /** Runs the statement and returns no rows. */
-  run(...parameters: SqliteValue[]): unknown;
+  run(...parameters: unknown[]): unknown;
   /** Returns the first row, or `undefined`. */
-  get(...parameters: SqliteValue[]): unknown;
+  get(...parameters: unknown[]): unknown;
   /** Returns all rows. */
-  all(...parameters: SqliteValue[]): readonly unknown[];
+  all(...parameters: unknown[]): readonly unknown[];
+};
+
+/** A statement that accepts only the parameters that every driver accepts. */
+export type CheckedStatement = {
+  [Method in keyof SqliteStatement]: (...parameters: SqliteValue[]) => ReturnType<SqliteStatement[Method]>;
 };
 
 /** A parameter of a statement. */

@@ -2,7 +2,7 @@
 // bounds), so there are few, and each is prepared once. Values are always parameters, never part of the SQL text.
 
 import type { Check, Key, KeyPart, Put, Query, Removal, Row, Column, TableName } from "../../runtime/host-contract.ts";
-import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./database.ts";
+import type { CheckedStatement, SqliteDatabase, SqliteValue } from "./database.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { tables } from "../../runtime/host-contract.ts";
@@ -15,7 +15,7 @@ export class Statements {
   readonly #database: SqliteDatabase;
   readonly #prefix: string;
   readonly #storage: string;
-  readonly #prepared = new Map<string, SqliteStatement>();
+  readonly #prepared = new Map<string, CheckedStatement>();
 
   constructor(database: SqliteDatabase, prefix: string, storage: string) {
     this.#database = database;
@@ -99,7 +99,7 @@ export class Statements {
   }
 
   /** The prepared statement of a shape. */
-  #prepare(shape: string, sql: () => string): SqliteStatement {
+  #prepare(shape: string, sql: () => string): CheckedStatement {
     const prepared = this.#prepared.get(shape);
     if (prepared !== undefined) return prepared;
     const statement = this.#database.prepare(sql());

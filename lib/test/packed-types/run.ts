@@ -1,0 +1,148 @@
+// Compiles the published types as users compile them: `npm pack`, `npm install` of the tarball in a project outside the workspace, then plain
+// `tsc --strict` without `skipLibCheck`, with every supported TypeScript and both module resolutions. The program imports every entry point, passes the
+// handles of SQLite drivers to the storage, and contains all code examples of the documentation.
+//
+//   npm run test:types
+//
+// The compilers are installed as aliases (`typescript-5.4`) into the temporary project, so they are no dependencies of the workspace. It needs npm with a
+// network or a filled cache. All files are removed at the end, also after a failure.
+
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { readSnippets } from "../guides/snippets.ts";
+
+const root = join(import.meta.dirname, "../../..");
+const run = promisify(execFile);
+
+/** The oldest supported TypeScript, the last release of each older major version, and the current one. */
+const compilers = { "5.4": "5.4.5", "5.9": "5.9.3", "6.0": "6.0.3", "7.0": "7.0.2" };
+
+/** A server without DOM types, and a program for a bundler with them. */
+const projects = {
+  nodenext: { module: "nodenext", moduleResolution: "nodenext", lib: ["es2022"] },
+  bundler: { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom", "dom.iterable"] },
+};
+
+/** Handles that `sqliteStorage` accepts. */
+const drivers = `import { sqliteStorage } from "everturn/host/sqlite";
+import Database from "libsql";
+
+export const storage = sqliteStorage(new Database(":memory:"));
+`;
+
+type Manifest = {
+  readonly exports?: { readonly [subpath: string]: unknown };
+  readonly dependencies?: { readonly [name: string]: string };
+  readonly devDependencies?: { readonly [name: string]: string };
+  readonly peerDependencies?: { readonly [name: string]: string };
+};
+
+async function readManifest(folder: string): Promise<Manifest> {
+  return JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+}
+
+/** A module that imports every entry point of the package. */
+function importsOf({ exports = {} }: Manifest): string {
+  const subpaths = Object.keys(exports).filter((subpath) => subpath !== "./package.json");
+  if (subpaths.length === 0) throw new Error("the package has no entry points");
+  const names = subpaths.map((_, index) => `entry${index}`);
+  const imports = subpaths.map((subpath, index) => `import * as ${names[index]} from "everturn${subpath.slice(1)}";`);
+  return `${imports.join("\n")}\n\nexport const all = [${names.join(", ")}];\n`;
+}
+
+/** The packages, other than ours and Node's, that modules import. */
+function packagesOf(modules: readonly string[]): readonly string[] {
+  const specifiers = modules.flatMap((code) =>
+    [...code.matchAll(/\b(?:from|import\() ?"([^"]+)"/g)].map((match) => match[1] ?? ""),
+  );
+  const external = specifiers.filter((specifier) => !/^(?:everturn(?:\/|$)|node:|\.)/.test(specifier));
+  return external.map((specifier) => /^(?:@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier);
+}
+
+/** The version that the workspace itself uses. */
+function versionOf(name: string, manifests: readonly Manifest[]): string {
+  for (const { dependencies, devDependencies } of manifests) {
+    const version = devDependencies?.[name] ?? dependencies?.[name];
+    if (version !== undefined) return version;
+  }
+  throw new Error(`an example imports ${name}, which no package.json of the workspace lists`);
+}
+
+async function createProject(folder: string): Promise<number> {
+  const lib = await readManifest(join(root, "lib"));
+  const manifests = [await readManifest(root), lib, await readManifest(join(root, "apps/server"))];
+  const snippets = (await readSnippets()).filter(({ module }) => module.endsWith(".ts"));
+  const modules = new Map([
+    ["entry-points.ts", importsOf(lib)],
+    ["drivers.ts", drivers],
+    ...snippets.map(({ module, code }) => [module, code] as const),
+  ]);
+  await Promise.all([...modules].map(([name, code]) => writeFile(join(folder, name), code)));
+  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: join(root, "lib") });
+  const [packed]: readonly { readonly filename: string }[] = JSON.parse(stdout);
+  if (packed === undefined) throw new Error("npm pack wrote no tarball");
+  const packages = ["@types/node", ...Object.keys(lib.peerDependencies ?? {}), ...packagesOf([...modules.values()])];
+  const dependencies = {
+    everturn: `file:${packed.filename}`,
+    ...Object.fromEntries(
+      Object.entries(compilers).map(([name, version]) => [aliasOf(name), `npm:typescript@${version}`]),
+    ),
+    ...Object.fromEntries(packages.map((name) => [name, versionOf(name, manifests)])),
+  };
+  await writeFile(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));
+  for (const [name, options] of Object.entries(projects)) {
+    const compilerOptions = { ...options, strict: true, noEmit: true, target: "es2022", types: ["node"] };
+    await writeFile(join(folder, `tsconfig.${name}.json`), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+  }
+  const flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"];
+  await run("npm", ["install", ...flags], { cwd: folder });
+  return modules.size;
+}
+
+function aliasOf(compiler: string): string {
+  return `typescript-${compiler}`;
+}
+
+/**
+ * Returns the errors that the compiler reports, one string each. Errors inside the declaration files of other packages are left out: `hono`, which an
+ * example imports, needs the types of the DOM and TypeScript 5.7.
+ */
+async function compile(folder: string, compiler: string, project: string): Promise<readonly string[]> {
+  const tsc = join(folder, "node_modules", aliasOf(compiler), "bin/tsc");
+  const args = [tsc, "-p", `tsconfig.${project}.json`, "--pretty", "false"];
+  const output = await run(process.execPath, args, { cwd: folder, maxBuffer: 64 * 1024 * 1024 }).then(
+    ({ stdout }) => stdout,
+    (error: { readonly stdout?: string }) => {
+      if (error.stdout === undefined || error.stdout === "") throw error;
+      return error.stdout;
+    },
+  );
+  // The lines that continue a message are indented.
+  const messages = output.trimEnd().split(/\n(?! )/);
+  return messages.filter((message) => message !== "" && !/^node_modules\/(?!everturn\/)/.test(message));
+}
+
+const folder = await mkdtemp(join(tmpdir(), "everturn-types-"));
+try {
+  const count = await createProject(folder);
+  console.log(`${count} modules against the packed types`);
+  for (const compiler of Object.keys(compilers)) {
+    for (const project of Object.keys(projects)) {
+      const began = performance.now();
+      const errors = await compile(folder, compiler, project);
+      const seconds = ((performance.now() - began) / 1000).toFixed(1);
+      console.log(
+        `TypeScript ${compiler}, ${project.padEnd(8)} ${errors.length === 0 ? "compiles" : "FAILS"} ${seconds} s`,
+      );
+      if (errors.length === 0) continue;
+      console.log(errors.join("\n"));
+      process.exitCode = 1;
+    }
+  }
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}

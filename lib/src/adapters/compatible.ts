@@ -14,6 +14,7 @@ import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 import { MisuseError } from "../model/internal.ts";
 import { openaiChat } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
+import { modelFamilies, presetNames } from "./model-name.ts";
 
 /** Options of {@link openaiCompatible}. */
 export type CompatibleOptions = ProviderOptions & {
@@ -35,6 +36,7 @@ export function openaiCompatible({
   return httpAdapter(
     {
       provider: name,
+      ownPrefixes: "any",
       codec: openaiChat,
       baseURL: options.baseURL,
       auth: "bearer",
@@ -54,7 +56,10 @@ type Preset = {
   readonly quirks?: Quirks;
 };
 
-const presets = {
+/** The names that {@link preset} accepts. */
+export type PresetName = (typeof presetNames)[number];
+
+const presets: { readonly [Name in PresetName]: Preset } = {
   ollama: {
     baseURL: "http://localhost:11434/v1",
     variables: ["OLLAMA_API_KEY"],
@@ -109,24 +114,21 @@ const presets = {
     variables: ["TOGETHER_API_KEY"],
     quirks: { reasoningField: "reasoning" },
   },
-} as const satisfies { readonly [name: string]: Preset };
-
-/** The names that {@link preset} accepts. */
-export type PresetName = keyof typeof presets;
+};
 
 /** A known server that implements OpenAI's Chat Completions API, by name. Throws `MisuseError` for an unknown name. */
 export function preset(name: PresetName, options: ProviderOptions = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
     throw new MisuseError(
       "invalid_argument",
-      `preset: unknown name "${name}"; valid names are ${Object.keys(presets).join(", ")}`,
+      `preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`,
     );
   }
-  const presetData: Preset = presets[name];
-  const { baseURL, variables, auth = "bearer", keyless = false, quirks = {} } = presetData;
+  const { baseURL, variables, auth = "bearer", keyless = false, quirks = {} } = presets[name];
   return httpAdapter(
     {
       provider: name,
+      ownPrefixes: keyless ? modelFamilies : [],
       codec: openaiChat,
       baseURL,
       auth,

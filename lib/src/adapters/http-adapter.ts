@@ -31,6 +31,7 @@ import type {
 import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
 import type { BackgroundResponses, Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
+import type { ModelOwner } from "./model-name.ts";
 
 import {
   defaultLimits,
@@ -47,6 +48,7 @@ import { listAt, noQuirks } from "../wire/internal.ts";
 import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
 import { checkBaseURL } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
+import { modelNameFor } from "./model-name.ts";
 
 /** Options of every provider adapter. */
 export type ProviderOptions = {
@@ -76,7 +78,7 @@ export type ProviderOptions = {
 };
 
 /** A provider as data. */
-export type ProviderProfile = {
+export type ProviderProfile = ModelOwner & {
   /** The name in routes, failures and key lookups. */
   readonly provider: string;
   readonly codec: Codec;
@@ -307,11 +309,10 @@ function* replyWithoutStream(
   yield events[0]?.type === "message_started" ? events : [started, ...events];
 }
 
-/** The context of the codec. Throws `MisuseError` if the request names no model. */
+/** The context of the codec. Throws `MisuseError` if the request names no model, and `EngineError` if it names a model of another provider. */
 function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
   const { profile, quirks } = server;
-  const { model } = request;
-  const name = typeof model === "string" ? model : (model?.id ?? "");
+  const name = modelNameFor(profile, request.model);
   if (name === "") {
     const message = `no model is set for ${profile.provider}; set one: engine({ model: "…" })`;
     throw new MisuseError("invalid_argument", message, { path: ["model"] });

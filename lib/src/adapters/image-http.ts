@@ -29,6 +29,7 @@ import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray, parse
 import { noQuirks, asObject } from "../wire/internal.ts";
 import { readDotenv } from "./dotenv.ts";
 import { resolveTimeouts, keyHeader, lowerCaseNames } from "./http-adapter.ts";
+import { modelNameFor } from "./model-name.ts";
 
 /** An image server as data. */
 export type ImageServer = {
@@ -138,9 +139,9 @@ export function requestError(
   return new ImageAdapterError(reason, { provider, message: `${provider}: ${message}`, ...details });
 }
 
-/** The name of the requested model. Throws `EngineError` (`missing_model`) if there is none. */
+/** The name of the requested model. Throws `EngineError` (`missing_model`) if there is none, or if it is of another provider. */
 export function modelOf({ model }: ImageRequest, provider: string): string {
-  const name = typeof model === "string" ? model : (model?.id ?? "");
+  const name = modelNameFor({ provider }, model);
   if (name !== "") return name;
   const message = `no image model is set for ${provider}; set one: generateImage(engine, prompt, { model: "…" })`;
   throw new EngineError("missing_model", { provider, message });

@@ -75,13 +75,16 @@ function adapterNamed(adapters: { readonly [name: string]: Adapter }, name: stri
   return Object.hasOwn(adapters, name) ? adapters[name] : undefined;
 }
 
-/** Splits `"provider:model"` if the prefix is one of `names`. Other colons belong to the model name (`llama3:8b`). */
+/**
+ * Splits `"provider:model"` if the prefix is one of `names`. Other colons belong to the model name (`llama3:8b`). A name may differ from the provider of
+ * its adapter, which refuses models of other providers, so a reference loses its provider.
+ */
 function splitModelName(
   model: ModelName | null,
   names: readonly string[],
 ): { readonly provider: string | null; readonly model: ModelName | null } {
   if (model === null) return { provider: null, model };
-  if (typeof model !== "string") return { provider: model.provider, model };
+  if (typeof model !== "string") return { provider: model.provider, model: { ...model, provider: null } };
   const [prefix = "", ...nameParts] = model.split(":");
   return nameParts.length > 0 && names.includes(prefix)
     ? { provider: prefix, model: nameParts.join(":") }

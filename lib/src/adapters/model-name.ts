@@ -1,0 +1,58 @@
+// The name of a model as its provider knows it. `"openai:gpt-5"` names a provider and a model; the prefix selects an adapter in `providers` and must not
+// reach the provider, which knows no such model.
+//
+// Rules for a name with a colon, by the text before the first one
+//   the adapter's own provider      removed
+//   another provider in `names`     refused: the model is of another provider
+//   anything else                   part of the name: `llama3.3:70b`, `ft:gpt-4.1:me::1`
+// A model reference has the provider in a field of its own, so its id is sent unchanged.
+
+import type { ModelName } from "../model/internal.ts";
+
+import { EngineError } from "../model/internal.ts";
+
+/** The names of the servers with the Chat Completions API that `preset` knows. */
+export const presetNames = [
+  "ollama",
+  "vllm",
+  "llamaCpp",
+  "lmStudio",
+  "openrouter",
+  "groq",
+  "deepseek",
+  "mistral",
+  "xai",
+  "together",
+] as const;
+
+/** Names that mean a provider in front of a colon. */
+const names: ReadonlySet<string> = new Set(["openai", "anthropic", "gemini", "google", "azure", ...presetNames]);
+
+/** Names of providers that are also names of open models, such as `mistral:7b`. Servers that users run themselves have models of that name. */
+export const modelFamilies: readonly string[] = ["mistral", "deepseek"];
+
+/** Whose models an adapter accepts. */
+export type ModelOwner = {
+  /** The adapter's own provider. */
+  readonly provider: string;
+  /** Providers whose names are parts of model names here; `any`: all of them, for servers that the library does not know. Default: none. */
+  readonly ownPrefixes?: "any" | readonly string[];
+};
+
+/** Returns the name to send; `""`: none is set. Throws `EngineError` (`missing_model`) for a model of another provider. */
+export function modelNameFor({ provider, ownPrefixes = [] }: ModelOwner, model: ModelName | null): string {
+  const isForeign = (name: string) =>
+    name !== provider && names.has(name) && ownPrefixes !== "any" && !ownPrefixes.includes(name);
+  const [text, named] = typeof model === "string" ? [model, prefixOf(model)] : [model?.id ?? "", model?.provider];
+  if (named !== null && named !== undefined && isForeign(named)) {
+    const message = `the model ${JSON.stringify(text)} is of the provider ${named}, and the adapter is ${provider}; use the adapter of ${named}, or combine adapters with providers({ … })`;
+    throw new EngineError("missing_model", { provider, message });
+  }
+  return typeof model === "string" && named === provider ? text.slice(provider.length + 1) : text;
+}
+
+/** The text before the first colon; `null` without one. */
+function prefixOf(name: string): string | null {
+  const colon = name.indexOf(":");
+  return colon === -1 ? null : name.slice(0, colon);
+}

@@ -7,11 +7,25 @@ export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
-    include: ["lib/src/**/*.test.ts", "lib/test/**/*.test.ts", "apps/*/{src,test}/**/*.test.ts"],
     testTimeout: 30_000,
     // All cores. The default leaves one idle, which is half of a machine with two.
     maxWorkers: "100%",
     // These packages resolve their imports to TypeScript under the condition "source". Node does not load TypeScript, so Vite transforms them.
-    server: { deps: { inline: [/\/node_modules\/(?:ai|@ai-sdk|eventsource-parser)\//] } },
+    server: { deps: { inline: [/\/node_modules\/(?:ai|ai-6|@ai-sdk|eventsource-parser)\//] } },
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "all",
+          include: ["lib/src/**/*.test.ts", "lib/test/**/*.test.ts", "apps/*/{src,test}/**/*.test.ts"],
+        },
+      },
+      {
+        // The tests of the AI SDK's chat with version 6 of its client. The types are those of version 7.
+        extends: true,
+        resolve: { alias: [{ find: /^ai$/, replacement: "ai-6" }] },
+        test: { name: "ai-sdk-6", include: ["lib/src/http/ui/*.test.ts"], env: { AI_SDK_VERSION: "6" } },
+      },
+    ],
   },
 });

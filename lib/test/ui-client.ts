@@ -1,7 +1,9 @@
 // The client of the AI SDK over a runtime: its transport, state machine, reader and schemas. The server between them is a function.
+// The tests of the chat run with version 7 and with version 6 of the SDK (vitest.config.ts).
 
 import type { UiChatOptions, UiStream } from "../src/http/ui/chat.ts";
 import type { UiChunk } from "../src/http/ui/chunks.ts";
+import type { UiSdk } from "../src/http/ui/translator.ts";
 import type { ChatInit, ChatState, ChatStatus, UIMessage, UIMessageChunk } from "ai";
 import type { Runtime } from "everturn/runtime";
 
@@ -9,6 +11,9 @@ import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunk
 
 import { failureOf } from "../src/http/failure.ts";
 import { loadUiChat, postUiChat, resumeUiChat } from "../src/http/ui/chat.ts";
+
+/** The major version of the SDK that the tests run with. */
+export const sdk: UiSdk = process.env["AI_SDK_VERSION"] === "6" ? 6 : 7;
 
 /** The state of a chat in memory, as a hook of the SDK keeps it. */
 class State implements ChatState<UIMessage> {
@@ -65,8 +70,8 @@ export function serve(sessions: Runtime, options: UiChatOptions = {}): Server {
       const resumed = /^\/ui\/chat\/([^/]+)\/stream$/.exec(path)?.[1];
       const stream =
         resumed === undefined
-          ? await postUiChat(sessions, body, options)
-          : await resumeUiChat(sessions, decodeURIComponent(resumed));
+          ? await postUiChat(sessions, body, { sdk, ...options })
+          : await resumeUiChat(sessions, decodeURIComponent(resumed), { sdk });
       if (stream !== null) return new Response(bodyOf(stream, exchange), { headers });
       exchange.status = 204;
       return new Response(null, { status: 204 });
@@ -153,7 +158,19 @@ export async function readChunks(
   const states = readUIMessageStream(message === undefined ? { stream, onError } : { message, stream, onError });
   let last: UIMessage | null = null;
   for await (const state of states) last = state;
-  return { message: last, errors };
+  return { message: last === null ? null : withoutWithdrawn(last), errors };
+}
+
+/** The message without withdrawn steps, which a client of version 6 keeps: each one ends with a part `data-step-reset`. */
+export function withoutWithdrawn(message: UIMessage): UIMessage {
+  const parts = message.parts.reduce<UIMessage["parts"]>((shown, part) => {
+    if (part.type !== "data-step-reset") return [...shown, part];
+    return shown.slice(
+      0,
+      shown.findLastIndex(({ type }) => type === "step-start"),
+    );
+  }, []);
+  return { ...message, parts };
 }
 
 /** The comparable part of a message: without absent fields and metadata. */

@@ -49,6 +49,7 @@ const withoutVerb: { readonly [operation: string]: string } = {
   postUiChat: "for the AI SDK's own client",
   resumeUiChat: "for the AI SDK's own client",
   loadUiChat: "for the AI SDK's own client",
+  stopUiChat: "for the AI SDK's own client, by chatFetch",
   createChatCompletion: "for clients of OpenAI's API",
   listModels: "for clients of OpenAI's API",
   getModel: "for clients of OpenAI's API",

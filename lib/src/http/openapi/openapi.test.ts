@@ -169,6 +169,7 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("postUiChat", "/ui/chat", { id: "s3", messages: [asked], trigger: "submit-message" });
   await ask("resumeUiChat", "/ui/chat/s3/stream");
   await ask("loadUiChat", "/ui/chat/s3");
+  await ask("stopUiChat", "/ui/chat/s3/stop", {});
   const completion = { model: "agent", messages: [{ role: "user", content: "hi" }] };
   await ask("createChatCompletion", "/v1/chat/completions", completion);
   await ask("createChatCompletion", "/v1/chat/completions", { ...completion, stream: true });

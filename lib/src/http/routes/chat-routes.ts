@@ -10,6 +10,7 @@ import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 import type { UiStream } from "../ui/chat.ts";
 import type { UiChunk } from "../ui/chunks.ts";
+import type { UiSdk } from "../ui/translator.ts";
 import type { ResponseDescription, RouteCall, Route } from "./route.ts";
 
 import { renderPath } from "../../model/internal.ts";
@@ -18,11 +19,13 @@ import { errorResponse, failureOf } from "../failure.ts";
 import { openaiChat, openaiModel, openaiModels } from "../openai/chat.ts";
 import { openaiError } from "../openai/error.ts";
 import { renderError } from "../openai/reply.ts";
+import { objectSchema, optionalField, stringSchema } from "../openapi/body-schema.ts";
 import { jsonAnswer } from "../openapi/schemas.ts";
 import { frame } from "../sse.ts";
-import { loadUiChat, postUiChat, resumeUiChat } from "../ui/chat.ts";
+import { loadUiChat, postUiChat, resumeUiChat, stopUiChat } from "../ui/chat.ts";
 import { bodyRoute, json, releaseOnError, route } from "./route.ts";
 import { noSession } from "./session-routes.ts";
+import { cancelAnswers, cancelResponse, turnHeaders } from "./turn-answer.ts";
 
 /** A body that is checked by ui/ or openai/: any JSON object. */
 const foreignBody: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
@@ -33,7 +36,17 @@ const uiStream: ResponseDescription = {
 };
 
 /** The AI SDK's client reads the protocol version from this header. */
-const uiHeaders = { "x-vercel-ai-ui-message-stream": "v1" };
+const protocolHeader = { "x-vercel-ai-ui-message-stream": "v1" };
+
+/** The headers of a stream: the protocol version, and the ids of session and turn. */
+const uiHeaders = (call: RouteCall, { turn }: UiStream) => ({ ...turnHeaders(call, turn), ...protocolHeader });
+
+type StopBody = { readonly turnId?: string };
+
+/** The major version of the client's SDK: 6 if the request says so, otherwise 7. */
+function sdkOf({ request }: RouteCall): UiSdk {
+  return /^6(?:\.|$)/.test(request.headers.get("ai-sdk-version") ?? "") ? 6 : 7;
+}
 
 const doneFrame = frame("[DONE]");
 
@@ -68,7 +81,8 @@ export const uiRoutes: readonly Route[] = [
     method: "POST",
     path: "/ui/chat",
     operationId: "postUiChat",
-    summary: "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn.",
+    summary:
+      "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn. A message that is regenerated or edited continues the chat in a fork of the session.",
     body: foreignBody,
     answers: { 200: uiStream },
     handle: (call, body) => postChat(call, body),
@@ -80,10 +94,19 @@ export const uiRoutes: readonly Route[] = [
     summary: "Streams the running turn from the start of its message. 204 if no turn is running.",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
-      const stream = await resumeUiChat(call.sessions, call.param("id"));
+      const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
       if (stream === null) return new Response(null, { status: 204 });
-      return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders);
+      return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders(call, stream));
     },
+  }),
+  bodyRoute<StopBody>({
+    method: "POST",
+    path: "/ui/chat/{id}/stop",
+    operationId: "stopUiChat",
+    summary: "Cancels the running turn of the chat. The client's `stop()` alone only closes its connection.",
+    body: objectSchema<StopBody>({ turnId: optionalField(stringSchema) }),
+    answers: cancelAnswers,
+    handle: (call, { turnId }) => cancelResponse(call, stopUiChat(call.sessions, call.param("id"), turnId)),
   }),
   route({
     method: "GET",
@@ -107,9 +130,11 @@ async function postChat(call: RouteCall, body: JsonObject): Promise<Response> {
   return releaseOnError(releaseTurn, async () => {
     const slot = server.acquireStream(call);
     const start = context === undefined ? {} : { context };
-    const stream = await releaseOnError(slot.release, () => postUiChat(sessions, body, { start, by: name }));
+    const stream = await releaseOnError(slot.release, () =>
+      postUiChat(sessions, body, { start, by: name, sdk: sdkOf(call) }),
+    );
     stream.turn.result.then(releaseTurn, releaseTurn);
-    return slot.respond(uiSource(stream), uiHeaders);
+    return slot.respond(uiSource(stream), uiHeaders(call, stream));
   });
 }
 

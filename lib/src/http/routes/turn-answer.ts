@@ -9,12 +9,14 @@
 //   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the response.
 //   3. The turn continues whatever happens to the response (H6).
 
+import type { Cancelled } from "../../model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../runtime/internal.ts";
 import type { SseSource } from "../sse.ts";
-import type { RouteCall } from "./route.ts";
+import type { Route, RouteCall } from "./route.ts";
 
 import { startTimer } from "../../clock/timer.ts";
 import { HttpError, redactedJson } from "../failure.ts";
+import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { frame, onAbort } from "../sse.ts";
 import { json, releaseOnError } from "./route.ts";
 
@@ -57,7 +59,7 @@ async function jsonResponse(
 type ResponseHeaders = { readonly [name: string]: string };
 
 /** The ids of the turn and its location. Ids are percent-encoded, since header values are limited to ASCII. */
-function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHandle): ResponseHeaders {
+export function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHandle): ResponseHeaders {
   const session = encodeURIComponent(sessionId);
   if (turnId === null) return { "everturn-session": session };
   const turn = encodeURIComponent(turnId);
@@ -87,11 +89,29 @@ function endFrame(end: TurnEnd): string {
   return frame(redactedJson(end), { event: "end" });
 }
 
+/** The responses of a route that cancels a turn. */
+export const cancelAnswers: Route["answers"] = {
+  200: jsonAnswer(
+    "`cancelled`, `completion_won` if the turn ended before the cancel was recorded, or `nothing_open`.",
+    schemaRef("CancelAnswer"),
+  ),
+  202: jsonAnswer(
+    "The cancel is stored. No process drives the turn at the moment; the next one ends it.",
+    schemaRef("CancelAnswer"),
+  ),
+};
+
+/** Waits for the end of a cancelled turn, without a stream slot: a cancel must work when all slots are taken. */
+export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancelled>): Promise<Response> {
+  const outcome = (await waitForResult(call, cancelled, call.server.limits.waitSeconds * 1000)) ?? "stored";
+  return json({ result: outcome }, outcome === "stored" ? 202 : 200);
+}
+
 /**
  * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the client
  * disconnects. Releases the slot of the `requests` limit first, because a waiting request costs no processing time.
  */
-export async function waitForResult<T>(
+async function waitForResult<T>(
   { server: { shutdownSignal, clock }, request, releaseRequestSlot }: RouteCall,
   result: Promise<T>,
   ms: number,

@@ -35,7 +35,15 @@ import {
 import { schemaRef, jsonAnswer, turnAnswers } from "../openapi/schemas.ts";
 import { bodyRoute, json, jsonHeaders, releaseOnError, route, streamResponse } from "./route.ts";
 import { checkId, noSession } from "./session-routes.ts";
-import { driveTurn, eventFrame, turnSource, waitInStreamSlot, preferredWaitMs, waitForResult } from "./turn-answer.ts";
+import {
+  cancelAnswers,
+  cancelResponse,
+  driveTurn,
+  eventFrame,
+  turnSource,
+  waitInStreamSlot,
+  preferredWaitMs,
+} from "./turn-answer.ts";
 
 /** Bodies of routes that start a turn. */
 type WithOptions = { readonly options?: TurnOptions };
@@ -261,23 +269,8 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       operationId: "cancel",
       summary: "Cancels the open turn.",
       body: objectSchema<CancelBody>({ turnId: optionalField(stringSchema), reason: optionalField(stringSchema) }),
-      answers: {
-        200: jsonAnswer(
-          "`cancelled`, `completion_won` if the turn ended before the cancel was recorded, or `nothing_open`.",
-          schemaRef("CancelAnswer"),
-        ),
-        202: jsonAnswer(
-          "The cancel is stored. No process drives the turn at the moment; the next one ends it.",
-          schemaRef("CancelAnswer"),
-        ),
-      },
-      handle: async (call, body) => {
-        const { sessions, param, server } = call;
-        // Waits without a stream slot: a cancel must work when all slots are taken.
-        const result = await waitForResult(call, sessions.cancel(param("id"), body), server.limits.waitSeconds * 1000);
-        const outcome = result ?? "stored";
-        return json({ result: outcome }, outcome === "stored" ? 202 : 200);
-      },
+      answers: cancelAnswers,
+      handle: async (call, body) => cancelResponse(call, call.sessions.cancel(call.param("id"), body)),
     }),
     bodyRoute<SteerBody>({
       method: "POST",

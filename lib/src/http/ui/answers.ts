@@ -6,13 +6,14 @@
 //   2. Compare-and-swap: the answer is submitted for the session version in which the pending call was found. If another client
 //      changed the session in between, the submission is a conflict.
 //   3. The idempotency key follows from the wait, so an answer that is sent again returns the turn of the first one.
+//   4. Arguments that differ from those of the pending call are an edit by the user. The call runs with them, after they were validated.
 
-import type { Json, PendingToolCall } from "../../model/internal.ts";
+import type { Json, JsonObject, PendingToolCall } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, TurnHandle } from "../../runtime/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
 import type { UiAnswer } from "./request.ts";
 
-import { answersByReason, RuntimeError, SessionError } from "../../model/internal.ts";
+import { answersByReason, canonicalJson, RuntimeError, SessionError } from "../../model/internal.ts";
 import { approvalIdOf } from "./parts.ts";
 
 /** The options of a turn that an answer starts. */
@@ -71,7 +72,7 @@ export async function submitAnswer(
   const view = await sessions.get(chatId, { messages: 0 });
   const call = view === null ? null : pendingCallOf(view, keyedAnswer.answer);
   if (view !== null && call !== null)
-    return submit(sessions, chatId, keyedAnswer, { ...options, version: view.version });
+    return submit(sessions, chatId, withEdit(keyedAnswer, call), { ...options, version: view.version });
   // The call was answered in the meantime: by the same answer sent twice, or by another one.
   const acceptedTurn = await acceptedBefore(sessions, chatId, keyedAnswer, options);
   if (acceptedTurn !== null) return acceptedTurn;
@@ -80,22 +81,47 @@ export async function submitAnswer(
   });
 }
 
+/** The answer with the arguments that the user edited. */
+function withEdit(keyedAnswer: KeyedAnswer, { arguments: args, rawArguments }: PendingToolCall): KeyedAnswer {
+  const { answer } = keyedAnswer;
+  if (answer.type !== "decision" || answer.input === null) return keyedAnswer;
+  const isEdited = canonicalJson(answer.input) !== canonicalJson(args ?? rawArguments ?? {});
+  return isEdited ? withArguments(keyedAnswer, answer.input) : keyedAnswer;
+}
+
+function withArguments(keyedAnswer: KeyedAnswer, args: JsonObject): KeyedAnswer {
+  return keyedAnswer.type === "decision" && keyedAnswer.decision.type === "approve"
+    ? { ...keyedAnswer, decision: { ...keyedAnswer.decision, arguments: args } }
+    : keyedAnswer;
+}
+
 /** A version that no session has: a submission for it is rejected, unless its idempotency key was accepted before. */
 const impossibleVersion = -1;
 
-/** The turn of an answer that was accepted before, found by its idempotency key; `null` if it was not. */
+/**
+ * The turn of an answer that was accepted before, found by its idempotency key; `null` if it was not. The call is not pending any more,
+ * so whether the accepted answer had edited arguments is found out by trying: a key that is repeated with other arguments is a conflict.
+ */
 export async function acceptedBefore(
   sessions: Runtime,
   chatId: string,
   keyedAnswer: KeyedAnswer,
   options: AnswerOptions,
 ): Promise<TurnHandle | null> {
-  try {
-    return await submit(sessions, chatId, keyedAnswer, { ...options, version: impossibleVersion });
-  } catch (error) {
-    if (error instanceof RuntimeError && error.failure.metadata["wanted"] === impossibleVersion) return null;
-    throw error;
+  const { answer } = keyedAnswer;
+  const input = answer.type === "decision" && answer.approved ? answer.input : null;
+  const variants = input === null ? [keyedAnswer] : [withArguments(keyedAnswer, input), keyedAnswer];
+  let conflict: unknown = null;
+  for (const variant of variants) {
+    try {
+      return await submit(sessions, chatId, variant, { ...options, version: impossibleVersion });
+    } catch (error) {
+      if (!(error instanceof RuntimeError)) throw error;
+      if (error.failure.metadata["wanted"] === impossibleVersion) return null;
+      conflict = error;
+    }
   }
+  throw conflict;
 }
 
 function submit(

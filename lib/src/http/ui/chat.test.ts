@@ -17,7 +17,7 @@ import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";
 import { says } from "../../../test/runs.ts";
-import { chatWith, loaded, plainMessage, readChunks, serve } from "../../../test/ui-client.ts";
+import { chatWith, loaded, plainMessage, readChunks, sdk, serve, withoutWithdrawn } from "../../../test/ui-client.ts";
 import { loadUiChat, postUiChat, resumeUiChat } from "./chat.ts";
 
 const schema = { type: "object" };
@@ -71,9 +71,11 @@ const call = (name: string, args: { readonly [key: string]: number } = {}, id = 
 const byApproval = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses };
 const byResults = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls };
 
-const partsOf = (message: UIMessage | undefined) => message?.parts.map(({ type }) => type) ?? [];
+const shownParts = (message: UIMessage | undefined) => (message === undefined ? [] : withoutWithdrawn(message).parts);
+const partsOf = (message: UIMessage | undefined) => shownParts(message).map(({ type }) => type);
 const textOf = (message: UIMessage | undefined) =>
-  message?.parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "") ?? "";
+  shownParts(message).reduce((all, part) => (part.type === "text" ? all + part.text : all), "");
+const resetType = sdk === 6 ? "data-step-reset" : "reset-step";
 const approvals = (message: UIMessage | undefined) =>
   message?.parts.flatMap((part) => ("approval" in part && part.approval !== undefined ? [part.approval.id] : [])) ?? [];
 
@@ -272,7 +274,7 @@ describe("a conversation", () => {
     const server = serve(runtime({ host: memoryStorage(), engines }));
     const chat = chatWith(server);
     await chat.sendMessage({ text: "Go" });
-    expect(server.exchanges[0]?.chunks.some(({ type }) => type === "reset-step")).toBe(true);
+    expect(server.exchanges[0]?.chunks.some(({ type }) => type === resetType)).toBe(true);
     expect(chat.error).toBeUndefined();
     expect(partsOf(chat.messages[1]).filter((type) => type !== "data-tool-progress")).toEqual([
       "step-start",
@@ -299,8 +301,8 @@ describe("a conversation", () => {
     await second.say("Quick.");
     second.finish();
     await sent;
-    const steered = chat.messages[1]?.parts.find(({ type }) => type === "steering-message");
-    expect(steered).toMatchObject({ parts: [{ type: "text", text: "Be quick." }] });
+    const steered = chat.messages[1]?.parts.find(({ type }) => type === "data-steering-message");
+    expect(steered).toMatchObject({ data: { parts: [{ type: "text", text: "Be quick." }] } });
     const again = await loaded(sessions);
     expect(again.map(({ id }) => id)).toEqual(chat.messages.map(({ id }) => id));
     expect(again[1]?.parts).toContainEqual(withoutUndefined(steered));
@@ -380,6 +382,24 @@ describe("approvals", () => {
     await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
     expect(chat.messages).toHaveLength(2);
     expect(paid).toEqual([{ cents: 7 }]);
+  });
+
+  test("an approval with edited arguments runs the tool with them, also when it is sent again", async () => {
+    const { sessions, server } = playing([[call("pay", { cents: 500 })], says("Paid.")], [pay()]);
+    const chat = chatWith(server, byApproval);
+    await chat.sendMessage({ text: "Pay" });
+    chat.messages = chat.messages.map((message) => ({
+      ...message,
+      parts: message.parts.map((part) => (part.type === "tool-pay" ? withInput(part, { cents: 5 }) : part)),
+    }));
+    await chat.addToolApprovalResponse({ id: approvals(chat.messages[1])[0] ?? "", approved: true });
+    await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
+    expect([chat.error, paid]).toEqual([undefined, [{ cents: 5 }]]);
+    const shown = { type: "tool-pay", input: { cents: 5 }, output: { paid: { cents: 5 } } };
+    expect(chat.messages[1]?.parts).toContainEqual(expect.objectContaining(shown));
+    const { chunks } = await postUiChat(sessions, server.exchanges[1]?.body, { by: "ada", sdk });
+    expect(types(await all(chunks))).toEqual(types(server.exchanges[1]?.chunks ?? []));
+    expect(paid).toHaveLength(1);
   });
 
   test("a repeated approval is accepted once and streams the turn each time", async () => {
@@ -634,21 +654,6 @@ describe("a posted chat", () => {
     });
   });
 
-  test("is rejected if it regenerates or edits a message", async () => {
-    const { sessions, server } = playing([says("One.")]);
-    const chat = chatWith(server);
-    await chat.sendMessage({ text: "First" });
-    const before = await sessions.get("chat");
-    const { messages } = chat;
-    await chat.regenerate();
-    expect(chat.error?.message).toContain("history is append-only");
-    chat.messages = messages;
-    await chat.sendMessage({ text: "Changed", messageId: messages[0]?.id ?? "" });
-    expect(chat.error?.message).toContain("editing is not supported");
-    expect(server.exchanges.map(({ status }) => status)).toEqual([200, 400, 400]);
-    expect(await sessions.get("chat")).toEqual(before);
-  });
-
   test("is rejected if it has neither a message nor an answer", async () => {
     const { sessions } = playing([says("One.")]);
     await all((await postUiChat(sessions, post([userMessage("m1", "First")]))).chunks);
@@ -671,6 +676,123 @@ describe("a posted chat", () => {
     });
     (await model.call(1)).finish();
     await all(first.chunks);
+  });
+});
+
+describe("a branch", () => {
+  const contents = (adapter: Playing["adapter"]) =>
+    adapter.calls.at(-1)?.request.messages.map(({ content }) => content);
+
+  test("answers the last message again, and the chat continues in it", async () => {
+    const { sessions, server, adapter } = playing([says("One."), says("Two."), says("Two again."), says("Three.")]);
+    const chat = chatWith(server);
+    await chat.sendMessage({ text: "First" });
+    await chat.sendMessage({ text: "Second" });
+    await chat.regenerate();
+    expect([chat.error, chat.messages.map(textOf)]).toEqual([undefined, ["First", "One.", "Second", "Two again."]]);
+    expect(contents(adapter)).toEqual(["First", "One.", "Second"]);
+    await chat.sendMessage({ text: "Third" });
+    expect(contents(adapter)).toEqual(["First", "One.", "Second", "Two again.", "Third"]);
+    const again = await loadUiChat(sessions, "chat");
+    expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
+    expect([again?.id, again?.sessionId]).toEqual(["chat", "chat~branch-1"]);
+    // The first branch keeps what it had.
+    expect((await sessions.get("chat"))?.session.thread.messages.map(({ content }) => content)).toEqual([
+      "First",
+      "One.",
+      "Second",
+      "Two.",
+    ]);
+  });
+
+  test("starts at an edited message, also at the first one of the chat", async () => {
+    const { sessions, server, adapter } = playing([says("One."), says("Two."), says("Uno.")]);
+    const chat = chatWith(server);
+    await chat.sendMessage({ text: "First" });
+    await chat.sendMessage({ text: "Second" });
+    await chat.sendMessage({ text: "Erstens", messageId: chat.messages[0]?.id ?? "" });
+    expect([chat.error, chat.messages.map(textOf)]).toEqual([undefined, ["Erstens", "Uno."]]);
+    expect(contents(adapter)).toEqual(["Erstens"]);
+    expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
+  });
+
+  test("is found among many", async () => {
+    const numbers = [1, 2, 3, 4, 5, 6, 7];
+    const { sessions, server } = playing([says("0"), ...numbers.map((number) => says(String(number)))]);
+    const chat = chatWith(server);
+    await chat.sendMessage({ text: "Count" });
+    for (const number of numbers) {
+      await chat.regenerate();
+      expect(chat.messages.map(textOf)).toEqual(["Count", String(number)]);
+      expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe(`chat~branch-${number}`);
+    }
+  });
+
+  test("has its own approvals, and is resumed by a reloaded page", async () => {
+    const model = handModel();
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: engine({ adapter: model, model: "hand:m", tools: [pay()] }) },
+    });
+    const server = serve(sessions);
+    const chat = chatWith(server, byApproval);
+    const sent = chat.sendMessage({ text: "Pay" });
+    (await model.call(1)).callTool("pay");
+    await sent;
+    const regenerated = chat.regenerate();
+    (await model.call(2)).callTool("pay");
+    await regenerated;
+    await chat.addToolApprovalResponse({ id: approvals(chat.messages[1])[0] ?? "", approved: true });
+    const third = await model.call(3);
+    const page = chatWith(server, { messages: await loaded(sessions) });
+    const resumed = page.resumeStream();
+    await third.say("Paid.");
+    third.finish();
+    await resumed;
+    await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
+    expect([page, chat].map(({ error, messages }) => [error, messages.map(textOf)])).toEqual([
+      [undefined, ["Pay", "Paid."]],
+      [undefined, ["Pay", "Paid."]],
+    ]);
+    expect(paid).toHaveLength(1);
+    expect((await sessions.get("chat"))?.session.status).toBe("awaiting_tools");
+  });
+
+  test("retries a turn that failed", async () => {
+    const { server } = playing([[{ type: "error", reason: "content_filter", message: "not this" }], says("Better.")]);
+    const chat = chatWith(server);
+    await chat.sendMessage({ text: "Go" });
+    expect(chat.status).toBe("error");
+    await chat.regenerate();
+    expect([chat.status, chat.messages.map(textOf)]).toEqual(["ready", ["Go", "Better."]]);
+  });
+
+  test("is not needed to retry a message that was never accepted", async () => {
+    const { sessions, server } = playing([says("Hello.")]);
+    const chat = chatWith(server, { messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "Hi" }] }] });
+    await chat.regenerate();
+    expect(chat.messages.map(textOf)).toEqual(["Hi", "Hello."]);
+    expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe("chat");
+  });
+
+  test("is a conflict while a turn is running", async () => {
+    const model = handModel();
+    const engines = { default: engine({ adapter: model, model: "hand:m" }) };
+    const sessions = runtime({ host: memoryStorage(), engines });
+    const first = await postUiChat(sessions, post([userMessage("m1", "First")]));
+    const again = post([userMessage("m1", "First")], { trigger: "regenerate-message" });
+    await expect(postUiChat(sessions, again)).rejects.toMatchObject({ reason: "conflict" });
+    (await model.call(1)).finish();
+    await all(first.chunks);
+    expect(await sessions.get("chat~branch-1")).toBeNull();
+  });
+
+  test("is not another chat whose id looks like that of a branch", async () => {
+    const { sessions } = playing([says("One."), says("Other.")]);
+    for (const id of ["chat", "chat~branch-1"]) {
+      await all((await postUiChat(sessions, { ...post([userMessage("m1", id)]), id })).chunks);
+    }
+    expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe("chat");
   });
 });
 
@@ -735,7 +857,8 @@ describe("a connection", () => {
         expect(textOf(one.messages[1])).toBe("I will.And done.");
         expect(one.messages[1]?.id).toBe(now[1]?.id);
         expect(partsOf(one.messages[1])).toEqual(["step-start", "text", "tool-pay", "step-start", "text"]);
-        expect(one.messages[1]?.parts[2]).toMatchObject({ state: approved ? "output-available" : "output-denied" });
+        const denied = { state: "output-error", errorText: "denied: the call was denied" };
+        expect(one.messages[1]?.parts[2]).toMatchObject(approved ? { state: "output-available" } : denied);
         await expect(validateUIMessages({ messages: one.messages })).resolves.toHaveLength(2);
       }
     }
@@ -761,10 +884,13 @@ describe("a connection", () => {
     third.finish();
     await resumed;
     await settled(chat, () => textOf(chat.messages[1]) === "Then not.");
-    for (const one of [chat, other].map(({ messages }) => messages[1])) {
-      const states = one?.parts.flatMap((part) => ("toolCallId" in part ? [[part.type, part.state]] : []));
+    for (const [one, denied] of [
+      [chat, "output-denied"],
+      [other, "output-error"],
+    ] as const) {
+      const states = one.messages[1]?.parts.flatMap((part) => ("toolCallId" in part ? [[part.type, part.state]] : []));
       expect(states).toEqual([
-        ["tool-pay", "output-denied"],
+        ["tool-pay", denied],
         ["tool-look", "output-available"],
       ]);
     }
@@ -800,7 +926,7 @@ describe("a connection", () => {
     again.finish();
     await sent;
     expect([chat.status, chat.messages.length, textOf(chat.messages[1])]).toEqual(["ready", 2, "Whole."]);
-    expect(types(server.exchanges[0]?.chunks ?? [])).toContain("reset-step");
+    expect(types(server.exchanges[0]?.chunks ?? [])).toContain(resetType);
     await second.close();
   });
 
@@ -878,6 +1004,10 @@ function respond(messages: readonly UIMessage[], approved: boolean): UIMessage[]
         : part,
     ),
   }));
+}
+
+function withInput(part: UIMessage["parts"][number], input: unknown): UIMessage["parts"][number] {
+  return "state" in part && part.state === "approval-requested" ? { ...part, input } : part;
 }
 
 function withApprovalId(part: UIMessage["parts"][number], id: string): UIMessage["parts"][number] {

@@ -1,4 +1,5 @@
-// The AI SDK's chat (`useChat`) over a session: post, resume and load. The chat id is the session id.
+// The AI SDK's chat (`useChat`) over a session: post, resume, stop and load. The chat id is the id of the first session; a message that
+// is regenerated or edited continues the chat in a fork of it (branches.ts).
 //
 // A post is passed to a verb of the runtime under an idempotency key that is derived from the message or the wait, so a request that is
 // sent again is accepted once. Reading a turn starts at the beginning of its message, because a client that reconnects discards the
@@ -10,12 +11,14 @@
 //      submitted for that version (answers.ts). A call that is pending again, also with the same id, needs a new approval.
 //   3. All answers of a post are checked before any is submitted: one without a pending call rejects all of them.
 
-import type { SessionStatus } from "../../model/internal.ts";
+import type { Cancelled, Message, SessionStatus } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
 import type { KeyedAnswer } from "./answers.ts";
+import type { Branch } from "./branches.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiMessage } from "./parts.ts";
 import type { UiLimits, UiPost } from "./request.ts";
+import type { UiSdk } from "./translator.ts";
 
 import { RuntimeError, SessionError, sessionError } from "../../model/internal.ts";
 import {
@@ -26,6 +29,7 @@ import {
   keyedAnswerOf,
   pendingCallOf,
 } from "./answers.ts";
+import { currentBranch, forkBefore } from "./branches.ts";
 import { uiMessages } from "./history.ts";
 import { failureText, isToolPart } from "./parts.ts";
 import { replayChunks } from "./replay.ts";
@@ -40,6 +44,8 @@ export type UiChatOptions = {
   readonly start?: Pick<StartOptions, "context" | "metadata">;
   /** The name recorded with decisions. */
   readonly by?: string | null;
+  /** The major version of the client's SDK. Default: 7. */
+  readonly sdk?: UiSdk;
   readonly limits?: Partial<UiLimits>;
 };
 
@@ -54,6 +60,8 @@ export type UiStream = {
 /** A conversation, to initialise a client. */
 export type UiChat = {
   readonly id: string;
+  /** The session that holds the current branch of the chat. */
+  readonly sessionId: string;
   readonly messages: readonly UiMessage[];
   readonly status: SessionStatus;
   readonly version: number;
@@ -66,26 +74,38 @@ export type UiChat = {
 /** Passes a post to the session and streams the turn. Throws for an invalid post before anything is started. */
 export async function postUiChat(sessions: Runtime, body: unknown, options: UiChatOptions = {}): Promise<UiStream> {
   const post = readUiPost(body, { ...defaultUiLimits, ...options.limits });
+  const branch = await currentBranch(sessions, post.chatId);
   switch (post.type) {
     case "message":
-      return postMessage(sessions, post, options);
+      return postMessage(sessions, branch, post, options);
     case "answers":
-      return postAnswers(sessions, post, options);
+      if (branch === null) throw noChat(post.chatId);
+      return postAnswers(sessions, branch, post, options);
   }
 }
 
+function noChat(chatId: string): RuntimeError {
+  return new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
+}
+
 /** Streams the running turn from the start of the message that it extends; `null` if no turn is running. */
-export async function resumeUiChat(sessions: Runtime, chatId: string): Promise<UiStream | null> {
-  const newest = await readNewest(sessions, chatId);
+export async function resumeUiChat(
+  sessions: Runtime,
+  chatId: string,
+  { sdk = 7 }: Pick<UiChatOptions, "sdk"> = {},
+): Promise<UiStream | null> {
+  const branch = await currentBranch(sessions, chatId);
+  const newest = branch === null ? null : await readNewest(sessions, branch.sessionId);
   const turnId = newest === null ? null : runningTurn(newest.view);
-  if (newest === null || turnId === null) return null;
+  if (branch === null || newest === null || turnId === null) return null;
   const { last } = newest;
-  const turn = sessions.attach(chatId, turnId);
+  const turn = sessions.attach(branch.sessionId, turnId);
   // A question ends its message: the answer starts a new one.
   const continued = last?.role === "assistant" && last.parts.at(-1)?.type !== "data-question" ? last : null;
-  if (continued === null) return { chatId, turn, chunks: turnChunks(turn, [], new UiTranslator()) };
+  if (continued === null) return { chatId, turn, chunks: turnChunks(turn, [], new UiTranslator({ sdk })) };
   const calls = continued.parts.filter(isToolPart);
   const translator = new UiTranslator({
+    sdk,
     messageId: continued.id,
     existingCalls: calls.map(({ toolCallId, state }) => [
       toolCallId,
@@ -96,14 +116,26 @@ export async function resumeUiChat(sessions: Runtime, chatId: string): Promise<U
   return { chatId, turn, chunks: turnChunks(turn, first, translator) };
 }
 
+/**
+ * Cancels the running turn, or the given one; the client's own `stop()` only closes its connection, which does not affect the turn.
+ * `nothing_open` if no turn is running.
+ */
+export async function stopUiChat(sessions: Runtime, chatId: string, turnId: string | null = null): Promise<Cancelled> {
+  const branch = await currentBranch(sessions, chatId);
+  if (branch === null) throw noChat(chatId);
+  return sessions.cancel(branch.sessionId, turnId === null ? {} : { turnId });
+}
+
 /** The conversation as messages of the AI SDK; `null` if there is no such session. It excludes the output of a running turn, which `resumeUiChat` streams. */
 export async function loadUiChat(sessions: Runtime, chatId: string): Promise<UiChat | null> {
-  const view = await sessions.get(chatId);
-  if (view === null) return null;
+  const branch = await currentBranch(sessions, chatId);
+  const view = branch === null ? null : await sessions.get(branch.sessionId);
+  if (branch === null || view === null) return null;
   const { session, version } = view;
   const failure = sessionError(session);
   return {
     id: chatId,
+    sessionId: branch.sessionId,
     messages: messagesOf(view),
     status: session.status,
     version,
@@ -115,28 +147,45 @@ export async function loadUiChat(sessions: Runtime, chatId: string): Promise<UiC
 /** Passes a user message to the session, or starts a session with it. The message that started the session is sent to `start` again, which finds it by its key. */
 async function postMessage(
   sessions: Runtime,
-  { chatId, messageId, message }: Extract<UiPost, { readonly type: "message" }>,
-  { options = {}, start = {} }: UiChatOptions,
+  branch: Branch | null,
+  { chatId, messageId, message, mode }: Extract<UiPost, { readonly type: "message" }>,
+  posted: UiChatOptions,
 ): Promise<UiStream> {
-  const view = await sessions.get(chatId, { messages: 0 });
-  const [first] = view === null ? [] : (await sessions.messages(chatId, { limit: 1 })).items;
-  const startsSession = view === null || (first?.role === "user" && first.id === messageId);
+  // A message that is not stored was never accepted: regenerating it is a retry of the post.
+  const fork = branch === null || mode === "new" ? null : await forkBefore(sessions, branch, messageId);
+  if (fork !== null)
+    return answerAgain(sessions, chatId, fork.sessionId, mode === "edit" ? message : fork.message, posted);
+  const { options = {}, start = {}, sdk = 7 } = posted;
+  const sessionId = branch?.sessionId ?? chatId;
+  const [first] = branch?.number === 0 ? (await sessions.messages(sessionId, { limit: 1 })).items : [];
+  const startsSession = branch === null || (first?.role === "user" && first.id === messageId);
   const turn = startsSession
     ? await sessions.start([message], { ...options, ...start, id: chatId, key: `ui-start:${messageId}` })
-    : await sessions.continue(chatId, message, { ...options, key: `ui-message:${messageId}` });
+    : await sessions.continue(sessionId, message, { ...options, key: `ui-message:${messageId}` });
   return turn.turnId === null
     ? noTurnStarted(sessions, chatId, turn)
-    : streamTurn(chatId, turn, [], new UiTranslator());
+    : streamTurn(chatId, turn, [], new UiTranslator({ sdk }));
+}
+
+/** Continues the chat in a fork that ends before a user message, with that message as it is stored or as the user edited it. */
+async function answerAgain(
+  sessions: Runtime,
+  chatId: string,
+  forkId: string,
+  message: Message,
+  { options = {}, sdk = 7 }: UiChatOptions,
+): Promise<UiStream> {
+  const turn = await sessions.continue(forkId, message, options);
+  return streamTurn(chatId, turn, [], new UiTranslator({ sdk }));
 }
 
 /** Submits answers to pending calls. */
 async function postAnswers(
   sessions: Runtime,
+  { sessionId, view }: Branch,
   { chatId, messageId, answers, callIds }: Extract<UiPost, { readonly type: "answers" }>,
-  { options = {}, by = null }: UiChatOptions,
+  { options = {}, by = null, sdk = 7 }: UiChatOptions,
 ): Promise<UiStream> {
-  const view = await sessions.get(chatId, { messages: 0 });
-  if (view === null) throw new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
   const submissions: KeyedAnswer[] = [];
   let turn: TurnHandle | null = null;
   for (const uiAnswer of answers) {
@@ -148,12 +197,12 @@ async function postAnswers(
     // A pending call of the same id with another wait is not the call that was answered.
     const acceptedTurn = isCallOpen(view, uiAnswer)
       ? null
-      : await acceptedBefore(sessions, chatId, keyedAnswer, options);
+      : await acceptedBefore(sessions, sessionId, keyedAnswer, options);
     if (acceptedTurn !== null) turn = acceptedTurn.turnId === null ? (turn ?? acceptedTurn) : acceptedTurn;
     // Results of tools that the server ran are part of every posted message and are skipped.
     else if (uiAnswer.type === "decision") throw noPendingApproval(uiAnswer.approvalId);
   }
-  for (const keyedAnswer of submissions) turn = await submitAnswer(sessions, chatId, keyedAnswer, options);
+  for (const keyedAnswer of submissions) turn = await submitAnswer(sessions, sessionId, keyedAnswer, options);
   if (turn === null) {
     throw new SessionError("no_pending_tool_call", {
       message:
@@ -167,6 +216,7 @@ async function postAnswers(
   const clientCalls = new Set(callIds);
   const answeredCalls = new Set(answers.map(({ toolCallId }) => toolCallId));
   const translator = new UiTranslator({
+    sdk,
     messageId,
     existingCalls: [...clientCalls].map((id) => [
       id,
@@ -192,7 +242,7 @@ const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
 /** The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the open question, if there is one. */
 async function noTurnStarted(sessions: Runtime, chatId: string, turn: TurnHandle): Promise<UiStream> {
-  const last = (await readNewest(sessions, chatId))?.last ?? null;
+  const last = (await readNewest(sessions, turn.sessionId))?.last ?? null;
   const openMessage = last?.role === "assistant" ? last : null;
   const startChunk: UiChunk = openMessage === null ? { type: "start" } : { type: "start", messageId: openMessage.id };
   const questionChunks = openMessage === null ? [] : replayChunks(openMessage);
@@ -205,10 +255,10 @@ async function noTurnStarted(sessions: Runtime, chatId: string, turn: TurnHandle
  */
 async function readNewest(
   sessions: Runtime,
-  chatId: string,
+  sessionId: string,
 ): Promise<{ readonly view: SessionView; readonly last: UiMessage | null } | null> {
   for (let messages = 64; ; messages *= 4) {
-    const view = await sessions.get(chatId, { messages });
+    const view = await sessions.get(sessionId, { messages });
     if (view === null) return null;
     const uiMessageList = messagesOf(view);
     // With two UI messages before it, the newest one is read from its start.

@@ -1,8 +1,12 @@
 // The chunks of the AI SDK's UI message stream that this library sends. Names and fields are those of the SDK: its client rejects the
 // whole stream for a chunk that does not match its schema.
+//
+// Clients of version 6 and 7 get the same stream, because a request does not name the version of its client. So chunks that only
+// version 7 knows are not used: `tool-approval-response`, `steering-message`, and the finish reason `interrupted`. The exception is
+// `reset-step`, for which version 6 has no substitute: a client of version 6 says so with the header `ai-sdk-version: 6`.
 
 import type { HaltedReason, Json, JsonObject, SessionStatus, Usage } from "../../model/internal.ts";
-import type { UiApproval, UiFilePart, UiProgress, UiQuestion, UiTextPart, UiToolMetadata } from "./parts.ts";
+import type { UiApproval, UiProgress, UiQuestion, UiSteeringMessage, UiToolMetadata } from "./parts.ts";
 
 /** A chunk of the stream. */
 export type UiChunk =
@@ -32,14 +36,6 @@ export type UiChunk =
       readonly approvalId: string;
       readonly reason?: string;
       readonly approvalDescriptor?: JsonObject;
-      /** The decision is made by a policy; no user is asked. */
-      readonly isAutomatic?: boolean;
-    }
-  | {
-      readonly type: "tool-approval-response";
-      readonly approvalId: string;
-      readonly approved: boolean;
-      readonly reason?: string;
     }
   | {
       readonly type: "tool-output-available";
@@ -51,18 +47,15 @@ export type UiChunk =
   | { readonly type: "tool-output-denied"; readonly toolCallId: string }
   | { readonly type: "data-tool-progress"; readonly id: string; readonly data: UiProgress }
   | { readonly type: "data-question"; readonly id: string; readonly data: UiQuestion }
-  | {
-      readonly type: "steering-message";
-      readonly id: string;
-      readonly parts: readonly (UiTextPart | UiFilePart)[];
-    }
+  | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage }
+  /** The parts of the step before it are withdrawn. Sent in place of `reset-step` to clients of version 6. */
+  | { readonly type: "data-step-reset"; readonly id: string; readonly data: JsonObject }
   | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }
   | { readonly type: "error"; readonly errorText: string }
   | { readonly type: "abort"; readonly reason: string }
   | { readonly type: "finish"; readonly finishReason: UiFinishReason; readonly messageMetadata?: UiMetadata };
 
-/** `interrupted` keeps the client from continuing by itself (`sendAutomaticallyWhen`) when no call is pending. */
-export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "interrupted" | "other";
+export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "other";
 
 /** The metadata of a message, from the newest turn that extended it. */
 export type UiMetadata = {
@@ -81,17 +74,10 @@ export function requestChunk(toolCallId: string, { id: approvalId, requestReason
   return { type: "tool-approval-request", toolCallId, approvalId, ...why, ...hints };
 }
 
-/** The chunks of a denied call for a reader that did not receive the request: the SDK accepts a denial only after a request and a response. */
-export function deniedChunks(
-  toolCallId: string,
-  approvalId: string,
-  why: string | null,
-  how: { readonly isAutomatic?: true } = {},
-): readonly UiChunk[] {
-  const reason = why === null ? {} : { reason: why };
-  return [
-    { type: "tool-approval-request", toolCallId, approvalId, ...how },
-    { type: "tool-approval-response", approvalId, approved: false, ...reason },
-    { type: "tool-output-denied", toolCallId },
-  ];
+/**
+ * A denied call for a reader that did not deny it itself. The SDK's message schema accepts the state `output-denied` only with the
+ * response of the user, and version 6 has no chunk for it, so the denial is sent as an error.
+ */
+export function deniedChunk(toolCallId: string, reason: string | null): UiChunk {
+  return { type: "tool-output-error", toolCallId, errorText: `denied: ${reason ?? "the call was denied"}` };
 }

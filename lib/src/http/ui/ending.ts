@@ -1,6 +1,6 @@
 // The last chunks of a turn: failure, abort, and finish with reason, usage and session status.
 
-import type { ChatResult, Failure, FinishReason, HaltedReason, SessionStatus } from "../../model/internal.ts";
+import type { ChatResult, Failure, FinishReason, SessionStatus } from "../../model/internal.ts";
 import type { TurnEnd } from "../../runtime/internal.ts";
 import type { UiChunk, UiFinishReason, UiMetadata } from "./chunks.ts";
 
@@ -10,8 +10,16 @@ import { failureText } from "./parts.ts";
 /**
  * The chunks that end a stream, from the live result of the turn and from its stored end. With neither, the reader was disconnected and
  * the stream has no end.
+ *
+ * A client with `sendAutomaticallyWhen` posts the message again if the calls of its last step are answered. If the turn has ended after
+ * such a step (`lastStepHasCalls`), an empty step follows it.
  */
-export function endingChunks(turnId: string, result: ChatResult | null, end: TurnEnd | null): readonly UiChunk[] {
+export function endingChunks(
+  turnId: string,
+  result: ChatResult | null,
+  end: TurnEnd | null,
+  lastStepHasCalls: boolean,
+): readonly UiChunk[] {
   const { outcome, haltedReason, usage, finalResponse } = result ?? end ?? {};
   if (outcome === undefined || haltedReason === undefined || usage === undefined) return [];
   const callsWait = result?.pendingToolCalls.some(({ decision }) => decision === null) ?? false;
@@ -19,15 +27,18 @@ export function endingChunks(turnId: string, result: ChatResult | null, end: Tur
   const version = end === null ? {} : { version: end.session.version };
   const messageMetadata: UiMetadata = { turnId, status, haltedReason, usage, ...version };
   const failure = result === null ? (end?.failure ?? null) : failureIn(result);
-  const reply = finalResponse?.finishReason ?? null;
+  const finishReason = finishReasonOf(status, finalResponse?.finishReason ?? null);
   return [
+    ...(lastStepHasCalls && finishReason !== "tool-calls" && finishReason !== "error" ? emptyStep : []),
     ...(failure === null ? [] : failureChunks(failure, messageMetadata)),
     ...(outcome.type === "cancelled"
       ? [{ type: "abort", reason: outcome.evidence.reason ?? "cancelled" } as const]
       : []),
-    { type: "finish", finishReason: finishReasonOf(status, haltedReason, reply), messageMetadata },
+    { type: "finish", finishReason, messageMetadata },
   ];
 }
+
+const emptyStep: readonly UiChunk[] = [{ type: "start-step" }, { type: "finish-step" }];
 
 /** The client stops reading at an `error` chunk, so the metadata is sent before it. */
 function failureChunks(failure: Failure, messageMetadata: UiMetadata): readonly UiChunk[] {
@@ -43,10 +54,9 @@ export function failureIn({ outcome, metadata }: ChatResult): Failure | null {
   return "failure" in outcome ? outcome.failure : (metadata.error ?? null);
 }
 
-function finishReasonOf(status: SessionStatus, haltedReason: HaltedReason, reply: FinishReason | null): UiFinishReason {
+function finishReasonOf(status: SessionStatus, reply: FinishReason | null): UiFinishReason {
   if (status === "error") return "error";
   if (status === "awaiting_user" || status === "awaiting_tools") return "tool-calls";
-  if (haltedReason === "cancelled") return "interrupted";
   switch (reply) {
     case "stop":
     case "length":
@@ -54,9 +64,8 @@ function finishReasonOf(status: SessionStatus, haltedReason: HaltedReason, reply
       return reply;
     case "content_filter":
       return "content-filter";
-    // The turn ended after its tools ran. With `tool-calls` a client that sees all calls answered would post them again.
+    // The turn ended after its tools ran, and no call is pending.
     case "tool_calls":
-      return "interrupted";
     case "other":
     case null:
       return "other";

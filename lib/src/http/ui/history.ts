@@ -142,7 +142,7 @@ class Conversation {
     if (draft !== null && isContinued) {
       for (const { message, index } of this.#unanswered) {
         const id = message.id ?? `message-${index}`;
-        draft.parts.push({ type: "steering-message", id, parts: userParts(message.content) });
+        draft.parts.push({ type: "data-steering-message", id, data: { parts: userParts(message.content) } });
       }
       this.#unanswered = [];
       draft.turn = turn ?? draft.turn;

@@ -26,7 +26,7 @@ export type UiMessage = {
   readonly parts: readonly UiPart[];
 };
 
-/** A part of a message. `steering-message` is input that was added to the running turn. */
+/** A part of a message. `data-steering-message` is input that was added to the running turn. */
 export type UiPart =
   | UiTextPart
   | UiFilePart
@@ -34,11 +34,7 @@ export type UiPart =
   | { readonly type: "reasoning"; readonly id: string; readonly text: string; readonly state: "done" }
   | { readonly type: "step-start" }
   | { readonly type: "data-question"; readonly id: string; readonly data: UiQuestion }
-  | {
-      readonly type: "steering-message";
-      readonly id: string;
-      readonly parts: readonly (UiTextPart | UiFilePart)[];
-    };
+  | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage };
 
 export type UiTextPart = { readonly type: "text"; readonly text: string; readonly state?: "done" };
 
@@ -91,6 +87,9 @@ export type UiToolMetadata = { readonly turnId: string };
 
 /** A question of a tool. The next user message is the answer. */
 export type UiQuestion = { readonly toolCallId: string; readonly question: string; readonly opts: JsonObject };
+
+/** Input that was added to the running turn. */
+export type UiSteeringMessage = { readonly parts: readonly (UiTextPart | UiFilePart)[] };
 
 /** A progress report of a tool. */
 export type UiProgress = { readonly toolCallId: string; readonly toolName: string; readonly progress: Json };

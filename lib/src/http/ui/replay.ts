@@ -4,7 +4,7 @@
 import type { UiChunk } from "./chunks.ts";
 import type { UiMessage, UiToolPart } from "./parts.ts";
 
-import { deniedChunks, requestChunk } from "./chunks.ts";
+import { deniedChunk, requestChunk } from "./chunks.ts";
 import { isToolPart } from "./parts.ts";
 
 /** The chunks of a message, without its `start` and `finish`. */
@@ -39,7 +39,7 @@ export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
         chunks.push({ type: "file", url: part.url, mediaType: part.mediaType });
         break;
       case "data-question":
-      case "steering-message":
+      case "data-steering-message":
         chunks.push(part);
         break;
     }
@@ -48,7 +48,10 @@ export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
   return chunks;
 }
 
-/** The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then request, then response or output. */
+/**
+ * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then request or output. A
+ * call that is approved is sent as running: a request without a response would ask the user again.
+ */
 function toolChunks(part: UiToolPart): readonly UiChunk[] {
   const { toolCallId, input, toolMetadata, providerExecuted } = part;
   const available: UiChunk = {
@@ -61,22 +64,15 @@ function toolChunks(part: UiToolPart): readonly UiChunk[] {
   };
   switch (part.state) {
     case "input-available":
+    case "approval-responded":
       return [available];
     case "approval-requested":
       return [available, requestChunk(toolCallId, part.approval)];
-    case "approval-responded": {
-      const { id: approvalId, approved } = part.approval;
-      return [
-        available,
-        requestChunk(toolCallId, part.approval),
-        { type: "tool-approval-response", approvalId, approved },
-      ];
-    }
     case "output-available":
       return [available, { type: "tool-output-available", toolCallId, output: part.output }];
     case "output-error":
       return [available, { type: "tool-output-error", toolCallId, errorText: part.errorText }];
     case "output-denied":
-      return [available, ...deniedChunks(toolCallId, part.approval.id, part.approval.reason ?? null)];
+      return [available, deniedChunk(toolCallId, part.approval.reason ?? null)];
   }
 }

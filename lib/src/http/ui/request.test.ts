@@ -40,6 +40,14 @@ describe("a post", () => {
     });
   });
 
+  test("of a regenerated message has the user message before it, and that of an edited message the new text", () => {
+    const regenerated = { ...userPost([text("Hi")]), trigger: "regenerate-message", messageId: "removed" };
+    expect(readUiPost(regenerated)).toMatchObject({ type: "message", messageId: "m", mode: "regenerate" });
+    const edited = { ...userPost([text("Hello")]), messageId: "m" };
+    expect(readUiPost(edited)).toMatchObject({ messageId: "m", mode: "edit", message: { id: "m", content: "Hello" } });
+    expect(readUiPost(userPost([text("Hi")]))).toMatchObject({ mode: "new" });
+  });
+
   test("of answers has those of the last step and the ids of all calls", () => {
     const approval = { id: "w", approved: true };
     const post = readUiPost(
@@ -104,11 +112,10 @@ describe("a post", () => {
     ["messages.0.parts.0.url", file("data:image/png,hello")],
     ["messages.0.parts.0.url", file("data:image/png;base64,a")],
     ["messages.0.parts.0.url", file("data:image/png;base64,<script>=")],
-    ["trigger", { ...userPost([text("x")]), trigger: "regenerate-message" }],
+    ["messages.0.role", { ...answered([text("x")]), trigger: "regenerate-message" }],
     ["trigger", { ...userPost([text("x")]), trigger: "delete" }],
     ["messageId", { ...userPost([text("x")]), messageId: 1 }],
     ["messageId", { ...userPost([text("x")]), messageId: "nobody" }],
-    ["messageId", { ...userPost([text("x")]), messageId: "m" }],
     ["messages.0.parts.0.approval", answered([{ type: "tool-a", toolCallId: "c", state: "approval-responded" }])],
     [
       "messages.0.parts.0.approval.approved",

@@ -4,7 +4,7 @@
 //
 // Files are data URLs in base64 or http(s) URLs. Other schemes, such as `file:`, are rejected (local file disclosure).
 
-import type { Issue, Json, UserMessage, UserPart } from "../../model/internal.ts";
+import type { Issue, Json, JsonObject, UserMessage, UserPart } from "../../model/internal.ts";
 
 import { filePart, imagePart, textPart, user, ValidationError } from "../../model/internal.ts";
 import { isPlainObject, json, read } from "../../model/parse/reading.ts";
@@ -12,7 +12,13 @@ import { isPathSegment } from "../input.ts";
 
 /** The parts of a post that are read. */
 export type UiPost = { readonly chatId: string } & (
-  | { readonly type: "message"; readonly messageId: string; readonly message: UserMessage }
+  | {
+      readonly type: "message";
+      readonly messageId: string;
+      readonly message: UserMessage;
+      /** `regenerate`: the stored message of that id is answered again. `edit`: this message replaces it. */
+      readonly mode: "new" | "edit" | "regenerate";
+    }
   | {
       readonly type: "answers";
       /** The assistant message to continue. */
@@ -31,6 +37,8 @@ export type UiAnswer =
       readonly approvalId: string;
       readonly approved: boolean;
       readonly reason: string | null;
+      /** The arguments that the client shows, which the user may have edited; `null` if they are not an object. */
+      readonly input: JsonObject | null;
     }
   | {
       readonly type: "result";
@@ -62,17 +70,14 @@ export function readUiPost(body: unknown, limits: UiLimits = defaultUiLimits): U
   const chatId = idAt(fields, "id", [], limits);
   if (!isPathSegment(chatId)) throw invalid(["id"], 'must have no lone surrogates, and must not be "." or ".."');
   const trigger = fields["trigger"] ?? "submit-message";
-  if (trigger === "regenerate-message") {
-    throw invalid(
-      ["trigger"],
-      "regenerating is not supported, because history is append-only; fork the session at an earlier message",
-    );
-  }
-  if (trigger !== "submit-message") throw invalid(["trigger"], "must be submit-message");
+  if (trigger !== "submit-message" && trigger !== "regenerate-message")
+    throw invalid(["trigger"], "must be submit-message or regenerate-message");
   const messages = listAt(fields["messages"], ["messages"]);
   const last = messages.length - 1;
   if (last < 0) throw invalid(["messages"], "must have a message");
-  const requestedId = fields["messageId"] ?? null;
+  const isRegenerate = trigger === "regenerate-message";
+  // A client that regenerates a message has removed it and all after it. Its `messageId` names the removed message.
+  const requestedId = isRegenerate ? null : (fields["messageId"] ?? null);
   const newestMessage = objectAt(messages[last], ["messages", last]);
   if (requestedId !== null && typeof requestedId !== "string") throw invalid(["messageId"], "must be a string");
   const targetIndex =
@@ -85,19 +90,15 @@ export function readUiPost(body: unknown, limits: UiLimits = defaultUiLimits): U
   const messageId = idAt(message, "id", place, limits);
   switch (message["role"]) {
     case "user":
-      if (requestedId !== null) {
-        throw invalid(
-          ["messageId"],
-          "editing is not supported, because history is append-only; fork the session before the message",
-        );
-      }
       return {
         type: "message",
         chatId,
         messageId,
         message: user(userContentIn(message, place, limits), { id: messageId }),
+        mode: isRegenerate ? "regenerate" : requestedId === null ? "new" : "edit",
       };
     case "assistant":
+      if (isRegenerate) throw invalid([...place, "role"], "must be user to regenerate the message after it");
       return { type: "answers", chatId, messageId, ...answersIn(message, place, limits) };
     default:
       throw invalid([...place, "role"], "must be user or assistant");
@@ -206,10 +207,14 @@ function answerIn(part: Fields, place: Place, limits: UiLimits): readonly UiAnsw
       if (reason !== null && typeof reason !== "string") throw invalid([...at, "reason"], "must be a string");
       if (reason !== null && reason.length > limits.textLength) throw invalid([...at, "reason"], "is too long");
       const approvalId = textAt(approval, "id", at);
-      return [{ type: "decision", toolCallId, approvalId, approved, reason }];
+      const input = part["input"] === undefined ? null : jsonAt(part["input"], place, "input");
+      const editedInput = isPlainObject(input) ? input : null;
+      return [{ type: "decision", toolCallId, approvalId, approved, reason, input: editedInput }];
     }
     case "output-available":
-      return part["preliminary"] === true ? [] : [resultIn(part, toolCallId, jsonAt(part["output"] ?? null, place))];
+      return part["preliminary"] === true
+        ? []
+        : [resultIn(part, toolCallId, jsonAt(part["output"] ?? null, place, "output"))];
     case "output-error":
       return [resultIn(part, toolCallId, { error: textAt(part, "errorText", place) })];
     default:
@@ -255,11 +260,11 @@ function idAt(fields: Fields, key: string, place: Place, { idLength }: UiLimits)
   throw invalid([...place, key], `must have 1 to ${idLength} characters`);
 }
 
-function jsonAt(value: unknown, place: Place): Json {
+function jsonAt(value: unknown, place: Place, field: string): Json {
   const parsed = read(json, value);
   if ("value" in parsed) return parsed.value;
   throw new ValidationError("invalid_request", {
-    issues: parsed.issues.map((issue) => ({ ...issue, path: [...place, "output", ...issue.path] })),
+    issues: parsed.issues.map((issue) => ({ ...issue, path: [...place, field, ...issue.path] })),
   });
 }
 

@@ -13,7 +13,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { readAll } from "../../../test/readings.ts";
-import { readChunks } from "../../../test/ui-client.ts";
+import { readChunks, sdk } from "../../../test/ui-client.ts";
 import { noUsage, runtimeFailure } from "../../model/internal.ts";
 import { UiTranslator } from "./translator.ts";
 
@@ -50,7 +50,7 @@ async function recorded(scripts: readonly FakeScript[]): Promise<readonly Runtim
   return readAll((await sessions.start("Go", { id: "s" })).events);
 }
 
-function translated(events: readonly RuntimeEvent[], translator = new UiTranslator()): readonly UiChunk[] {
+function translated(events: readonly RuntimeEvent[], translator = new UiTranslator({ sdk })): readonly UiChunk[] {
   return [...events.flatMap((event) => translator.add(event)), ...translator.end(null)];
 }
 
@@ -130,7 +130,8 @@ describe("a turn", () => {
 
   test("that was retried shows the last attempt and resets the others", async () => {
     const chunks = translated(await recorded(turns["retried"] ?? []));
-    expect(chunks.filter(({ type }) => type === "reset-step")).toHaveLength(2);
+    const resetType = sdk === 6 ? "data-step-reset" : "reset-step";
+    expect(chunks.filter(({ type }) => type === resetType)).toHaveLength(2);
     const { message } = await readChunks(chunks);
     const parts = message?.parts.filter(({ type }) => type !== "data-tool-progress");
     expect(parts).toMatchObject([
@@ -202,7 +203,7 @@ describe("a reader that joins late", () => {
       const after = events[place]?.cursor ?? "";
       const remaining = await readAll(sessions.events("s", { after, follow: false }));
       const readText = textIn(translated(events.slice(0, place + 1)));
-      expect(readText + textIn(translated(remaining, new UiTranslator({ after })))).toBe("It is so.");
+      expect(readText + textIn(translated(remaining, new UiTranslator({ after, sdk })))).toBe("It is so.");
       expect(readText).not.toBe("");
     }
   });
@@ -217,7 +218,7 @@ describe("a reader that joins late", () => {
         const remaining = await readAll(
           sessions.events("s", { after: cursor, turnId: turn.turnId ?? "", follow: false }),
         );
-        const chunks = translated(remaining, new UiTranslator({ after: cursor }));
+        const chunks = translated(remaining, new UiTranslator({ after: cursor, sdk }));
         expect(wrong((await readChunks(chunks)).errors, chunks)).toEqual([]);
       }
     }

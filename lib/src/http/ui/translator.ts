@@ -13,9 +13,9 @@
 //   tool_call_started, _delta       tool-input-start, tool-input-delta
 //   message_completed               ends of blocks, tool-input-available for each call, files, results of provider-executed tools
 //   tool_progress                   data-tool-progress
-//   tool_execution_completed        tool-output-available, tool-output-error, or a denial by policy
-//   input_accepted (steering)       steering-message
-//   step_reset                      reset-step
+//   tool_execution_completed        tool-output-available or tool-output-error, also for a denial by policy
+//   input_accepted (steering)       data-steering-message
+//   step_reset                      reset-step; data-step-reset for version 6 of the SDK
 //   step_completed                  tool-output-error for calls that were not run, finish-step
 //   chat_completed                  approval requests and questions of pending calls
 //   end of the turn                 error, abort, finish (ending.ts)
@@ -37,7 +37,7 @@ import type { UiChunk } from "./chunks.ts";
 import type { UiProgress, UiResult } from "./parts.ts";
 
 import { parseCursor } from "../../runtime/internal.ts";
-import { deniedChunks, requestChunk } from "./chunks.ts";
+import { deniedChunk, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
 import { approvalOf, resultOf, userParts } from "./parts.ts";
 import { ReplyBlocks } from "./reply-blocks.ts";
@@ -49,7 +49,12 @@ export type UiTranslatorOptions = {
   readonly existingCalls?: Iterable<readonly [toolCallId: string, state: "open" | "settled"]>;
   /** The cursor after which events are read. If it is inside of a reply, only the missing text is sent. */
   readonly after?: string;
+  /** The major version of the client's SDK. Default: 7. */
+  readonly sdk?: UiSdk;
 };
+
+/** The major version of the AI SDK. Version 6 rejects `reset-step`. */
+export type UiSdk = 6 | 7;
 
 /**
  * What was sent of a call. `streaming`: its arguments as deltas. `withheld`: nothing until the arguments are complete. `open`: complete
@@ -77,11 +82,18 @@ export class UiTranslator {
   #reply: ReplyBlocks | null = null;
   /** The result of the turn; events after it are ignored. */
   #result: ChatResult | null = null;
+  /** Whether the newest step of the message has calls, other than those that the provider executes. */
+  #lastStepHasCalls: boolean;
+  readonly #sdk: UiSdk;
+  /** The number of withdrawn attempts. It is part of the ids of `data-step-reset`. */
+  #resets = 0;
 
-  constructor({ messageId, existingCalls = [], after }: UiTranslatorOptions = {}) {
+  constructor({ messageId, existingCalls = [], after, sdk = 7 }: UiTranslatorOptions = {}) {
     this.#messageId = messageId ?? null;
+    this.#sdk = sdk;
     this.#resumesInsideReply = after !== undefined && (parseCursor(after).position?.offsets.size ?? 0) > 0;
     this.#calls = new Map(existingCalls);
+    this.#lastStepHasCalls = this.#calls.size > 0;
   }
 
   /** The `start` chunk. It is the first chunk and is sent once, with the first event at the latest. */
@@ -101,7 +113,8 @@ export class UiTranslator {
 
   /** The chunks that end the stream. `end` is the stored end of the turn; `null` if the reader was disconnected. */
   end(end: TurnEnd | null): readonly UiChunk[] {
-    return [...this.#finishStep(), ...endingChunks(this.#turnId ?? end?.turnId ?? "", this.#result, end)];
+    const turnId = this.#turnId ?? end?.turnId ?? "";
+    return [...this.#finishStep(), ...endingChunks(turnId, this.#result, end, this.#lastStepHasCalls)];
   }
 
   #translate(runtimeEvent: RuntimeEvent, event: TurnEvent): readonly UiChunk[] {
@@ -149,9 +162,9 @@ export class UiTranslator {
           message.role === "user"
             ? [
                 {
-                  type: "steering-message",
+                  type: "data-steering-message",
                   id: id ?? message.id ?? `${this.#turnId ?? ""}/${this.#step}/input/${index}`,
-                  parts: userParts(message.content),
+                  data: { parts: userParts(message.content) },
                 },
               ]
             : [],
@@ -186,6 +199,7 @@ export class UiTranslator {
     this.#reply = new ReplyBlocks(`${this.#turnId ?? ""}/${this.#step}`);
     if (this.#resumesInsideReply) this.#reply.markReceived();
     this.#resumesInsideReply = false;
+    this.#lastStepHasCalls = false;
     this.#stepCalls.clear();
     this.#sentArguments.clear();
   }
@@ -219,9 +233,26 @@ export class UiTranslator {
   /** Voids what was sent of the open step. Without an open step nothing is sent: `reset-step` would remove earlier parts of the message. */
   #reset(): readonly UiChunk[] {
     if (this.#reply === null) return [];
-    for (const id of this.#stepCalls) this.#calls.delete(id);
+    const stepCalls = [...this.#stepCalls];
+    const withdrawnCalls = stepCalls.filter((id) => this.#calls.get(id) === "streaming");
+    for (const id of stepCalls) this.#calls.delete(id);
+    if (this.#sdk === 7) {
+      this.#startReply();
+      return [{ type: "reset-step" }];
+    }
+    const id = `${this.#turnId ?? ""}/${this.#step}/reset/${(this.#resets += 1)}`;
+    const chunks: readonly UiChunk[] = [
+      ...withdrawnCalls.map((toolCallId): UiChunk => ({
+        type: "tool-output-error",
+        toolCallId,
+        errorText: "withdrawn: the reply was cut",
+      })),
+      ...this.#finishStep(),
+      { type: "data-step-reset", id, data: {} },
+      { type: "start-step" },
+    ];
     this.#startReply();
-    return [{ type: "reset-step" }];
+    return chunks;
   }
 
   #delta(kind: "text" | "reasoning", { delta }: RuntimeEvent, text: string): readonly UiChunk[] {
@@ -233,6 +264,7 @@ export class UiTranslator {
     const startChunks = this.#openStep();
     if (this.#stepCalls.has(id)) return startChunks;
     this.#stepCalls.add(id);
+    if (!providerExecuted) this.#lastStepHasCalls = true;
     this.#calls.set(id, "streaming");
     const providerFields = providerExecuted ? { providerExecuted } : {};
     return [...startChunks, { type: "tool-input-start", toolCallId: id, toolName, ...providerFields }];
@@ -271,6 +303,7 @@ export class UiTranslator {
 
   #completeCall({ id, name, arguments: args, rawArguments }: ToolCall, providerExecuted: boolean): readonly UiChunk[] {
     this.#stepCalls.add(id);
+    if (!providerExecuted) this.#lastStepHasCalls = true;
     // A call that the provider executes is not answered here; its result may be in a later reply.
     this.#calls.set(id, providerExecuted ? "waiting" : "open");
     // `rawArguments` if the arguments are not a JSON object.
@@ -299,6 +332,7 @@ export class UiTranslator {
     const state = this.#calls.get(id);
     if (state !== undefined && state !== "streaming" && state !== "withheld") return [];
     this.#calls.set(id, "open");
+    this.#lastStepHasCalls = true;
     if (this.#reply !== null) this.#stepCalls.add(id);
     return [this.#available(id, name, args)];
   }
@@ -317,10 +351,8 @@ export class UiTranslator {
         return [{ type: "tool-output-available", toolCallId, output: result.output }];
       case "error":
         return [{ type: "tool-output-error", toolCallId, errorText: result.errorText }];
-      case "denied": {
-        const approvalId = `${this.#turnId ?? ""}:policy:${toolCallId}`;
-        return deniedChunks(toolCallId, approvalId, result.reason, { isAutomatic: true });
-      }
+      case "denied":
+        return [deniedChunk(toolCallId, result.reason)];
     }
   }
 

@@ -1,0 +1,84 @@
+// The branches of a chat. History is append-only, so a regenerated or edited message does not change the session: the session is forked
+// before that message, and the chat continues in the fork.
+//
+// Naming. The first branch is the session with the id of the chat. The n-th fork is `<chat id>~branch-<n>`; its metadata names the
+// session that it was forked from. The branch with the highest number is the current one.
+//
+// Cost. A chat without forks costs one more read of a session row. Forks are numbered without gaps, so the current one of n is found
+// with 2 log n reads (galloping search).
+//
+// Concurrency. Two requests that fork at once choose the same id: the storage accepts one of them, and the other is a conflict.
+
+import type { Message } from "../../model/internal.ts";
+import type { Runtime, SessionView } from "../../runtime/internal.ts";
+
+import { RuntimeError } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
+
+/** A branch of a chat. */
+export type Branch = {
+  readonly chatId: string;
+  /** 0: the session with the id of the chat. */
+  readonly number: number;
+  /** The id of the session that holds the branch. */
+  readonly sessionId: string;
+  /** The session, without messages. */
+  readonly view: SessionView;
+};
+
+function sessionIdOf(chatId: string, number: number): string {
+  return number === 0 ? chatId : `${chatId}~branch-${number}`;
+}
+
+/** Reads a branch; `null` if it does not exist. A session of that id which is not a fork of this chat is not a branch. */
+async function readBranch(sessions: Runtime, chatId: string, number: number): Promise<Branch | null> {
+  const sessionId = sessionIdOf(chatId, number);
+  const view = await sessions.get(sessionId, { messages: 0 });
+  if (view === null) return null;
+  const { forkedFrom } = view.session.metadata;
+  const parent = isPlainObject(forkedFrom) ? forkedFrom["sessionId"] : null;
+  const isBranch =
+    number === 0 || (typeof parent === "string" && (parent === chatId || parent.startsWith(`${chatId}~branch-`)));
+  return isBranch ? { chatId, number, sessionId, view } : null;
+}
+
+/** The current branch of a chat; `null` if there is no such chat. */
+export async function currentBranch(sessions: Runtime, chatId: string): Promise<Branch | null> {
+  let newest = await readBranch(sessions, chatId, 0);
+  if (newest === null) return null;
+  let missing = 1;
+  for (;;) {
+    const branch = await readBranch(sessions, chatId, missing);
+    if (branch === null) break;
+    newest = branch;
+    missing *= 2;
+  }
+  while (missing - newest.number > 1) {
+    const middle = Math.floor((newest.number + missing) / 2);
+    const branch = await readBranch(sessions, chatId, middle);
+    if (branch === null) missing = middle;
+    else newest = branch;
+  }
+  return newest;
+}
+
+/** Forks the current branch before a user message. Returns the id of the fork and the stored message; `null` if it is not stored. */
+export async function forkBefore(
+  sessions: Runtime,
+  { chatId, number, sessionId, view }: Branch,
+  messageId: string,
+): Promise<{ readonly sessionId: string; readonly message: Message } | null> {
+  if (view.openTurn !== null) {
+    throw new RuntimeError("conflict", {
+      message: "a turn of the chat is running; stop it before you regenerate or edit a message",
+    });
+  }
+  const messages = (await sessions.get(sessionId, { messages: "all" }))?.session.thread.messages ?? [];
+  const at = messages.findLastIndex(
+    ({ role, id }, index) => role === "user" && (id ?? `message-${index}`) === messageId,
+  );
+  const message = messages[at];
+  if (message === undefined) return null;
+  const forkId = await sessions.fork(sessionId, { id: sessionIdOf(chatId, number + 1), at });
+  return { sessionId: forkId, message };
+}

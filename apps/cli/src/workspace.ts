@@ -10,6 +10,9 @@ import { createEngine, missingKey, openDatabase, SettingsError } from "@everturn
 import { engine as newEngine, isEverturnError } from "everturn";
 import { runtime } from "everturn/runtime";
 
+/** How long the lease of a turn lasts without a renewal, in milliseconds: the time after which another process continues the turn of a killed one. */
+export const leaseMs = 30_000;
+
 export type Workspace = {
   readonly settings: Settings;
   readonly sessions: Runtime;
@@ -47,7 +50,8 @@ async function openOver(
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   const database = await openNamed(settings);
   try {
-    const sessions = runtime({ host: database.storage, engines: { default: engine }, drive });
+    const lease = { ttlMs: leaseMs, renewMs: leaseMs / 3 };
+    const sessions = runtime({ host: database.storage, engines: { default: engine }, drive, lease });
     const close = async () => {
       await sessions.close({ graceMs: 2000 });
       await database.close();

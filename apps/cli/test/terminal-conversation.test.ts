@@ -84,10 +84,10 @@ test("the first message creates a session, and the next one continues it", async
 test("a call can be approved with edited arguments; invalid JSON is asked for again", async () => {
   const { terminal } = await talk();
   terminal.say('launch {"target": "Mars", "note": "a\u200Bb\u202Ec"}');
-  const asked = await terminal.until(/yes, no, edit › $/);
+  const asked = await terminal.until(/yes, no \[reason\], edit › $/);
   expect(asked).toContain('"target": "Mars"');
   expect(asked).toContain(String.raw`"note": "a\u{200b}b\u{202e}c"`);
-  terminal.press("e", { text: "e" });
+  terminal.say("e");
   await terminal.until(/arguments › \{"target":"Mars","note":.*\}$/);
   terminal.ctrl("u");
   terminal.say("Venus");
@@ -100,12 +100,14 @@ test("a call can be approved with edited arguments; invalid JSON is asked for ag
 test("a postponed approval is asked for again before the next message, which stays at the prompt", async () => {
   const { terminal, chat, workspace } = await talk();
   terminal.say("launch");
-  await terminal.until(/yes, no, edit › $/);
+  await terminal.until(/yes, no \[reason\], edit › $/);
   terminal.ctrl("c");
   await terminal.until(/Postponed[^]*\n› $/);
   terminal.say("something else");
-  await terminal.until(/A pending request needs your answer first[^]*needs your approval[^]*yes, no, edit › $/);
-  terminal.press("y", { text: "y" });
+  await terminal.until(
+    /A pending request needs your answer first[^]*needs your approval[^]*yes, no \[reason\], edit › $/,
+  );
+  terminal.say("y");
   await terminal.until(/on its way to the moon[^]*\n› something else$/);
   terminal.press("return");
   expect(await terminal.until(turnEnd)).toContain("You said: something else");
@@ -161,10 +163,12 @@ test("a pending call of a child turn is shown with its own arguments, and cannot
   const scripts = [[{ type: "tool_call", name: "clerk" }], [{ type: "text", text: "All done." }]] as const;
   const { terminal } = await talk({ engine: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [clerk] }) });
   terminal.say("pay my bill");
-  const asked = await terminal.until(/yes, no › $/);
+  const asked = await terminal.until(/yes, no \[reason\] › $/);
   expect(asked).toContain("pay (inside clerk) needs your approval:");
   expect(asked).toContain('"cents": 500');
-  terminal.press("y", { text: "y" });
+  terminal.say("edit");
+  await terminal.until(/cannot be edited[^]*yes, no \[reason\] › $/);
+  terminal.say("y");
   expect(await terminal.until(/All done\.[^]*\n› $/)).toContain("✓ clerk");
 });
 
@@ -210,7 +214,7 @@ test("a turn of another process is shown live and can be cancelled", async () =>
   const first = await talk({ pace: "5" });
   first.terminal.say('countdown {"from": 1000}');
   await first.terminal.until(/\d of 1000/);
-  const elsewhere = await talkElsewhere(first, /countdown from: 1000 .*of 1000\n {2}another process drives this turn/);
+  const elsewhere = await talkElsewhere(first, /countdown from: 1000 .*of 1000\n {2}Another process drives this turn/);
   elsewhere.terminal.ctrl("c");
   await elsewhere.terminal.until(/Cancelled[^]*\n› $/);
   await first.terminal.until(/Cancelled[^]*\n› $/);

@@ -58,10 +58,8 @@ describe.skipIf(!hasTmux)("in a real terminal (skipped without tmux)", () => {
     expect(resumed).toContain("› good morning");
 
     pane.say("use clock, launch and survey");
-    await pane.until(/\? launch needs your approval:[^]*yes, no, edit ›$/);
-    pane.press("n");
-    await pane.until(/reason\?.*›$/);
-    pane.say("not today");
+    await pane.until(/\? launch needs your approval:[^]*yes, no \[reason\], edit ›$/);
+    pane.say("no not today");
     await pane.until(/What is your favourite colour\?[^]*3\. blue[^]*answer ›$/);
     pane.say("3");
     const answered = await pane.until(/survey: blue[^]*\n›$/);
@@ -100,6 +98,74 @@ describe.skipIf(!hasTmux)("in a real terminal (skipped without tmux)", () => {
     expect(shown).toContain(`Session ${id}`);
     last.press("C-d");
     await last.until(/exit code 0/);
+  });
+
+  test("approves, denies and edits a call with typed words, and sends no letter of them to the model", async () => {
+    const pane = tmux.open(["chat"], { folder, width: 100, height: 80, environment: quickly });
+    await pane.until(prompt);
+    const asked = (text: string, number: number): boolean =>
+      [...text.matchAll(/launch needs your approval:/g)].length === number && text.endsWith("edit ›");
+    const answered = (text: string, number: number): boolean =>
+      [...text.matchAll(/\d+ in, \d+ out/g)].length === number && prompt.test(text);
+
+    pane.say('launch {"target": "Mars"}');
+    await pane.until((text) => asked(text, 1));
+    pane.say("yes");
+    expect(await pane.until((text) => answered(text, 2))).toMatch(/on its way to Mars[^]*\n›$/);
+
+    pane.say('launch {"target": "Venus"}');
+    await pane.until((text) => asked(text, 2));
+    pane.say("no");
+    expect(await pane.until((text) => answered(text, 4))).not.toContain("on its way to Venus");
+
+    // Text that is no answer, such as a message typed while the turn was still running, decides nothing.
+    pane.say('launch {"target": "Ceres"}');
+    await pane.until((text) => asked(text, 3));
+    pane.say("yellow");
+    await pane.until(/Type yes, no or edit[^]*edit ›$/);
+    pane.say("e");
+    await pane.until(/arguments › \{"target":"Ceres"\}$/);
+    pane.press("C-u");
+    pane.say('{"target":"Pluto"}');
+    const edited = await pane.until((text) => answered(text, 6));
+    expect(edited).toContain("on its way to Pluto");
+    expect(edited).not.toContain("on its way to Ceres");
+    expect(edited).not.toMatch(/You said: (?:es|o|s)\b/);
+    pane.press("C-d");
+    await pane.until(/exit code 0/);
+  });
+
+  test("after kill -9, chat --continue asks again for a pending approval", async () => {
+    const pane = tmux.open(["chat"], { folder, environment: quickly });
+    await pane.until(prompt);
+    pane.say("launch");
+    await pane.until(/needs your approval[^]*edit ›$/);
+    pane.kill();
+    await pane.until(/exit code 137/);
+    const again = tmux.open(["chat", "--continue"], { folder, environment: quickly });
+    await again.until(/› launch\n[^]*\? launch needs your approval:[^]*edit ›$/);
+    again.say("yes");
+    await again.until(/on its way to the moon[^]*\n›$/);
+    again.press("C-d");
+    await again.until(/exit code 0/);
+  });
+
+  test.each([
+    ["a tool", 'countdown {"from": 1000}', /countdown from: 1000 .*\d of 1000/],
+    ["the text of a reply", "good morning", /You said: good morning[^]*offline/],
+  ])("after kill -9 during %s, chat --continue shows that it waits for the lease", async (_, message, running) => {
+    const pane = tmux.open(["chat"], { folder, environment: slowly });
+    await pane.until(prompt);
+    pane.say(message);
+    await pane.until(running);
+    pane.kill();
+    await pane.until(/exit code 137/);
+    const again = tmux.open(["chat", "--continue"], { folder, environment: slowly });
+    await again.until(
+      /Waiting: [^]*has sent nothing for \d[^]*has stopped[^]*lease expires in at most \d+ s[^]*continues here/,
+    );
+    again.press("C-d");
+    await again.until(/The turn is not lost[^]*exit code 130/);
   });
 
   test("handles 30 columns, wide and combining characters, pasted lines and a resized terminal", async () => {

@@ -101,6 +101,13 @@ export class Pane {
     this.#tmux.tell(["resize-window", "-t", this.#name, "-x", `${width}`, "-y", `${height}`]);
   }
 
+  /** Ends the program with SIGKILL, as a crash does: it can neither release its turn nor restore the terminal. */
+  kill(): void {
+    const shell = this.#tmux.tell(["display-message", "-p", "-t", this.#name, "#{pane_pid}"]).trim();
+    const program = execFileSync("ps", ["-o", "pid=", "--ppid", shell], { encoding: "utf8" }).trim();
+    process.kill(Number(program), "SIGKILL");
+  }
+
   /** Closes the terminal while the program runs. */
   close(): void {
     this.#tmux.tell(["kill-session", "-t", this.#name]);

@@ -15,7 +15,8 @@ import { wrapRuns } from "../terminal/flow.ts";
 import { askLine } from "../terminal/prompt.ts";
 import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
-import { errorText, followTurn } from "./follow.ts";
+import { leaseMs } from "../workspace.ts";
+import { errorText, followTurn, quietNoteMs } from "./follow.ts";
 import { askPending } from "./pending-prompts.ts";
 import { runCommand } from "./run-command.ts";
 import { commands, complete, matching, parseInput } from "./slash-commands.ts";
@@ -31,6 +32,19 @@ const recoverEveryMs = 1000;
 
 /** Whether the conversation continues or the user has exited. */
 type Status = "continue" | "exit";
+
+/**
+ * The note below a turn whose lease another process holds. A process that was killed cannot release its lease, and the chat cannot see whether the
+ * process is alive: it waits until the lease expires, at most one lease time after the last event. A lease that lasts longer was renewed.
+ */
+function drivenElsewhere(quietMs: number): string {
+  const expiresInMs = leaseMs + recoverEveryMs - quietMs;
+  if (quietMs < quietNoteMs || expiresInMs <= 0) {
+    return "Another process drives this turn; if it stops, the turn continues here.";
+  }
+  const [quiet, left] = [Math.floor(quietMs / 1000), Math.ceil(expiresInMs / 1000)];
+  return `Waiting: the process that drives this turn has sent nothing for ${quiet} s. If it has stopped, its lease expires in at most ${left} s, and the turn continues here.`;
+}
 
 export class Conversation {
   readonly context: ChatContext;
@@ -111,8 +125,7 @@ export class Conversation {
       if (typeof turn === "string") return "continue";
       const { type, typed } = await followTurn(this.context, turn, {
         typed: this.#draft,
-        whereabouts: () =>
-          this.#isElsewhere ? "another process drives this turn; if it stops, the turn continues here" : "",
+        whereabouts: (quietMs) => (this.#isElsewhere ? drivenElsewhere(quietMs) : ""),
       });
       this.#isElsewhere = false;
       this.#draft = typed;

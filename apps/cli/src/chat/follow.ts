@@ -5,8 +5,8 @@ import type { Live, Screen } from "../terminal/screen.ts";
 import type { Colours } from "../terminal/style.ts";
 import type { Runtime, RuntimeEvent, TurnHandle } from "everturn/runtime";
 
-import { fit } from "../terminal/cells.ts";
 import { editor, press } from "../terminal/editor.ts";
+import { wrap } from "../terminal/flow.ts";
 import { editorRows } from "../terminal/prompt.ts";
 import { safeText } from "../terminal/safe-text.ts";
 import { noLive } from "../terminal/screen.ts";
@@ -16,6 +16,9 @@ import { ChatView } from "./view.ts";
 
 /** How long the exit waits for a pending cancel to be stored, in milliseconds. */
 const cancelWaitMs = 2000;
+
+/** The time without an event after which a note about the driving process interrupts an unfinished text, in milliseconds. */
+export const quietNoteMs = 2000;
 
 /** What the parts of the chat share. */
 export type ChatContext = {
@@ -41,8 +44,11 @@ type Occurrence =
 export type FollowOptions = {
   /** Text that is at the prompt already. */
   readonly typed: string;
-  /** Returns a note about the process that drives the turn, if it is another one. Called for every redraw. */
-  readonly whereabouts: () => string;
+  /**
+   * Returns a note about the process that drives the turn, if it is another one; otherwise an empty text. Called for every redraw. `quietMs`: the
+   * time since the last event of the turn, in milliseconds.
+   */
+  readonly whereabouts: (quietMs: number) => string;
 };
 
 /** Shows a turn. Returns when the turn has ended, the user exits, or the turn cannot be followed. */
@@ -56,16 +62,23 @@ export async function followTurn(
   const view = new ChatView({ width: () => screen.width, colours, since: now() });
   let draft = editor([], typed);
   let cancelling: Promise<unknown> | null = null;
+  let lastEventAt = now();
   const live = (): Live => {
     const running = view.live(now());
-    const where = running.length === 0 ? "" : whereabouts();
-    const rows = where === "" ? running : [...running, colours.dim(fit(`  ${where}`, screen.width - 1))];
+    const where = running.length === 0 ? "" : whereabouts(now() - lastEventAt);
+    const rows = where === "" ? running : [...running, ...noteRows(where, screen.width).map(colours.dim)];
     if (draft.text === "") return { rows, cursor: null };
     const line = editorRows(draft, colours.dim(promptSign), [], screen.width);
     const cursor = line.cursor === null ? null : { ...line.cursor, row: line.cursor.row + rows.length };
     return { rows: [...rows, ...line.rows], cursor };
   };
-  const draw = (): void => screen.live(live());
+  const draw = (): void => {
+    // No live rows can be drawn below an unfinished line of text. If its process has stopped, nothing would show that the chat waits for the lease:
+    // the text is ended, and the live rows appear.
+    const isStalled = !view.isOver && view.live(now()).length === 0 && now() - lastEventAt >= quietNoteMs;
+    if (isStalled && whereabouts(now() - lastEventAt) !== "") screen.print(view.close(), noLive);
+    screen.live(live());
+  };
   const print = (text: string): void => screen.print(text, live());
   const failed = (error: unknown): void => print(view.note(`✗ ${errorText(error)}`, { hue: "red" }));
   const cancel = (): void => {
@@ -122,6 +135,7 @@ export async function followTurn(
         next().catch((error: unknown): Occurrence => ({ type: "failed", error })),
       ]);
       if (occurrence.type === "event") {
+        lastEventAt = now();
         print(view.apply(occurrence.event, now()));
         continue;
       }
@@ -151,6 +165,13 @@ async function parkedText(handle: TurnHandle, view: ChatView): Promise<string> {
       "The turn is parked: the current code cannot replay it. /continue ends the turn and continues the session from before it.",
     )
   );
+}
+
+/** A note below the live rows, indented and wrapped. */
+function noteRows(note: string, width: number): readonly string[] {
+  return wrap(note, Math.max(10, width - 3))
+    .split("\n")
+    .map((row) => `  ${row}`);
 }
 
 /** The message of a thrown value, safe for the terminal. */

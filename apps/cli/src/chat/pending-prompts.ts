@@ -1,5 +1,5 @@
 // Human approval and answers in the chat: asks the user for what the session waits for, which is the approval of a call, the answer to a question, or the
-// result of a manual call. An answer is stored immediately; Ctrl-C postpones it and the session keeps waiting.
+// result of a manual call. An answer is a line that Enter submits. It is stored immediately; Ctrl-C postpones it and the session keeps waiting.
 //
 // Answers carry the version of the session that was shown (compare-and-swap), so that an answer given elsewhere meanwhile is not overwritten.
 
@@ -12,7 +12,7 @@ import { isEverturnError } from "everturn/model";
 
 import { preformatted, wrap } from "../terminal/flow.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
-import { askKey, askLine } from "../terminal/prompt.ts";
+import { askLine } from "../terminal/prompt.ts";
 import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
 
@@ -68,27 +68,51 @@ async function askApproval(
     `\n${colours.yellow("?")} ${wrap(what, screen.width - 2).replaceAll("\n", "\n  ")}\n${shownArguments(context, args)}`,
   );
   const mayEdit = call.path.length === 0;
-  const keys = `${colours.bold("y")}es, ${colours.bold("n")}o${mayEdit ? `, ${colours.bold("e")}dit` : ""} `;
+  const choices = `${colours.bold("y")}es, ${colours.bold("n")}o [reason]${mayEdit ? `, ${colours.bold("e")}dit` : ""} `;
   for (;;) {
-    const key = await askKey(
-      screen,
-      `  ${keys}${colours.cyan("› ")}`,
-      mayEdit ? (["y", "n", "e"] as const) : (["y", "n"] as const),
-    );
-    if (key === "interrupted") return later(context);
-    if (key === "ended") return "ended";
-    if (key === "y") return sessions.decide(id, call.id, { type: "approve", by: "terminal" }, { version });
-    if (key === "n") {
-      const line = await askLine(screen, { prompt: colours.cyan("  reason? (Enter: none) › ") });
-      if (line.type === "ended") return "ended";
-      const reason = line.type === "line" && line.text.trim() !== "" ? { reason: line.text.trim() } : {};
-      if (line.type === "interrupted") continue;
-      return sessions.decide(id, call.id, { type: "deny", by: "terminal", ...reason }, { version });
+    const line = await askLine(screen, { prompt: `  ${choices}${colours.cyan("› ")}` });
+    if (line.type === "interrupted") return later(context);
+    if (line.type === "ended") return "ended";
+    const answer = parseApproval(line.text);
+    switch (answer.type) {
+      case "approve":
+        return sessions.decide(id, call.id, { type: "approve", by: "terminal" }, { version });
+      case "deny": {
+        const reason = answer.reason === "" ? {} : { reason: answer.reason };
+        return sessions.decide(id, call.id, { type: "deny", by: "terminal", ...reason }, { version });
+      }
+      case "edit": {
+        if (!mayEdit) {
+          screen.print(`  ${colours.red("The arguments of a call inside another call cannot be edited.")}\n`);
+          break;
+        }
+        const edited = await askJson(context, JSON.stringify(args));
+        if (edited === null) break;
+        return sessions.decide(id, call.id, { type: "approve", by: "terminal", arguments: edited }, { version });
+      }
+      case "unclear": {
+        const words = mayEdit ? "yes, no or edit" : "yes or no";
+        screen.print(`  ${colours.red(`Type ${words} and press Enter; Ctrl-C postpones the decision.`)}\n`);
+      }
     }
-    const edited = await askJson(context, JSON.stringify(args));
-    if (edited === null) continue;
-    return sessions.decide(id, call.id, { type: "approve", by: "terminal", arguments: edited }, { version });
   }
+}
+
+type ApprovalAnswer =
+  | { readonly type: "approve" | "edit" | "unclear" }
+  | { readonly type: "deny"; readonly reason: string };
+
+/**
+ * Parses the typed answer to an approval: `y`, `yes`, `n`, `no`, `e`, `edit` in any case, and `no` may be followed by a reason for the model. Only
+ * a whole line decides: a single key would approve a call while the user is still typing a message, and would leave the rest of the word as input
+ * for the next prompt. An empty line decides nothing.
+ */
+export function parseApproval(text: string): ApprovalAnswer {
+  const answer = text.trim();
+  if (/^y(?:es)?$/i.test(answer)) return { type: "approve" };
+  if (/^e(?:dit)?$/i.test(answer)) return { type: "edit" };
+  const denied = /^no?(?:$|[\s,.:;]+(?<reason>.*)$)/is.exec(answer);
+  return denied === null ? { type: "unclear" } : { type: "deny", reason: denied.groups?.["reason"] ?? "" };
 }
 
 /** Asks for edited arguments; `null`: the user gave up. */

@@ -1,6 +1,6 @@
-// Prompts for a line or a key. The line is edited in the live rows of the screen, and is printed as permanent text when it is submitted.
+// Prompts for a line. The line is edited in the live rows of the screen, and is printed as permanent text when it is submitted.
 
-import type { Editor, Key } from "./editor.ts";
+import type { Editor } from "./editor.ts";
 import type { Live, Screen } from "./screen.ts";
 
 import { cellWidth } from "./cells.ts";
@@ -84,28 +84,4 @@ export function editorRows(state: Editor, prompt: string, hints: readonly string
     rows: [...rows.map((shown, index) => (index === 0 ? prompt : below) + shown), ...hints],
     cursor: { row, column: promptWidth + column },
   };
-}
-
-/** Waits for one of these keys, Ctrl-C or Ctrl-D. */
-export function askKey<K extends string>(
-  screen: Screen,
-  prompt: string,
-  keys: readonly K[],
-): Promise<K | "interrupted" | "ended"> {
-  return new Promise((resolve) => {
-    const done = (key: K | "interrupted" | "ended"): void => {
-      offGone();
-      screen.terminal.listen(null);
-      screen.print(`${prompt}${key === "interrupted" || key === "ended" ? "" : key}\n`, noLive);
-      resolve(key);
-    };
-    const offGone = screen.terminal.onGone(() => done("ended"));
-    screen.live({ rows: [prompt], cursor: { row: 0, column: cellWidth(prompt) } });
-    screen.terminal.listen((key: Key) => {
-      if (key.ctrl && key.name === "c") return done("interrupted");
-      if (key.ctrl && key.name === "d") return done("ended");
-      const match = keys.find((accepted) => accepted === key.text.toLowerCase());
-      if (match !== undefined) done(match);
-    });
-  });
 }

@@ -1,20 +1,32 @@
 // Serializes an engine to JSON and restores it. Data is copied; adapters, tools and executors are written as names and looked up in a registry.
 //
-// A description never contains an API key: an engine holds none, and settings that look like a credential are rejected. Functions among the
-// options (hooks, `haltWhen`, …) cannot be described. `catalog`, `clock`, `toolExecutor`, `toolResultEncoder` and the schema of a code protocol's
-// result are not part of a description; a restored engine has their defaults.
+// Invariants
+//   1. A description never contains an API key: an engine holds none, and settings that look like a credential are rejected.
+//   2. Nothing that changes what a run does is dropped. A field that is neither data nor found by a name (`toolExecutor`, `toolResultEncoder`, a catalog
+//      or a result schema of the program) is described as `"custom"`, and the registry has to pass it. Otherwise a tool executor that sandboxes
+//      tools would disappear, and the restored engine would run them unprotected.
+//   3. Functions among the options (hooks, `haltWhen`, …) cannot be described, and a description with an unknown field cannot be restored.
+// Only `clock` is left out, because it belongs to the process, and the reserved `middleware`.
 
 import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
-import type { Engine, Fallback } from "./engine.ts";
+import type { Engine, EngineProtocol, Fallback } from "./engine.ts";
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
+import type { Catalog } from "./model-call/catalog.ts";
+import type { ToolExecutor, ToolResultEncoder } from "./options.ts";
 import type { CodeExecutor } from "./tool/executor.ts";
+import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
 import { EngineError, MisuseError, parse } from "../model/internal.ts";
 import { json, jsonObject, read, settings } from "../model/parse/reading.ts";
 import { engine as newEngine } from "./engine.ts";
+import { builtInCatalog } from "./model-call/catalog.ts";
+import { isStandardSchema } from "./tool/schema.ts";
 
-/** Adapters, tools and executors that {@link restoreEngine} finds by name. */
+/**
+ * What {@link restoreEngine} cannot read from a description. Adapters, tools and code executors are found by name. The other fields replace the field of the
+ * same name, also if the description has none, and are required if the described engine had a value that is not data.
+ */
 export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   /** Found by their provider. */
   readonly adapters?: readonly Adapter[];
@@ -22,35 +34,49 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   readonly imageAdapters?: readonly ImageAdapter[];
   /** Found by their names. */
   readonly tools?: readonly Tool<Context>[];
-  /** Found by name and version. */
+  /** Found by their names. */
   readonly executors?: readonly CodeExecutor[];
+  /** Runs tool calls. */
+  readonly toolExecutor?: ToolExecutor;
+  /** Converts tool results for the model. */
+  readonly toolResultEncoder?: ToolResultEncoder;
+  /** Limits, prices and capabilities of models. The built-in catalog needs no entry here. */
+  readonly catalog?: Catalog;
+  /** The schema of the value that a cell of the code protocol passes to `finish`. A JSON Schema needs no entry here. */
+  readonly finish?: AnySchema;
 };
 
-/** Fields of an engine that are data. */
-const plainFields = [
-  "model",
-  "instructions",
-  "params",
-  "adapterOptions",
-  "retry",
-  "metadata",
-  "options",
-  "context",
-] as const;
+/** Describes a value that only the registry can restore. */
+const custom = "custom";
 
 /**
- * Describes an engine as JSON: data is copied, adapters, tools and executors are named. Throws `MisuseError` with
- * the path of a function among the options.
+ * Describes an engine as JSON: data is copied, adapters, tools and executors are named, other functions are marked as required. Throws `MisuseError`
+ * with the path of a function among the options.
  */
 export function describeEngine<Context extends CallerContext>(engine: Engine<Context>): JsonObject {
-  const plain = Object.fromEntries(plainFields.map((field) => [field, plainOf(field, engine[field])]));
-  const { protocol, adapter, imageAdapter, tools, fallback } = engine;
+  const {
+    adapter,
+    imageAdapter,
+    tools,
+    fallback,
+    protocol,
+    toolExecutor,
+    toolResultEncoder,
+    catalog,
+    clock: _clock,
+    middleware: _middleware,
+    ...data
+  } = engine;
   return {
-    ...plain,
+    // Every other field has to be data; `plainOf` rejects the rest.
+    ...Object.fromEntries(Object.entries(data).map(([field, value]) => [field, plainOf(field, value)])),
     adapter: adapter?.provider ?? null,
     imageAdapter: imageAdapter?.provider ?? null,
     tools: tools.map(({ name }) => name),
     fallback: fallback.map(describeFallback),
+    toolExecutor: toolExecutor === null ? null : custom,
+    toolResultEncoder: toolResultEncoder === null ? null : custom,
+    catalog: catalog === null ? null : catalog === builtInCatalog ? "built_in" : custom,
     protocol:
       protocol.type === "chat"
         ? "chat"
@@ -58,9 +84,17 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
             type: "code",
             executor: protocol.executor.name,
             requireFinish: protocol.requireFinish ?? false,
+            finish: describeSchema(protocol.finish ?? null),
             limits: plainOf("limits", protocol.limits ?? {}),
           },
   };
+}
+
+/** A JSON Schema is data. A Standard Schema is not: its JSON Schema lacks its conversions and refinements. */
+function describeSchema(schema: AnySchema | null): Json {
+  if (schema === null) return null;
+  const plain = isStandardSchema(schema) ? null : read(jsonObject, schema);
+  return plain !== null && "value" in plain ? plain.value : custom;
 }
 
 /** Returns a value as JSON. Throws `MisuseError` with the path of a function, or of an entry that is named like a credential. */
@@ -86,51 +120,83 @@ function describeFallback(fallback: Fallback): Json {
 }
 
 /**
- * Builds an engine from the description of {@link describeEngine}. Throws `EngineError` for a name that the
- * registry does not have.
+ * Builds an engine from the description of {@link describeEngine}. Throws `EngineError` (`invalid_engine`) for a name that the registry does not have,
+ * for a field that the registry has to pass, and for a field that it does not know.
  */
 export function restoreEngine(described: JsonObject, registry: EngineRegistry): Engine {
-  const { adapter, imageAdapter, tools = [], fallback = [], protocol, ...data } = described;
-  const { adapters = [], imageAdapters = [], tools: registeredTools = [], executors = [] } = registry;
-  const environment = parse("environment", {
-    model: data["model"] ?? null,
-    instructions: data["instructions"] ?? null,
-    params: data["params"] ?? {},
-  });
-  if (!environment.ok) throw new EngineError("invalid_engine", { message: environment.failure.message });
-  const { model, instructions, params } = environment.value;
-  const code =
-    typeof protocol === "object" && protocol !== null && !Array.isArray(protocol) && "executor" in protocol
-      ? protocol
-      : null;
+  const {
+    adapter = null,
+    imageAdapter = null,
+    tools = [],
+    fallback = [],
+    protocol = "chat",
+    toolExecutor = null,
+    toolResultEncoder = null,
+    catalog = null,
+    model = null,
+    instructions = null,
+    params = {},
+    adapterOptions,
+    metadata,
+    options,
+    context,
+    retry,
+    ...unknown
+  } = described;
+  const [unknownField] = Object.keys(unknown);
+  if (unknownField !== undefined) throw invalid(`the description has a field "${unknownField}", which is not known`);
+  const { adapters = [], imageAdapters = [], tools: registeredTools = [] } = registry;
+  const environment = parse("environment", { model, instructions, params });
+  if (!environment.ok) throw invalid(environment.failure.message);
   return newEngine<CallerContext>({
-    model,
-    instructions,
-    params,
-    adapter:
-      adapter === null || adapter === undefined ? null : find("adapter", adapters, ({ provider }) => provider, adapter),
+    model: environment.value.model,
+    instructions: environment.value.instructions,
+    params: environment.value.params,
+    adapter: adapter === null ? null : find("adapter", adapters, ({ provider }) => provider, adapter),
     imageAdapter:
-      imageAdapter === null || imageAdapter === undefined
-        ? null
-        : find("image adapter", imageAdapters, ({ provider }) => provider, imageAdapter),
-    tools: listOf(tools).map((name) => find("tool", registeredTools, (tool) => tool.name, name)),
-    fallback: listOf(fallback).map((item) => restoreFallback(item, adapters)),
-    adapterOptions: mapOf(data["adapterOptions"]),
-    metadata: mapOf(data["metadata"]),
-    retry: retryOf(data["retry"]),
-    options: mapOf(data["options"]),
-    ...(code === null
-      ? {}
-      : {
-          protocol: {
-            type: "code",
-            executor: find("executor", executors, ({ name }) => name, code["executor"]),
-            requireFinish: code["requireFinish"] === true,
-            limits: mapOf(code["limits"]),
-          },
-        }),
-    context: mapOf(data["context"]),
+      imageAdapter === null ? null : find("image adapter", imageAdapters, ({ provider }) => provider, imageAdapter),
+    tools: listOf("tools", tools).map((name) => find("tool", registeredTools, (tool) => tool.name, name)),
+    fallback: listOf("fallback", fallback).map((item) => restoreFallback(item, adapters)),
+    adapterOptions: mapOf("adapterOptions", adapterOptions),
+    metadata: mapOf("metadata", metadata),
+    retry: retryOf(retry),
+    options: mapOf("options", options),
+    toolExecutor: registry.toolExecutor ?? absent("toolExecutor", toolExecutor),
+    toolResultEncoder: registry.toolResultEncoder ?? absent("toolResultEncoder", toolResultEncoder),
+    catalog: registry.catalog ?? (catalog === "built_in" ? builtInCatalog : absent("catalog", catalog)),
+    protocol: restoreProtocol(protocol, registry),
+    context: mapOf("context", context),
   });
+}
+
+function restoreProtocol(described: Json, { executors = [], finish }: EngineRegistry): EngineProtocol {
+  if (described === "chat") return { type: "chat" };
+  const { type, executor = null, requireFinish, finish: describedFinish = null, limits } = mapOf("protocol", described);
+  if (type !== "code") throw invalid(`the protocol has to be "chat" or of the type "code"`);
+  const schema = finish ?? restoreSchema(describedFinish);
+  return {
+    type: "code",
+    executor: find("executor of the protocol", executors, ({ name }) => name, executor),
+    requireFinish: requireFinish === true,
+    ...(schema === null ? {} : { finish: schema }),
+    limits: mapOf("limits", limits),
+  };
+}
+
+function restoreSchema(described: Json): AnySchema | null {
+  return described === null || described === custom ? absent("finish", described) : mapOf("finish", described);
+}
+
+/** Returns `null` for a field that the described engine did not have. Throws `EngineError` if it had one, which the registry then has to pass. */
+function absent(field: string, described: Json): null {
+  if (described === null) return null;
+  throw invalid(
+    `the described engine has its own ${field}, which is not data; pass it: restoreEngine(described, { ${field}: … })`,
+  );
+}
+
+function invalid(message: string): EngineError {
+  return new EngineError("invalid_engine", { message });
 }
 
 function restoreFallback(described: Json, adapters: readonly Adapter[]): Fallback {
@@ -144,7 +210,7 @@ function restoreFallback(described: Json, adapters: readonly Adapter[]): Fallbac
 function modelOf(described: Json | undefined) {
   const parsed = parse("environment", { model: described ?? null });
   if (parsed.ok && parsed.value.model !== null) return parsed.value.model;
-  throw new EngineError("invalid_engine", { message: "a fallback of the described engine has no model" });
+  throw invalid("a fallback of the described engine has no model");
 }
 
 /** Finds an item of the registry by name. Throws `EngineError` with the names that the registry has. */
@@ -152,20 +218,20 @@ function find<T>(what: string, items: readonly T[], nameOf: (item: T) => string,
   const match = items.find((item) => nameOf(item) === name);
   if (match !== undefined) return match;
   const names = items.map(nameOf).join(", ");
-  throw new EngineError("invalid_engine", {
-    message: `the registry has no ${what} ${JSON.stringify(name)}; it has ${names === "" ? "none" : names}`,
-  });
+  throw invalid(`the registry has no ${what} ${JSON.stringify(name)}; it has ${names === "" ? "none" : names}`);
 }
 
-function listOf(value: Json): readonly Json[] {
-  return Array.isArray(value) ? value : [];
+function listOf(field: string, value: Json): readonly Json[] {
+  if (Array.isArray(value)) return value;
+  throw invalid(`${field} of the description has to be a list`);
 }
 
-function mapOf(value: Json | undefined): JsonObject {
+function mapOf(field: string, value: Json | undefined): JsonObject {
   const parsed = read(jsonObject, value ?? {});
-  return "value" in parsed ? parsed.value : {};
+  if ("value" in parsed) return parsed.value;
+  throw invalid(`${field} of the description has to be an object`);
 }
 
 function retryOf(value: Json | undefined): Engine["retry"] {
-  return value === false || value === undefined || value === "default" ? (value ?? "default") : mapOf(value);
+  return value === false || value === undefined || value === "default" ? (value ?? "default") : mapOf("retry", value);
 }

@@ -1,4 +1,7 @@
-import { chat, engine, fake, generate, streamGenerate, tool } from "everturn";
+import type { CodeExecutor, EngineRegistry } from "everturn/engine";
+import type { JsonObject } from "everturn/model";
+
+import { catalog, chat, engine, fake, generate, streamGenerate, tool } from "everturn";
 import {
   configure,
   describeEngine,
@@ -16,6 +19,7 @@ import {
 import { adapterFailure, imageFromUrl, imagePart, modelRef, textPart, usage, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
+import * as z from "zod";
 
 import { withCosts } from "./model-call/pricing.ts";
 import { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
@@ -204,6 +208,74 @@ describe("[allm 90] describeEngine and restoreEngine", () => {
     const described = describeEngine(original);
     expect(() => restoreEngine(described, { tools: [weather] })).toThrow(/no adapter "fake"; it has none/);
     expect(() => restoreEngine(described, { adapters: [adapter] })).toThrow(/no tool "weather"/);
+  });
+
+  describe("functions of an engine", () => {
+    const executor: CodeExecutor = {
+      name: "cells",
+      version: "1",
+      language: "js",
+      run: async () => ({ type: "finished", observations: [], error: null, finish: null }),
+    };
+    const passed = {
+      toolExecutor: () => "sandboxed",
+      toolResultEncoder: () => "encoded",
+      catalog: catalog([modelRef({ id: "mine" })]),
+    };
+    const finish = z.object({ total: z.number() });
+    const whole = engine({ ...passed, protocol: { type: "code", executor, requireFinish: true, finish } });
+    const everything: EngineRegistry = { executors: [executor], ...passed, finish };
+    const described = JSON.parse(JSON.stringify(describeEngine(whole)));
+
+    test("are restored from the registry", () => {
+      const restored = restoreEngine(described, everything);
+      expect(restored).toEqual({ ...whole, protocol: { ...whole.protocol, limits: {} } });
+      expect(restored.toolExecutor).toBe(passed.toolExecutor);
+    });
+
+    test.each(["toolExecutor", "toolResultEncoder", "catalog", "finish"] as const)(
+      "are never dropped: a registry without %s is refused",
+      (field) => {
+        const { [field]: _, ...registry } = everything;
+        expect(() => restoreEngine(described, registry)).toThrow(
+          expect.objectContaining({
+            name: "EngineError",
+            reason: "invalid_engine",
+            message: expect.stringContaining(field),
+          }),
+        );
+      },
+    );
+
+    test("of the registry are used also if the description has none", () => {
+      const { toolExecutor } = restoreEngine(describeEngine(engine()), { toolExecutor: passed.toolExecutor });
+      expect(toolExecutor).toBe(passed.toolExecutor);
+      expect(restoreEngine({}, everything).toolExecutor).toBe(passed.toolExecutor);
+    });
+
+    test("that are data are described: the built-in catalog, a JSON Schema of the result", () => {
+      const schema = { type: "object", properties: { apiKey: { type: "string" } } };
+      const plain = engine({ catalog: catalog(), protocol: { type: "code", executor, finish: schema } });
+      const restored = restoreEngine(JSON.parse(JSON.stringify(describeEngine(plain))), { executors: [executor] });
+      expect(restored.catalog).toBe(plain.catalog);
+      expect(restored.protocol).toMatchObject({ finish: schema });
+    });
+  });
+
+  test("every field of an engine is described, restored, or known to be left out", () => {
+    const leftOut = ["clock", "middleware"];
+    expect([...Object.keys(describeEngine(engine())), ...leftOut].toSorted()).toEqual(Object.keys(engine()).toSorted());
+  });
+
+  test.each<[string, JsonObject]>([
+    ["sandbox", { sandbox: "strict" }],
+    ["protocol", { protocol: { type: "code" } }],
+    ["options", { options: [] }],
+    ["adapterOptions", { adapterOptions: "x" }],
+  ])("a description whose %s is not understood is refused", (field, described) => {
+    expect(() => restoreEngine(described, {})).toThrow(
+      expect.objectContaining({ reason: "invalid_engine", message: expect.stringContaining(field) }),
+    );
   });
 });
 

@@ -32,6 +32,13 @@ const builtIn: readonly Entry[] = catalogModels.map((entry) => ({
  * replaces the built-in one of the same model entirely.
  */
 export function catalog(extra: readonly ModelRef[] = []): Catalog {
+  return extra.length === 0 ? builtInCatalog : catalogWith(extra);
+}
+
+/** The catalog without added entries: one value, so that an engine that has it can be recognised and described. */
+export const builtInCatalog: Catalog = catalogWith([]);
+
+function catalogWith(extra: readonly ModelRef[]): Catalog {
   const added = extra.map((ref): Entry => ({ ref, names: ref.id === null ? [] : [ref.id] }));
   const entries = [...added, ...builtIn.filter(({ ref }) => !extra.some((other) => replaces(other, ref)))];
   return {

@@ -1,5 +1,5 @@
-// Checks the language of the repository (CONTRIBUTING.md, "Language"): terms of the field are found in the files that implement them, and retired words do not
-// come back in comments, test titles and documents.
+// Checks the language of the repository (CONTRIBUTING.md, "Language"): terms of the field are found in the files that implement them, retired words do not
+// come back in comments and documents, and the source files that comments name exist.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -85,6 +85,17 @@ test("comments use no retired word", () => {
     );
   });
   expect(lines).toEqual([]);
+});
+
+test("comments name files that exist", () => {
+  const missing = sources.flatMap((path) => {
+    const { comments } = parseSync(path, readFileSync(join(root, path), "utf8"));
+    const named = comments.flatMap(({ value }) => value.match(/(?<![\w/.*-])[\w-][\w/.-]*\.ts\b/g) ?? []);
+    return named
+      .filter((name) => !sources.some((source) => `/${source}`.endsWith(`/${name}`)))
+      .map((name) => `${path}: ${name}`);
+  });
+  expect(missing).toEqual([]);
 });
 
 test("documents use no retired word", () => {

@@ -5,7 +5,8 @@
 //   stored events (with a sequence)       dropped if the sequence is not greater than the last one
 //   text deltas (live, with an offset)    never repeated: the server resumes at the offsets of the cursor
 //   other live events (tool progress)     not covered by the cursor; the server repeats those of the open step to a reader that
-//                                         reconnects, and this class drops as many equal events as were shown before
+//                                         reconnects. They have no id, so this class compares their content: an event that was shown
+//                                         n times before the reconnection is dropped the first n times after it
 //
 // Invariants
 //   1. No event is returned twice, whatever connection delivers it. Two equal live events that really happened twice are both shown.

@@ -1,4 +1,4 @@
-// The conformance suite of adapters: one case for each rule of the adapter contract (E1, engine/adapter.ts).
+// The conformance suite of adapters: one case for each rule of the adapter contract (E1, engine/model-call/adapter.ts).
 //
 // The author of an adapter passes a function that builds an adapter whose provider plays a given scenario: through a scripted `fetch`, a local
 // server or a recording. The suite does not know how.

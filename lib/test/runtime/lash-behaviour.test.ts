@@ -19,7 +19,7 @@ import { claimable } from "../../src/runtime/rows/inbox.ts";
 import {
   checkedTimings,
   claim,
-  fence,
+  epochCheck,
   isWithinDeadline,
   leasePut,
   leaseTimings,
@@ -537,7 +537,7 @@ describe("[lash 84] leases", () => {
     const storage = memoryStorage({ clock });
     await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease, leaseTimings)] });
     const held = (epoch: number) =>
-      storage.write({ checks: [fence(key, { epoch })], removals: [], puts: [] }).then(({ ok }) => ok);
+      storage.write({ checks: [epochCheck(key, { epoch })], removals: [], puts: [] }).then(({ ok }) => ok);
     await clock.advance(29_999);
     expect(await Promise.all([held(3), held(2), held(4)])).toEqual([true, false, false]);
     await clock.advance(1);

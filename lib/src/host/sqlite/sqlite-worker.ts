@@ -100,7 +100,10 @@ function handle(request: ThreadRequest): void {
   } else queue.add(request);
 }
 
-/** Receives all messages that have arrived, without returning to the event loop. That is what makes a group of a group commit. */
+/**
+ * Adds all messages that have arrived to the queue, without returning to the event loop. The next transaction then contains all writes
+ * among them (group commit, `request-queue.ts`).
+ */
 function receive(): void {
   for (;;) {
     const received: { readonly message: ThreadRequest } | undefined = receiveMessageOnPort(port);

@@ -283,8 +283,8 @@ class ModelCalls {
       plan.clock.now,
     );
     // The lease may have expired during a retry delay or while the process was paused.
-    const leaseCheck = ports.scope.ensure();
-    if (leaseCheck instanceof Promise) await leaseCheck;
+    const ensured = ports.scope.ensure();
+    if (ensured instanceof Promise) await ensured;
     const progress: StreamProgress = { events: 0, shown: false, terminal: null };
     let thrown: { readonly error: unknown } | null = null;
     const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {

@@ -101,8 +101,8 @@ export class ToolRun<Context extends CallerContext> {
       );
       try {
         // The turn may have ended, or the process may have lost its lease, while it waited for a permit or a retry.
-        const leaseCheck = ports.scope.ensure();
-        if (leaseCheck instanceof Promise) await leaseCheck;
+        const ensured = ports.scope.ensure();
+        if (ensured instanceof Promise) await ensured;
         stop.signal.throwIfAborted();
         void this.#job.emitLive({ type: "tool_execution_started", arguments: this.#args });
         const result = await this.#withTimeout(() => this.#execute());

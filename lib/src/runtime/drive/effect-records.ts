@@ -36,7 +36,7 @@ export class EffectRecords implements Scope {
   readonly #holder: LeaseHolder;
   readonly #write: (changes: Changes) => Promise<void>;
   readonly #ensure: () => void | Promise<void>;
-  /** How many tools of a batch run at once (a semaphore in `run/perform/slots.ts`), by the pinned limits of the turn. */
+  /** How many tools of a batch run at once (a semaphore in `run/perform/semaphore.ts`), by the pinned limits of the turn. */
   maxConcurrency = Number.POSITIVE_INFINITY;
   /** The batch of calls whose start marks have been built. */
   #marked: readonly SlottedCall[] | null = null;

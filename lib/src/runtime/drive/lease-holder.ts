@@ -24,7 +24,7 @@ import type { Check, Put } from "../rows/storage.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { maxClaimedInputs, movedClaims } from "../rows/inbox.ts";
-import { claim, fence, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
+import { claim, epochCheck, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
@@ -91,7 +91,10 @@ export class LeaseHolder {
       const sentAt = instantOf(clock);
       const { epoch } = this;
       const leaseRow = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
-      const batch = merge({ checks: [fence(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] }, changes);
+      const batch = merge(
+        { checks: [epochCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
+        changes,
+      );
       const written = await this.whenFree(() => storage.write({ ...batch, lasting }));
       if (written.ok) {
         this.#lease = { ...this.#lease, sentAt };
@@ -99,7 +102,7 @@ export class LeaseHolder {
       }
       const check = batch.checks[written.check];
       if (check === undefined || check.table !== "leases")
-        return { ok: false, check: check ?? fence(keyOf(this.key), this.#lease) };
+        return { ok: false, check: check ?? epochCheck(keyOf(this.key), this.#lease) };
       await this.#claimAgain(epoch);
     }
   }

@@ -14,8 +14,8 @@
 //   epoch, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
 //   therefore cannot write (fencing, H3).
 //
-//   A boundary is a commit after which no reply is open: the messages of a complete step become part of the session there. In between they
-//   exist only as journal rows.
+//   A boundary is a commit that adds messages to the session. The messages of a step are added together when the step is over
+//   (`turn.openReply` is `null`); until then they exist only as journal rows. The first commit of a turn adds the messages of its input.
 //
 // Order of one commit
 //   1. Wait for piece writes of this turn that are in flight, so that the batch can remove them.
@@ -26,9 +26,12 @@
 //   6. Return. Only then does the loop order the effects that follow from the item.
 //
 // Merged checkpoints
-//   The result of the last tool of a step and the checkpoint after it are one batch, unless the checkpoint calls a function of the program:
-//   the rows of the item are held in memory (`#held`) until the checkpoint is answered, which takes one read of the inbox. If the loop stops
-//   in between, `flush` writes the held item alone.
+//   The result of the last tool of a step and the checkpoint after it are one batch: the rows of the result are held in memory (`#held`)
+//   until the checkpoint is answered, which takes one read of the inbox. If the loop stops in between, `flush` writes the held item alone.
+//   The result is a batch of its own in two cases:
+//     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks), which must see only
+//       committed results;
+//     - the turn is handed over: it stops after this commit.
 //
 // The end of the turn
 //   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more: input that arrived too
@@ -40,9 +43,10 @@
 //   accepted, before `#begin`        the turn is `queued`; it is planned again from its start row and the pinned configuration
 //   after `#begin`                   start marks are stored although the tools may not have run; the replay policy answers them (H4)
 //   an effect runs or has returned   its response is not recorded. A model call is performed again, or continued from a recorded reference
-//                                    to the provider's work; recorded attempts keep their usage (Q2). A tool without a start mark runs. With a start mark: `safe` runs again under the same
-//                                    idempotency key, `never` is answered `outcome_unknown`, `ask` becomes a pending call (H4)
-//   an item is held                  as before: the result of the tool existed only in memory
+//                                    to the provider's work; recorded attempts keep their usage (Q2). A tool without a start mark runs: it
+//                                    has not started, or its policy is `safe` and it runs again under the same idempotency key. With a
+//                                    start mark, `never` is answered `outcome_unknown` and `ask` becomes a pending call (H4)
+//   an item is held                  the same as for an effect that has returned: the result of the tool was in memory only
 //   inputs claimed, not committed    the claims belong to the old epoch and are void; the inputs are claimed again
 //   during the batch                 the storage applies all of it or nothing
 //   after the batch                  the row is replayed, and the turn continues after it; nothing is performed again (H1). Readers find the
@@ -123,7 +127,10 @@ export class TurnCommitter {
   readonly records: EffectRecords;
   /** Set by `TurnDriver.handOver`: the turn stops after its next commit. */
   draining = false;
-  /** Whether a tool result is committed together with the checkpoint after it. Set if no checkpoint calls a function of the program. */
+  /**
+   * Whether the last tool result of a step is committed together with the checkpoint after it. Set if neither the checkpoint nor the end of
+   * the step calls a function of the program.
+   */
   mergesCheckpoints = false;
   /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
   next: NextTurn | null = null;
@@ -262,7 +269,7 @@ export class TurnCommitter {
     const change = { now, turn: { type: "advance", committed, step: turn.step }, events, also } as const;
     const { history } = turn;
     const { session, length } = this.#stored.head;
-    // Messages of an open step belong to the turn; the session gets them at the boundary, when the reply is answered.
+    // Messages of an open step belong to the turn; the session gets them at the boundary, when the step is over.
     const isBoundary = history.length > length && (committed === 0 || turn.openReply === null);
     if (!isBoundary) return { change };
     const messages = history.entries.slice(length, history.length);

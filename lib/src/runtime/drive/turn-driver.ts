@@ -143,7 +143,10 @@ export class TurnDriver {
   }
 }
 
-/** Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results. */
+/**
+ * Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results, so the
+ * checkpoint is then not merged with the tool result before it (`turn-committer.ts`, "Merged checkpoints").
+ */
 function callsProgram({ haltWhen, onCheckpoint, stepHooks }: RunPlan): boolean {
   const functions = [haltWhen, onCheckpoint, stepHooks.beforeStep, stepHooks.afterStep];
   return functions.some((callback) => callback !== null && callback !== undefined);

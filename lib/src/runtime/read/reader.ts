@@ -12,8 +12,11 @@
 //
 // Invariants
 //   1. Live items follow the stored event named by their `after`, so no delta of a step precedes the events of the step before.
-//   2. A stored event that settles an attempt: a reader that has received part of that attempt gets the missing text first; a reader that has
-//      received part of another attempt gets a `step_reset` first; a reader that has received none gets the event alone (Q7).
+//   2. A stored event that completes a model call names the attempt that succeeded. What a reader gets before this event depends on the
+//      live text it has received (Q7):
+//        part of that attempt      the missing text
+//        part of another attempt   a `step_reset`
+//        none                      nothing
 //   3. An attempt that is newer than the one the reader is in begins with a `step_reset`, which precedes all other events of that attempt,
 //      also its `message_started`. Live items of an older attempt are skipped.
 //   4. A reader of one turn ends after the stored `chat_completed` of that turn.

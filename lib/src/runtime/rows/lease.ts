@@ -16,8 +16,10 @@
 //   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clock skew between clients is harmless.
 //   4. No batch is accepted under an expired lease. Its holder may claim the next epoch as long as the row still has its epoch (Q18).
 //   5. A lease lasts at least three renewal intervals, so two renewals may be missed.
-//   6. An expiry further ahead than one lease time means that the storage's clock has jumped back. Such a lease may be claimed after it was
-//      observed unchanged for one lease time. Without this rule the session would be stuck until the clock catches up.
+//   6. A lease row never expires later than one lease time after it was written. If a row has more time left than that, the storage's clock
+//      was set back after the write. Such a lease may be claimed by a process that has seen the row unchanged for one lease time on its
+//      own monotonic clock: a living holder would have renewed it. Without this rule no process could claim the session until the
+//      storage's clock reaches the expiry.
 
 import type { Clock } from "../../clock/clock.ts";
 import type { Check, Key, Put, Row } from "./storage.ts";
@@ -124,8 +126,8 @@ function isUnchanged(
   return observed.epoch === tag && observed.expires === expires && now - observed.since >= ttlMs;
 }
 
-/** The fencing check of every write under a lease: the row has our epoch and has not expired. */
-export function fence(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
+/** The check that fences every write under a lease: the row has our epoch and has not expired. The storage evaluates it with the batch. */
+export function epochCheck(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
   return { table: "leases", key, tag: epoch, alive: true };
 }
 

@@ -9,7 +9,8 @@
 //   a takeover has to wait (Q17)  due when the backoff is over
 //   a turn fails in a process     nothing: that process skips it for a while, others may claim it
 //   a turn ends or is parked      the row is removed; if it was moved meanwhile, the worker that reads it finds no open turn and removes it
-//   a row differs from the open turn   the worker that reads it replaces it by the row of the open turn
+//   a row is out of date          the table `open` has another engine or time for the session: the worker that reads the row replaces it by
+//                                 the row that `open` describes
 // The index only says where to look. The lease decides whether a turn may be driven.
 //
 // Order of a poll

@@ -31,7 +31,7 @@ import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
 import { merge } from "../rows/batch.ts";
-import { fence } from "../rows/lease.ts";
+import { epochCheck } from "../rows/lease.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
@@ -147,7 +147,7 @@ async function endAtBoundary(
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],
       also: merge(changes, {
-        checks: [fence(keyOf(key), lease)],
+        checks: [epochCheck(keyOf(key), lease)],
         removals: [{ table: "pieces", prefix: at }],
         puts: [],
       }),

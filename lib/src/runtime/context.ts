@@ -9,6 +9,7 @@ import type { Hub } from "./read/hub.ts";
 import type { PieceWriter } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage, Query, Row } from "./rows/storage.ts";
+import type { TurnFailure } from "./types.ts";
 
 import { MisuseError, RuntimeError } from "../model/internal.ts";
 
@@ -29,6 +30,8 @@ export type RuntimeContext = {
   readonly maxActiveTurns: number;
   /** How long journals of ended turns are kept, in milliseconds; `null`: without limit. */
   readonly retentionMs: number | null;
+  /** Reports a turn that was driven here without success. Never throws. */
+  readonly reportFailure: (report: TurnFailure) => void;
   /** Events of the turns driven here, for readers in this process. */
   readonly hub: Hub;
   /** Writes live text for readers in other processes. */

@@ -249,6 +249,13 @@ export function runtime(options: RuntimeOptions): Runtime {
     maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
     maxActiveTurns: checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096),
     retentionMs: checkedRetention(options.retentionMs),
+    reportFailure: (report) => {
+      try {
+        options.onTurnFailure?.(report);
+      } catch {
+        // A function of the program that reports failures must not cause one.
+      }
+    },
     hub: new Hub(),
     pieces: new PieceWriter(storage, clock, timings),
     cancels: new CancelWatch(storage, clock),

@@ -2,7 +2,7 @@
 // take them. Options that are stored with a turn are JSON only: another process may have to build the same turn from its row.
 
 import type { ChatOptions, Clock, Engine, JsonSchema, OptionsWith } from "../engine/internal.ts";
-import type { JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
+import type { Failure, JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage } from "./rows/storage.ts";
@@ -59,6 +59,31 @@ export type RuntimeOptions = {
    * this process do not depend on it.
    */
   readonly live?: Partial<PieceTimings> | false;
+  /**
+   * Called once for each turn that this process drove without success, also for turns that no caller waits for: for logs and metrics. It is
+   * called after the commit that stores the failure. An error that it throws is ignored. Default: failures are only stored and returned to
+   * callers.
+   */
+  readonly onTurnFailure?: (report: TurnFailure) => void;
+};
+
+/** A turn that this process drove without success; `onTurnFailure` of {@link RuntimeOptions} receives it. API keys are redacted from failures. */
+export type TurnFailure = {
+  /** The tenant of the session; empty: the default tenant. */
+  readonly tenant: string;
+  /** The id of the session. */
+  readonly sessionId: string;
+  /** The id of the turn. */
+  readonly turnId: string;
+  /**
+   * `failed`: the turn has ended with a failure. `parked`: no process can continue the turn until `recover`. `left`: this process stopped at an
+   * error, for example of the storage; the turn is open, and a worker tries it again.
+   */
+  readonly status: "failed" | "parked" | "left";
+  /** The stored failure, with its cause; `null`: the turn was left because of an error that is no failure of this library. */
+  readonly failure: Failure | null;
+  /** The error because of which the turn was left; `null` for a turn that failed or was parked. */
+  readonly error: unknown;
 };
 
 type StoredOption = OptionsWith<{ readonly durable: "stored" }>;

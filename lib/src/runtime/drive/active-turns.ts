@@ -496,6 +496,10 @@ export class ActiveTurns {
     const [oldest] = this.#left.keys();
     if (this.#left.size > maxLeftTurns && oldest !== undefined) this.#left.delete(oldest);
     this.#reportLeft();
+    if (isHeldElsewhere(error) || isHandedOver(error)) return;
+    const failure = isEverturnError(error) ? error.failure : null;
+    const { tenant, session: sessionId } = key;
+    this.#context.reportFailure({ tenant, sessionId, turnId: turn, status: "left", failure, error });
   }
 
   #reportLeft(): void {

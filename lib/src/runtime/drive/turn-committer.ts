@@ -382,8 +382,18 @@ export class TurnCommitter {
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
       if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease) };
       this.channel.publish(write.events);
+      this.#reportFailure(change);
       return;
     }
+  }
+
+  /** Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked before is not reported again. */
+  #reportFailure({ turn }: SessionChange): void {
+    const { tenant, session: sessionId } = this.#key;
+    const report = { tenant, sessionId, turnId: this.#turn, error: null };
+    if (turn?.type === "park") this.#context.reportFailure({ ...report, status: "parked", failure: turn.failure });
+    if (turn?.type !== "end" || this.#isEnding || !("failure" in turn.end.outcome)) return;
+    this.#context.reportFailure({ ...report, status: "failed", failure: turn.end.outcome.failure });
   }
 
   /** The lease row of a commit that keeps the session for the next turn, under the next epoch. */

@@ -387,7 +387,7 @@ export class Collector {
     return { ...message, content, toolCalls, finishReason: this.#draft.finishReason };
   }
 
-  /** The result of a step. `done`: the run ends after it, because a tool halted it or the reply has no calls. */
+  /** The result of a step. `done`: the run ends after it, because a tool halted it or the reply asks for no calls (also if its finish reason is `tool_calls`). */
   #stepOf(event: StepCompleted): StepResult {
     const order = new Map(event.response.toolCalls.map((call, index) => [call.id, index]));
     // Answers to no call of this reply come last.
@@ -396,6 +396,7 @@ export class Collector {
       place(left.toolCallId) - place(right.toolCallId);
     const [halt = null] = this.#halts.toSorted(byCall);
     const finish = this.#draft.finishReason ?? event.response.finishReason;
+    const callsTools = finish === "tool_calls" && event.response.toolCalls.length > 0;
     return {
       thread: event.thread,
       response: event.response,
@@ -403,14 +404,15 @@ export class Collector {
       pendingToolCalls: event.pendingToolCalls,
       suspendedCell: event.suspendedCell,
       usage: event.usage,
-      done: halt !== null || (finish !== "tool_calls" && event.suspendedCell === null),
+      done: halt !== null || (!callsTools && event.suspendedCell === null),
       metadata: this.#stepMetadata(event, halt),
     };
   }
 
   #stepMetadata(event: StepCompleted, halt: Halt | null): StepMetadata {
     const error = this.#draft.error ?? event.response.error;
-    const manual = event.mode === "manual" && event.response.finishReason === "tool_calls";
+    const { finishReason, toolCalls } = event.response;
+    const manual = event.mode === "manual" && finishReason === "tool_calls" && toolCalls.length > 0;
     return {
       ...(halt === null ? {} : haltMetadata(halt)),
       ...(manual ? { mode: "manual" as const } : {}),

@@ -23,3 +23,4 @@ export { canonicalJson } from "../model/internal.ts";
 // protocol
 export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
 export type { CodeProtocolOptions } from "./protocol/code-protocol.ts";
+export { outcomeOfText } from "./protocol/ending.ts";

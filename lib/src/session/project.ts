@@ -14,6 +14,7 @@ import type {
   Usage,
 } from "../model/internal.ts";
 
+import { outcomeOfText } from "../kernel/internal.ts";
 import {
   addMessage,
   addUsage,
@@ -120,7 +121,7 @@ function outcomeOfStep(
   if (haltedReason !== undefined && haltedReason !== "completed") {
     return { type: "halted", reason: haltedReason, toolCallId: toolCallId ?? "", value: metadata.haltResult ?? null };
   }
-  return done ? { type: "assistant_message", text: replyText(response) ?? "" } : { type: "stop_after" };
+  return done ? outcomeOfText(response, replyText(response) ?? "") : { type: "stop_after" };
 }
 
 function statusOfStep({ metadata, response, pendingToolCalls, done }: StepResult): SessionStatus {

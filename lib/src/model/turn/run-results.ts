@@ -53,7 +53,7 @@ export type StepResult = {
   readonly suspendedCell: SuspendedCell | null;
   /** The usage of the step: every attempt at the reply, and the turns that its tools ran. */
   readonly usage: Usage;
-  /** Whether a run would end after this step. */
+  /** Whether a run would end after this step. A reply with the finish reason `tool_calls` and no calls ends it. */
   readonly done: boolean;
   /** Details about the end of the step. */
   readonly metadata: StepMetadata;

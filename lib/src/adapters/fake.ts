@@ -31,6 +31,7 @@ import {
   toolCall,
   usage,
 } from "../model/internal.ts";
+import { checkUserContent } from "./user-content.ts";
 
 /** One step of a script for {@link fake}: an output, a failure or a delay. */
 export type FakeStep =
@@ -157,6 +158,7 @@ export function fake(options: FakeOptions = {}): FakeAdapter {
     },
     stream: (request, call) => ({
       async *[Symbol.asyncIterator]() {
+        checkUserContent(request);
         calls.push({ request, call });
         if (failedCalls < retryUntilCall - 1) {
           failedCalls += 1;

@@ -49,6 +49,7 @@ import { cancelResponse, createResponse, resumeResponse } from "./background.ts"
 import { checkBaseURL } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 import { modelNameFor } from "./model-name.ts";
+import { checkUserContent } from "./user-content.ts";
 
 /** Options of every provider adapter. */
 export type ProviderOptions = {
@@ -180,6 +181,7 @@ async function* streamReply(
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
   const { codec, profile } = server;
+  checkUserContent(request);
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);

@@ -14,6 +14,7 @@ import type {
   Decision,
   ForwardedAnswer,
   JsonObject,
+  Message,
   PendingToolCall,
   Session,
   SessionStatus,
@@ -29,6 +30,7 @@ import { callDecision } from "../kernel/internal.ts";
 import {
   addMessage,
   answersByReason,
+  blankUserIssues,
   encodeToolValue,
   messageText,
   MisuseError,
@@ -38,6 +40,7 @@ import {
   toolOutcomeParts,
   toolOutcomeStatus,
   toolResult,
+  ValidationError,
 } from "../model/internal.ts";
 import {
   decisionShape,
@@ -191,11 +194,18 @@ export type DecisionInput =
   | ({ readonly type: "approve" } & Partial<Omit<Extract<Decision, { readonly type: "approve" }>, "type">>)
   | ({ readonly type: "deny" } & Partial<Omit<Extract<Decision, { readonly type: "deny" }>, "type">>);
 
+/** Throws `ValidationError` if one of the user messages is blank. */
+export function checkNotBlank(messages: readonly Message[]): void {
+  const issues = blankUserIssues(messages);
+  if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
+}
+
 /** Adds a user message to a session. If the session waits for an answer to a question, the message is that answer. */
 export function addUserMessage<Context extends CallerContext>(
   session: Session<Context>,
   message: UserMessage,
 ): Session<Context> {
+  checkNotBlank([message]);
   const isAnswer = session.status === "awaiting_user";
   const question = isAnswer ? (session.pendingToolCalls.find((call) => isQuestion(session, call)) ?? null) : null;
   if (question !== null && question.path.length > 0) {

@@ -3,6 +3,6 @@
 
 export * from "./index.ts";
 
-export { decisionsOf, failToolCall, addUserMessage, parseDecision } from "./answers.ts";
+export { checkNotBlank, decisionsOf, failToolCall, addUserMessage, parseDecision } from "./answers.ts";
 export type { Verb } from "./preconditions.ts";
 export { checkStatus, isOpen } from "./preconditions.ts";

@@ -33,8 +33,8 @@ export function validateRequest(request: ModelRequest): Result<ModelRequest, Val
 }
 
 /**
- * Checks that role, content and calls of a message fit together and that call ids are unique. A violation is a
- * failure (`invalid_message`).
+ * Checks that role, content and calls of a message fit together, that call ids are unique and that a user message
+ * is not blank. A violation is a failure (`invalid_message`).
  */
 export function validateMessage(message: Message): Result<Message, ValidationFailure> {
   return toResult("invalid_message", message, messageIssues(message, []));
@@ -143,7 +143,32 @@ function firstRepeated(words: readonly string[]): string | null {
   return null;
 }
 
+/** Checks that every user message has content. Adapters and verbs of the runtime use it where the other rules were checked before. */
+export function blankUserIssues(messages: readonly Message[]): readonly Issue[] {
+  return messages.flatMap(({ role, content }, index) =>
+    role === "user" && isBlank(content) ? [blankIssue(["messages", index, "content"])] : [],
+  );
+}
+
+function blankIssue(path: Path): Issue {
+  return issue(path, "empty", "a user message needs text that is not blank, an image or a file");
+}
+
+/** Returns whether content has nothing that a model could read. A pruned part has a marker, and replay data must be sent back. */
+function isBlank(content: unknown): boolean {
+  if (typeof content === "string") return !/\S/.test(content);
+  return Array.isArray(content) && content.every(isBlankPart);
+}
+
+function isBlankPart(part: unknown): boolean {
+  if (!isPlainObject(part) || ownValue(part, "type") !== "text") return false;
+  const text = ownValue(part, "text");
+  const isMarked = (ownValue(part, "pruneState") ?? null) !== null || (ownValue(part, "provider") ?? null) !== null;
+  return typeof text === "string" && !/\S/.test(text) && !isMarked;
+}
+
 function contentIssues(content: unknown, role: (typeof roles)[number], path: Path): readonly Issue[] {
+  if (role === "user" && isBlank(content)) return [blankIssue(path)];
   if (typeof content === "string") return [];
   if (!Array.isArray(content)) {
     return [issue(path, "invalid_type", `must be a string or a list of parts, not ${describe(content)}`)];

@@ -5,7 +5,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { Outlet } from "../turn-stream.ts";
 import type { Committed, Inbox, Ports } from "./ports.ts";
 
-import { message } from "../../model/internal.ts";
+import { blankUserIssues, message, ValidationError } from "../../model/internal.ts";
 import { orAborted } from "../run.ts";
 import { MemoryJournal } from "./memory-journal.ts";
 import { memoryScope } from "./ports.ts";
@@ -50,6 +50,8 @@ export function callerInbox({ onCheckpoint }: RunPlan): Inbox {
       // The constructor checks each message and throws `MisuseError` for an invalid one.
       const messages = (delivery?.messages ?? []).map(message);
       const transientMessages = (delivery?.transientMessages ?? []).map(message);
+      const issues = blankUserIssues([...messages, ...transientMessages]);
+      if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
       return { messages, transientMessages, turnCauses: [], inputs: [] };
     },
   };

@@ -25,7 +25,7 @@ import type { AcceptedKey } from "./idempotency.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { decisionsOf, isOpen } from "../../session/internal.ts";
+import { checkNotBlank, decisionsOf, isOpen } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
 import { acceptedTurn } from "../drive/driven-turn.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
@@ -59,7 +59,7 @@ export type Acceptance = {
 
 /**
  * Accepts a verb, and drives the turn if this process drives turns and has a free place. Rejects with `conflict` if the session has changed
- * since it was read, and with what `planRun` throws; nothing is written then.
+ * since it was read, with `ValidationError` for a blank user message, and with what `planRun` throws; nothing is written then.
  */
 export async function accept(
   context: VerbContext,
@@ -67,6 +67,7 @@ export async function accept(
   acceptance: Acceptance,
 ): Promise<TurnHandle> {
   const { session, verb } = acceptance;
+  checkNotBlank(session.thread.messages);
   const now = context.clock.now();
   const history = extendHistory(await historyOf(context, before), session.thread.messages);
   const startsTurn = verb !== null && !isWaiting(session);

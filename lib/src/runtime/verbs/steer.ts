@@ -1,7 +1,7 @@
 // Input for a running turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The rules of the inbox are in
 // `rows/inbox.ts`.
 
-import type { Withdrawn } from "../../model/internal.ts";
+import type { Message, Withdrawn } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { InboxEntry, InboxInput } from "../rows/values.ts";
 import type { SteerInput } from "../types.ts";
@@ -9,7 +9,7 @@ import type { SteerInput } from "../types.ts";
 import { canonicalJson, turnCauseShape } from "../../kernel/internal.ts";
 import { message as checkedMessage, MisuseError, renderIssue, RuntimeError, user } from "../../model/internal.ts";
 import { isPlainObject, read } from "../../model/parse/reading.ts";
-import { checkStatus } from "../../session/internal.ts";
+import { checkNotBlank, checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
 import { keyOf } from "../rows/session-key.ts";
@@ -152,9 +152,15 @@ export async function inputDigest(input: InboxInput, engine: string | undefined)
   return sha256(canonicalJson(engine === undefined ? input : { input, engine }));
 }
 
-/** Validates input, also from callers without a compiler. Throws `MisuseError`. */
+/** Returns the message. Throws `ValidationError` if it is a blank user message. */
+function notBlank<M extends Message>(message: M): M {
+  checkNotBlank([message]);
+  return message;
+}
+
+/** Validates input, also from callers without a compiler. Throws `MisuseError`, or `ValidationError` for a blank user message. */
 export function inboxInput(input: SteerInput): InboxInput {
-  if (typeof input === "string") return { type: "message", message: user(input) };
+  if (typeof input === "string") return { type: "message", message: notBlank(user(input)) };
   const value: unknown = input;
   if (!isPlainObject(value)) {
     throw new MisuseError("invalid_argument", "steer: the input must be a string, a message or a cause");
@@ -162,7 +168,7 @@ export function inboxInput(input: SteerInput): InboxInput {
   switch (input.type) {
     case "message":
     case "transient": {
-      const message = checkedMessage(input.message);
+      const message = notBlank(checkedMessage(input.message));
       if (message.role === "user" || message.role === "system") return { type: input.type, message };
       throw new MisuseError("invalid_argument", `steer: a ${message.role} message cannot be input of a turn`, {
         path: ["message", "role"],

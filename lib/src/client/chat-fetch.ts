@@ -8,7 +8,7 @@
 //   1. A request that was sent is not aborted before its response has begun. The server may have accepted the turn, and a turn that is
 //      accepted after the `stop` request would not be cancelled. The caller is rejected at once; the `stop` request follows the response.
 //   2. The next request of the chat waits for the response to `stop`, because the server rejects a message while a turn is running.
-//   3. A `stop` request that fails is reported to nobody: the SDK has ended its request. The turn then continues, as after a disconnect.
+//   3. A failed `stop` request is not reported: the SDK has ended its request and has no reader for an error. The turn then continues, as after a disconnect.
 
 /**
  * Returns a `fetch` for `DefaultChatTransport` of the AI SDK with which `stop()` cancels the running turn. Without it `stop()` only

@@ -309,7 +309,6 @@ describe("rulings", () => {
       "",
       "Rome",
       "noon",
-      "Which?",
     ]);
   });
 

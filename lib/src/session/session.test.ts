@@ -187,7 +187,9 @@ describe("questions of tools", () => {
     const { engine: of, adapter } = playing([calls("wants"), says("Done.")], [wants]);
     const { session: waits } = await sessions.start(of, "hi");
     const { session: after } = await sessions.reply(of, stored(waits), "blue");
-    expect(adapter.calls[1]?.request.messages.map(messageText)).toEqual(["hi", "", "blue", "What?"]);
+    expect(adapter.calls[1]?.request.messages.map(messageText)).toEqual(["hi", "", "blue"]);
+    expect(adapter.calls[1]?.request.messages.at(-1)).toMatchObject({ role: "tool", toolCallId: "c0" });
+    expect(texts(after)).toEqual(["hi", "", "What?", "blue", "Done."]);
     expect(after.status).toBe("completed");
   });
 

@@ -52,6 +52,43 @@ describe("[lash 52] system and event messages", () => {
   });
 });
 
+describe("questions of tools", () => {
+  const question = (toolCallId: string, text: string) => assistant(text, { metadata: { askUser: true, toolCallId } });
+
+  test("are not sent if their answer is the result of the call: the request ends with the result", () => {
+    const history = [
+      user("Go"),
+      replyWithCalls("a", "b"),
+      question("a", "Which?"),
+      toolResult("a", "Blue"),
+      question("b", "How many?"),
+      toolResult("b", "Two"),
+    ];
+    expect(shown(...history)).toEqual(["user: Go", "assistant: ", "tool: Blue", "tool: Two"]);
+  });
+
+  test("are sent if their answer is a user message, also when a later call has the same id", () => {
+    const history = [
+      replyWithCalls("a"),
+      toolResult("a", "<awaiting user response>"),
+      question("a", "Which?"),
+      user("Blue"),
+      replyWithCalls("a"),
+      user("Wait."),
+      toolResult("a", "Done"),
+    ];
+    expect(shown(...history)).toEqual([
+      "assistant: ",
+      "tool: <awaiting user response>",
+      "assistant: Which?",
+      "user: Blue",
+      "assistant: ",
+      "tool: Done",
+      "user: Wait.",
+    ]);
+  });
+});
+
 describe("[lash 50] reasoning", () => {
   test("is sent only with the replay data of its provider, and never as text", () => {
     const kept = reasoningPart("hm", { provider: replay });

@@ -6,6 +6,8 @@
 //   - Pruned content is replaced by the marker that the pruning left.
 //   - Reasoning is sent only with the provider's replay data (signature, encrypted content), never as plain text (W4).
 //   - Tool results are placed directly after their reply, in call order, wherever they are in the history (Q4): providers reject other orders.
+//   - A question whose answer became the result of its call (`answerAs: "tool_result"`) is left out. The result is placed before it, so the
+//     request would end with the question, and the model would continue it.
 //
 // Cost: each message is rendered once (`renderCache`), and a growing history is rendered incrementally (`renderedPrefixes`), so a step costs what
 // is new in it (H5).
@@ -174,12 +176,19 @@ function tagged(text: string, kind: TextPart["kind"]): string {
   return `<${kind}>\n${text}\n</${kind}>`;
 }
 
-/** Moves every result to its call. Ids can repeat across replies, so a result belongs to the oldest unanswered call with its id. Linear. */
+/**
+ * Moves every result to its call, and removes the questions that were answered by these results. Ids can repeat across replies, so a
+ * result belongs to the oldest unanswered call with its id. Linear.
+ */
 function placeResults(history: readonly Message[]): readonly Message[] {
   const open = new Map<string, { readonly places: (readonly [reply: number, slot: number])[]; next: number }>();
   const answers = new Map<number, (ToolMessage | null)[]>();
-  const moved = new Set<number>();
+  const removed = new Set<number>();
+  /** The newest question of each call, by call id. */
+  const questions = new Map<string, number>();
   for (const [index, message] of history.entries()) {
+    const { askUser, toolCallId } = message.metadata;
+    if (askUser === true && typeof toolCallId === "string") questions.set(toolCallId, index);
     if (message.role === "assistant" && message.toolCalls.length > 0) {
       const slots: (ToolMessage | null)[] = [];
       for (const [slot, { id }] of message.toolCalls.entries()) {
@@ -195,11 +204,14 @@ function placeResults(history: readonly Message[]): readonly Message[] {
     if (message.role !== "tool" || calls === undefined || place === undefined) continue;
     calls.next += 1;
     answers.get(place[0])?.splice(place[1], 1, message);
-    moved.add(index);
+    removed.add(index);
+    // A question that precedes the result of its call was answered by it. A question whose answer is a user message follows a placeholder.
+    const question = questions.get(message.toolCallId) ?? -1;
+    if (question > place[0]) removed.add(question);
   }
-  if (moved.size === 0) return history;
+  if (removed.size === 0) return history;
   return history.flatMap((message, index): readonly Message[] => {
-    if (moved.has(index)) return [];
+    if (removed.has(index)) return [];
     return [message, ...(answers.get(index) ?? []).filter((result) => result !== null)];
   });
 }

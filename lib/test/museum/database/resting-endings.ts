@@ -57,7 +57,7 @@ export const restingEndings = {
   },
   awaiting_result_answer: {
     finish: ({ sessions }, id) => end(sessions.reply(id, "Oslo.", { engine: id })),
-    thread: ["user Begin.", "assistant ", "assistant Which city?", "tool Oslo.", "assistant Reply 3."],
+    thread: ["user Begin.", "assistant ", "assistant Which city?", "tool Oslo.", "assistant Oslo it is."],
     performed: { model: 1 },
     tokens: 30,
   },

@@ -151,6 +151,7 @@ function addServe(program: Command, io: Io, done: Done): void {
       collect,
     )
     .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
+    .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .addHelpText(
       "after",
       examples(["everturn serve", "everturn serve --port 0", "EVERTURN_TOKEN=… everturn serve --host 0.0.0.0"]),
@@ -371,6 +372,7 @@ function contextOf(command: Command, io: Io): CommandContext {
     tools: list("tools"),
     tokens: list("token"),
     cors: list("cors"),
+    requestLog: text("requestLog"),
   };
   const flags: GivenFlags = Object.fromEntries(
     Object.entries(settingFlags).filter(([, flagValue]) => flagValue !== undefined),

@@ -2,7 +2,7 @@
 
 import type { Environment, OpenDatabase, Settings } from "@everturn/server";
 import type { Engine } from "everturn";
-import type { Runtime } from "everturn/runtime";
+import type { Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { statSync } from "node:fs";
 
@@ -21,14 +21,21 @@ export type Workspace = {
   readonly close: () => Promise<void>;
 };
 
+/** Options of the runtime that depend on the command. */
+export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure">;
+
 /**
  * Opens database and engine. `close` releases turns that are still running, so that another process can continue them; it waits at most two
  * seconds for their effects. Throws `SettingsError` for settings that cannot be used.
  */
-export async function openWorkspace(settings: Settings, environment: Environment = process.env): Promise<Workspace> {
+export async function openWorkspace(
+  settings: Settings,
+  environment: Environment = process.env,
+  options: WorkspaceOptions = {},
+): Promise<Workspace> {
   const engine = await createEngine(settings, environment);
   checkKey(settings, environment);
-  return { ...(await openOver(settings, engine, true)), settings, engine };
+  return { ...(await openOver(settings, engine, { ...options, drive: true })), settings, engine };
 }
 
 /** Rejects a model without an API key before a session is created. */
@@ -40,18 +47,18 @@ function checkKey({ model: { value, source } }: Settings, environment: Environme
 
 /** Opens the sessions for reading: imports no tools, needs no model, and drives no turn. */
 export async function openSessions(settings: Settings): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
-  return openOver(settings, newEngine(), false);
+  return openOver(settings, newEngine(), { drive: false });
 }
 
 async function openOver(
   settings: Settings,
   engine: Engine,
-  drive: boolean,
+  options: WorkspaceOptions & Pick<RuntimeOptions, "drive">,
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   const database = await openNamed(settings);
   try {
     const lease = { ttlMs: leaseMs, renewMs: leaseMs / 3 };
-    const sessions = runtime({ host: database.storage, engines: { default: engine }, drive, lease });
+    const sessions = runtime({ host: database.storage, engines: { default: engine }, lease, ...options });
     const close = async () => {
       await sessions.close({ graceMs: 2000 });
       await database.close();

@@ -120,6 +120,32 @@ describe("the command as a process", () => {
     }
   });
 
+  it("logs a failed turn of serve with its id and cause, and no request if the request log is off", async () => {
+    const token = "0123456789abcdef";
+    const child = start(["serve", "--port", "0", "--request-log", "off"], { EVERTURN_TOKEN: `acme:${token}` });
+    child.stdin.end();
+    const over = ended(child);
+    const url = /http:\S+/.exec(await says(child.stdout, /http:\S+\n/))?.[0] ?? "";
+    const response = await fetch(`${url}/sessions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json", prefer: "wait=10" },
+      body: JSON.stringify({ input: `please fail with ${token}`, id: "failing" }),
+    });
+    const turn = response.headers.get("everturn-turn") ?? "";
+    expect(turn).toMatch(/^turn-/);
+    await response.text();
+    child.kill("SIGTERM");
+    const { stderr } = await over;
+    expect(stderr).toMatch(
+      new RegExp(
+        String.raw`^\d{4}-\S+Z turn ${turn} of session failing of tenant acme failed: \w+: .*asked to fail`,
+        "m",
+      ),
+    );
+    expect(stderr).not.toContain(token);
+    expect(stderr).not.toContain("POST");
+  });
+
   it("serves until SIGTERM, and refuses a public address without a token", async () => {
     const token = "0123456789abcdef";
     const child = start(["serve", "--port", "0"], { EVERTURN_TOKEN: token });
@@ -137,7 +163,11 @@ describe("the command as a process", () => {
     const answer: unknown = await (await ask(`Bearer ${token}`)).json();
     expect(answer).toMatchObject({ text: expect.stringContaining("You said: over HTTP") });
     child.kill("SIGTERM");
-    expect((await over).code).toBe(0);
+    const { code: served, stderr: log } = await over;
+    expect(served).toBe(0);
+    expect(log).toMatch(/^\d{4}-\S+Z POST \/sessions 401 [\d.]+ m?s caller=- from 127\.0\.0\.1$/m);
+    expect(log).toMatch(/^\d{4}-\S+Z POST \/sessions 200 [\d.]+ m?s caller=anonymous from 127\.0\.0\.1$/m);
+    expect(log).not.toContain(token);
     const { code, stderr } = await run(["serve", "--host", "0.0.0.0"]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("set a token, or listen on 127.0.0.1")]);
   });

@@ -2,6 +2,7 @@
 
 export type { OpenDatabase } from "./database.ts";
 export type { KnownProvider, ProviderName } from "./known-providers.ts";
+export type { RequestEntry } from "./request-log.ts";
 export type { RunningServer, ServerOptions } from "./serve.ts";
 export type { ServerToken } from "./setting-readers.ts";
 export type {

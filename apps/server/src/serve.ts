@@ -22,6 +22,7 @@
 //      whose response is lost would be repeated by its client.
 //   5. The listening socket and all connections are closed.
 
+import type { RequestEntry } from "./request-log.ts";
 import type { Auth, HttpLimits, HttpOptions } from "everturn/http";
 import type { Runtime } from "everturn/runtime";
 import type { Server } from "node:http";
@@ -35,10 +36,11 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { createHandler, defaultHttpLimits } from "everturn/http";
 import { MisuseError } from "everturn/model";
 
+import { RequestLog } from "./request-log.ts";
 import { sendStream } from "./send-stream.ts";
 
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
-export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" | "hosts"> & {
+export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated"> & {
   readonly sessions: Runtime;
   /** The address to listen on. Default: 127.0.0.1. An address that is not loopback requires `auth`. */
   readonly host?: string;
@@ -50,6 +52,8 @@ export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" |
    * processes; turns that it accepts are still driven here.
    */
   readonly work?: number | false;
+  /** Receives an entry for every request, when its response is complete or its connection is closed. Default: no request log. */
+  readonly onRequest?: (entry: RequestEntry) => void;
 };
 
 type FetchCallback = Parameters<typeof getRequestListener>[0];
@@ -75,7 +79,7 @@ const backlog = 4096;
 
 /** Serves a runtime over HTTP until it is closed. Throws `MisuseError` for an address that is not loopback without authentication. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { sessions, host = "127.0.0.1", port = 0, auth, work = 1000, ...handlerOptions } = options;
+  const { sessions, host = "127.0.0.1", port = 0, auth, work = 1000, onRequest, ...handlerOptions } = options;
   if (auth === "none" && !isLoopback(host)) {
     throw new MisuseError("invalid_argument", `other machines can reach ${host}: set a token, or listen on 127.0.0.1`, {
       path: ["host"],
@@ -85,8 +89,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const name =
     address === "0.0.0.0" || address === "::" ? "localhost" : address.includes(":") ? `[${address}]` : address;
   const stopping = new AbortController();
+  const log = new RequestLog(onRequest ?? null);
   const handler = createHandler({
     ...handlerOptions,
+    onAuthenticated: (request, caller) => log.authenticated(request, caller),
     sessions,
     auth,
     shutdown: stopping.signal,
@@ -95,8 +101,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   });
   const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
   const server = createServer(
-    getRequestListener(withStreaming(handler, limits.slowReaderMs), { overrideGlobalObjects: false }),
+    getRequestListener(withStreaming(handler, limits.slowReaderMs, log), { overrideGlobalObjects: false }),
   );
+  // Before the listener that executes requests: the duration counts from the arrival of the request.
+  server.prependListener("request", (incoming, outgoing) => log.received(incoming, outgoing));
   setConnectionLimits(server, limits);
   const drained = trackResponses(server);
   server.listen({ port, host: address, backlog });
@@ -124,8 +132,13 @@ export function isLoopback(host: string): boolean {
  * Wraps the handler for Node. Event streams are written by `sendStream`, which applies backpressure. Other responses are buffered in memory until
  * the client reads them, so a client that reads nothing for `slowReaderMs` is disconnected.
  */
-function withStreaming(handler: (request: Request) => Promise<Response>, slowReaderMs: number): FetchCallback {
+function withStreaming(
+  handler: (request: Request) => Promise<Response>,
+  slowReaderMs: number,
+  log: RequestLog,
+): FetchCallback {
   return async (request, env) => {
+    log.parsed(request, env.incoming);
     const response = await handler(request);
     const { body, headers } = response;
     const isStream = headers.get("content-type")?.startsWith("text/event-stream") === true;

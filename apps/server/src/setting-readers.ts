@@ -56,6 +56,14 @@ export function port(value: unknown, { name }: Origin): number {
   return integerBetween(value, 0, 65_535, `${name} has to be a port, from 0 (any free port) to 65535`);
 }
 
+/** A switch: `on` or `off`; in a configuration file also `true` or `false`. */
+export function onOff(value: unknown, { name }: Origin): boolean {
+  const text = typeof value === "string" ? value.trim().toLowerCase() : value;
+  if (text === true || text === "on") return true;
+  if (text === false || text === "off") return false;
+  throw new SettingsError(`${name} has to be on or off, not ${preview(value)}`);
+}
+
 /** The delay between two words of the offline model, in milliseconds. */
 export function pace(value: unknown, { name }: Origin): number {
   return integerBetween(value, 0, 60_000, `${name} has to be a number of milliseconds from 0 to 60000`);

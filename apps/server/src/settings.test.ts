@@ -104,6 +104,13 @@ describe("precedence is flag, environment variable, configuration file, default"
       file: ["https://c"],
       values: [["https://a"], ["https://b"], ["https://c"], []],
     },
+    {
+      name: "requestLog",
+      flag: "off",
+      variable: ["EVERTURN_REQUEST_LOG", "On"],
+      file: false,
+      values: [false, true, false, true],
+    },
   ];
   it.each(rows)("$name", ({ name, flag, variable: [variable, text], file, values }) => {
     const environment = { [variable]: text };
@@ -152,6 +159,7 @@ describe("an invalid value is rejected with its source and what was expected", (
     [{ flags: { port: "x" } }, /^--port has to be a port, .* not "x"$/],
     [{ environment: { EVERTURN_PORT: "70000" } }, /^EVERTURN_PORT has to be a port/],
     [{ config: { port: "80.5" } }, /^\/etc\/e\/everturn\.config\.json: port has to be a port/],
+    [{ flags: { requestLog: "maybe" } }, /^--request-log has to be on or off, not "maybe"$/],
     [{ config: { model: 7 } }, /model has to be text, not 7$/],
     [{ config: { tools: [1] } }, /tools has to be text or a list of texts, not \[1\]$/],
     [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be a URL/],

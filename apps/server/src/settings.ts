@@ -21,6 +21,7 @@ import {
   file,
   files,
   instructions,
+  onOff,
   pace,
   port,
   SettingsError,
@@ -62,6 +63,8 @@ export type SettingValues = {
   readonly tokens: readonly ServerToken[];
   /** Origins of web pages that may call the server (CORS allowlist). Default: none. */
   readonly cors: readonly string[];
+  /** Whether the server writes a line for each request. Default: true. */
+  readonly requestLog: boolean;
 };
 
 export type SettingName = keyof SettingValues;
@@ -173,6 +176,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: texts,
     fallback: () => ({ value: [], why: defaultReason }),
   },
+  requestLog: {
+    flag: "--request-log",
+    variable: "EVERTURN_REQUEST_LOG",
+    list: false,
+    read: onOff,
+    fallback: () => ({ value: true, why: defaultReason }),
+  },
 };
 
 /** The names of all settings, as a configuration file has them. */
@@ -241,6 +251,7 @@ export function resolveSettings(sources: {
     port: resolve("port"),
     tokens: resolve("tokens"),
     cors: resolve("cors"),
+    requestLog: resolve("requestLog"),
   };
 }
 

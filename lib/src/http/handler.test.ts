@@ -714,6 +714,25 @@ test("HEAD on a stream takes no slot and opens no stream", async () => {
   }
 });
 
+test("reports the caller of an authenticated request to onAuthenticated, without its token and context", async () => {
+  const { sessions } = world([]);
+  const callers: unknown[] = [];
+  const handler = createHandler({
+    sessions,
+    auth: [{ token: "0123456789abcdef", tenant: "acme", name: "ann", context: { plan: "pro" } }],
+    onAuthenticated: (request, caller) => {
+      callers.push([new URL(request.url).pathname, caller]);
+      throw new Error("the log is full");
+    },
+  });
+  const ask = async (path: string, token: string) =>
+    (await handler(new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } }))).status;
+  expect(await ask("/sessions", "0123456789abcdef")).toBe(200);
+  expect(await ask("/sessions", "another-token-xy")).toBe(401);
+  expect(await ask("/health", "0123456789abcdef")).toBe(200);
+  expect(callers).toEqual([["/sessions", { tenant: "acme", name: "ann" }]]);
+});
+
 test("reports an internal error to onError and not to the client", async () => {
   const reported: unknown[] = [];
   const { sessions } = world([]);

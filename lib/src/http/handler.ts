@@ -90,6 +90,11 @@ export type HttpOptions = {
   readonly clock?: Clock;
   /** Aborted before the process stops: streams end, and new requests are rejected. */
   readonly shutdown?: AbortSignal;
+  /**
+   * Called when a request was authenticated, before it is executed: for access logs. `caller` is the result of `auth` without its token and its
+   * context. Not called for open routes (`/health`, `/openapi.json`) and rejected requests. An error that it throws is ignored.
+   */
+  readonly onAuthenticated?: (request: Request, caller: Pick<Caller, "tenant" | "name">) => void;
   /** Receives internal errors, which responses do not disclose. */
   readonly onError?: (error: unknown, request: Request | null) => void;
 };
@@ -123,6 +128,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false } = options;
   const { clock = systemClock } = options;
   const reportError = errorReporter(options.onError);
+  const reportCaller = callerReporter(options.onAuthenticated);
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const authenticate = authenticator(auth);
@@ -149,6 +155,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     checkHost(request, hosts);
     const url = new URL(request.url);
     const caller = matched.access === "open" ? {} : await authenticate(request);
+    if (matched.access !== "open") reportCaller(request, caller);
     if (request.method !== "GET" && request.method !== "HEAD") checkOrigin(request, url, origins);
     // Each open route has its own slots: requests without a key cannot take the slots of authenticated ones.
     const releaseSlot = requestLimit.acquire(matched.access === "open" ? matched.operationId : "");
@@ -216,6 +223,20 @@ function errorReporter(onError: HttpOptions["onError"]): NonNullable<HttpOptions
       onError?.(error, request);
     } catch {
       // `onError` is the only place where errors are reported.
+    }
+  };
+}
+
+/** Wraps `onAuthenticated`: the caller of a bearer token is its `ApiKey`, whose token must not reach a log. */
+function callerReporter(onAuthenticated: HttpOptions["onAuthenticated"]): (request: Request, caller: Caller) => void {
+  return (request, { tenant, name }) => {
+    try {
+      onAuthenticated?.(request, {
+        ...(tenant === undefined ? {} : { tenant }),
+        ...(name === undefined ? {} : { name }),
+      });
+    } catch {
+      // A log must not change the response.
     }
   };
 }

@@ -1,7 +1,7 @@
 // The context of a command: input and output, colours, and the settings, which are loaded when a command asks for them.
 
 import type { Colours } from "../terminal/style.ts";
-import type { Workspace } from "../workspace.ts";
+import type { Workspace, WorkspaceOptions } from "../workspace.ts";
 import type { Io } from "./io.ts";
 import type { GivenFlags, Settings } from "@everturn/server";
 import type { Runtime } from "everturn/runtime";
@@ -56,10 +56,14 @@ export function createContext(io: Io, { flags, config, color }: ContextOptions):
 }
 
 /** Opens the workspace, passes it to `use`, and closes it in every case. */
-export async function withWorkspace<T>(context: CommandContext, use: (workspace: Workspace) => Promise<T>): Promise<T> {
+export async function withWorkspace<T>(
+  context: CommandContext,
+  use: (workspace: Workspace) => Promise<T>,
+  options: WorkspaceOptions = {},
+): Promise<T> {
   const settings = await context.settings();
   const { openWorkspace } = await import("../workspace.ts");
-  const workspace = await openWorkspace(settings, context.io.environment);
+  const workspace = await openWorkspace(settings, context.io.environment, options);
   try {
     return await use(workspace);
   } finally {

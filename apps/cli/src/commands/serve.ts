@@ -1,19 +1,26 @@
 // `everturn serve`: serves the workspace over HTTP until SIGINT or SIGTERM, then shuts down gracefully. The server also drives queued turns and turns
-// whose process has died.
+// whose process has died. Requests, failed turns and internal errors are logged to standard error (server-log.ts).
 
+import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
 import type { ServerOptions, ServerToken } from "@everturn/server";
+import type { TurnFailure } from "everturn/runtime";
 
 import { startServer } from "@everturn/server";
 
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { redactor, requestLine, turnFailureLine } from "./server-log.ts";
 import { brief } from "./text.ts";
 
 export async function serve(context: CommandContext): Promise<number> {
-  const { say, note, err } = context;
-  return withWorkspace(context, async ({ settings, sessions, engine }) => {
-    const { model, host, port, tokens, cors, database } = settings;
+  const { say, note, err, io } = context;
+  const settings = await context.settings();
+  const redact = redactor(settings, io.environment);
+  const log = (line: string): string => `${new Date().toISOString()} ${redact(line)}`;
+  const onTurnFailure = (report: TurnFailure): void => note(err.red(log(turnFailureLine(report))));
+  const serving = async ({ sessions, engine }: Workspace): Promise<number> => {
+    const { model, host, port, tokens, cors, database, requestLog } = settings;
     const server = await startServer({
       sessions,
       host: host.value,
@@ -23,7 +30,8 @@ export async function serve(context: CommandContext): Promise<number> {
       openai: { default: engine, [model.value]: engine },
       // Without tokens the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: tokens.value.length === 0,
-      onError: (error) => note(err.red(`everturn: ${brief(error instanceof Error ? error.message : error, 500)}`)),
+      onError: (error) => note(err.red(log(`error: ${brief(error instanceof Error ? error.message : error, 500)}`))),
+      ...(requestLog.value ? { onRequest: (entry) => note(err.dim(log(requestLine(entry)))) } : {}),
     }).catch((error: unknown) => {
       throw usageErrorOf(error, host.value, port.value);
     });
@@ -33,7 +41,8 @@ export async function serve(context: CommandContext): Promise<number> {
     note(err.dim("shutting down; press Ctrl-C again to exit immediately"));
     await server.close();
     return exitCodes.ok;
-  });
+  };
+  return withWorkspace(context, serving, { onTurnFailure });
 }
 
 /** Bearer tokens, or no authentication if none is set. `startServer` then accepts only a loopback address. */

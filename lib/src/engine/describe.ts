@@ -12,7 +12,7 @@ import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
 import type { Engine, EngineProtocol, Fallback } from "./engine.ts";
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
-import type { ToolExecutor, ToolResultEncoder } from "./options.ts";
+import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
 import type { CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
@@ -21,6 +21,7 @@ import { EngineError, MisuseError, parse } from "../model/internal.ts";
 import { json, jsonObject, read, settings } from "../model/parse/reading.ts";
 import { engine as newEngine } from "./engine.ts";
 import { builtInCatalog } from "./model-call/catalog.ts";
+import { isBusyPolicy } from "./options.ts";
 import { isStandardSchema } from "./tool/schema.ts";
 
 /**
@@ -141,6 +142,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     options,
     context,
     retry,
+    whenBusy = null,
     ...unknown
   } = described;
   const [unknownField] = Object.keys(unknown);
@@ -160,6 +162,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     adapterOptions: mapOf("adapterOptions", adapterOptions),
     metadata: mapOf("metadata", metadata),
     retry: retryOf(retry),
+    whenBusy: busyPolicyOf(whenBusy),
     options: mapOf("options", options),
     toolExecutor: registry.toolExecutor ?? absent("toolExecutor", toolExecutor),
     toolResultEncoder: registry.toolResultEncoder ?? absent("toolResultEncoder", toolResultEncoder),
@@ -167,6 +170,11 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     protocol: restoreProtocol(protocol, registry),
     context: mapOf("context", context),
   });
+}
+
+function busyPolicyOf(described: Json): WhenBusy | null {
+  if (described === null || isBusyPolicy(described)) return described;
+  throw invalid("whenBusy is not a busy policy that this release knows");
 }
 
 function restoreProtocol(described: Json, { executors = [], finish }: EngineRegistry): EngineProtocol {

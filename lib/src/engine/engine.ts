@@ -10,7 +10,7 @@ import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts"
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
-import type { ToolExecutor, ToolResultEncoder } from "./options.ts";
+import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
 import type { EngineOptions } from "./run-options.ts";
 import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
@@ -20,6 +20,7 @@ import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, read, settings } from "../model/parse/reading.ts";
 import { retryPolicy } from "./model-call/retry.ts";
+import { busyPolicies, isBusyPolicy } from "./options.ts";
 
 /**
  * What a run works with, as one immutable value: adapter, model, tools, instructions, defaults. It never contains
@@ -58,6 +59,11 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly catalog: Catalog | null;
   /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
   readonly clock: Clock;
+  /**
+   * What durable sessions do with a message that arrives while a turn of this engine is open, if the call does not say; `null`: `reply`
+   * rejects the message and `send` steers the turn. Only the durable runtime reads it.
+   */
+  readonly whenBusy: WhenBusy | null;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
   /** Reserved. */
@@ -102,6 +108,7 @@ const defaults: Engine = {
   protocol: { type: "chat" },
   catalog: null,
   clock: systemClock,
+  whenBusy: null,
   metadata: emptyObject,
   middleware: [],
 };
@@ -137,6 +144,12 @@ export function engine(fields: EngineFields<CallerContext> = {}): Engine {
   if (fields.middleware !== undefined && fields.middleware.length > 0) {
     throw new MisuseError("invalid_argument", "engine: middleware is reserved and has to stay empty", {
       path: ["middleware"],
+    });
+  }
+  const { whenBusy = null } = fields;
+  if (whenBusy !== null && !isBusyPolicy(whenBusy)) {
+    throw new MisuseError("invalid_argument", `engine: whenBusy has to be one of ${busyPolicies.join(", ")}`, {
+      path: ["whenBusy"],
     });
   }
   // Only for its check: an invalid policy throws here and not at the first failure.

@@ -7,7 +7,7 @@ export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
 export type { Engine, Overrides } from "./engine.ts";
 export type { CodeExecutor } from "./tool/executor.ts";
-export type { Budgets, OnToolError, OnToolErrorAnswer, ToolExecutor, ToolResultEncoder } from "./options.ts";
+export type { Budgets, OnToolError, OnToolErrorAnswer, ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
 export type { ChatOptions, Configuration, GenerateOptions, StepOptions } from "./run-options.ts";
 export type { RetryPolicy, RetrySetting } from "./model-call/retry.ts";
 export type { JsonSchema, StandardSchema } from "./tool/schema.ts";

@@ -104,6 +104,19 @@ type BeforeTool =
   | { readonly type: "skip"; readonly value: Json }
   | { readonly type: "deny"; readonly reason: string };
 
+/**
+ * What a durable session does with a message that arrives while a turn is open. `steer`: the turn reads the message at its next checkpoint.
+ * `queue`: the message starts the next turn. `interrupt`: the open turn is cancelled, and the message starts the next turn. `reject`: the call
+ * fails with `conflict`.
+ */
+export type WhenBusy = (typeof busyPolicies)[number];
+export const busyPolicies = ["steer", "queue", "interrupt", "reject"] as const;
+
+/** Returns whether a value is a busy policy. */
+export function isBusyPolicy(value: unknown): value is WhenBusy {
+  return busyPolicies.some((policy) => policy === value);
+}
+
 /** The sources of options, highest precedence first. `null` and `undefined` sources are skipped. */
 export type Sources<Options> = readonly (Partial<Options> | null | undefined)[];
 

@@ -15,7 +15,15 @@ export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { Runtime } from "./runtime.ts";
 export type { Batch as StorageBatch, Query as StorageQuery, Row as StorageRow, HostStorage } from "./rows/storage.ts";
 export type { Completion } from "./verbs/tokens.ts";
-export type { DurableOptions, RuntimeOptions, StartOptions, SteerInput, TurnFailure, TurnHandle } from "./types.ts";
+export type {
+  DurableOptions,
+  MessageOptions,
+  RuntimeOptions,
+  StartOptions,
+  SteerInput,
+  TurnFailure,
+  TurnHandle,
+} from "./types.ts";
 
 export { replayTurn } from "./verbs/record.ts";
 export { runtime } from "./runtime.ts";

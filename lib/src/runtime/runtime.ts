@@ -29,7 +29,15 @@ import type {
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
-import type { DurableOptions, EventOptions, RuntimeOptions, StartOptions, SteerInput, TurnHandle } from "./types.ts";
+import type {
+  DurableOptions,
+  EventOptions,
+  MessageOptions,
+  RuntimeOptions,
+  StartOptions,
+  SteerInput,
+  TurnHandle,
+} from "./types.ts";
 import type { CancelOptions } from "./verbs/cancel.ts";
 import type { TurnRecord } from "./verbs/record.ts";
 import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
@@ -49,12 +57,12 @@ import { decide, submitToolResults } from "./verbs/answers.ts";
 import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
 import { cancel } from "./verbs/cancel.ts";
 import { deleteSession } from "./verbs/delete.ts";
-import { continueSession, reply, start, step } from "./verbs/drive-verbs.ts";
+import { continueSession, start, step } from "./verbs/drive-verbs.ts";
 import { fork } from "./verbs/fork.ts";
 import { attach, watch } from "./verbs/handles.ts";
 import { exportTurn } from "./verbs/record.ts";
 import { recover } from "./verbs/recover.ts";
-import { send } from "./verbs/send.ts";
+import { reply, send } from "./verbs/send.ts";
 import { steer, withdraw } from "./verbs/steer.ts";
 import { complete, token } from "./verbs/tokens.ts";
 import { work } from "./verbs/work.ts";
@@ -72,8 +80,11 @@ export type Runtime = {
     input: string | readonly Message[] | Session<JsonObject>,
     options?: StartOptions,
   ) => Promise<TurnHandle>;
-  /** Adds a user message and runs a turn. If the session asked a question, the message is the answer. */
-  readonly reply: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
+  /**
+   * Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides;
+   * by default the call rejects with `conflict`.
+   */
+  readonly reply: (id: string, text: string, options?: MessageOptions) => Promise<TurnHandle>;
   /** Runs the next turn, with one more message or without. */
   readonly continue: (id: string, message?: Message | null, options?: DurableOptions) => Promise<TurnHandle>;
   /** Runs a turn of one step: a model reply and its tool calls. */
@@ -97,8 +108,8 @@ export type Runtime = {
     decision: DecisionInput,
     options?: DurableOptions & { readonly continue?: boolean },
   ) => Promise<TurnHandle>;
-  /** Sends a user message: `steer` while a turn is running, `reply` otherwise. */
-  readonly send: (id: string, text: string, options?: DurableOptions) => Promise<TurnHandle>;
+  /** Sends a user message like `reply`, but steers an open turn by default. The returned handle is that of the turn which reads the message. */
+  readonly send: (id: string, text: string, options?: MessageOptions) => Promise<TurnHandle>;
 
   // Commands for a running turn.
 
@@ -111,7 +122,10 @@ export type Runtime = {
     input: SteerInput,
     options?: { readonly id?: string; readonly engine?: string },
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
-  /** Withdraws input that was given to `steer` and that no turn has accepted yet. */
+  /**
+   * Withdraws input that no turn has accepted yet: the `id` of a `steer`, or the `key` of a message that steers a turn or is queued. The cancel of an
+   * interrupted turn is not undone.
+   */
   readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
   /**
    * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for the end

@@ -1,7 +1,7 @@
 // Option and result types of the durable runtime, as far as they are part of its public interface. `runtime.ts` lists the verbs that
 // take them. Options that are stored with a turn are JSON only: another process may have to build the same turn from its row.
 
-import type { ChatOptions, Clock, Engine, JsonSchema, OptionsWith } from "../engine/internal.ts";
+import type { ChatOptions, Clock, Engine, JsonSchema, OptionsWith, WhenBusy } from "../engine/internal.ts";
 import type { Failure, JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
@@ -124,6 +124,17 @@ export type VerbOptions = {
  * named engine, which every driving process must have.
  */
 export type DurableOptions = StoredRunOptions & VerbOptions;
+
+/** Options of `reply` and `send`. */
+export type MessageOptions = DurableOptions & {
+  /**
+   * What to do with the message while a turn is open: `"steer"` adds it to the turn at its next checkpoint; `"queue"` makes it the next turn;
+   * `"interrupt"` cancels the turn and makes it the next turn, in one stored decision; `"reject"` rejects with `conflict`. Without an open
+   * turn it has no effect. Not part of what `key` identifies. Default: `whenBusy` of the engine of the open turn, otherwise `"reject"` for `reply`
+   * and `"steer"` for `send`.
+   */
+  readonly whenBusy?: WhenBusy;
+};
 
 /** Options of `start` only. */
 export type SessionFields = {

@@ -348,6 +348,32 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario(
+    // The cancel and the message are one batch: whichever process ends the turn starts the next one with the message.
+    "a message that interrupts a turn, and one that is queued after it",
+    (process) =>
+      of(inOrder(calls(0, "look"), calls(1, "wait"), say("Interrupted."), say("Queued.")), {
+        tools: [
+          ...all,
+          simpleTool("wait", "safe", async (_, { signal }) => {
+            process.reach("waiting");
+            await aborted(signal);
+            return "stopped";
+          }),
+        ],
+      }),
+    {
+      script: async ({ runtime, process, untilIdle }) => {
+        const turn = await runtime.start("Begin.", { id: "s", key: "start" });
+        await Promise.race([process.reached("waiting"), turn.result]);
+        const queued = runtime.send("s", "And then this.", { whenBusy: "queue", key: "then" });
+        await queued;
+        await runtime.send("s", "Stop. Do this.", { whenBusy: "interrupt", key: "stop" });
+        await untilIdle(queued);
+      },
+    },
+  ),
+
+  scenario(
     "steered input that arrives too late and becomes the next turn",
     (process) =>
       of(inOrder(say("First."), calls(1, "wait"), say("Second.")), {

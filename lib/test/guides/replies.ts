@@ -49,6 +49,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       { text: "Your parcel is in Bologna." },
       { text: "It should arrive on Tuesday." },
     ],
+    [],
   ],
   deploying: [[{ text: "The Tiber." }]],
   http: [[{ text: "No, it is sunny." }]],

@@ -298,7 +298,7 @@ if (event === undefined) throw new Error("the museum is empty");
 const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
 const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
 const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, end: null, failure: null } as const;
-const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000 } as const;
+const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000, ownTurn: null } as const;
 
 /** One or more values of every table. */
 export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredValues[T][] } = {
@@ -361,6 +361,12 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
   ],
   inbox: [
     { ...input, input: { type: "message", message: user("And tomorrow?") }, state: "pending" },
+    {
+      ...input,
+      input: { type: "message", message: user("Stop. Do this.") },
+      state: "pending",
+      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, interrupts: true },
+    },
     { ...input, input: { type: "transient", message: user("Hurry.") }, state: "claimed", turn: "t1", epoch: 4 },
     {
       ...input,

@@ -545,7 +545,7 @@ describe("[lash 84] leases", () => {
   });
 
   test("bind input claims to their epoch: the next epoch may claim the input again", () => {
-    const entry = { id: "i", input: { type: "message", message: user("x") }, turn: "t", at: 0 } as const;
+    const entry = { id: "i", input: { type: "message", message: user("x") }, turn: "t", at: 0, ownTurn: null } as const;
     expect(claimable({ ...entry, state: "pending", epoch: null }, 1)).toBe(true);
     expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 1)).toBe(false);
     expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 2)).toBe(true);

@@ -74,6 +74,7 @@ export const schemas = {
         objectWith({ turnId: text, status: { enum: [...turnStatuses] }, step: countType, engine: text, failure: {} }),
       ],
     },
+    queuedTurns: { type: "array", items: text },
   }),
   SessionId: objectWith({ id: text }),
   LedgerSum: objectWith({ total: ref("Usage"), lines: { type: "array", items: data } }),

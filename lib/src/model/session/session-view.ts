@@ -89,6 +89,8 @@ export type SessionView = {
   readonly length: number;
   /** The turn that is running, queued or parked; `null` if there is none. */
   readonly openTurn: OpenTurnView | null;
+  /** The ids of the turns that queued messages will start, in order of arrival. A turn is removed from the list when it starts. */
+  readonly queuedTurns: readonly string[];
 };
 
 /** The open turn of a session. */

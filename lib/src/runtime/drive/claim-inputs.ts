@@ -2,7 +2,7 @@
 // epoch, and the commit of the checkpoint removes them (`settleInputs`).
 
 import type { CheckpointDelivery } from "../../kernel/internal.ts";
-import type { Check, HostStorage } from "../rows/storage.ts";
+import type { Check, HostStorage, KeyPart, Row } from "../rows/storage.ts";
 import type { InboxEntry } from "../rows/values.ts";
 import type { LeaseHolder } from "./lease-holder.ts";
 
@@ -19,15 +19,12 @@ export async function claimInputs(
   holder: LeaseHolder,
   turn: string,
 ): Promise<CheckpointDelivery> {
-  const { key } = holder;
   for (;;) {
     const { epoch } = holder;
-    const query = { table: "inbox", prefix: keyOf(key), limit: maxClaimedInputs } as const;
-    const [rows = []] = await holder.whenFree(() => storage.read([query]));
-    const claims = rows
-      .map((row) => ({ row, entry: readValue("inbox", row) }))
-      .filter(({ entry }) => claimable(entry, epoch))
-      .map(({ row, entry }) => ({ row, claimed: { ...entry, state: "claimed", turn, epoch } satisfies InboxEntry }));
+    const claims = (await claimableRows(storage, holder, epoch)).map(({ row, entry }) => ({
+      row,
+      claimed: { ...entry, state: "claimed", turn, epoch } satisfies InboxEntry,
+    }));
     if (claims.length === 0) return deliveryOf(turn, []);
     const written = await holder.write({
       checks: claims.map(({ row }): Check => ({ table: "inbox", key: row.key, tag: row.tag })),
@@ -41,5 +38,22 @@ export async function claimInputs(
       );
     // Read and claim again: an input was withdrawn between the read and the write, or the lease was claimed again for the write (Q18) and the
     // claims name the epoch before, which makes them void.
+  }
+}
+
+/** The first `maxClaimedInputs` inputs that can be claimed. Reads in pages, because queued input may precede them. */
+async function claimableRows(
+  storage: HostStorage,
+  holder: LeaseHolder,
+  epoch: number,
+): Promise<readonly { readonly row: Row; readonly entry: InboxEntry }[]> {
+  const found: { readonly row: Row; readonly entry: InboxEntry }[] = [];
+  const query = { table: "inbox", prefix: keyOf(holder.key), limit: maxClaimedInputs } as const;
+  for (let after: KeyPart | undefined; ;) {
+    const [rows = []] = await holder.whenFree(() => storage.read([after === undefined ? query : { ...query, after }]));
+    const entries = rows.map((row) => ({ row, entry: readValue("inbox", row) }));
+    found.push(...entries.filter(({ entry }) => claimable(entry, epoch)));
+    if (found.length >= maxClaimedInputs || rows.length < maxClaimedInputs) return found.slice(0, maxClaimedInputs);
+    after = rows.at(-1)?.key.at(-1);
   }
 }

@@ -23,7 +23,7 @@ import type { Check, Put } from "../rows/storage.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
-import { maxClaimedInputs, movedClaims } from "../rows/inbox.ts";
+import { movedClaims } from "../rows/inbox.ts";
 import { claim, epochCheck, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -157,7 +157,7 @@ export class LeaseHolder {
       const [leases = [], inputs = []] = await this.whenFree(() =>
         storage.read([
           { table: "leases", prefix: key },
-          { table: "inbox", prefix: key, limit: maxClaimedInputs },
+          { table: "inbox", prefix: key },
         ]),
       );
       const row = leases[0] ?? null;

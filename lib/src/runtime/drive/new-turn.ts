@@ -22,7 +22,7 @@ import { engineOf } from "../context.ts";
 import { frozen } from "../history-cache.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
-import { deliveryOf, settleInputs } from "../rows/inbox.ts";
+import { deliveryOf, nextInputs, settleInputs } from "../rows/inbox.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { runOptions } from "../verbs/durable-options.ts";
@@ -119,8 +119,8 @@ export type FollowingTurn = {
 };
 
 /**
- * Builds the next turn from input that arrived too late for the last one (Q11), with the engine and options of the last one. Only if the
- * session is idle or completed and no call is pending; otherwise the input stays in the inbox.
+ * Builds the next turn from the inbox: from input that arrived too late for the last turn (Q11), with the engine and options of the last one, or
+ * from queued input, with its own. Only if the session is idle or completed and no call is pending; otherwise the input stays in the inbox.
  */
 export async function followingTurn(
   context: RuntimeContext,
@@ -142,11 +142,12 @@ export async function followingTurn(
   const canStart =
     (session.status === "idle" || session.status === "completed") && !session.pendingToolCalls.some(isOpen);
   if (!canStart || rows.length === 0) return { turn: null, changes: unchanged };
-  const entries = rows.map((row) => readValue("inbox", row));
-  const turn = await turnOfInput(context, key, last, session, history, entries, now);
+  const inputs = nextInputs(rows.map((row) => ({ row, entry: readValue("inbox", row) })));
+  const entries = inputs.map(({ entry }) => entry);
+  const turn = await turnOfInput(context, key, entries[0]?.ownTurn ?? last, session, history, entries, now);
   if (turn === null) return { turn: null, changes: unchanged };
   // Concurrently withdrawn input fails a check, and the commit builds the turn again without it.
-  const checks = rows.map(({ key: at, tag }): Check => ({ table: "inbox", key: at, tag }));
+  const checks = inputs.map(({ row: { key: at, tag } }): Check => ({ table: "inbox", key: at, tag }));
   const settled = await settleInputs(storage, key, turn.start.inputs, turn.id);
   return { turn, changes: merge(unchanged, { ...noChanges, checks }, settled) };
 }
@@ -164,13 +165,12 @@ export function inputOf(
 async function turnOfInput(
   context: RuntimeContext,
   key: SessionKey,
-  { engine, options }: Pick<TurnStart, "engine" | "options">,
+  { engine, options, id = newTurnId() }: Pick<TurnStart, "engine" | "options"> & { readonly id?: string },
   session: Session<JsonObject>,
   history: TurnHistory,
   entries: readonly InboxEntry[],
   now: number,
 ): Promise<PlannedTurn | null> {
-  const id = newTurnId();
   const request = { ...plainRequest, verb: "chat", engine, options, ...inputOf(id, entries) } as const;
   try {
     return await newTurn(context, key, id, session, history, request, now);

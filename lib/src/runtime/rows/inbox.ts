@@ -1,7 +1,13 @@
 // The inbox of a session: input that arrives while a turn runs (Q11). Pure, except that `settleInputs` reads rows.
 //
-// Input waits in `inbox` in the order of arrival. A checkpoint of the running turn claims it, or it becomes the next turn when the running
-// turn ends. Writing to the inbox does not change the version of the session, so `steer` never conflicts with a commit of the turn.
+// Input waits in `inbox` in the order of arrival. There are two kinds:
+//   steered   (`ownTurn` is `null`)  a checkpoint of the running turn claims it; what is left when the turn ends becomes the next turn
+//   queued    (`ownTurn` is set)     no checkpoint claims it; when the running turn has ended, it starts a turn with its own options
+// Writing to the inbox does not change the version of the session, so input never conflicts with a commit of the turn.
+//
+// The next turn (`nextInputs`) is that of the first interrupting input; otherwise the first input decides: queued input starts its own turn,
+// and steered input starts one turn together with the steered input up to the next queued one. Steered input that arrived after
+// queued input is claimed at a checkpoint of the queued turn.
 //
 // Invariants
 //   1. The id of an input is an idempotency key (`accepted`): the same content under the same id is the same input, other content is a
@@ -24,9 +30,18 @@ import { readValue, writeValue } from "./stored.ts";
 /** How many inputs one checkpoint claims at most; the others wait for the next checkpoint. */
 export const maxClaimedInputs = 64;
 
-/** Returns whether the holder of the lease epoch may claim the input: it is pending, or was claimed under another epoch. */
-export function claimable({ state, epoch: claimedBy }: InboxEntry, epoch: number): boolean {
-  return state === "pending" || claimedBy !== epoch;
+/** Returns whether the holder of the lease epoch may claim the input: it is steered, and pending or claimed under another epoch. */
+export function claimable({ state, epoch: claimedBy, ownTurn }: InboxEntry, epoch: number): boolean {
+  return ownTurn === null && (state === "pending" || claimedBy !== epoch);
+}
+
+/** The input that the next turn starts with, from the input that waits at the end of a turn; empty: no input waits. */
+export function nextInputs<T extends { readonly entry: InboxEntry }>(waiting: readonly T[]): readonly T[] {
+  const first = waiting.find(({ entry }) => entry.ownTurn?.interrupts === true) ?? waiting[0];
+  if (first === undefined) return [];
+  if (first.entry.ownTurn !== null) return [first];
+  const firstQueued = waiting.findIndex(({ entry }) => entry.ownTurn !== null);
+  return firstQueued === -1 ? waiting : waiting.slice(0, firstQueued);
 }
 
 /** Moves the claims of one epoch to the next. Used by the holder of a lease that claims its own session again (Q18). */

@@ -20,6 +20,7 @@ import type {
   LeaseHolder,
   LedgerLine,
   OpenTurn,
+  OwnTurn,
   Piece,
   PieceItem,
   SessionHead,
@@ -207,6 +208,17 @@ const inboxShape: Shape<InboxEntry> = object<InboxEntry>({
   turn: fallback(nullable(string), null),
   epoch: fallback(nullable(number), null),
   at: fallback(number, 0),
+  ownTurn: fallback(
+    nullable(
+      object<OwnTurn>({
+        id: required(string),
+        engine: required(string),
+        options: required(jsonObject),
+        interrupts: required(boolean),
+      }),
+    ),
+    null,
+  ),
 });
 
 const storedEventShape: Shape<StoredEvent> = object<StoredEvent>({

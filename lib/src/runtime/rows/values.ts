@@ -127,6 +127,19 @@ export type InboxEntry = {
   readonly epoch: number | null;
   /** When the input arrived, in milliseconds. */
   readonly at: number;
+  /** The turn that the input starts when the open turn has ended; `null`: the next checkpoint claims the input (Q11). */
+  readonly ownTurn: OwnTurn | null;
+};
+
+/** The turn that queued input starts. Its id is chosen when the input is accepted, so that readers can wait for the turn. */
+export type OwnTurn = {
+  readonly id: string;
+  /** The name of the engine. */
+  readonly engine: string;
+  /** The options of the verb. */
+  readonly options: JsonObject;
+  /** The input cancelled the open turn (`whenBusy: "interrupt"`): its turn starts before the turns of other queued input. */
+  readonly interrupts: boolean;
 };
 
 /** Input that was delivered or withdrawn is no longer in the inbox; its row in `accepted` has the state. */

@@ -152,19 +152,27 @@ function acceptedRow(accepted: AcceptedKey | null, { key }: StoredSession, turn:
   };
 }
 
-/** Throws `conflict` if a turn is open, or if the session does not have the version that the caller expects (optimistic concurrency). */
-export function checkFree({ key, head, version }: ExistingSession, expectedVersion: number | undefined): void {
-  if (expectedVersion !== undefined && expectedVersion !== version) {
-    throw new RuntimeError("conflict", {
-      message: `session ${key.session} is at version ${version}, not ${expectedVersion}: another call has changed it; read it again`,
-      metadata: { version, wanted: expectedVersion },
-    });
-  }
-  if (head.turn === null) return;
-  const isParked = head.session.status === "error";
+/** Throws `conflict` if a turn is open, or if the session does not have the version that the caller expects. */
+export function checkFree(session: ExistingSession, expectedVersion: number | undefined): void {
+  checkVersion(session, expectedVersion);
+  if (session.head.turn !== null) throw openTurnConflict(session, session.head.turn);
+}
+
+/** Throws `conflict` if the session does not have the version that the caller expects (optimistic concurrency). */
+export function checkVersion({ key, version }: ExistingSession, expectedVersion: number | undefined): void {
+  if (expectedVersion === undefined || expectedVersion === version) return;
   throw new RuntimeError("conflict", {
-    message: `turn ${head.turn} is ${isParked ? "parked" : "open"} in session ${key.session}; ${isParked ? "recover the session first" : "wait for the turn, steer it, or cancel it"}`,
-    metadata: { turnId: head.turn },
+    message: `session ${key.session} is at version ${version}, not ${expectedVersion}: another call has changed it; read it again`,
+    metadata: { version, wanted: expectedVersion },
+  });
+}
+
+/** The error of a verb that needs a session without an open turn. */
+export function openTurnConflict({ key, head }: ExistingSession, turn: string): RuntimeError {
+  const isParked = head.session.status === "error";
+  return new RuntimeError("conflict", {
+    message: `turn ${turn} is ${isParked ? "parked" : "open"} in session ${key.session}; ${isParked ? "recover the session first" : "wait for the turn, steer it, or cancel it"}`,
+    metadata: { turnId: turn },
   });
 }
 

@@ -6,7 +6,6 @@ import type { Row } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/values.ts";
 
 import { addUsage, MisuseError, noUsage, RuntimeError } from "../../model/internal.ts";
-import { readOne } from "../context.ts";
 import { loadHistory, readMessages } from "../history-cache.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -25,16 +24,26 @@ export async function getSession(
     });
   }
   const key = sessionKey(context, id);
-  const row = await readOne(context.storage, { table: "sessions", prefix: keyOf(key) });
-  const head = row === null ? null : readValue("sessions", row);
-  if (row === null || head === null || head.deleted) return null;
+  const [rows = [], inbox = []] = await context.storage.read([
+    { table: "sessions", prefix: keyOf(key) },
+    { table: "inbox", prefix: keyOf(key) },
+  ]);
+  const [row] = rows;
+  const head = row === undefined ? null : readValue("sessions", row);
+  if (row === undefined || head === null || head.deleted) return null;
   const count = messages === "all" ? head.length : Math.min(messages, head.length);
   const threadMessages =
     count === head.length
       ? (await loadHistory(context, key, head)).entries.slice(0, head.length)
       : await readMessages(context.storage, key, { after: head.length - count - 1, before: head.length });
   const session = { ...head.session, thread: { ...head.session.thread, messages: threadMessages } };
-  return { session, version: row.tag, length: head.length, openTurn: await openTurn(context, key, head.turn) };
+  return {
+    session,
+    version: row.tag,
+    length: head.length,
+    openTurn: await openTurn(context, key, head.turn),
+    queuedTurns: inbox.flatMap((inputRow) => readValue("inbox", inputRow).ownTurn?.id ?? []),
+  };
 }
 
 /** A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page. The default is from the first. */

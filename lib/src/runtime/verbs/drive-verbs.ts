@@ -1,5 +1,5 @@
-// The verbs that add to a session and start a turn: start, reply, continue, step. `session/` decides what they do to the session; this file
-// reads the session, checks preconditions and accepts the result.
+// The verbs that add to a session and start a turn: start, continue, step, and `reply` of a session without an open turn (`send.ts` has the
+// other cases). `session/` decides what they do to the session; this file reads the session, checks preconditions and accepts the result.
 
 import type { JsonObject, Message, Session, UserMessage } from "../../model/internal.ts";
 import type { Verb } from "../../session/internal.ts";
@@ -45,8 +45,8 @@ async function newSessionId(key: string | undefined): Promise<string> {
   return `session-${name}`;
 }
 
-/** Adds a user message and starts a turn. If a question is open, the message answers it. */
-export async function reply(
+/** Adds a user message and starts a turn. If a question is open, the message answers it. Rejects with `conflict` if a turn is open. */
+export async function replyWhenIdle(
   context: VerbContext,
   id: string,
   text: string,

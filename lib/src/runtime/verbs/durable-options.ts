@@ -4,9 +4,16 @@
 
 import type { DurableRefusal } from "../../engine/internal.ts";
 import type { JsonObject, MisuseReason } from "../../model/internal.ts";
-import type { DurableOptions, SessionFields, StartOptions, VerbOptions } from "../types.ts";
+import type { DurableOptions, MessageOptions, SessionFields, StartOptions, VerbOptions } from "../types.ts";
 
-import { checkedNumber, isRunOption, numericOptions, runOptionTable } from "../../engine/internal.ts";
+import {
+  busyPolicies,
+  checkedNumber,
+  isBusyPolicy,
+  isRunOption,
+  numericOptions,
+  runOptionTable,
+} from "../../engine/internal.ts";
 import { MisuseError, renderIssue } from "../../model/internal.ts";
 import { isPlainObject, read, settings } from "../../model/parse/reading.ts";
 import { checkedWaits } from "./waits.ts";
@@ -14,7 +21,7 @@ import { checkedWaits } from "./waits.ts";
 /** The properties of an option of a verb. */
 type VerbOptionRow = {
   /** The verbs that have the option. For other verbs the name is an option of the run. */
-  readonly verbs: "all" | "start";
+  readonly verbs: "all" | "start" | "message";
   /** Whether it is stored among the options of the turn. `runOptions` removes it before the run. */
   readonly stored: boolean;
   /** Whether an HTTP client may set it among the options of a turn. Some of the others have a header or a body field of their own. */
@@ -26,6 +33,7 @@ type VerbOptionRow = {
 const text = { kind: "a string", fits: (value: unknown) => typeof value === "string" };
 const flag = { kind: "true or false", fits: (value: unknown) => typeof value === "boolean" };
 const whole = { kind: "a whole number", fits: (value: unknown) => Number.isSafeInteger(value) };
+const policy = { kind: `one of ${busyPolicies.join(", ")}`, fits: isBusyPolicy };
 
 /** The options of durable verbs that are not options of the run. */
 export const verbOptionTable = {
@@ -34,11 +42,12 @@ export const verbOptionTable = {
   version: { verbs: "all", stored: false, http: "always", check: whole },
   waits: { verbs: "all", stored: true, http: "always", check: null },
   continue: { verbs: "all", stored: false, http: "no", check: flag },
+  whenBusy: { verbs: "message", stored: false, http: "no", check: policy },
   id: { verbs: "start", stored: false, http: "no", check: null },
   context: { verbs: "start", stored: false, http: "no", check: null },
   metadata: { verbs: "start", stored: false, http: "no", check: null },
 } as const satisfies {
-  readonly [Name in keyof VerbOptions | keyof SessionFields | "continue"]: VerbOptionRow;
+  readonly [Name in keyof VerbOptions | keyof SessionFields | "continue" | "whenBusy"]: VerbOptionRow;
 };
 
 /** The names of the options whose row has these properties. */
@@ -80,12 +89,17 @@ export function storedOptions(options: DurableOptions): JsonObject {
   return stored(options, ["all"]);
 }
 
+/** The options of `reply` and `send` to store with the turn. */
+export function storedMessageOptions(options: MessageOptions): JsonObject {
+  return stored(options, ["all", "message"]);
+}
+
 /** The options of `start` to store with the turn. */
 export function storedStartOptions(options: StartOptions): JsonObject {
   return stored(options, ["all", "start"]);
 }
 
-function stored(options: DurableOptions | StartOptions, verbs: readonly VerbOptionRow["verbs"][]): JsonObject {
+function stored(options: MessageOptions | StartOptions, verbs: readonly VerbOptionRow["verbs"][]): JsonObject {
   checkOptions("options", options);
   const values: { readonly [name: string]: unknown } = options;
   const notStored = new Set<string>();

@@ -12,7 +12,6 @@ import type { TurnHandle } from "../types.ts";
 
 import { noUsage, replyText, RuntimeError, runtimeFailure, sessionError } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
-import { readOne } from "../context.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
 import { parseCursor } from "../read/cursor.ts";
 import { EventReader } from "../read/reader.ts";
@@ -21,8 +20,8 @@ import { readValue } from "../rows/stored.ts";
 import { find, headOf, sessionKey } from "./session-rows.ts";
 
 /**
- * The turn of a handle: by its id (`exists`: a verb has just stored it, so its existence is not checked); the turn that is open when the handle is
- * used; or none.
+ * The turn of a handle: by its id (`exists`: a verb has just stored it, so its existence is not checked; otherwise the handle also waits for a
+ * turn that queued input will start); the turn that is open when the handle is used; or none.
  */
 type HandleAim =
   | { readonly type: "turn"; readonly turn: string; readonly exists: boolean }
@@ -43,6 +42,11 @@ export function handle(context: VerbContext, key: SessionKey, turnId: string | n
     turnId === null ? { type: "none" } : { type: "turn", turn: turnId, exists: true },
     from,
   );
+}
+
+/** The handle of a turn that queued input will start. It waits for the turn; it rejects with `not_found` if the input is withdrawn. */
+export function queuedHandle(context: VerbContext, key: SessionKey, turn: string, from: Cursor): TurnHandle {
+  return handleOf(context, key, { type: "turn", turn, exists: false }, from);
 }
 
 const start: Cursor = { sequence: 0, position: null };
@@ -102,7 +106,7 @@ function eventsOf(
       const begin = async (): Promise<void> => {
         const turn = aim === null ? null : await aimedAt(context, key, aim);
         if (aim !== null && turn === null) return;
-        if (turn !== null && !isKnown && (await turnRow(context, key, turn)) === null) throw noTurn(key, turn);
+        if (turn !== null && !isKnown && !(await hasStarted(context, key, turn, follow, stopSignal))) return;
         if (!stopped.signal.aborted) reader = new EventReader(source, { turn, follow }, from, stopSignal);
       };
       return {
@@ -121,8 +125,43 @@ function eventsOf(
   };
 }
 
-function turnRow({ storage }: VerbContext, key: SessionKey, turn: string) {
-  return readOne(storage, { table: "turns", prefix: turnKey(key, turn) });
+/**
+ * Returns whether a turn has started. Waits for a turn that queued input will start, unless `follow` is `false`, until the signal aborts. Rejects
+ * with `not_found` if there is no such turn.
+ */
+async function hasStarted(
+  context: VerbContext,
+  key: SessionKey,
+  turn: string,
+  follow: boolean,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const first = await turnState(context, key, turn);
+  if (first !== "queued" || !follow) return first === "stored";
+  const changes = new ChangeSignal(context.storage, nameOf(key));
+  signal.addEventListener("abort", changes.notify);
+  try {
+    for (;;) {
+      changes.clear();
+      if (signal.aborted) return false;
+      if ((await turnState(context, key, turn)) === "stored") return true;
+      await changes.changed();
+    }
+  } finally {
+    signal.removeEventListener("abort", changes.notify);
+    changes.stop();
+  }
+}
+
+/** Whether a turn is stored, or queued input will start it. Rejects with `not_found` otherwise. One read, because the start moves it from one to the other. */
+async function turnState({ storage }: VerbContext, key: SessionKey, turn: string): Promise<"stored" | "queued"> {
+  const [turns = [], inbox = []] = await storage.read([
+    { table: "turns", prefix: turnKey(key, turn) },
+    { table: "inbox", prefix: keyOf(key) },
+  ]);
+  if (turns.length > 0) return "stored";
+  if (inbox.some((row) => readValue("inbox", row).ownTurn?.id === turn)) return "queued";
+  throw noTurn(key, turn);
 }
 
 function noTurn({ session }: SessionKey, turn: string): RuntimeError {
@@ -149,7 +188,10 @@ async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): P
       const { head, version } = headOf(key.session, heads[0]);
       const [row] = turns;
       if (turn === null) return endWithoutTurn(head, version);
-      if (row === undefined) throw noTurn(key, turn);
+      if (row === undefined) {
+        if ((await turnState(context, key, turn)) === "queued") await changes.changed();
+        continue;
+      }
       const progress = readValue("turns", row);
       if (progress.status === "ended" || progress.status === "parked") return endOf(turn, progress, head, version);
       const error = active.reasonLeft(key, turn, leases[0]?.tag ?? 0);

@@ -1,52 +1,119 @@
-// `send`: `reply` if no turn is open, `steer` otherwise. A turn may start or end between the read and the write, so the choice is repeated.
+// `reply` and `send`: a user message for a session, and the busy policy (`whenBusy`) that applies while a turn is open.
+//
+//   no turn is open   the message starts a turn (`replyWhenIdle`), whatever the policy
+//   reject            the call fails with `conflict`
+//   steer             the message waits in the inbox for the next checkpoint of the turn (`steer.ts`)
+//   queue             the message waits in the inbox until the turn has ended, then it starts a turn (`queue.ts`)
+//   interrupt         as `queue`, and the open turn is cancelled in the same batch (`queue.ts`)
+//
+// A turn may start or end between the read and the write; the write is then refused, and the choice is repeated with new rows.
+//
+// One idempotency key covers all ways: a message is accepted once, whichever policy applied to the first call and whichever verb repeats it.
 
+import type { WhenBusy } from "../../engine/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Accepted } from "../rows/values.ts";
-import type { DurableOptions, TurnHandle } from "../types.ts";
+import type { DurableOptions, MessageOptions, TurnHandle } from "../types.ts";
+import type { ExistingSession } from "./session-rows.ts";
 
 import { RuntimeError, user } from "../../model/internal.ts";
+import { readOne } from "../context.ts";
+import { turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { verbContent, reply } from "./drive-verbs.ts";
-import { storedOptions } from "./durable-options.ts";
+import { checkVersion, openTurnConflict } from "./accept.ts";
+import { replyWhenIdle, verbContent } from "./drive-verbs.ts";
+import { storedMessageOptions } from "./durable-options.ts";
 import { attach } from "./handles.ts";
 import { contentDigest, keyConflict } from "./idempotency.ts";
-import { find, existingSession, readSession, sessionKey } from "./session-rows.ts";
+import { queueMessage } from "./queue.ts";
+import { existingSession, find, readSession, sessionKey } from "./session-rows.ts";
 import { inboxInput, inputDigest, steer } from "./steer.ts";
 
-/** Sends a user message. One idempotency key covers both ways: a message is accepted once, as a reply or as input. */
+/** Adds a user message and starts a turn. While a turn is open, the busy policy decides; by default the call is rejected. */
+export async function reply(
+  context: VerbContext,
+  id: string,
+  text: string,
+  options: MessageOptions = {},
+): Promise<TurnHandle> {
+  return deliver(context, id, text, options, "reject");
+}
+
+/** Sends a user message. While a turn is open, the busy policy decides; by default the message steers the turn. */
 export async function send(
   context: VerbContext,
   id: string,
   text: string,
-  options: DurableOptions = {},
+  options: MessageOptions = {},
+): Promise<TurnHandle> {
+  return deliver(context, id, text, options, "steer");
+}
+
+async function deliver(
+  context: VerbContext,
+  id: string,
+  text: string,
+  messageOptions: MessageOptions,
+  verbPolicy: WhenBusy,
 ): Promise<TurnHandle> {
   // Validated also if the text becomes input of a running turn, which keeps its own options.
-  storedOptions(options);
+  storedMessageOptions(messageOptions);
+  const { whenBusy, ...options } = messageOptions;
   const { key, engine } = options;
   for (;;) {
     const rows = await readSession(context, sessionKey(context, id), key);
-    const { head, version } = existingSession(rows);
+    const session = existingSession(rows);
+    const { turn } = session.head;
     const before = rows.accepted === null ? null : readValue("accepted", rows.accepted);
     if (before !== null) {
       await checkContent(before, text, options);
-      return attach(context, id, before.turn ?? head.turn);
+      return attach(context, id, before.turn ?? turn);
     }
-    if (head.turn !== null) {
-      const as = { ...(key === undefined ? {} : { id: key }), ...(engine === undefined ? {} : { engine }) };
-      const { turnId } = await steer(context, id, text, as);
-      return attach(context, id, turnId);
+    if (turn === null) {
+      try {
+        return await replyWhenIdle(context, id, text, options);
+      } catch (error) {
+        // Another turn started concurrently, and may have ended since: choose again.
+        if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
+        if ((await find(context, id)).version === session.version) throw error;
+        continue;
+      }
     }
-    try {
-      return await reply(context, id, text, options);
-    } catch (error) {
-      // Another turn started concurrently, and may have ended since: choose again.
-      if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
-      if ((await find(context, id)).version === version) throw error;
+    checkVersion(session, options.version);
+    switch (whenBusy ?? (await enginePolicy(context, session, turn)) ?? verbPolicy) {
+      case "reject":
+        throw openTurnConflict(session, turn);
+      case "steer": {
+        const as = { ...(key === undefined ? {} : { id: key }), ...(engine === undefined ? {} : { engine }) };
+        const { turnId } = await steer(context, id, text, as);
+        return attach(context, id, turnId);
+      }
+      case "queue": {
+        const queued = await queueMessage(context, session, turn, text, options, { interrupts: false });
+        if (queued !== null) return queued;
+        continue;
+      }
+      case "interrupt": {
+        const queued = await queueMessage(context, session, turn, text, options, { interrupts: true });
+        if (queued !== null) return queued;
+      }
     }
   }
 }
 
-/** Throws `conflict` unless the key was used for the same text, as a reply or as input. */
+/** The busy policy of the engine of the open turn; `null`: it has none, or this process does not have the engine. */
+async function enginePolicy(
+  { storage, engines }: VerbContext,
+  { key }: ExistingSession,
+  turn: string,
+): Promise<WhenBusy | null> {
+  if (Object.values(engines).every(({ whenBusy }) => whenBusy === null)) return null;
+  const row = await readOne(storage, { table: "starts", prefix: turnKey(key, turn) });
+  const name = row === null ? "" : readValue("starts", row).engine;
+  return Object.hasOwn(engines, name) ? (engines[name]?.whenBusy ?? null) : null;
+}
+
+/** Throws `conflict` unless the key was used for the same text, as a message or as input. */
 async function checkContent({ digest }: Accepted, text: string, options: DurableOptions): Promise<void> {
   const digests = [
     await inputDigest(inboxInput(text), options.engine),

@@ -50,7 +50,15 @@ export async function steer(
     }
     const at = context.clock.now();
     const count = counts[0]?.tag ?? 0;
-    const entry: InboxEntry = { id: inputId, input: checked, state: "pending", turn: null, epoch: null, at };
+    const entry: InboxEntry = {
+      id: inputId,
+      input: checked,
+      state: "pending",
+      turn: null,
+      epoch: null,
+      at,
+      ownTurn: null,
+    };
     if (head.turn === null) {
       const turnId = await startFromInput(context, id, entry, digest, options.engine ?? null);
       if (turnId !== null) return { inputId, turnId };

@@ -1,0 +1,126 @@
+// Queues a message that arrives while a turn is open (`whenBusy: "queue"` and `"interrupt"`).
+//
+// The batch
+//   checks   version of the session (the turn is still open), the count of the inbox, absence of the idempotency key, the cancel row
+//   puts     the inbox row with the turn that it will start (`ownTurn`), the idempotency key, and for `interrupt` the cancel of the open turn
+//
+// The commit that ends the open turn builds the next turn from the inbox (`followingTurn`), in whichever process. So the cancel and the next
+// turn are one stored decision:
+//   crash before the batch               nothing has changed
+//   crash after the batch                the next holder of the session finds the cancel, ends the turn, and its ending commit starts the next one
+//   the turn ends before the cancel      the cancel is void (`completion_won`), and the ending commit starts the next turn all the same
+//
+// The message waits longer if the turn ends in a question, with pending calls or with an error: the session cannot start a turn then. It
+// starts one when a later turn of the session ends.
+
+import type { VerbContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { Put } from "../rows/storage.ts";
+import type { InboxEntry } from "../rows/values.ts";
+import type { DurableOptions, TurnHandle } from "../types.ts";
+import type { ExistingSession } from "./session-rows.ts";
+
+import { RuntimeError, user } from "../../model/internal.ts";
+import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
+import { randomText } from "../rows/digest.ts";
+import { acceptedPut, inboxPut } from "../rows/inbox.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
+import { readValue, writeValue } from "../rows/stored.ts";
+import { openTurnConflict } from "./accept.ts";
+import { verbContent } from "./drive-verbs.ts";
+import { storedOptions } from "./durable-options.ts";
+import { queuedHandle } from "./handles.ts";
+import { contentDigest } from "./idempotency.ts";
+import { historyOf } from "./session-rows.ts";
+import { inboxInput } from "./steer.ts";
+
+const origin = "runtime";
+const reason = "a message interrupted the turn";
+
+/**
+ * Queues the message behind the open turn, and with `interrupts` cancels that turn. Returns the handle of the turn that the message will start;
+ * `null`: another writer has changed the session since it was read. Rejects with `conflict` if the message names another engine than that of the
+ * open turn, or if a parked turn would have to be interrupted, and with what the plan of the turn throws.
+ */
+export async function queueMessage(
+  context: VerbContext,
+  session: ExistingSession,
+  openTurn: string,
+  text: string,
+  options: DurableOptions,
+  { interrupts }: { readonly interrupts: boolean },
+): Promise<TurnHandle | null> {
+  const { storage, clock } = context;
+  const { key, head, version } = session;
+  const at = turnKey(key, openTurn);
+  const [counts = [], starts = [], turns = [], cancels = []] = await storage.read([
+    { table: "inboxes", prefix: keyOf(key) },
+    { table: "starts", prefix: at },
+    { table: "turns", prefix: at },
+    { table: "cancels", prefix: at },
+  ]);
+  const [startRow, turnRow] = [starts[0], turns[0]];
+  if (startRow === undefined || turnRow === undefined) return null;
+  if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
+  const engine = checkedEngine(key, openTurn, readValue("starts", startRow).engine, options.engine);
+  const ownTurn = { id: newTurnId(), engine, options: storedOptions(options), interrupts };
+  const now = clock.now();
+  const id = options.key ?? `input-${randomText(8)}`;
+  const input = inboxInput(text);
+  const entry: InboxEntry = { id, input, state: "pending", turn: null, epoch: null, at: now, ownTurn };
+  await checkPlan(context, session, entry, ownTurn, now);
+  const digest = await contentDigest(verbContent("reply", user(text), options));
+  const count = counts[0]?.tag ?? 0;
+  const cancel = { evidence: { requestId: openTurn, origin, reason }, at: now };
+  const isCancelled = cancels[0] !== undefined;
+  const cancelPuts: readonly Put[] =
+    interrupts && !isCancelled ? [{ table: "cancels", key: at, tag: 0, value: writeValue("cancels", cancel) }] : [];
+  const written = await storage.write({
+    checks: [
+      { table: "sessions", key: keyOf(key), tag: version },
+      { table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null },
+      { table: "accepted", key: [...keyOf(key), id], tag: null },
+      { table: "cancels", key: at, tag: cancels[0]?.tag ?? null },
+    ],
+    removals: [],
+    puts: [
+      inboxPut([...keyOf(key), count + 1], 0, entry),
+      { table: "inboxes", key: keyOf(key), tag: count + 1, value: "" },
+      acceptedPut(key, id, 0, { digest, state: "pending", turn: ownTurn.id }),
+      ...cancelPuts,
+    ],
+  });
+  if (!written.ok) return null;
+  if (interrupts) {
+    context.turns.cancel(key, openTurn, origin, reason);
+    // If no process holds the turn, it is ended here; otherwise its process finds the cancel.
+    if (context.drives) {
+      await context.turns.driveStored({ key, turn: openTurn, epoch: session.leaseRow?.tag ?? 0 });
+    }
+  }
+  return queuedHandle(context, key, ownTurn.id, { sequence: head.sequence, position: null });
+}
+
+/**
+ * The engine of the queued turn. It must be that of the open turn: the process that ends the open turn plans the next one, and it may not have
+ * another engine.
+ */
+function checkedEngine({ session }: SessionKey, turn: string, open: string, named: string | undefined): string {
+  if (named === undefined || named === open) return open;
+  throw new RuntimeError("conflict", {
+    message: `turn ${turn} of session ${session} runs with the engine ${open}, and a message for the engine ${named} cannot be queued after it; wait for the end of the turn`,
+    metadata: { turnId: turn },
+  });
+}
+
+/** Plans the turn as if it started now. Rejects options that could not start it later. */
+async function checkPlan(
+  context: VerbContext,
+  session: ExistingSession,
+  entry: InboxEntry,
+  { id, engine, options }: NonNullable<InboxEntry["ownTurn"]>,
+  now: number,
+): Promise<void> {
+  const request = { ...plainRequest, verb: "chat", engine, options, ...inputOf(id, [entry]) } as const;
+  await newTurn(context, session.key, id, session.head.session, await historyOf(context, session), request, now);
+}

@@ -139,7 +139,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly structuredFinalize?: boolean;
   /** The user message of that model call. */
   readonly structuredFinalizeNudge?: string;
-  /** Called before every step but the first; may change model, instructions, tools (by name) and settings. */
+  /** Called before every step; may change model, instructions, tools (by name) and settings. */
   readonly prepareStep?: PrepareStep;
   /** Called at every checkpoint that another model call can follow; returns input that arrived during the run. */
   readonly onCheckpoint?: (checkpoint: CheckpointInfo) => CheckpointInput | null | Promise<CheckpointInput | null>;

@@ -505,6 +505,17 @@ test("Q6: a turn of an older kernel revision is replayed and advanced under that
   expect(startTurn(config(), input()).turn.revision).toBe(kernelRevision);
 });
 
+test("Q6: under kernel revision 1, a call that is not run keeps the text it had", () => {
+  const cut = replied("t/0/model", { ...calls("weather"), finishReason: "length" });
+  const answers = (revision: number) =>
+    historyMessages(transcript(config(), input({ revision }), [cut]).turn.history)
+      .filter(({ role }) => role === "tool")
+      .map(messageText);
+  const why = "the reply ended with finish reason length, so its calls are not run";
+  expect(answers(1)).toEqual([`[Tool execution failed]\n${why}`]);
+  expect(answers(2)).toEqual([JSON.stringify({ error: why })]);
+});
+
 test("Q7: the model that answered stays for the rest of the turn", () => {
   const { turn } = transcript(config(), input(), [
     modelReplied("t/0/model", calls("weather"), { model: "fallback-model" }),

@@ -264,7 +264,7 @@ describe("fallback models", () => {
     const { engine: of, adapter } = playing([refuses, says("Done.")], [ok], {
       fallback: [{ adapter: other, model: "o1" }],
     });
-    await chat(of, "hi", { prepareStep: () => ({ model: "fake:n" }) });
+    await chat(of, "hi", { prepareStep: ({ step: at }) => (at === 0 ? null : { model: "fake:n" }) });
     expect([modelsCalled(adapter), modelsCalled(other)]).toEqual([["fake:m", "fake:n"], ["o1"]]);
   });
 });
@@ -426,6 +426,19 @@ describe("between steps", () => {
       temperature: 1,
       messages: [{ content: "Then." }, {}, {}, {}],
     });
+  });
+
+  test("prepareStep is called before every step, the first one included", async () => {
+    const { engine: of, adapter } = playing([calls("ok"), says("Done.")], [ok], { instructions: "First." });
+    const steps: number[] = [];
+    await chat(of, "hi", {
+      prepareStep: ({ step: at }) => {
+        steps.push(at);
+        return at === 0 ? { model: "m0", instructions: "Zero." } : null;
+      },
+    });
+    expect(steps).toEqual([0, 1]);
+    expect(adapter.calls[0]?.request).toMatchObject({ model: "m0", messages: [{ content: "Zero." }, {}] });
   });
 
   test("prepareStep that names an unknown tool rejects the run", async () => {

@@ -1,6 +1,7 @@
 // Streaming verbs: the events and their order, filters, failures, backpressure, and leaving a stream early.
 
-import type { TurnEvent } from "everturn/model";
+import type { FakeScript } from "everturn";
+import type { FinishReason, TurnEvent } from "everturn/model";
 
 import {
   chat,
@@ -480,4 +481,19 @@ describe("settings among the options of an engine", () => {
     expect(await requestSent({ providerTools: [other] })).toMatchObject({ providerTools: [other] });
     expect(await requestSent({ providerTools: [] })).toMatchObject({ providerTools: [] });
   });
+});
+
+test("a finish reason that the library does not know is reported as such", async () => {
+  const unknown: FinishReason = JSON.parse('"done"');
+  const script: FakeScript = [
+    { type: "text", text: "Hi" },
+    { type: "finish", reason: unknown },
+  ];
+  const { engine: of } = playing([script]);
+  const result = await chat(of, "hi", { retry: false });
+  expect(result).toMatchObject({
+    haltedReason: "error",
+    outcome: { type: "provider_error", failure: { type: "adapter_error", reason: "malformed_response" } },
+  });
+  expect(result.metadata.error?.message).toMatch(/unknown finish reason "done".*finishReason: must be one of stop, /);
 });

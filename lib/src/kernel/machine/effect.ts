@@ -40,14 +40,13 @@ import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
 export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheckpoint;
 
 /**
- * An effect: refresh the environment. The first one of a turn informs the host only; a later one may replace the
- * environment.
+ * An effect: refresh the environment. The response may replace it.
  */
 export type SyncEnvironment = {
   readonly type: "sync_environment";
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
-  /** False for the first sync of a turn: the environment a turn starts with is fixed, and the response cannot replace it. */
+  /** False for the first sync of a turn: its environment was just resolved, so the host need not do it again. */
   readonly updateMachineConfig: boolean;
 };
 

@@ -21,11 +21,17 @@ export function prepare<P extends TurnProtocol>(builder: TransitionBuilder<P>): 
 
 /** Starts the approved calls, each with the slot it has in its reply. A call whose tool no longer exists is answered `not_found` without halting (Q8). */
 function startApproved<P extends TurnProtocol>(builder: TransitionBuilder<P>, approved: readonly ApprovedCall[]): void {
-  const { turnId, step, environment } = builder.turn;
+  const { turnId, step, environment, revision } = builder.turn;
   const removed = approved.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));
   const calls = approved.filter((approvedCall) => !removed.includes(approvedCall));
   const notFound = removed.map(({ call, slot }) =>
-    unrunAnswer(call, "not_found", `there is no longer a tool named ${call.name}`, `${turnId}/${step}/answer/${slot}`),
+    unrunAnswer(
+      call,
+      "not_found",
+      `there is no longer a tool named ${call.name}`,
+      `${turnId}/${step}/answer/${slot}`,
+      revision,
+    ),
   );
   builder.append(notFound);
   builder.update({ approved: [] });

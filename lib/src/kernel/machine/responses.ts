@@ -32,14 +32,15 @@ import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
 import { isLastCheckpoint } from "./turn.ts";
 
-/** `environment_synced`: replaces the environment if this is not the first sync of the turn, then starts the step. */
+/** `environment_synced`: replaces the environment if the response has one, then starts the step. */
 export function syncEnvironment<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { environment }: EnvironmentSynced,
 ): void {
-  const { phase, step } = builder.turn;
-  // The environment that a turn starts with is recorded with its input; only a later sync may replace it.
-  if (environment !== null && phase.type === "awaiting_environment" && phase.update) {
+  const { phase, step, revision } = builder.turn;
+  // Under revision 1 the first sync could not replace the environment that the turn starts with.
+  const mayReplace = revision > 1 || (phase.type === "awaiting_environment" && phase.update);
+  if (environment !== null && mayReplace) {
     builder.update(environmentFields(environment));
   }
   builder.update({ syncedStep: step });

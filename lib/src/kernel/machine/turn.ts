@@ -49,9 +49,13 @@ import { trimmed } from "../history/shared-list.ts";
 /**
  * The newest kernel revision (Q6). It is raised when the machine would order other effects than before for the same responses; a changed text of a message
  * that the kernel writes counts, because it changes the history digest. A release supports every older revision: where it decides differently it
- * branches on `turn.revision`. There is one revision so far, and no branch.
+ * branches on `turn.revision`.
+ *
+ *   1  the first revision
+ *   2  failures that the kernel answers have the format of all tool failures (`{"error": …}`, protocol/tool-answer.ts); the first sync of a turn may replace
+ *      the environment (machine/responses.ts)
  */
-export const kernelRevision = 1;
+export const kernelRevision = 2;
 
 /**
  * What a turn runs with and does not store: it must be supplied again to restore a turn. Model, instructions,

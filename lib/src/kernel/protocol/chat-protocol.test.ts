@@ -347,10 +347,12 @@ describe("failures", () => {
     expect(lines(syncing, input(), [failed]).slice(-2)).toEqual(["! error", "= runtime_error"]);
     const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: { temperature: 0 } };
     const first = { type: "environment_synced", id: "t/0/environment", environment } as const;
-    const pinned = transcript(syncing, input(), [first]).turn;
-    expect(projectRequest(syncing, pinned)).toMatchObject({ model: "test-model" });
+    const replacedAtOnce = transcript(syncing, input(), [first]).turn;
+    expect(projectRequest(syncing, replacedAtOnce)).toMatchObject({ model: "m2" });
+    const ofRevision1 = transcript(syncing, input({ revision: 1 }), [first]).turn;
+    expect(projectRequest(syncing, ofRevision1)).toMatchObject({ model: "test-model" });
     const { turn } = transcript(syncing, input(), [
-      first,
+      { ...first, environment: null },
       replied("t/0/model", calls("weather")),
       result("t/0/tool/0", "sunny"),
       delivered("t/1/after_work"),
@@ -443,7 +445,7 @@ describe("approvals, single steps and malformed data", () => {
     expect(trace.filter((line) => line.startsWith(">"))).toEqual(["> 0/tool/1", "> 1/after_work", "> 1/model"]);
     expect(historyMessages(turn.history).slice(2)).toMatchObject([
       { role: "tool", toolCallId: "a", content: "A" },
-      { role: "tool", toolCallId: "c", code: "denied", content: "[Tool execution failed]\ntoo dear" },
+      { role: "tool", toolCallId: "c", code: "denied", content: '{"error":"too dear"}' },
       { role: "user" },
       { role: "tool", toolCallId: "b", content: "B" },
     ]);

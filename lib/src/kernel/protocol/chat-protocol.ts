@@ -84,8 +84,8 @@ function onReply(options: ChatProtocolOptions, context: Context, reply: ModelRep
   const text = joinedText(message);
   const outcome = outcomeOfText(reply, text);
   const why = `the reply ended with finish reason ${reply.finishReason ?? "unknown"}, so its calls are not run`;
-  const unrun = message.toolCalls.map((call, slot) => unrunAnswer(call, "not_run", why, answerId(context, slot)));
-  const step = stepEnd(options, reply, unrun);
+  const unrunAnswers = message.toolCalls.map((call, slot) => unrun(context, call, slot, "not_run", why));
+  const step = stepEnd(options, reply, unrunAnswers);
   const isEmpty = outcome.type === "empty" && message.toolCalls.length === 0;
   if (isEmpty && options.onEmptyReply === "error" && context.lastMessage?.role !== "tool") {
     const message = "Model returned no assistant text or tool calls.";
@@ -93,7 +93,7 @@ function onReply(options: ChatProtocolOptions, context: Context, reply: ModelRep
     const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
     return [error, step, finish({ type: "provider_error", failure })];
   }
-  const appendUnrun: DriverAction = { type: "append_events", messages: unrun };
+  const appendUnrun: DriverAction = { type: "append_events", messages: unrunAnswers };
   return [append, appendUnrun, step, options.stopAfter === null ? complete(outcome) : finish(outcome)];
 }
 
@@ -140,8 +140,8 @@ function onUnknown(
   });
   const answers = calls.map((call, slot) =>
     specOf(context, call) === undefined
-      ? unrunAnswer(call, "not_found", `there is no tool named ${call.name}`, answerId(context, slot))
-      : unrunAnswer(call, "not_run", "another call of this reply names an unknown tool", answerId(context, slot)),
+      ? unrun(context, call, slot, "not_found", `there is no tool named ${call.name}`)
+      : unrun(context, call, slot, "not_run", "another call of this reply names an unknown tool"),
   );
   return [
     { type: "append_events", messages: answers },
@@ -176,7 +176,7 @@ function answerAndContinue(
       ? [
           {
             slot,
-            answer: unrunAnswer(call, "not_found", `there is no tool named ${call.name}`, answerId(context, slot)),
+            answer: unrun(context, call, slot, "not_found", `there is no tool named ${call.name}`),
           },
         ]
       : [],
@@ -259,6 +259,17 @@ function specOf(context: Context, call: ToolCall) {
 
 function callId(context: Context, slot: number): string {
   return toolEffectId({ turnId: context.turnId, step: context.protocolIteration }, slot);
+}
+
+/** The answer to a call that is not run. */
+function unrun(
+  context: Context,
+  call: ToolCall,
+  slot: number,
+  reason: "not_run" | "not_found",
+  message: string,
+): ToolMessage {
+  return unrunAnswer(call, reason, message, answerId(context, slot), context.revision);
 }
 
 function answerId(context: Context, slot: number): string {

@@ -58,7 +58,7 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   const text = messageText(message);
   const why = "tools can only be called by the code of a cell";
   const unrun = message.toolCalls.map((call, slot) =>
-    unrunAnswer(call, "not_run", why, messageId(context, `answer/${slot}`)),
+    unrunAnswer(call, "not_run", why, messageId(context, `answer/${slot}`), context.revision),
   );
   const append: DriverAction = { type: "append_events", messages: [message, ...unrun] };
   const outcome = outcomeOfText(reply, text);

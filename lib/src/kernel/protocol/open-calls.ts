@@ -24,7 +24,7 @@ export type Answered = {
  * Matches the answers of the input with the open calls. A turn starts only when every open call has an answer (Q8): a call without an answer and an
  * answer without a call are misuse and throw `MisuseError`.
  */
-export function takeAnswers({ turnId, answers, cell }: TurnInput, history: TurnHistory): Answered {
+export function takeAnswers({ turnId, revision, answers, cell }: TurnInput, history: TurnHistory): Answered {
   const inCell = cell?.calls.flatMap(({ call, answer }, slot) => (answer === null ? [{ call, slot }] : [])) ?? [];
   const open = [...openCalls(history), ...inCell];
   const matched = matchAnswers(open, answers);
@@ -38,7 +38,7 @@ export function takeAnswers({ turnId, answers, cell }: TurnInput, history: TurnH
       const outcome = outcomes[index] ?? null;
       const answer = matched[index];
       const content = answer?.type === "result" ? answer.content : null;
-      return outcome === null ? [] : [settledAnswer(call, outcome, content, `${turnId}/settled/${slot}`)];
+      return outcome === null ? [] : [settledAnswer(call, outcome, content, `${turnId}/settled/${slot}`, revision)];
     }),
     approved: open.flatMap(({ call, slot }, index): readonly ApprovedCall[] => {
       const answer = matched[index];

@@ -143,6 +143,11 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.turnId;
   }
 
+  /** The kernel revision the turn was started under. A protocol that writes other texts than before branches on it (Q6). */
+  get revision(): number {
+    return this.#turn.revision;
+  }
+
   /** The number of the open step. */
   get protocolIteration(): number {
     return this.#turn.step;

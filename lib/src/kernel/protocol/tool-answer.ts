@@ -1,9 +1,9 @@
 // Builds the tool messages that answer calls. Their content is what the model reads; `status` and `code` are for programs.
 
-import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome } from "../../model/internal.ts";
+import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome, UserPart } from "../../model/internal.ts";
 import type { ToolReturned } from "../machine/effect.ts";
 
-import { toolFailure, toolOutcomeParts, toolOutcomeStatus, toolResult } from "../../model/internal.ts";
+import { textPart, toolFailure, toolOutcomeParts, toolOutcomeStatus, toolResult } from "../../model/internal.ts";
 
 /** The answer to a call that ran, with the content that its result encoder returned. */
 export function answerOf(call: ToolCall, { outcome, content, ranArguments }: ToolReturned, id: string): ToolMessage {
@@ -17,24 +17,38 @@ export function settledAnswer(
   outcome: ToolOutcome,
   content: ToolMessage["content"] | null,
   id: string,
+  revision: number,
 ): ToolMessage {
   const code = outcome.type === "failure" ? outcome.failure.code : null;
   const fields = { status: toolOutcomeStatus(outcome), code, ranArguments: null, id };
-  return toolAnswer(call, content ?? toolOutcomeParts(outcome), fields);
+  return toolAnswer(call, content ?? partsOf(outcome, revision), fields);
 }
 
 /** The answer to a call that will not run: a failure with this reason. */
-export function unrunAnswer(call: ToolCall, reason: ToolErrorReason, message: string, id: string): ToolMessage {
+export function unrunAnswer(
+  call: ToolCall,
+  reason: ToolErrorReason,
+  message: string,
+  id: string,
+  revision: number,
+): ToolMessage {
   const failure = toolFailure(reason, { message, toolName: call.name, toolCallId: call.id });
   const outcome = { type: "failure", failure } as const;
   const status = toolOutcomeStatus(outcome);
-  return toolAnswer(call, toolOutcomeParts(outcome), { status, code: failure.code, ranArguments: null, id });
+  return toolAnswer(call, partsOf(outcome, revision), { status, code: failure.code, ranArguments: null, id });
 }
 
 /** The answer to a call without a result in a turn that was cancelled, failed or ended. */
 export function cancelledAnswer(call: ToolCall, message: string, id: string): ToolMessage {
   const outcome = { type: "cancelled", message, raw: null } as const;
   return toolAnswer(call, toolOutcomeParts(outcome), { status: "cancelled", code: null, ranArguments: null, id });
+}
+
+/** What the model reads of an outcome. Under revision 1 failures that the kernel answers have another format than those of tools that ran. */
+function partsOf(outcome: ToolOutcome, revision: number): readonly UserPart[] {
+  if (revision > 1 || outcome.type !== "failure") return toolOutcomeParts(outcome);
+  const { message } = outcome.failure;
+  return [textPart(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];
 }
 
 function toolAnswer(

@@ -105,7 +105,7 @@ export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
     case "halt":
       return toolValueParts(outcome.value);
     case "failure":
-      return notice("[Tool execution failed]", outcome.failure.message);
+      return [textPart(toolFailureText(outcome.failure))];
     case "cancelled":
       return notice("[Tool execution cancelled]", outcome.message);
     case "ask_user":
@@ -126,6 +126,11 @@ export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
     case "ask_user":
       return "awaiting_user";
   }
+}
+
+/** The text of a failure for the model: `{"error": message}`. All failures have this format, wherever they occur, unless the encoder of the run has another. */
+export function toolFailureText({ message }: Pick<ToolFailure, "message">): string {
+  return JSON.stringify({ error: message });
 }
 
 /** A line that states what happened, and the message if there is one. `raw` is left out: its content is not meant for the model. */

@@ -172,11 +172,11 @@ describe("[lash 55] toolOutcomeParts", () => {
   const rows: readonly (readonly [string, ToolOutcome, unknown, string])[] = [
     ["success", { type: "success", value: "ok", control: null }, [textPart("ok")], "success"],
     ["halt", { type: "halt", reason: "enough", value: { n: 1 } }, [textPart('{"n":1}')], "success"],
-    ["failure", { type: "failure", failure }, [textPart("[Tool execution failed]\ndisk full")], "failure"],
+    ["failure", { type: "failure", failure }, [textPart('{"error":"disk full"}')], "failure"],
     [
       "failure without words",
       { type: "failure", failure: { ...failure, message: "" } },
-      [textPart("[Tool execution failed]")],
+      [textPart('{"error":""}')],
       "failure",
     ],
     [
@@ -185,13 +185,13 @@ describe("[lash 55] toolOutcomeParts", () => {
         type: "failure",
         failure: { ...failure, raw: { $everturn: "attachment", source: { type: "file", path: "/etc/passwd" } } },
       },
-      [textPart("[Tool execution failed]\ndisk full")],
+      [textPart('{"error":"disk full"}')],
       "failure",
     ],
     [
       "never run",
       { type: "failure", failure: new ToolError("not_run", { message: "another call stopped the turn" }).failure },
-      [textPart("[Tool execution failed]\nanother call stopped the turn")],
+      [textPart('{"error":"another call stopped the turn"}')],
       "not_run",
     ],
     [

@@ -3,13 +3,20 @@
 import type { ToolResultEncoder } from "../../engine/internal.ts";
 import type { ToolMessage, UserPart } from "../../model/internal.ts";
 
-import { encodeToolValue, orThrow, textPart, toolValueParts, truncateMiddle } from "../../model/internal.ts";
+import {
+  encodeToolValue,
+  orThrow,
+  textPart,
+  toolFailureText,
+  toolValueParts,
+  truncateMiddle,
+} from "../../model/internal.ts";
 
 /** The default result encoder: text as it is, other values as JSON, attachments as parts, a failure as `{"error": message}`. */
 export const encodeAsJson: ToolResultEncoder = (result) =>
   result.type === "ok"
     ? plainIfText(toolValueParts(orThrow(encodeToolValue(result.value))))
-    : JSON.stringify({ error: result.failure.message });
+    : toolFailureText(result.failure);
 
 function plainIfText(parts: readonly UserPart[]): ToolMessage["content"] {
   const [only] = parts;

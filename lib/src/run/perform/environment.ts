@@ -14,10 +14,11 @@ import { MisuseError } from "../../model/internal.ts";
 export async function performEnvironment(
   { prepareStep, toolSpecs: engineTools, budgets }: RunPlan,
   { id, updateMachineConfig }: SyncEnvironment,
-  { step, environment }: Turn,
+  { step, environment, revision }: Turn,
 ): Promise<EnvironmentSynced | EnvironmentFailed> {
-  // The environment that a turn starts with is recorded; only later steps can change it.
-  if (!updateMachineConfig || prepareStep === null || prepareStep === undefined) {
+  // A turn of kernel revision 1 ignores a change of its first environment.
+  const mayChange = updateMachineConfig || revision > 1;
+  if (!mayChange || prepareStep === null || prepareStep === undefined) {
     return { type: "environment_synced", id, environment: null };
   }
   const changes = await prepareStep({ step, environment });

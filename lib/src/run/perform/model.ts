@@ -285,7 +285,7 @@ class ModelCalls {
     // The lease may have expired during a retry delay or while the process was paused.
     const ensured = ports.scope.ensure();
     if (ensured instanceof Promise) await ensured;
-    const progress: StreamProgress = { events: 0, shown: false, terminal: null };
+    const progress: StreamProgress = { events: 0, shown: false, terminal: null, invalid: null };
     let thrown: { readonly error: unknown } | null = null;
     const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {
       signal: ports.signal,
@@ -372,6 +372,7 @@ class ModelCalls {
         if (progress.terminal !== null) return null;
         // Parsing adds the fields that an adapter left out.
         const parsed = parse("event", event);
+        if (!parsed.ok) progress.invalid ??= invalidTerminal(event, parsed.failure.issues);
         if (!parsed.ok || (parsed.value.type !== "message_completed" && parsed.value.type !== "error")) return null;
         progress.terminal = parsed.value.type;
         if (parsed.value.type === "error")
@@ -432,7 +433,13 @@ class ModelCalls {
 }
 
 /** What was received of one stream. `shown`: a part of the answer may have been published; `terminal`: the type of the terminal event. */
-type StreamProgress = { events: number; shown: boolean; terminal: "message_completed" | "error" | null };
+type StreamProgress = {
+  events: number;
+  shown: boolean;
+  terminal: "message_completed" | "error" | null;
+  /** What is wrong with the first terminal event that was dropped as invalid; `null`: none was. */
+  invalid: string | null;
+};
 
 /** Wraps an exception of the caller's `onEvent`, so that it is not taken for a failure of the provider. */
 class ListenerFailure extends Error {}
@@ -447,7 +454,7 @@ function callListener(call: () => void): void {
 
 /**
  * The failure of an attempt; `null`: it succeeded. In order: the error event, a terminal event (success, whatever was thrown after it), the failure of an
- * Everturn error, any other exception, and a stream that stopped without a terminal event (E1).
+ * Everturn error, any other exception, a terminal event that is invalid (an unknown finish reason), and a stream that stopped without one (E1).
  */
 function failureOf(
   { provider }: Adapter,
@@ -467,8 +474,22 @@ function failureOf(
       ? adapterFailure("unknown", { ...details, message })
       : streamFailure("interrupted", { ...details, message, eventIndex: progress.events });
   }
+  if (progress.invalid !== null) {
+    return adapterFailure("malformed_response", { provider, message: progress.invalid });
+  }
   const message = `the stream stopped after ${progress.events} events without a terminal event`;
   return streamFailure("interrupted", { provider, message, eventIndex: progress.events });
+}
+
+/** Describes a terminal event that an adapter sent and that is invalid. A finish reason outside of the closed list is named. */
+function invalidTerminal(
+  event: Extract<ModelEvent, { readonly type: "message_completed" | "error" }>,
+  issues: readonly Issue[],
+): string {
+  const { finishReason } = { finishReason: null, ...event };
+  const isUnknownWord = issues.some(({ path, code }) => path.at(-1) === "finishReason" && code === "unknown");
+  const word = isUnknownWord ? ` with the unknown finish reason ${JSON.stringify(String(finishReason))}` : "";
+  return `the adapter sent an invalid ${event.type} event${word}: ${issues.map(renderIssue).join("; ")}`;
 }
 
 /** The failure of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters throw. */

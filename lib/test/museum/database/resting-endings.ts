@@ -33,7 +33,7 @@ export const restingEndings = {
     thread: [
       "user Begin.",
       "assistant ",
-      expect.stringMatching(/^tool .*No\.$/s),
+      expect.stringMatching(/^tool .*No\./s),
       'tool charge {"step":0,"slot":0}',
       'tool refund {"edited":true}',
       "assistant Charged, not wiped, refunded.",
@@ -97,7 +97,7 @@ export const restingEndings = {
     thread: [
       "user Begin.",
       "assistant ",
-      expect.stringMatching(/^tool .*failed.*\nno answer arrived before the deadline/),
+      expect.stringMatching(/^tool .*no answer arrived before the deadline/),
       "assistant It was not lifted in time.",
     ],
     performed: { model: 1 },

@@ -312,7 +312,7 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
   test("accepts either script or scripts, and names the mistake in an invalid script", () => {
     expect(() => fake({ script: [], scripts: [] })).toThrow(/not both/);
     const bad: object = { script: [{ type: "txt", text: "x" }] };
-    expect(() => fake({ ...bad })).toThrow(/a script is a list of steps/);
+    expect(() => fake({ ...bad })).toThrow(/script must be a list of steps/);
     expect(() =>
       fake({
         script: [
@@ -339,7 +339,7 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
     expect(adapter.remaining).toBe(0);
     await expect(generate(of, "three")).rejects.toMatchObject({
       reason: "no_scripted_response",
-      message: expect.stringContaining("call 3, and there are 2"),
+      message: expect.stringContaining("call 3, and the fake adapter has 2 scripts"),
     });
     expect(adapter.calls.map(({ request }) => request.messages.length)).toEqual([1, 1, 1]);
   });
@@ -373,6 +373,8 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
   });
 
   test("assertUsedUp throws with the number of scripts that are left", () => {
-    expect(() => fake({ scripts: [[], []] }).assertUsedUp()).toThrow("2 of 2 scripts left");
+    expect(() => fake({ scripts: [[], []] }).assertUsedUp()).toThrow(
+      "2 of 2 scripts of the fake adapter were not used",
+    );
   });
 });

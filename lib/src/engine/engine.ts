@@ -19,6 +19,7 @@ import type { Tool } from "./tool/tool.ts";
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, read, settings } from "../model/parse/reading.ts";
+import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 import { busyPolicies, isBusyPolicy } from "./options.ts";
 
@@ -55,7 +56,7 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly options: EngineOptions<Context>;
   /** How replies are interpreted: as text and tool calls, or as code to run. */
   readonly protocol: EngineProtocol;
-  /** Limits, prices and capabilities of models; `null`: only what their references contain. */
+  /** Limits, prices and capabilities of models. Default: the built-in catalog; `null`: only what the references of models contain. */
   readonly catalog: Catalog | null;
   /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
   readonly clock: Clock;
@@ -106,7 +107,7 @@ const defaults: Engine = {
   fallback: [],
   options: {},
   protocol: { type: "chat" },
-  catalog: null,
+  catalog: builtInCatalog,
   clock: systemClock,
   whenBusy: null,
   metadata: emptyObject,
@@ -225,12 +226,15 @@ function isMap(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns the model of a call: that of the overrides, else that of the engine, else `null`. */
+/**
+ * Returns the model of a call: that of the overrides, else that of the engine, else `null`. A model that the engine's catalog knows is a reference with its limits,
+ * prices and capabilities.
+ */
 export function resolveModel<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
 ): ModelName | null {
-  return opts.model ?? engine.model;
+  return withCatalogData(opts.model ?? engine.model, engine.adapter?.provider ?? null, engine.catalog);
 }
 
 /**

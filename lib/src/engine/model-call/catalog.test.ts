@@ -1,3 +1,5 @@
+import { chat, engine, fake, tool } from "everturn";
+import { mergeOpts, resolveModel } from "everturn/engine";
 import { modelRef, parse } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
@@ -181,5 +183,57 @@ describe("withCatalogData", () => {
       pricing: { input: 0, output: 30, cacheRead: 0.5, cacheWrite: 7 },
       metadata: { team: "a" },
     });
+  });
+});
+
+describe("the catalog of an engine", () => {
+  const usage = { inputTokens: 1_000_000, outputTokens: 0 };
+  const say = { type: "text", text: "Hello." } as const;
+  const priceOf = (model: string) => builtIn.find(model)?.pricing?.input ?? Number.NaN;
+
+  test("is the built-in one by default, so that a run has a cost", async () => {
+    const run = (fields: object) =>
+      chat(engine({ adapter: fake({ provider: "openai", script: [say], usage }), ...fields }), "hi");
+    expect((await run({ model: "gpt-6.1-sol" })).usage.totalCost).toBe(priceOf("gpt-6.1-sol"));
+    expect((await run({ model: "openai:gpt-6.1-sol" })).usage.totalCost).toBe(priceOf("gpt-6.1-sol"));
+    expect((await run({ model: "gpt-unknown" })).usage.totalCost).toBeNull();
+    expect((await run({ model: "gpt-6.1-sol", catalog: null })).usage.totalCost).toBeNull();
+  });
+
+  test("prices a fallback with an adapter of its own", async () => {
+    const adapter = fake({ provider: "openai", script: [{ type: "error", reason: "provider_unavailable" }] });
+    const other = fake({ provider: "anthropic", script: [say], usage });
+    const of = engine({
+      adapter,
+      model: "gpt-6.1-sol",
+      retry: false,
+      fallback: [{ adapter: other, model: "claude-sonnet-5-5" }],
+    });
+    const result = await chat(of, "hi", { budgets: { cost: 1000 } });
+    expect(result.usage.totalCost).toBe(priceOf("claude-sonnet-5-5"));
+  });
+
+  test("prices a model that prepareStep sets", async () => {
+    const adapter = fake({
+      provider: "openai",
+      scripts: [[{ type: "tool_call", name: "look", arguments: {} }], [say]],
+      usage,
+    });
+    const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });
+    const of = engine({ adapter, model: "gpt-6.1-sol", tools: [look] });
+    const options = { budgets: { cost: 1000 }, prepareStep: () => ({ model: "gpt-5.5" }) };
+    const result = await chat(of, "hi", options);
+    expect(result).toMatchObject({ haltedReason: "completed" });
+    expect(result.usage.totalCost).toBe(priceOf("gpt-6.1-sol") + priceOf("gpt-5.5"));
+  });
+
+  test("is used by resolveModel and mergeOpts", () => {
+    const added = modelRef({ provider: "lab", id: "m", limits: { context: 7, output: null } });
+    const of = engine({ adapter: fake({ provider: "lab" }), model: "m", catalog: catalog([added]) });
+    expect(resolveModel(of, {})).toEqual(added);
+    expect(resolveModel(of, { model: "openai:gpt-5.5" })).toMatchObject({ pricing: { input: priceOf("gpt-5.5") } });
+    expect(mergeOpts(of, { model: "m" }).model).toEqual(added);
+    expect(resolveModel({ ...of, catalog: null }, {})).toBe("m");
+    expect(resolveModel(of, { model: "unknown" })).toBe("unknown");
   });
 });

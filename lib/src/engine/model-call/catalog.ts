@@ -57,8 +57,12 @@ function catalogWith(extra: readonly ModelRef[]): Catalog {
  * Adds the data of the catalog to a model: fields that the reference sets are kept, fields that are `null` are filled in. The id stays, so a dated
  * model or an alias is requested under the given name. Returns the model unchanged if the catalog does not know it.
  */
-export function withCatalogData(model: ModelName | null, provider: string | null, catalog: Catalog): ModelName | null {
-  if (model === null) return null;
+export function withCatalogData<Model extends ModelName | null>(
+  model: Model,
+  provider: string | null,
+  catalog: Catalog | null,
+): Model | ModelRef {
+  if (model === null || catalog === null) return model;
   for (const candidate of candidatesOf(model, provider)) {
     const entry = catalog.find(candidate);
     if (entry !== null) return merge(typeof model === "string" ? refOfText(candidate, model) : model, entry);

@@ -4,7 +4,7 @@ import type { EnvironmentFailed, EnvironmentSynced, SyncEnvironment, Turn } from
 import type { Environment } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 
-import { priceOf } from "../../engine/internal.ts";
+import { priceOf, withCatalogData } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 
 /**
@@ -12,7 +12,7 @@ import { MisuseError } from "../../model/internal.ts";
  * known (Q12). Rejects if `prepareStep` throws or names a tool that the engine does not have.
  */
 export async function performEnvironment(
-  { prepareStep, toolSpecs: engineTools, budgets }: RunPlan,
+  { prepareStep, toolSpecs: engineTools, budgets, adapter, catalog }: RunPlan,
   { id, updateMachineConfig }: SyncEnvironment,
   { step, environment, revision }: Turn,
 ): Promise<EnvironmentSynced | EnvironmentFailed> {
@@ -26,7 +26,7 @@ export async function performEnvironment(
   const { model, instructions, tools, params } = changes;
   const changed: Environment = {
     ...environment,
-    ...(model === undefined ? {} : { model }),
+    ...(model === undefined ? {} : { model: withCatalogData(model, adapter.provider, catalog) }),
     ...(instructions === undefined ? {} : { instructions }),
     ...(params === undefined ? {} : { params: { ...environment.params, ...params } }),
     ...(tools === undefined ? {} : { tools: tools.map(specOf) }),

@@ -8,6 +8,7 @@ import type {
   Adapter,
   AnySchema,
   Budgets,
+  Catalog,
   ChatOptions,
   Clock,
   Engine,
@@ -29,7 +30,6 @@ import type {
   JsonSchemaFormat,
   Message,
   MessageInput,
-  ModelName,
   ModelRequest,
   SuspendedCell,
   Thread,
@@ -98,6 +98,8 @@ export type RunPlan = {
   readonly adapter: Adapter;
   /** Models to ask, in order, if the model fails. */
   readonly fallback: readonly Fallback[];
+  /** Adds data to a model that `prepareStep` sets; `null`: none. */
+  readonly catalog: Catalog | null;
   readonly retry: RetryPolicy;
   readonly adapterOptions: JsonObject;
   /** The key of the call; `null`: the adapter resolves one. It is never stored. */
@@ -212,7 +214,8 @@ export function planRun<Context extends CallerContext>(
     config,
     input,
     adapter,
-    fallback: engine.fallback.map((entry) => (isPair(entry) ? entry : (withCatalog(engine, entry) ?? entry))),
+    fallback: engine.fallback.map((entry) => fallbackWithCatalog(engine, entry)),
+    catalog: engine.catalog,
     retry: retryPolicy(call.retry ?? engine.retry),
     adapterOptions: { ...engine.adapterOptions, ...call.adapterOptions },
     apiKey: call.apiKey ?? null,
@@ -263,7 +266,7 @@ function pin<Context extends CallerContext>(
   const { params, body } = requestParams(engine, request, options);
   const format =
     pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(pick(sources, "output") ?? null);
-  const model = withCatalog(engine, resolveModel(engine, { model: options.model ?? request?.model ?? null }));
+  const model = resolveModel(engine, { model: options.model ?? request?.model ?? null });
   const specs =
     request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
   const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
@@ -320,12 +323,14 @@ function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** The model with the data (limits, prices, capabilities) that the catalog of the engine has about it. */
-function withCatalog<Context extends CallerContext>(
+/** A fallback with the data (limits, prices, capabilities) that the catalog of the engine has about its model. */
+function fallbackWithCatalog<Context extends CallerContext>(
   { catalog, adapter }: Engine<Context>,
-  model: ModelName | null,
-): ModelName | null {
-  return catalog === null ? model : withCatalogData(model, adapter?.provider ?? null, catalog);
+  entry: Fallback,
+): Fallback {
+  return isPair(entry)
+    ? { ...entry, model: withCatalogData(entry.model, entry.adapter.provider, catalog) }
+    : withCatalogData(entry, adapter?.provider ?? null, catalog);
 }
 
 function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afterStep">): RunPlan["stepHooks"] {
@@ -411,7 +416,8 @@ function checkPrices<Context extends CallerContext>(
   budgets: Budgets,
 ): void {
   if (budgets.cost === undefined) return;
-  const models = [model, ...engine.fallback.map((entry) => withCatalog(engine, isPair(entry) ? entry.model : entry))];
+  const fallback = engine.fallback.map((entry) => fallbackWithCatalog(engine, entry));
+  const models = [model, ...fallback.map((entry) => (isPair(entry) ? entry.model : entry))];
   const unpriced = models.find((name) => priceOf(name) === null);
   if (unpriced === undefined) return;
   const name = typeof unpriced === "string" ? unpriced : (unpriced?.id ?? "no model");

@@ -69,7 +69,7 @@ function addChat(program: Command, io: Io, done: Done): void {
     .description(
       "Chat with the model in the terminal. Ctrl-C cancels the running turn, a second Ctrl-C exits. The session is stored.",
     )
-    .option("-s, --session <id>", "continue this session")
+    .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
     .option("--continue", "continue the session that changed last")
     .addHelpText(
       "after",
@@ -238,8 +238,8 @@ function addShow(program: Command, io: Io, done: Done): void {
     .description(
       "Show a turn as a timeline: model calls with their tokens, parallel tool calls, retries, waits and cost. Default: the newest turn.",
     )
-    .argument("<session>", "the id of the session")
-    .option("--turn <id>", "show this turn")
+    .argument("<session>", "the id of the session, or its beginning")
+    .option("--turn <id>", "show this turn; the beginning of its id is enough")
     .addOption(new Option("--all", "show every turn of the session").conflicts("turn"))
     .option("--json", "print session, turns and usage as one JSON object")
     .option("--export <file>", "write the record of the turn to a file, for everturn replay; - is standard output")
@@ -272,7 +272,10 @@ function addReplay(program: Command, io: Io, done: Done): void {
     .description(
       "Replay a recorded turn: no model is called and no tool is run. Exits with 1 if the replay differs from the record.",
     )
-    .argument("<file-or-session>", "a file written by show --export, - for standard input, or the id of a session")
+    .argument(
+      "<file-or-session>",
+      "a file written by show --export, - for standard input, or the id of a session or its beginning",
+    )
     .option("--turn <id>", "the turn of the session; default: the newest")
     .option("--engine", "replay with the current model, instructions and tools, and list what has changed")
     .option("--json", "print the result as one JSON object")

@@ -15,7 +15,7 @@ beforeAll(async () => {
   await run(["run", "--session", "two", "launch"]);
   await run(["run", "--session", "two", "--approve"]);
   await run(["run", "--session", "three", "now fail"]);
-});
+}, 60_000);
 
 const listed = (stdout: string) =>
   stdout
@@ -102,6 +102,22 @@ describe("show", () => {
   it("prints why a turn failed", async () => {
     expect((await run(["show", "three"])).stdout).toMatch(
       /✗ the offline model was asked to fail[\s\S]*└─ error \(provider_error\)/,
+    );
+  });
+
+  it("takes the beginning of an id, and lists the candidates if it is ambiguous", async () => {
+    const whole = await run(["show", "one"]);
+    expect(await run(["show", "on"])).toEqual(whole);
+    expect((await run(["replay", "on"])).stdout).toContain("identical to the record");
+    const ambiguous = await run(["show", "t"]);
+    expect([ambiguous.code, ambiguous.stdout]).toEqual([2, ""]);
+    expect(ambiguous.stderr).toMatch(/2 sessions begin with "t": three, two; type more of the id/);
+    expect((await run(["replay", "t"])).stderr).toContain("three, two");
+    expect((await run(["show", ""])).stderr).toContain('there is no session ""');
+    const [turn = ""] = /turn-\w+/.exec((await run(["show", "two", "--json"])).stdout) ?? [];
+    expect((await run(["show", "two", "--turn", turn.slice(0, -3)])).stdout).toContain(turn);
+    expect((await run(["show", "two", "--turn", "turn-"])).stderr).toMatch(
+      /2 turns begin with "turn-": turn-\w+, turn-\w+;/,
     );
   });
 

@@ -4,6 +4,7 @@ import type { Workspace } from "../workspace.ts";
 
 import { UsageError } from "../commands/context.ts";
 import { exitCodes } from "../commands/exit-codes.ts";
+import { sessionNamed } from "../commands/id-prefix.ts";
 import { wrapRuns } from "../terminal/flow.ts";
 import { safeLine } from "../terminal/safe-text.ts";
 import { Screen } from "../terminal/screen.ts";
@@ -12,7 +13,7 @@ import { openTerminal } from "../terminal/terminal.ts";
 import { Conversation } from "./conversation.ts";
 
 export type ChatOptions = {
-  /** The session to continue; `null`: a new one. */
+  /** The id of the session to continue, or its beginning; `null`: a new one. */
   readonly session: string | null;
   /** Whether to continue the session that changed last if `session` is `null`. */
   readonly newest: boolean;
@@ -26,10 +27,8 @@ export async function runChat(workspace: Workspace, options: ChatOptions): Promi
   if (!stdin.isTTY || !stdout.isTTY || env["TERM"] === "dumb") {
     throw new UsageError("chat needs a terminal for input and output; use everturn run with pipes");
   }
-  const session = options.session ?? (options.newest ? await newestSession(workspace) : null);
-  if (options.session !== null && (await workspace.sessions.get(options.session, { messages: 0 })) === null) {
-    throw new UsageError(`there is no session ${JSON.stringify(options.session)}; everturn sessions lists them`);
-  }
+  const named = options.session === null ? null : await sessionNamed(workspace.sessions, options.session);
+  const session = named ?? (options.newest ? await newestSession(workspace) : null);
   const terminal = openTerminal(stdin, stdout);
   const screen = new Screen(terminal);
   const context = {

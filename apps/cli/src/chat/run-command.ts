@@ -6,6 +6,7 @@ import type { CommandName } from "./slash-commands.ts";
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
+import { ambiguousText, findSession } from "../commands/id-prefix.ts";
 import { age, brief, plural, spent, table } from "../commands/text.ts";
 import { commandNames, commands } from "./slash-commands.ts";
 import { renderTranscript, toMarkdown } from "./transcript.ts";
@@ -110,12 +111,9 @@ async function sessions(chat: Conversation): Promise<void> {
 
 async function resume(chat: Conversation, argument: string): Promise<void> {
   if (argument === "") return chat.say("Which session? /resume ID; /sessions lists them.", "yellow");
-  if (await chat.resume(argument)) return;
-  const { items } = await chat.context.sessions.list({ limit: 100 });
-  const [match, ...others] = items.filter(({ id }) => id.startsWith(argument));
-  if (match === undefined) return chat.say(`There is no session ${brief(argument)}; /sessions lists them.`, "yellow");
-  if (others.length > 0)
-    return chat.say(`${others.length + 1} sessions begin with ${brief(argument)}: type more of the id.`, "yellow");
+  const match = await findSession(chat.context.sessions, argument);
+  if (match.type === "none") return chat.say(`There is no session ${brief(argument)}; /sessions lists them.`, "yellow");
+  if (match.type === "ambiguous") return chat.say(`${ambiguousText("sessions", argument, match.ids)}.`, "yellow");
   await chat.resume(match.id);
 }
 

@@ -12,6 +12,7 @@ import { replayTurn } from "everturn/runtime";
 
 import { UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { ambiguousText, findSession } from "./id-prefix.ts";
 import { plural, spent } from "./text.ts";
 
 export type ReplayRequest = {
@@ -74,9 +75,11 @@ async function recordOf(context: CommandContext, { source, turn }: ReplayRequest
     }
   }
   return withSessions(context, async (sessions, { database }) => {
-    if ((await sessions.get(source, { messages: 1 })) === null) {
+    const match = await findSession(sessions, source);
+    if (match.type === "ambiguous") throw new UsageError(ambiguousText("sessions", source, match.ids));
+    if (match.type === "none") {
       throw new UsageError(`there is no file ${path}, and no session ${JSON.stringify(source)} in ${database.value}`);
     }
-    return JSON.stringify(await sessions.export(source, turn ?? undefined));
+    return JSON.stringify(await sessions.export(match.id, turn ?? undefined));
   });
 }

@@ -9,12 +9,15 @@ import { resolve } from "node:path";
 import { safeLine } from "../terminal/safe-text.ts";
 import { UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { ambiguousText, findId, sessionNamed } from "./id-prefix.ts";
 import { brief, plural, spent } from "./text.ts";
 import { timelineText } from "./timeline-text.ts";
 import { timelineOf } from "./timeline.ts";
 
 export type ShowRequest = {
+  /** The id of the session, or its beginning. */
   readonly id: string;
+  /** The id of the turn, or its beginning; `null`: the newest. */
   readonly turn: string | null;
   readonly all: boolean;
   readonly json: boolean;
@@ -23,18 +26,19 @@ export type ShowRequest = {
 
 export async function show(context: CommandContext, request: ShowRequest): Promise<number> {
   return withSessions(context, async (sessions) => {
-    const { id } = request;
+    const id = await sessionNamed(sessions, request.id);
     const view = await sessions.get(id, { messages: 1 });
-    if (view === null) throw new UsageError(`there is no session ${JSON.stringify(id)}; everturn sessions lists them`);
-    if (request.exportTo !== null) return exportRecord(context, sessions, request, request.exportTo);
+    if (view === null) throw new UsageError(`session ${JSON.stringify(id)} has been deleted`);
     const events: RuntimeEvent[] = [];
     for await (const event of sessions.events(id, { follow: false })) events.push(event);
     const turns = [...new Set(events.map(({ turnId }) => turnId))];
-    const shown = request.all ? turns : [request.turn ?? turns.at(-1)].filter((turn) => turn !== undefined);
+    const turn = request.turn === null ? null : turnNamed(turns, request.turn);
+    if (request.exportTo !== null) return exportRecord(context, sessions, { id, turn }, request.exportTo);
+    const shown = request.all ? turns : [turn ?? turns.at(-1)].filter((turnId) => turnId !== undefined);
     const timelines = await Promise.all(
-      shown.map(async (turn) => {
-        const turnEvents = events.filter(({ turnId }) => turnId === turn);
-        return timelineOf(await sessions.export(id, turn), turnEvents);
+      shown.map(async (shownTurn) => {
+        const turnEvents = events.filter(({ turnId }) => turnId === shownTurn);
+        return timelineOf(await sessions.export(id, shownTurn), turnEvents);
       }),
     );
     const usage = await sessions.usage(id);
@@ -55,10 +59,17 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
   });
 }
 
+/** The turn with this id or prefix. A turn without events is left to `export`, which reports it. */
+function turnNamed(turns: readonly string[], text: string): string {
+  const match = findId(turns, text);
+  if (match.type === "ambiguous") throw new UsageError(ambiguousText("turns", text, match.ids));
+  return match.type === "found" ? match.id : text;
+}
+
 async function exportRecord(
   { io, say, note }: CommandContext,
   sessions: Runtime,
-  { id, turn }: ShowRequest,
+  { id, turn }: Pick<ShowRequest, "id" | "turn">,
   to: string,
 ): Promise<number> {
   const record = await sessions.export(id, turn ?? undefined);

@@ -422,3 +422,37 @@ test("names an invalid header without quoting its value", async () => {
   expect(String(error)).toContain("x-key");
   expect(String(error)).not.toContain('cret"');
 });
+
+test("whenBusy: a queued message starts the next turn, which can be attached to before it starts", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("one", { id: "s1" });
+  const first = await model.call(1);
+  await expect(client.reply("s1", "two")).rejects.toMatchObject({ reason: "conflict" });
+  const queued = await client.reply("s1", "two", { whenBusy: "queue", key: "k2" });
+  expect((await client.get("s1"))?.queuedTurns).toEqual([queued.turnId]);
+  const attached = client.attach("s1", queued.turnId ?? "");
+  const attachedText = attached.result.then(({ text }) => text);
+  const withdrawn = await client.send("s1", "three", { whenBusy: "queue", key: "k3" });
+  expect(await client.withdraw("s1", "k3")).toBe("cancelled");
+  await expect(withdrawn.result).rejects.toMatchObject({ reason: "not_found" });
+  first.finish();
+  expect((await turn.result).status).toBe("ended");
+  const second = await model.call(2);
+  await second.say("again");
+  second.finish();
+  expect((await queued.result).text).toBe("again");
+  expect(await attachedText).toBe("again");
+  expect((await client.reply("s1", "two", { key: "k2" })).turnId).toBe(queued.turnId);
+});
+
+test("whenBusy: an interrupting message cancels the open turn and starts the next one", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("one", { id: "s1" });
+  await model.call(1);
+  const urgent = await client.send("s1", "two", { whenBusy: "interrupt" });
+  expect((await turn.result).haltedReason).toBe("cancelled");
+  (await model.call(2)).finish();
+  expect((await urgent.result).turnId).toBe(urgent.turnId);
+});

@@ -92,8 +92,10 @@ export function createClient(options: ClientOptions): EverturnClient {
   return {
     start: async (input, { id, metadata, ...options } = {}) =>
       startTurn(sender, "/sessions", { input, id, metadata }, options),
-    reply: async (id, text, options) => startTurn(sender, at`/sessions/${id}/reply`, { text }, options),
-    send: async (id, text, options) => startTurn(sender, at`/sessions/${id}/send`, { text }, options),
+    reply: async (id, text, { whenBusy, ...options } = {}) =>
+      startTurn(sender, at`/sessions/${id}/reply`, { text, whenBusy }, options),
+    send: async (id, text, { whenBusy, ...options } = {}) =>
+      startTurn(sender, at`/sessions/${id}/send`, { text, whenBusy }, options),
     continue: async (id, message, options) =>
       startTurn(sender, at`/sessions/${id}/continue`, { message: message ?? undefined }, options),
     step: async (id, options) => startTurn(sender, at`/sessions/${id}/step`, {}, options),

@@ -133,6 +133,16 @@ export type DriveOptions = TurnOptions &
     readonly key?: string;
   };
 
+/** Options of `reply` and `send`. */
+type MessageOptions = DriveOptions & {
+  /**
+   * What to do with the message while a turn is open: `"steer"` adds it to the turn, `"queue"` makes it the next turn, `"interrupt"` cancels the
+   * turn and makes it the next turn, `"reject"` rejects with `conflict`. Default: the policy of the engine on the server, otherwise `"reject"` for
+   * `reply` and `"steer"` for `send`.
+   */
+  readonly whenBusy?: "steer" | "queue" | "interrupt" | "reject";
+};
+
 /** Options of `start`. */
 type BeginOptions = DriveOptions & {
   /** The id of the session. Default: a random id. */
@@ -206,10 +216,13 @@ export type EverturnClient = {
 
   /** Starts a session from text or user messages and runs its first turn. */
   readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
-  /** Adds a user message and runs a turn. If the session asked a question, the message is the answer. */
-  readonly reply: (id: string, text: string, options?: DriveOptions) => Promise<ClientTurn>;
-  /** Sends a user message: `steer` while a turn is running, `reply` otherwise. */
-  readonly send: (id: string, text: string, options?: DriveOptions) => Promise<ClientTurn>;
+  /**
+   * Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by
+   * default the call rejects with `conflict`.
+   */
+  readonly reply: (id: string, text: string, options?: MessageOptions) => Promise<ClientTurn>;
+  /** Sends a user message like `reply`, but steers an open turn by default. */
+  readonly send: (id: string, text: string, options?: MessageOptions) => Promise<ClientTurn>;
   /** Runs the next turn, with a message or without one. */
   readonly continue: (id: string, message?: UserInput | null, options?: DriveOptions) => Promise<ClientTurn>;
   /** Runs a turn of one step: a model reply and its tool calls. */
@@ -245,7 +258,7 @@ export type EverturnClient = {
     input: string | UserInput,
     options?: CallOptions & { readonly transient?: boolean; readonly id?: string },
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
-  /** Withdraws input that was steered and not yet accepted by a turn. */
+  /** Withdraws input that no turn has accepted yet: the id of steered input, or the `key` of a queued message. */
   readonly withdraw: (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>;
   /**
    * Cancels the running turn. `stored` means that no process drives the turn at the moment; the next one ends it.

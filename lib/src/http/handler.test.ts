@@ -870,3 +870,49 @@ test("an onError that throws does not change the response", async () => {
   const handler = createHandler({ sessions: broken, auth: "none", onError });
   expect((await handler(new Request("http://localhost/sessions"))).status).toBe(500);
 });
+
+describe("a message while a turn is open", () => {
+  /** A session `s1` whose turn waits for its first model call. */
+  async function busy() {
+    const model = handModel();
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: engine({ adapter: model, model: "hand:m" }) },
+    });
+    const handler = createHandler({ sessions, auth: [{ token }] });
+    const send = (method: string, path: string, body?: unknown, accept = "application/json") => {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", accept };
+      const payload = body === undefined ? {} : { body: JSON.stringify(body) };
+      return handler(new Request(`http://localhost/sessions/s1${path}`, { method, headers, ...payload }));
+    };
+    const turn = await sessions.start("one", { id: "s1" });
+    return { model, sessions, send, turn, first: await model.call(1) };
+  }
+
+  test("is rejected with 409 by reply, and an unknown policy with 400", async () => {
+    const { send, turn, first } = await busy();
+    expect((await send("POST", "/reply", { text: "two" })).status).toBe(409);
+    expect((await send("POST", "/send", { text: "two", whenBusy: "reject" })).status).toBe(409);
+    expect((await send("POST", "/send", { text: "two", whenBusy: "later" })).status).toBe(400);
+    expect((await send("POST", "/step", { whenBusy: "queue" })).status).toBe(400);
+    first.finish();
+    await turn.result;
+  });
+
+  test("is queued: 202 until its turn ends, and its events can be read before the turn starts", async () => {
+    const { model, send, sessions, first } = await busy();
+    const accepted = await send("POST", "/reply", { text: "two", whenBusy: "queue" });
+    expect(accepted.status).toBe(202);
+    const turnId = accepted.headers.get("everturn-turn") ?? "";
+    expect((await sessions.get("s1"))?.queuedTurns).toEqual([turnId]);
+    expect((await send("GET", `/turns/${turnId}`)).status).toBe(202);
+    expect(await (await send("GET", `/turns/${turnId}/events?follow=false`)).text()).not.toContain("data:");
+    const stream = await send("GET", `/turns/${turnId}/events`, undefined, "text/event-stream");
+    expect(stream.status).toBe(200);
+    first.finish();
+    (await model.call(2)).finish();
+    expect(await stream.text()).toContain("event: end");
+    expect((await send("GET", `/turns/${turnId}`)).status).toBe(200);
+    expect((await send("GET", "/turns/turn-unknown")).status).toBe(404);
+  });
+});

@@ -8,13 +8,15 @@
 //   2. `cancel` takes no turn or stream slot: it must work when all of them are taken.
 //   3. `POST /complete` is the only open route with an effect; its token authorises one pending call.
 
+import type { WhenBusy } from "../../engine/internal.ts";
 import type { Json, JsonObject, UserMessage } from "../../model/internal.ts";
-import type { EventOptions, SteerInput, TokenAnswer } from "../../runtime/internal.ts";
+import type { EventOptions, MessageOptions, SteerInput, TokenAnswer } from "../../runtime/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
 import type { BodySchema } from "../openapi/body-schema.ts";
 import type { RouteCall, Parameter, Route } from "./route.ts";
 import type { TurnOptions } from "./turn-options.ts";
 
+import { busyPolicies } from "../../engine/internal.ts";
 import { user } from "../../model/internal.ts";
 import { json as anyJson } from "../../model/parse/reading.ts";
 import { HttpError } from "../failure.ts";
@@ -54,6 +56,7 @@ type StartBody = {
   readonly metadata?: JsonObject;
 } & WithOptions;
 type TextBody = { readonly text: string } & WithOptions;
+type MessageBody = TextBody & { readonly whenBusy?: WhenBusy };
 type ContinueBody = { readonly message?: UserMessage } & WithOptions;
 type CancelBody = { readonly turnId?: string; readonly reason?: string };
 type SteerBody = { readonly input: string | UserMessage; readonly transient?: boolean; readonly id?: string };
@@ -62,6 +65,14 @@ type ToolResultsBody = {
   readonly continue?: boolean;
 } & WithOptions;
 type ToolResultBody = { readonly toolCallId: string; readonly content: Json };
+
+/** The busy policy of `reply` and `send`. */
+const whenBusy = optionalField(
+  withDescription(
+    "What to do with the message while a turn is open. `steer`: add it to the turn at its next checkpoint. `queue`: start the next turn with it. `interrupt`: cancel the turn and start the next one with it. `reject`: answer 409. Default: the policy of the engine of the open turn, otherwise `reject` for reply and `steer` for send.",
+    enumSchema(busyPolicies),
+  ),
+);
 
 /** Any JSON value. */
 const jsonSchema: BodySchema<Json> = { shape: anyJson, schema: {} };
@@ -159,27 +170,28 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
         );
       },
     }),
-    bodyRoute<TextBody>({
+    bodyRoute<MessageBody>({
       method: "POST",
       path: "/sessions/{id}/reply",
       operationId: "reply",
       keyed: true,
-      summary: "Adds a user message and runs a turn. If the session asked a question, the message is the answer.",
-      body: objectSchema<TextBody>({ text: requiredField(stringSchema), options }),
+      summary:
+        "Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by default the answer is 409.",
+      body: objectSchema<MessageBody>({ text: requiredField(stringSchema), whenBusy, options }),
       answers: turnAnswers,
-      handle: (call, { text: message, options: turnOptions }) =>
-        driveTurn(call, () => call.sessions.reply(call.param("id"), message, verbOptions(call, turnOptions))),
+      handle: (call, { text: message, ...body }) =>
+        driveTurn(call, () => call.sessions.reply(call.param("id"), message, messageOptions(call, body))),
     }),
-    bodyRoute<TextBody>({
+    bodyRoute<MessageBody>({
       method: "POST",
       path: "/sessions/{id}/send",
       operationId: "send",
       keyed: true,
-      summary: "Sends a user message: `steer` while a turn is running, `reply` otherwise.",
-      body: objectSchema<TextBody>({ text: requiredField(stringSchema), options }),
+      summary: "Sends a user message like `reply`, but steers an open turn by default.",
+      body: objectSchema<MessageBody>({ text: requiredField(stringSchema), whenBusy, options }),
       answers: turnAnswers,
-      handle: (call, { text: message, options: turnOptions }) =>
-        driveTurn(call, () => call.sessions.send(call.param("id"), message, verbOptions(call, turnOptions))),
+      handle: (call, { text: message, ...body }) =>
+        driveTurn(call, () => call.sessions.send(call.param("id"), message, messageOptions(call, body))),
     }),
     bodyRoute<ContinueBody>({
       method: "POST",
@@ -308,7 +320,8 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       method: "DELETE",
       path: "/sessions/{id}/inputs/{inputId}",
       operationId: "withdraw",
-      summary: "Withdraws steered input that no turn has accepted yet.",
+      summary:
+        "Withdraws steered input or a queued message that no turn has accepted yet. The id of a message is its `Idempotency-Key`.",
       answers: {
         200: jsonAnswer("Whether the input was withdrawn.", schemaRef("WithdrawAnswer")),
         404: jsonAnswer("There is no input of that id.", schemaRef("WithdrawAnswer")),
@@ -481,18 +494,27 @@ async function* prepend<T>(first: T, remaining: AsyncIterator<T>): AsyncGenerato
   for (let next = await remaining.next(); next.done !== true; next = await remaining.next()) yield next.value;
 }
 
-/** Whether a driver may still add events to the turn. A parked turn gets none until `recover`. Throws 404 if there is no such session. */
+/**
+ * Whether a driver may still add events to the turn: it is open, or a queued message will start it. A parked turn gets none until `recover`.
+ * Throws 404 if there is no such session.
+ */
 async function isTurnOpen({ sessions, param }: RouteCall): Promise<boolean> {
   const view = await sessions.get(param("id"), { messages: 0 });
   if (view === null) throw noSession(param("id"));
-  const { openTurn } = view;
-  return openTurn?.turnId === param("turnId") && openTurn.status !== "parked";
+  const { openTurn, queuedTurns } = view;
+  const turnId = param("turnId");
+  return queuedTurns.includes(turnId) || (openTurn?.turnId === turnId && openTurn.status !== "parked");
 }
 
 /** Steer input in its long form, which can be transient. */
 function steerInputOf(input: string | UserMessage, transient: boolean): SteerInput {
   const message = typeof input === "string" ? user(input) : input;
   return { type: transient ? "transient" : "message", message };
+}
+
+/** The options of `reply` and `send`. */
+function messageOptions(call: RouteCall, { whenBusy: policy, options }: Omit<MessageBody, "text">): MessageOptions {
+  return { ...verbOptions(call, options), ...(policy === undefined ? {} : { whenBusy: policy }) };
 }
 
 /** The options of a runtime verb: those of the body, and the idempotency key of the request. */

@@ -115,7 +115,7 @@ const stackOverflow: CellResult = {
  * Limits: `instructions` counts jumps and function calls of the interpreter in steps of 10 000, and 100 per
  * promise job; `memoryBytes` counts all memory of the interpreter, which starts at 16 MB and grows by a fifth at a
  * time. A built-in function counts as one instruction whatever its work, and the signal is checked between jobs.
- * This contains mistakes; hostile code also needs a process that can be killed.
+ * This limits the damage of mistakes in the code. Hostile code also needs a separate process that can be killed.
  */
 export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
   return {

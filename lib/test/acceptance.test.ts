@@ -40,14 +40,20 @@ describe("the lists are complete", () => {
 
 describe("statuses", () => {
   test.each(behaviour)("$list $number: $status", ({ list, number, status }) => {
-    expect(status).toMatch(/^(?:proved by `[^`]+`|adapted \(.{10,}\)(?: `[^`]+`)?|dropped \(.{10,}\)|not yet)$/);
-    const file = proofOf(status);
-    if (file !== null) expect(citations(file), `${file} cites it in a title`).toContain(`[${list} ${number}]`);
+    const files = "`[^`]+`(?:, `[^`]+`)*";
+    expect(status).toMatch(
+      new RegExp(`^(?:proved by ${files}|adapted \\(.{10,}\\)(?: ${files})?|dropped \\(.{10,}\\)|not yet)$`),
+    );
+    for (const file of proofsOf(status)) {
+      expect(citations(file), `${file} cites it in a title`).toContain(`[${list} ${number}]`);
+    }
   });
 
   test("every row names the test that cites it", () => {
-    const named = new Set(behaviour.map((row) => `[${row.list} ${row.number}] ${proofOf(row.status) ?? ""}`));
-    const files = new Set(behaviour.map((row) => proofOf(row.status)));
+    const named = new Set(
+      behaviour.flatMap(({ list, number, status }) => proofsOf(status).map((file) => `[${list} ${number}] ${file}`)),
+    );
+    const files = new Set(behaviour.flatMap(({ status }) => proofsOf(status)));
     const unnamed = [...titlesByFile.keys()]
       .filter((file) => files.has(file))
       .flatMap((file) => citations(file).map((citation) => `${citation} ${file}`))
@@ -163,9 +169,9 @@ function nameRows(part: string) {
   });
 }
 
-/** The test file that a status names. */
-function proofOf(status: string): string | null {
-  return /`([^`]+\.test\.ts)`$/.exec(status)?.[1] ?? null;
+/** The test files that a status names. */
+function proofsOf(status: string): readonly string[] {
+  return [...status.matchAll(/`([^`]+\.test\.ts)`/g)].flatMap(([, file]) => file ?? []);
 }
 
 function citations(file: string): readonly string[] {

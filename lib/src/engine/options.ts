@@ -3,17 +3,20 @@
 
 import type {
   CallerContext,
+  ChatResult,
   Environment,
   Json,
   JsonObject,
   Message,
   ModelName,
   StepResult,
+  Thread,
   ToolCall,
   ToolFailure,
   ToolMessage,
   ToolOutcome,
   ToolSpec,
+  TurnCause,
 } from "../model/internal.ts";
 import type { Configuration, NumberRange, NumericOption } from "./run-options.ts";
 import type { ToolContext } from "./tool/tool.ts";
@@ -53,13 +56,24 @@ type StepChanges = {
 /** A checkpoint of the loop: after the tools of a step have run, or before the run completes. */
 export type CheckpointInfo = { readonly checkpoint: "after_work" | "before_completion"; readonly step: number };
 
-/** Input that `onCheckpoint` adds to a run. */
-export type CheckpointInput = {
+/** Input that `onCheckpoint` or `beforeTurn` adds to a run. */
+type CheckpointInput = {
   /** Appended to the thread. */
   readonly messages?: readonly Message[];
   /** Shown to the model in this turn, and not kept in the thread. */
   readonly transientMessages?: readonly Message[];
+  /** Events outside the conversation that join the turn. A cause that the turn has already is ignored. */
+  readonly turnCauses?: readonly TurnCause[];
 };
+
+/** Ends the turn as cancelled: the outcome is `cancelled` with the origin `hook` and this reason. */
+type AbortTurn = { readonly type: "abort"; readonly reason: string };
+
+/** What a hook returns at a checkpoint: input for the turn, an abort, or `null` to continue. */
+export type CheckpointDirective = CheckpointInput | AbortTurn | null;
+
+/** A turn that is about to begin. `thread` has its messages, without what `beforeTurn` adds. */
+type TurnInfo = { readonly turnId: string; readonly sessionId: string | null; readonly thread: Thread };
 
 /**
  * What a run does when a tool fails: `continue` shows the failure to the model (the default), `halt` ends the run,
@@ -84,7 +98,7 @@ export type ToolResultEncoder = (
   result: { readonly type: "ok"; readonly value: unknown } | { readonly type: "error"; readonly failure: ToolFailure },
 ) => ToolMessage["content"];
 
-/** Functions that a program runs before and after tool calls and steps. */
+/** Functions that a program runs before and after turns, steps and tool calls. */
 export type Hooks<Context extends CallerContext = CallerContext> = {
   /** Called before a tool call runs. Returns `null` to run it unchanged, new arguments, or an outcome in place of running it. */
   readonly beforeTool?: (call: ToolCall, context: ToolContext<Context>) => BeforeTool | Promise<BeforeTool>;
@@ -94,6 +108,16 @@ export type Hooks<Context extends CallerContext = CallerContext> = {
     outcome: ToolOutcome,
     context: ToolContext<Context>,
   ) => ToolOutcome | null | Promise<ToolOutcome | null>;
+  /**
+   * Called once before the first effect of a turn of `chat`, `step` or a session verb. Returns `null` to continue, input to add, or an abort. In a turn that
+   * resumes tool calls, the input is added after these calls. The directive is recorded: a process that takes the turn over does not call the hook again.
+   */
+  readonly beforeTurn?: (turn: TurnInfo) => CheckpointDirective | Promise<CheckpointDirective>;
+  /**
+   * Called after the end of a turn was committed, with its result; not for `generate`, and not again after a crash. It cannot change the result: an error it
+   * throws rejects a run in memory, and is only reported to telemetry if the turn is durable.
+   */
+  readonly afterTurn?: (result: ChatResult) => void | Promise<void>;
   readonly beforeStep?: (step: number) => void | Promise<void>;
   readonly afterStep?: (step: StepResult) => void | Promise<void>;
 };

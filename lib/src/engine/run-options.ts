@@ -31,8 +31,8 @@ import type {
 import type { RetrySetting } from "./model-call/retry.ts";
 import type {
   Budgets,
+  CheckpointDirective,
   CheckpointInfo,
-  CheckpointInput,
   Hooks,
   OnToolError,
   PrepareStep,
@@ -122,7 +122,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly onUnknownTool?: "error" | "answer";
   /** What an empty reply does. Default: `"complete"`; with the code protocol `"error"`. */
   readonly onEmptyReply?: "complete" | "error";
-  /** Functions called before and after tool calls and steps. */
+  /** Functions called before and after turns, steps and tool calls. */
   readonly hooks?: Hooks<Context>;
   /** How many model calls the run may make. Default: 8. */
   readonly maxTurns?: number;
@@ -141,8 +141,8 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly structuredFinalizeNudge?: string;
   /** Called before every step; may change model, instructions, tools (by name) and settings. */
   readonly prepareStep?: PrepareStep;
-  /** Called at every checkpoint that another model call can follow; returns input that arrived during the run. */
-  readonly onCheckpoint?: (checkpoint: CheckpointInfo) => CheckpointInput | null | Promise<CheckpointInput | null>;
+  /** Called at every checkpoint that another model call can follow; returns input or causes that arrived during the run, or aborts the turn. */
+  readonly onCheckpoint?: (checkpoint: CheckpointInfo) => CheckpointDirective | Promise<CheckpointDirective>;
 };
 
 export type RunOptionName = keyof ChatOptions;

@@ -107,3 +107,4 @@ export type {
 } from "./turn/event.ts";
 export type { CancelEvidence } from "./turn/outcome.ts";
 export { haltedReasonOf, sessionStatusOf } from "./turn/outcome.ts";
+export type { TurnCause } from "./turn/turn-cause.ts";

@@ -21,6 +21,6 @@ export type { Plan, PlanDetails, RunPlan } from "./plan/plan.ts";
 export { isPair, planRun } from "./plan/plan.ts";
 
 // ports
-export { callerInbox } from "./ports/memory-ports.ts";
+export { emptyInbox } from "./ports/memory-ports.ts";
 export type { CancellableJournal, Committed, Inbox, JournalItem, LiveOrigin, Ports, Scope } from "./ports/ports.ts";
 export { memoryScope } from "./ports/ports.ts";

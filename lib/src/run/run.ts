@@ -75,6 +75,8 @@ export function startRun<Context extends CallerContext>(
   const { journal, inbox, scope, accepted, sink: outer } = portsOf(signal);
   let hasEmitted = accepted;
   let cancelled = false;
+  /** What a hook threw after a durable turn had ended. The end is stored, so the error is only reported to telemetry. */
+  let lateError: { readonly error: unknown } | null = null;
   const sink: Sink = {
     // After the abort, live events of performers that are still running are dropped.
     live: (events, of) => {
@@ -85,18 +87,36 @@ export function startRun<Context extends CallerContext>(
     commit: async (transition, events, item) => {
       hasEmitted ||= events.length > 0;
       const committed = await outer.commit(transition, events, item);
-      // `afterStep` runs once for a step: not for a step that is replayed.
-      if (committed === "replayed" || !events.some(({ type }) => type === "step_completed")) return committed;
-      const step = transitionEvents.steps.at(-1);
-      try {
-        if (step !== undefined) await orAborted(plan.stepHooks.afterStep?.(step), signal);
-      } catch (error) {
-        if (journal.fail === undefined || transition.turn.phase.type === "ended") throw error;
-        journal.fail("afterStep was called", error);
-      }
+      // Hooks run once for a step and for a turn: not for one that is replayed.
+      if (committed === "replayed") return committed;
+      const ended = transition.turn.phase.type === "ended";
+      if (events.some(({ type }) => type === "step_completed")) await callAfterStep(ended);
+      if (ended) await callAfterTurn();
       return committed;
     },
   };
+
+  async function callAfterStep(ended: boolean): Promise<void> {
+    const step = transitionEvents.steps.at(-1);
+    try {
+      if (step !== undefined) await orAborted(plan.loopHooks.afterStep?.(step), signal);
+    } catch (error) {
+      if (journal.fail === undefined) throw error;
+      if (ended) lateError ??= { error };
+      else journal.fail("afterStep was called", error);
+    }
+  }
+
+  async function callAfterTurn(): Promise<void> {
+    const { result: finished } = transitionEvents;
+    if (finished === null || plan.verb === "generate") return;
+    try {
+      await plan.loopHooks.afterTurn?.(finished);
+    } catch (error) {
+      if (journal.fail === undefined) throw error;
+      lateError ??= { error };
+    }
+  }
 
   function perform(effect: Effect, turn: Turn): Promise<EffectResponse> {
     // The next journal item is a cancel: no effect is started, and the promise stays pending.
@@ -179,7 +199,8 @@ export function startRun<Context extends CallerContext>(
     (): Finished => {
       const { result: finished, steps, lastReply } = transitionEvents;
       if (finished === null) throw new Error("the turn ended without a done notice");
-      span.stop({ haltedReason: finished.haltedReason });
+      if (lateError === null) span.stop({ haltedReason: finished.haltedReason });
+      else span.fail(lateError.error);
       const reply = lastReply ?? collector.reply();
       const step = steps.at(-1) ?? collector.stepResult();
       return { chat: finished, step, reply };

@@ -510,12 +510,21 @@ export const crashScenarios: readonly CrashScenario[] = [
     },
   ),
 
-  scenario("steps with prepareStep and step hooks", () =>
+  scenario("steps with prepareStep, step hooks and turn hooks", () =>
     of(inOrder(calls(0, "look"), calls(1, "pay"), say("All done.")), {
       tools: all,
       options: {
         prepareStep: ({ step }) => (step === 1 ? { tools: ["pay"], instructions: "Only pay." } : null),
-        hooks: { afterStep: () => undefined, beforeStep: () => undefined },
+        hooks: {
+          beforeTurn: ({ turnId }) => ({
+            turnCauses: [
+              { id: `cause of ${turnId}`, eventType: "turn", origin: alarm.origin, text: "The turn begins." },
+            ],
+          }),
+          afterTurn: () => undefined,
+          afterStep: () => undefined,
+          beforeStep: () => undefined,
+        },
       },
     }),
   ),

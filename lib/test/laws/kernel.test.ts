@@ -47,6 +47,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
     stopAfter: fc.constantFrom(null, null, null, "reply" as const, "step" as const),
     maxTurns: fc.constantFrom(null, 1, 2, 3),
     syncEnvironment: fc.boolean(),
+    startCheckpoint: fc.boolean(),
     emitLlmTrace: fc.boolean(),
     finalize: fc.boolean(),
     message: fc.constantFrom(null, "Turn limit reached."),
@@ -60,6 +61,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
       stopAfter,
       maxTurns,
       syncEnvironment,
+      startCheckpoint,
       emitLlmTrace,
       finalize,
       message,
@@ -71,6 +73,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
           ...(code ? { protocolDriver: codeProtocol() } : {}),
           maxTurns,
           syncEnvironment,
+          startCheckpoint,
           emitLlmTrace,
           turnLimitFinalMessage: message,
           structuredFinalize: finalize ? { format: jsonSchema("sky", {}), nudge: "Now in JSON." } : null,
@@ -206,6 +209,7 @@ function answer(effect: Effect, what: number): EffectResponse {
       const origin = { type: "turn_input", turnId: "t", inputId: null } as const;
       const causes = [{ id: `w${what % 3}`, eventType: "wake", origin, text: "woke" }];
       const delivery = { messages: [], transientMessages: [note], turnCauses: causes, inputs: [] };
+      const evidence = { requestId: "t", origin: "hook", reason: "no" };
       return pick<EffectResponse>(
         [
           delivered(id),
@@ -214,6 +218,7 @@ function answer(effect: Effect, what: number): EffectResponse {
           { type: "checkpoint_delivered", id, delivery, verdict: { type: "go_on" } },
           { type: "checkpoint_delivered", id, delivery, verdict: { type: "halt_when" } },
           { type: "checkpoint_delivered", id, delivery, verdict: { type: "budget", budget: "cost" } },
+          { type: "checkpoint_delivered", id, delivery, verdict: { type: "abort", evidence } },
         ],
         what,
       );

@@ -40,6 +40,7 @@ const chatting: Pinned = {
   },
   policy: {
     syncEnvironment: false,
+    startCheckpoint: false,
     maxTurns: 8,
     maxContextTokens: 200_000,
     turnLimitFinalMessage: "That was the last one.",
@@ -49,6 +50,7 @@ const chatting: Pinned = {
   limits: { budgets: {}, toolTimeout: 60_000, maxConcurrency: null, maxToolResultLength: 100_000, onToolError: "continue" },
 };
 const syncing: Pinned = { ...chatting, policy: { ...chatting.policy, syncEnvironment: true } };
+const hooked: Pinned = { ...chatting, policy: { ...chatting.policy, startCheckpoint: true } };
 const finalizing: Pinned = {
   ...chatting,
   policy: {
@@ -155,6 +157,33 @@ const stories: readonly SampleTurn[] = [
       ],
     },
     items: [],
+  },
+  {
+    name: "an approved call, and input of beforeTurn that waits for it",
+    pinned: hooked,
+    history: consented,
+    begins: {
+      answers: [callDecision(call("pay", 0, { place: 0 }), { type: "approve", arguments: null, by: "Ada" }, "t0/0/tool/0")],
+    },
+    items: [
+      ["0/before_turn", (id) => checkpointDelivered(id, { messages: [user("Today is Monday.")] })],
+      ["0/tool/0", returns("paid")],
+      ["1/after_work", delivers()],
+    ],
+  },
+  {
+    name: "aborted by a hook",
+    pinned: hooked,
+    history: asked,
+    items: [
+      [
+        "0/before_turn",
+        (id) =>
+          checkpointDelivered(id, {
+            verdict: { type: "abort", evidence: { requestId: "t1", origin: "hook", reason: "the account is locked" } },
+          }),
+      ],
+    ],
   },
   {
     name: "the answer in a schema",

@@ -2,21 +2,11 @@
 //
 // The model reads the causes in one block at the end of the request. The text of the block is fixed: prompts and prompt caches depend on it.
 
-import type { EventMessage, MessageOrigin } from "../../model/internal.ts";
+import type { EventMessage, MessageOrigin, TurnCause } from "../../model/internal.ts";
 
 import { eventMessage } from "../../model/internal.ts";
 
-/** An event outside the conversation that starts or joins a turn. */
-export type TurnCause = {
-  /** Identifies the cause. A cause that is delivered twice is added once. */
-  readonly id: string;
-  /** The type of the event, such as `mail.new`. It is part of the text the model reads. */
-  readonly eventType: string;
-  /** Where the event came from. */
-  readonly origin: MessageOrigin;
-  /** The event as text for the model. */
-  readonly text: string;
-};
+export type { TurnCause } from "../../model/internal.ts";
 
 /** Returns the event message that the history keeps for a cause. */
 export function toEventMessage(cause: TurnCause): EventMessage {

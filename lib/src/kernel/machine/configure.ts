@@ -20,6 +20,7 @@ export function protocolConfig<P extends TurnProtocol>(fields: ConfigFields<P>):
 const defaults = {
   projector: ChatContextProjector,
   syncEnvironment: false,
+  startCheckpoint: false,
   sessionId: "",
   model: null,
   systemPrompt: "",

@@ -11,11 +11,12 @@
 //   <turn>/<step>/tool/<slot>   call_tool for a call of the reply
 //   <turn>/<step>/cell/<slot>   call_tool for a call of a code cell
 //   <turn>/<step>/code/<n>      run_code with n answers
-//   <turn>/<step>/<checkpoint>  checkpoint: `after_work` or `before_completion`
+//   <turn>/<step>/<checkpoint>  checkpoint: `before_turn`, `after_work` or `before_completion`
 //
 // All types here are stored. A new field needs a default in read-response.ts (S1).
 
 import type {
+  CancelEvidence,
   CheckpointKind,
   Decision,
   Environment,
@@ -108,7 +109,7 @@ export type AskCheckpoint = {
   readonly type: "checkpoint";
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
-  /** `after_work`: after the tools of a step. `before_completion`: the turn has an answer and is about to complete. */
+  /** `before_turn`: before all other effects, if the policy asks for it. `after_work`: after the tools of a step. `before_completion`: the turn has an answer and is about to complete. */
   readonly checkpoint: CheckpointKind;
   /** No model call can follow this checkpoint. Input must not be claimed here: it would not be read in this turn (Q11). */
   readonly last: boolean;
@@ -284,6 +285,8 @@ export type CheckpointDelivery = {
 export type Verdict =
   | { readonly type: "go_on" }
   | { readonly type: "halt_when" }
+  /** A hook of the program aborts the turn. It ends as cancelled, with this evidence. */
+  | { readonly type: "abort"; readonly evidence: CancelEvidence }
   | { readonly type: "budget"; readonly budget: "steps" | "tokens" | "cost" | "time" | "no_progress" };
 
 /** Which responses each effect may receive. The other tables are derived from this type. */

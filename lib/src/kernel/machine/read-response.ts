@@ -11,6 +11,7 @@ import {
   array,
   boolean,
   budgets,
+  cancelEvidenceShape,
   environmentShape,
   failed,
   failureShape,
@@ -80,6 +81,10 @@ const deliveryShape: Shape<CheckpointDelivery> = object<CheckpointDelivery>({
 const verdictShape: Shape<Verdict> = variant<Verdict, "type">("type", {
   go_on: object<Extract<Verdict, { type: "go_on" }>>({ type: required(oneOf(["go_on"])) }),
   halt_when: object<Extract<Verdict, { type: "halt_when" }>>({ type: required(oneOf(["halt_when"])) }),
+  abort: object<Extract<Verdict, { type: "abort" }>>({
+    type: required(oneOf(["abort"])),
+    evidence: required(cancelEvidenceShape),
+  }),
   budget: object<Extract<Verdict, { type: "budget" }>>({
     type: required(oneOf(["budget"])),
     budget: required(oneOf(budgets)),

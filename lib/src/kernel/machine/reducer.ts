@@ -82,6 +82,7 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     syncedStep: null,
     approved,
     resumes: cell,
+    deferredInput: null,
     usage: noUsage,
     stepUsage: noUsage,
     openReply: null,
@@ -93,16 +94,23 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
   builder.append(messages);
   builder.addInput(input.messages, "input");
   builder.addStartCauses(input.turnCauses);
-  if (!config.syncEnvironment) prepare(builder);
+  if (config.startCheckpoint) awaitStartCheckpoint(builder);
+  else if (!config.syncEnvironment) prepare(builder);
   return builder.transition();
+}
+
+/** Waits for the checkpoint `before_turn`. Without input the turn begins its first step. */
+function awaitStartCheckpoint<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  builder.wait({ type: "awaiting_checkpoint", checkpoint: "before_turn", onEmpty: { type: "prepare_iteration" } });
 }
 
 /** The limits of the configuration, copied into the turn so that a deployment cannot change them while the turn is open. */
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
-  const { syncEnvironment, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
+  const { syncEnvironment, startCheckpoint, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
   const { structuredFinalize, autonomous, termination } = config;
   return {
     syncEnvironment,
+    startCheckpoint,
     maxTurns,
     maxContextTokens,
     turnLimitFinalMessage,

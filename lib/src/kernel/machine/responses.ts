@@ -4,11 +4,10 @@
 // Order inside a response: usage is added first (an overflow ends the turn), then the trace is logged, then the protocol decides. So the cost of
 // a reply is recorded even if the protocol rejects the reply.
 
-import type { AssistantMessage, Failure, Message, ModelReply } from "../../model/internal.ts";
+import type { AssistantMessage, CancelEvidence, Failure, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type {
   CheckpointDelivered,
-  CheckpointDelivery,
   CodeFailed,
   CodeFinished,
   EnvironmentFailed,
@@ -20,13 +19,13 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
 
 import { adapterFailure, assistant, modelReply, replyText, runtimeFailure } from "../../model/internal.ts";
-import { renderPrompt } from "../history/prompt.ts";
 import { ending, outcomeOfText } from "../protocol/ending.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-message.ts";
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
 import { applyActions, finish } from "./actions.ts";
 import { leaveCell } from "./batch.ts";
+import { deliver } from "./deliver.ts";
 import { environmentFields } from "./environment.ts";
 import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
@@ -155,7 +154,8 @@ export function codeEnded<P extends TurnProtocol>(
 
 /**
  * `checkpoint_delivered`: the verdict comes first, then the input (Q11). Without input the turn does what the protocol chose for an empty checkpoint. Input
- * at `before_completion` starts another step; if that step exceeds `maxTurns`, it is the grace turn.
+ * at `before_completion` starts another step; if that step exceeds `maxTurns`, it is the grace turn. Input at `before_turn` of a turn that resumes calls is held
+ * until they are answered: a message between a call and its result would make the history invalid (S2).
  */
 export function deliverCheckpoint<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
@@ -165,6 +165,11 @@ export function deliverCheckpoint<P extends TurnProtocol>(
   if (phase.type !== "awaiting_checkpoint") return;
   if (verdict.type === "halt_when") return finish(builder, ending({ type: "halt_when" }));
   if (verdict.type === "budget") return finish(builder, ending({ type: "budget", budget: verdict.budget }));
+  if (verdict.type === "abort") return abort(builder, verdict.evidence);
+  if (phase.checkpoint === "before_turn" && resumesWork(builder.turn)) {
+    builder.update({ deferredInput: delivery });
+    return prepare(builder);
+  }
   if (isLastCheckpoint(builder.turn) || !deliver(builder, delivery, phase.checkpoint)) {
     return phase.onEmpty.type === "finish" ? finish(builder, phase.onEmpty.ending) : prepare(builder);
   }
@@ -175,20 +180,13 @@ export function deliverCheckpoint<P extends TurnProtocol>(
   prepare(builder);
 }
 
-/** Adds delivered input and leaves out messages that a host may not deliver. Returns false if nothing was added. */
-function deliver<P extends TurnProtocol>(
-  builder: TransitionBuilder<P>,
-  { messages, transientMessages, turnCauses }: CheckpointDelivery,
-  checkpoint: string,
-): boolean {
-  const allowed = messages.filter(mayBeDelivered);
-  const allowedTransient = transientMessages.filter(mayBeDelivered);
-  builder.addInput(allowed, `${builder.turn.step}/${checkpoint}`);
-  builder.addTransient(allowedTransient);
-  return builder.addCauses(turnCauses) || allowed.length > 0 || allowedTransient.length > 0;
+/** Ends the turn as cancelled, because a hook of the program aborts it. Approved calls that have not run are answered as cancelled. */
+function abort<P extends TurnProtocol>(builder: TransitionBuilder<P>, evidence: CancelEvidence): void {
+  const pendingToolCalls = builder.breakOff(evidence.reason ?? "the turn was aborted");
+  builder.end({ ...ending({ type: "cancelled", evidence }), pendingToolCalls });
 }
 
-/** A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does not count as input. */
-function mayBeDelivered(message: Message): boolean {
-  return (message.role === "user" || message.role === "system") && renderPrompt([message]).length > 0;
+/** Does the turn begin with approved calls or a suspended cell? */
+function resumesWork<P extends TurnProtocol>({ approved, resumes }: Turn<P>): boolean {
+  return approved.length > 0 || resumes !== null;
 }

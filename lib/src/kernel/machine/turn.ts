@@ -42,7 +42,7 @@ import type { SharedList } from "../history/shared-list.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
 import type { ContextProjector, ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "../protocol/protocol.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
-import type { Approval, Effect, ToolReturned, ToolWaits } from "./effect.ts";
+import type { Approval, CheckpointDelivery, Effect, ToolReturned, ToolWaits } from "./effect.ts";
 
 import { trimmed } from "../history/shared-list.ts";
 
@@ -91,6 +91,8 @@ export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy
 export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
   /** Order `sync_environment` at the start and before every further step. Default: false, the environment never changes. */
   readonly syncEnvironment: boolean;
+  /** Order the checkpoint `before_turn` before all other effects. Default: false. */
+  readonly startCheckpoint: boolean;
   /** Model calls a turn may make; at the limit it ends with the outcome `max_turns`. `null`: no limit. */
   readonly maxTurns: number | null;
   /** The context window of the model, in tokens; `null`: unknown, and a full window is then not detected. */
@@ -183,6 +185,8 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly approved: readonly ApprovedCall[];
   /** The suspended cell that this turn has to resume; `null` after it did. */
   readonly resumes: SuspendedCell | null;
+  /** Input of the checkpoint `before_turn` that waits for the calls or the cell that the turn resumes; `null`: none. */
+  readonly deferredInput: CheckpointDelivery | null;
   /** The usage of the turn so far. */
   readonly usage: Usage;
   /** The part of `usage` that belongs to the open step. */

@@ -223,9 +223,9 @@ export type InputAccepted = {
   readonly inputs: readonly AcceptedInput[];
 };
 
-/** The kind of checkpoint at which input can be added to a turn: after tools ran, or before the turn ends. */
+/** The kind of checkpoint at which input can be added to a turn: before its first effect (only with a `beforeTurn` hook), after tools ran, or before the turn ends. */
 export type CheckpointKind = (typeof checkpointKinds)[number];
-export const checkpointKinds = ["after_work", "before_completion"] as const;
+export const checkpointKinds = ["before_turn", "after_work", "before_completion"] as const;
 
 /** One accepted input. `id` names a queued input; `null` for a message that the turn started with. */
 export type AcceptedInput = { readonly id: string | null; readonly message: Message };

@@ -1,15 +1,16 @@
-// The performer of `checkpoint`: decides whether the turn continues (budgets, `haltWhen`), then claims input for it.
+// The performer of `checkpoint`: decides whether the turn continues (budgets, `haltWhen`, hooks), then claims input for it.
 //
 // The verdict comes first, and input is claimed only if another model call will follow (Q11): claimed input is removed from the inbox, so input claimed
 // for a turn that ends would be lost to the model. Budgets use recorded data only (run/transition-events.ts), so a replay gives the same verdict (Q12).
 
-import type { AskCheckpoint, CheckpointDelivered, Turn, Verdict } from "../../kernel/internal.ts";
+import type { CheckpointDirective } from "../../engine/internal.ts";
+import type { AskCheckpoint, CheckpointDelivered, CheckpointDelivery, Turn, Verdict } from "../../kernel/internal.ts";
 import type { StepResult } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
-import { checkpointDelivered } from "../../kernel/internal.ts";
-import { addUsage, totalTokens } from "../../model/internal.ts";
+import { checkpointDelivered, historyThread } from "../../kernel/internal.ts";
+import { addUsage, blankUserIssues, message, totalTokens, ValidationError } from "../../model/internal.ts";
 
 /** The counters of a run that budgets and `haltWhen` need. */
 export type Account = {
@@ -22,7 +23,7 @@ export type Account = {
   readonly lastStep: StepResult | null;
 };
 
-/** Returns the verdict and the input of a checkpoint. Rejects if `haltWhen` or the inbox of the caller throws. */
+/** Returns the verdict and the input of a checkpoint. Rejects if a function of the caller throws or returns an invalid message. */
 export async function performCheckpoint(
   plan: RunPlan,
   inbox: Inbox,
@@ -30,16 +31,54 @@ export async function performCheckpoint(
   effect: AskCheckpoint,
   turn: Turn,
 ): Promise<CheckpointDelivered> {
+  const { id, checkpoint } = effect;
+  if (checkpoint === "before_turn") {
+    const thread = historyThread(turn.history, plan.thread.metadata);
+    const directive = await plan.loopHooks.beforeTurn?.({ turnId: turn.turnId, sessionId: plan.sessionId, thread });
+    return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, inputOf(directive));
+  }
   const exhaustedBudget = budgetVerdict(plan, account, turn);
-  if (effect.checkpoint === "after_work") {
+  if (checkpoint === "after_work") {
     const { lastStep } = account;
     const halts = lastStep !== null && plan.haltWhen !== null && (await plan.haltWhen?.(lastStep)) === true;
-    if (halts) return checkpointDelivered(effect.id, { verdict: { type: "halt_when" } });
-    if (exhaustedBudget !== null) return checkpointDelivered(effect.id, { verdict: exhaustedBudget });
+    if (halts) return checkpointDelivered(id, { verdict: { type: "halt_when" } });
+    if (exhaustedBudget !== null) return checkpointDelivered(id, { verdict: exhaustedBudget });
   }
   // At `before_completion` the turn has its answer and completes. An exhausted budget only prevents another step, so no input is claimed.
-  if (effect.last || exhaustedBudget !== null) return checkpointDelivered(effect.id);
-  return checkpointDelivered(effect.id, await inbox.claim(effect, turn));
+  if (effect.last || exhaustedBudget !== null) return checkpointDelivered(id);
+  // The hook is called before the claim: input that a turn has claimed and then aborts would be lost.
+  const directive = await plan.onCheckpoint?.({ checkpoint, step: turn.step });
+  if (isAbort(directive)) return aborted(plan, id, directive);
+  const claimed = await inbox.claim(effect, turn);
+  const added = inputOf(directive);
+  return checkpointDelivered(id, {
+    messages: [...claimed.messages, ...added.messages],
+    transientMessages: [...claimed.transientMessages, ...added.transientMessages],
+    turnCauses: [...claimed.turnCauses, ...added.turnCauses],
+    inputs: claimed.inputs,
+  });
+}
+
+/** What a hook returned. A hook without a `return` statement continues the turn. */
+type Returned = CheckpointDirective | undefined;
+
+function isAbort(directive: Returned): directive is Extract<CheckpointDirective, { readonly type: "abort" }> {
+  return directive !== null && directive !== undefined && "type" in directive;
+}
+
+/** The response that ends the turn as cancelled, with the reason of the hook. */
+function aborted({ requestId }: RunPlan, id: string, { reason }: { readonly reason: string }): CheckpointDelivered {
+  const evidence = { requestId, origin: "hook", reason };
+  return checkpointDelivered(id, { verdict: { type: "abort", evidence } });
+}
+
+/** The input of a directive. Throws `MisuseError` for an invalid message and `ValidationError` for a user message without text. */
+function inputOf(directive: Exclude<Returned, { readonly type: "abort" }>): CheckpointDelivery {
+  const messages = (directive?.messages ?? []).map(message);
+  const transientMessages = (directive?.transientMessages ?? []).map(message);
+  const issues = blankUserIssues([...messages, ...transientMessages]);
+  if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
+  return { messages, transientMessages, turnCauses: directive?.turnCauses ?? [], inputs: [] };
 }
 
 /** The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run. */

@@ -116,7 +116,7 @@ export async function performModel(
 ): Promise<ModelReplied | ModelFailed> {
   const startedAt = plan.clock.now();
   const isFirstEvent = !ports.hasEmitted();
-  await plan.stepHooks.beforeStep?.(effect.step);
+  await plan.loopHooks.beforeStep?.(effect.step);
   const request = projectRequest(plan.config, turn);
   const calls = new ModelCalls(plan, ports, effect);
   const { attempt, model } = await calls.make(request);

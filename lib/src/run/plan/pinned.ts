@@ -57,6 +57,7 @@ type ProtocolSettings = {
 
 type PinnedPolicy = {
   readonly syncEnvironment: boolean;
+  readonly startCheckpoint: boolean;
   readonly maxTurns: number | null;
   readonly maxContextTokens: number | null;
   readonly turnLimitFinalMessage: string | null;
@@ -136,6 +137,7 @@ const pinnedShape: Shape<Pinned> = object<Pinned>({
   policy: required(
     object<PinnedPolicy>({
       syncEnvironment: fallback(boolean, false),
+      startCheckpoint: fallback(boolean, false),
       maxTurns: fallback(nullable(number), null),
       maxContextTokens: fallback(nullable(number), null),
       turnLimitFinalMessage: fallback(nullable(string), null),

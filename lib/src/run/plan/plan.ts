@@ -106,7 +106,7 @@ export type RunPlan = {
   readonly apiKey: string | null;
   /** The tools as data, for requests. */
   readonly toolSpecs: readonly ToolSpec[];
-  readonly stepHooks: Pick<Hooks, "beforeStep" | "afterStep">;
+  readonly loopHooks: LoopHooks;
   readonly protocol: EngineProtocol;
   /** The schema of structured output, and how often an invalid output is sent back to the model. */
   readonly output: { readonly schema: AnySchema; readonly repair: number } | null;
@@ -222,7 +222,7 @@ export function planRun<Context extends CallerContext>(
     engine,
     tools,
     toolSpecs: tools.map(specOf),
-    stepHooks: stepHooksOf(hooks),
+    loopHooks: loopHooksOf(hooks),
     context: contextOf(engine, call.context),
     protocol,
     output: output === null ? null : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0) },
@@ -295,6 +295,7 @@ function pin<Context extends CallerContext>(
     },
     policy: {
       syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
+      startCheckpoint: pick(sources, "hooks")?.beforeTurn !== undefined && verb !== "generate",
       maxTurns: verb === "chat" ? maxTurns : null,
       maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
       turnLimitFinalMessage: pick(sources, "turnLimitMessage") ?? null,
@@ -333,8 +334,16 @@ function fallbackWithCatalog<Context extends CallerContext>(
     : withCatalogData(entry, adapter?.provider ?? null, catalog);
 }
 
-function stepHooksOf({ beforeStep, afterStep }: Pick<Hooks, "beforeStep" | "afterStep">): RunPlan["stepHooks"] {
-  return { ...(beforeStep === undefined ? {} : { beforeStep }), ...(afterStep === undefined ? {} : { afterStep }) };
+/** The hooks that do not depend on the context type of the engine. */
+type LoopHooks = Pick<Hooks, "beforeTurn" | "afterTurn" | "beforeStep" | "afterStep">;
+
+function loopHooksOf({ beforeTurn, afterTurn, beforeStep, afterStep }: LoopHooks): LoopHooks {
+  return {
+    ...(beforeTurn === undefined ? {} : { beforeTurn }),
+    ...(afterTurn === undefined ? {} : { afterTurn }),
+    ...(beforeStep === undefined ? {} : { beforeStep }),
+    ...(afterStep === undefined ? {} : { afterStep }),
+  };
 }
 
 /** The event filter of the options. It is applied when events are handed to the reader, so it cannot change the result (R3). */

@@ -5,7 +5,6 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { Outlet } from "../turn-stream.ts";
 import type { Committed, Inbox, Ports } from "./ports.ts";
 
-import { blankUserIssues, message, ValidationError } from "../../model/internal.ts";
 import { orAborted } from "../run.ts";
 import { MemoryJournal } from "./memory-journal.ts";
 import { memoryScope } from "./ports.ts";
@@ -31,7 +30,7 @@ export function memoryPorts(
     journal,
     scope: memoryScope,
     accepted: false,
-    inbox: callerInbox(plan),
+    inbox: emptyInbox,
     sink: {
       live: emit,
       commit: async (_, events): Promise<Committed> => {
@@ -42,17 +41,7 @@ export function memoryPorts(
   });
 }
 
-/** The inbox of a run without a durable one: the `onCheckpoint` function of the caller. */
-export function callerInbox({ onCheckpoint }: RunPlan): Inbox {
-  return {
-    claim: async ({ checkpoint }, turn) => {
-      const delivery = (await onCheckpoint?.({ checkpoint, step: turn.step })) ?? null;
-      // The constructor checks each message and throws `MisuseError` for an invalid one.
-      const messages = (delivery?.messages ?? []).map(message);
-      const transientMessages = (delivery?.transientMessages ?? []).map(message);
-      const issues = blankUserIssues([...messages, ...transientMessages]);
-      if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
-      return { messages, transientMessages, turnCauses: [], inputs: [] };
-    },
-  };
-}
+/** The inbox of a run without a durable one: input comes only from `onCheckpoint`. */
+export const emptyInbox: Inbox = {
+  claim: () => Promise.resolve({ messages: [], transientMessages: [], turnCauses: [], inputs: [] }),
+};

@@ -38,7 +38,7 @@ import type { LeaseHolder } from "./lease-holder.ts";
 
 import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
-import { planRun, readPinned, startRun, innerHints, callerInbox } from "../../run/internal.ts";
+import { planRun, readPinned, startRun, innerHints, emptyInbox } from "../../run/internal.ts";
 import {
   applyChatResult,
   decide,
@@ -161,7 +161,7 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
       await scope.record(this.#base, `begun/${index}`, effectId);
       await scope.record(this.#base, `pinned/${index}`, plan.pinned);
     }
-    const ports = await childPorts(this.#parent, turnId, callerInbox(plan));
+    const ports = await childPorts(this.#parent, turnId, emptyInbox);
     const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope });
     return (await startRun(plan, () => ports, nested).result).chat;
   }

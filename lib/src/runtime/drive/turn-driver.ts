@@ -9,14 +9,14 @@
 //   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may try again
 // In the last three cases `drive` rejects, and the turn stays at its last commit.
 
-import type { JournalItem, Plan, Ports, RunPlan, Started } from "../../run/internal.ts";
+import type { JournalItem, Plan, RunPlan, Started } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { NextTurn } from "./turn-committer.ts";
 
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
-import { startRun, callerInbox } from "../../run/internal.ts";
+import { startRun } from "../../run/internal.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf } from "./children.ts";
@@ -101,7 +101,7 @@ export class TurnDriver {
     const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     records.maxConcurrency = plan.maxConcurrency;
-    this.#run = startRun(plan, () => withCallerInput(plan, this.#committer.ports), children);
+    this.#run = startRun(plan, () => this.#committer.ports, children);
     // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
     const renewing = this.#renew();
@@ -147,32 +147,12 @@ export class TurnDriver {
  * Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results, so the
  * checkpoint is then not merged with the tool result before it (`turn-committer.ts`, "Merged checkpoints").
  */
-function callsProgram({ haltWhen, onCheckpoint, stepHooks }: RunPlan): boolean {
-  const functions = [haltWhen, onCheckpoint, stepHooks.beforeStep, stepHooks.afterStep];
+function callsProgram({ haltWhen, onCheckpoint, loopHooks }: RunPlan): boolean {
+  const functions = [haltWhen, onCheckpoint, loopHooks.beforeStep, loopHooks.afterStep];
   return functions.some((callback) => callback !== null && callback !== undefined);
 }
 
 /** Returns whether every process would fail at this turn in the same way. It is then parked until `recover`. */
 function mustBeParked(error: unknown): error is RuntimeError {
   return error instanceof RuntimeError && ["diverged", "replay_missing", "corrupt_row"].includes(error.reason);
-}
-
-/** Appends the input of the engine's `onCheckpoint` to the input from the inbox. */
-function withCallerInput(plan: RunPlan, ports: Ports): Ports {
-  if (plan.onCheckpoint === null || plan.onCheckpoint === undefined) return ports;
-  const caller = callerInbox(plan);
-  return {
-    ...ports,
-    inbox: {
-      claim: async (checkpoint, turn) => {
-        const stored = await ports.inbox.claim(checkpoint, turn);
-        const added = await caller.claim(checkpoint, turn);
-        return {
-          ...stored,
-          messages: [...stored.messages, ...added.messages],
-          transientMessages: [...stored.transientMessages, ...added.transientMessages],
-        };
-      },
-    },
-  };
 }

@@ -51,6 +51,7 @@ const pinned = {
   environment: { instructions: "", model: null, tools: [], providerTools: [], params: {} },
   policy: {
     syncEnvironment: false,
+    startCheckpoint: false,
     maxTurns: null,
     maxContextTokens: null,
     turnLimitFinalMessage: null,

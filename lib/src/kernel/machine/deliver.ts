@@ -1,0 +1,26 @@
+// Adds the input of a checkpoint to a turn.
+
+import type { Message } from "../../model/internal.ts";
+import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { CheckpointDelivery } from "./effect.ts";
+import type { TransitionBuilder } from "./transition-builder.ts";
+
+import { renderPrompt } from "../history/prompt.ts";
+
+/** Adds delivered input and leaves out messages that a host may not deliver. Returns false if nothing was added. */
+export function deliver<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { messages, transientMessages, turnCauses }: CheckpointDelivery,
+  checkpoint: string,
+): boolean {
+  const allowed = messages.filter(mayBeDelivered);
+  const allowedTransient = transientMessages.filter(mayBeDelivered);
+  builder.addInput(allowed, `${builder.turn.step}/${checkpoint}`);
+  builder.addTransient(allowedTransient);
+  return builder.addCauses(turnCauses) || allowed.length > 0 || allowedTransient.length > 0;
+}
+
+/** A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does not count as input. */
+function mayBeDelivered(message: Message): boolean {
+  return (message.role === "user" || message.role === "system") && renderPrompt([message]).length > 0;
+}

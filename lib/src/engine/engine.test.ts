@@ -58,6 +58,14 @@ describe("[allm 35] engine()", () => {
     expect(() => engine({ params: { apiKey: "sk-secret" } })).not.toThrow(/sk-secret/);
   });
 
+  test("[allm 41] the API key of a call is passed to the adapter, and is not part of the request", async () => {
+    const adapter = fake({ scripts: [[{ type: "text", text: "A" }], [{ type: "text", text: "B" }]] });
+    await generate(engine({ adapter }), "hi", { apiKey: "sk-call" });
+    await generate(engine({ adapter }), "hi");
+    expect(adapter.calls.map(({ call }) => call.apiKey)).toEqual(["sk-call", null]);
+    expect(JSON.stringify(adapter.calls.map(({ request }) => request))).not.toContain("sk-call");
+  });
+
   test("rejects a retry policy with an unknown field", () => {
     const retry: object = { maxTries: 3 };
     expect(() => engine({ retry: { ...retry } })).toThrow(/a retry policy has no field "maxTries"/);

@@ -106,6 +106,13 @@ describe("[allm 28] the fold is total", () => {
       }),
     );
   });
+
+  test("ignores an event of an unknown type", () => {
+    const unknown = JSON.parse('{"type":"hologram","delta":"!"}');
+    const events = [delta("Sun"), delta("ny."), completed("stop"), stepped()];
+    const chat = collect(...events).chatResult();
+    expect(collect(unknown, ...events.flatMap((event) => [event, unknown])).chatResult()).toEqual(chat);
+  });
 });
 
 describe("[allm 29] text", () => {
@@ -258,6 +265,17 @@ describe("[allm 34] results", () => {
       haltedReason: "error",
       outcome: { type: "provider_error", failure },
       metadata: { error: failure },
+    });
+  });
+
+  test("a step that was left early has the received text, and a step with an error has the failure", () => {
+    expect(collect(delta("It is")).stepResult()).toMatchObject({
+      thread: start,
+      response: { outputText: "It is", finishReason: null },
+      toolResults: [],
+    });
+    expect(collect(delta("It is"), { type: "error", error: failure }).stepResult()).toMatchObject({
+      response: { outputText: "It is", finishReason: "error", error: failure },
     });
   });
 

@@ -144,7 +144,7 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("[lash 2] 11. a restored machine delivers notices first, then open effects, in the same order as without the restore", () => {
+  test("[lash 2] [lash 63] 11. a restored machine delivers notices first, then open effects, in the same order as without the restore", () => {
     const machine = TurnMachine.start(config(), input());
     const order = (from: TurnMachine) => {
       const polled: string[] = [];

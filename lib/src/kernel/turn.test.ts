@@ -60,7 +60,7 @@ function endOf(settings: TurnMachineConfig, responses: readonly EffectResponse[]
   };
 }
 
-describe("the halt order: each row takes precedence over the rows below it", () => {
+describe("[allm 62] the halt order: each row takes precedence over the rows below it", () => {
   const batch = (...names: readonly string[]) => replied("t/0/model", calls(...names));
   const rows: readonly {
     readonly row: string;
@@ -226,6 +226,20 @@ describe("[lash 22] usage", () => {
     ]);
     expect(seen).toEqual([10, 10]);
     expect(turn.usage).toMatchObject({ inputTokens: 20, outputTokens: 10 });
+  });
+
+  test("that overflows ends the turn before the protocol sees the reply", () => {
+    let asked = 0;
+    const driver = config().protocolDriver;
+    const handleLlmSuccess: typeof driver.handleLlmSuccess = (...args) => {
+      asked += 1;
+      return driver.handleLlmSuccess(...args);
+    };
+    const watching = config({}, { protocolDriver: { ...driver, handleLlmSuccess } });
+    const most = usage({ inputTokens: Number.MAX_SAFE_INTEGER, outputTokens: 0 });
+    const { turn } = transcript(watching, input(), [modelReplied("t/0/model", says("Sunny."), { spent: most })]);
+    expect(turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "token_usage_overflow" } } } });
+    expect(asked).toBe(0);
   });
 
   test("includes failed attempts and turns inside tools, for the turn and for the step", () => {

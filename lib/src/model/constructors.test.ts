@@ -111,7 +111,22 @@ test("[allm 9] a request has a default for every field but messages, and jsonSch
 });
 
 test("[allm 10] replyText returns outputText, else the text of the message, else null", () => {
-  expect(modelReply()).toMatchObject({ id: null, message: null, outputText: null, toolCalls: [], usage: noUsage });
+  expect(modelReply()).toEqual({
+    id: null,
+    requestId: null,
+    model: null,
+    route: null,
+    message: null,
+    outputText: null,
+    raw: null,
+    finishReason: null,
+    rawFinishReason: null,
+    toolCalls: [],
+    usage: noUsage,
+    output: null,
+    error: null,
+    metadata: {},
+  });
   expect(replyText(modelReply({ outputText: "a", message: assistant("b") }))).toBe("a");
   expect(replyText(modelReply({ outputText: "", message: assistant("b") }))).toBe("");
   expect(replyText(modelReply({ message: assistant([textPart("b")]) }))).toBe("b");
@@ -264,7 +279,16 @@ test("[allm 16] image requests have defaults", () => {
     raw: null,
     metadata: {},
   });
-  expect(imageUsage().images).toBe(0);
+  expect(imageUsage()).toEqual({
+    images: 0,
+    size: null,
+    quality: null,
+    inputTokens: null,
+    outputTokens: null,
+    inputCost: null,
+    outputCost: null,
+    totalCost: null,
+  });
   expect(() => imageRequest("a cat", untyped({ hue: 1 }))).toThrow(/hue: unknown field/);
 });
 

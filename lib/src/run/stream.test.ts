@@ -4,18 +4,29 @@ import type { FakeScript } from "everturn";
 import type { FinishReason, TurnEvent } from "everturn/model";
 
 import {
+  askUser,
   chat,
   collectChat,
   engine,
   fake,
   generate,
+  halt,
   step,
   stream,
   streamGenerate,
   streamStep,
   UnknownToolError,
 } from "everturn";
-import { assistant, fromMessages, messageText, request, toolResult, toolSpec, user } from "everturn/model";
+import {
+  assistant,
+  fromMessages,
+  messageText,
+  request,
+  toolResult,
+  toolSpec,
+  user,
+  validateThread,
+} from "everturn/model";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
@@ -89,8 +100,57 @@ describe("[lash 97] the order of events", () => {
       "chat_completed completed",
     ]);
     const single = playing([calls("ok"), says("Done.")], [ok]);
-    expect((await transcript(streamStep(single.engine, "hi"))).at(-1)).toBe("step_completed tool_calls");
+    expect(await transcript(streamStep(single.engine, "hi"))).toEqual([
+      "message_started",
+      "tool_call_started c0 ok",
+      "tool_call_completed c0 ok",
+      "message_completed tool_calls",
+      "tool_execution_started c0 ok",
+      "tool_execution_completed c0 success",
+      "tool_result_encoded c0 fine",
+      "step_completed tool_calls",
+    ]);
     expect(single.adapter.remaining).toBe(1);
+  });
+
+  test("[allm 23] a stream that is left early has no further step_completed and no chat_completed", async () => {
+    const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
+    const seen: string[] = [];
+    const events = stream(of, "hi");
+    for await (const { type } of events) {
+      seen.push(type);
+      if (type === "text_delta") break;
+    }
+    expect((await events.result).haltedReason).toBe("cancelled");
+    expect(seen.filter((type) => type === "step_completed" || type === "chat_completed")).toEqual(["step_completed"]);
+  });
+
+  test("[allm 122] tool_execution_started is live: the reader gets it while the tool runs", async () => {
+    let finish = (): void => undefined;
+    const slow = plain("slow", () => new Promise((resolve) => (finish = () => resolve("fine"))));
+    const seen: string[] = [];
+    for await (const { type } of stream(playing([calls("slow"), says("Done.")], [slow]).engine, "hi")) {
+      seen.push(type);
+      if (type === "tool_execution_started") {
+        expect(seen).not.toContain("tool_execution_completed");
+        finish();
+      }
+    }
+    expect(seen).toContain("tool_execution_completed");
+  });
+
+  test("[allm 122] every call is answered: of a truncated reply, with an unknown tool, and when the run is left early", async () => {
+    const cut = [...calls("ok", "ok"), { type: "finish", reason: "length" } as const];
+    const never = plain("never", () => new Promise(() => undefined));
+    const truncated = await chat(playing([cut], [ok]).engine, "hi");
+    const unknown = await chat(playing([calls("ok", "nobody")], [ok]).engine, "hi");
+    const left = stream(playing([calls("ok", "never")], [ok, never]).engine, "hi");
+    for await (const { type } of left) if (type === "tool_execution_completed") break;
+    for (const { thread } of [truncated, unknown, await left.result]) {
+      const answers = thread.messages.filter(({ role }) => role === "tool");
+      expect(answers.map((answer) => answer.role === "tool" && answer.toolCallId)).toEqual(["c0", "c1"]);
+      expect(validateThread(thread).ok).toBe(true);
+    }
   });
 
   test("tools emit their events in completion order, and are in the thread in call order", async () => {
@@ -113,6 +173,51 @@ describe("[lash 97] the order of events", () => {
 });
 
 describe("[allm 24] [allm 47] step_completed", () => {
+  test("the event has the mode and the manual calls", async () => {
+    const eventOf = async (...args: Parameters<typeof streamStep>) => {
+      const events: TurnEvent[] = [];
+      for await (const event of streamStep(...args)) events.push(event);
+      return events.at(-1);
+    };
+    const mixed = playing([calls("ok", "own")], [ok, { ...plain("own"), manual: true }]).engine;
+    expect(await eventOf(mixed, "hi")).toMatchObject({
+      type: "step_completed",
+      mode: "auto",
+      manualToolCalls: [{ id: "c1" }],
+    });
+    const manual = playing([calls("ok")], [ok]).engine;
+    expect(await eventOf(manual, "hi", { mode: "manual" })).toMatchObject({ type: "step_completed", mode: "manual" });
+  });
+
+  test("the metadata of a step has the details of its outcome", async () => {
+    const metadataOf = async (handler: () => unknown, options: Parameters<typeof step>[2] = {}) => {
+      const { metadata, done } = await step(playing([calls("t")], [plain("t", handler)]).engine, "hi", options);
+      return { metadata, done };
+    };
+    const boom = () => {
+      throw new Error("boom");
+    };
+    expect(await metadataOf(() => 1)).toEqual({ done: false, metadata: {} });
+    expect(await metadataOf(() => askUser("Which?", { choices: ["a"] }))).toEqual({
+      done: true,
+      metadata: {
+        haltedReason: "ask_user",
+        pendingQuestion: "Which?",
+        pendingToolCallId: "c0",
+        askUserOpts: { choices: ["a"] },
+      },
+    });
+    expect(await metadataOf(() => halt("enough", { n: 1 }))).toEqual({
+      done: true,
+      metadata: { haltedReason: "enough", haltToolCallId: "c0", haltResult: { n: 1 } },
+    });
+    expect(await metadataOf(boom, { onToolError: "halt" })).toMatchObject({
+      done: true,
+      metadata: { haltedReason: "tool_error", haltToolCallId: "c0" },
+    });
+    expect(await step(playing([says("Done.")]).engine, "hi")).toMatchObject({ done: true, metadata: {} });
+  });
+
   test("names the mode and the manual calls", async () => {
     const own = plain("own");
     const mixed = playing([calls("ok", "own")], [ok, { ...own, manual: true }]);
@@ -180,10 +285,16 @@ describe("event filters", () => {
     const seen: string[] = [];
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
     await chat(of, "hi", { emitTextDeltas: false, onEvent: ({ type }) => void seen.push(type) });
-    expect(seen).toContain("text_delta");
-    expect(seen.filter((type) => type.startsWith("tool_execution") || type.endsWith("_completed"))).not.toContain(
-      "step_completed",
-    );
+    expect(seen).toEqual([
+      "message_started",
+      "tool_call_started",
+      "tool_call_completed",
+      "message_completed",
+      "message_started",
+      "text_delta",
+      "text_completed",
+      "message_completed",
+    ]);
     const broken = stream(playing([says("Hello.")]).engine, "hi", {
       onEvent: () => {
         throw new RangeError("mine");
@@ -289,6 +400,12 @@ describe("a step and its reply", () => {
       content: "",
       finishReason: "tool_calls",
       toolCalls: [{ id: "c0" }],
+    });
+    expect(thread.messages[3]).toMatchObject({
+      role: "assistant",
+      content: "Done.",
+      finishReason: "stop",
+      toolCalls: [],
     });
   });
 
@@ -426,8 +543,32 @@ describe("generate with a request", () => {
     const { engine: of, adapter } = playing([says("A"), says("B")], [], { params: { maxTurns: 3, temperature: 0.1 } });
     await generate(of, request([user("hi")], { model: "asked" }), { model: "called" });
     expect(adapter.calls[0]?.request.model).toBe("called");
-    await chat(of, "hi", { maxTurns: 2, mode: "auto" });
-    expect(JSON.stringify(adapter.calls[1]?.request)).not.toMatch(/maxTurns|"mode"/);
+    const loopOptions = {
+      maxTurns: 2,
+      mode: "auto",
+      toolTimeout: 5,
+      maxConcurrency: 1,
+      maxToolResultLength: 9,
+      onToolError: "halt",
+      onUnknownTool: "answer",
+      onEmptyReply: "error",
+      turnLimitMessage: "Stop.",
+      budgets: { steps: 9 },
+      haltWhen: () => false,
+      onCheckpoint: () => null,
+      prepareStep: () => null,
+      hooks: {},
+      emitTextDeltas: false,
+      emitToolDeltas: false,
+      sessionId: "s1",
+      context: { from: "call" },
+      retry: false,
+    } as const;
+    await chat(of, "hi", loopOptions);
+    const sent = JSON.stringify(adapter.calls[1]?.request);
+    for (const name of Object.keys(loopOptions).filter((name) => name !== "sessionId")) {
+      expect(sent).not.toContain(`"${name}"`);
+    }
   });
 
   test("G4: adapterOptions of the call override those of the engine", async () => {

@@ -1,6 +1,7 @@
 // Tool calls: return values, halts, failures, arguments, limits, context, approval, encoders, hooks.
 
 import type { OnToolError, Tool, ToolContext } from "everturn";
+import type { ChatOptions } from "everturn/engine";
 import type { ToolMessage } from "everturn/model";
 
 import { askUser, chat, engine, fail, failTurn, fake, finish, halt, handoff, step, stream, tool } from "everturn";
@@ -253,6 +254,33 @@ describe("arguments", () => {
   test("[lash 70] arguments that do not match the schema are reported with their path, and the handler does not run", async () => {
     expect(await answerOf(strict)).toMatchObject({ code: "invalid_arguments", content: expect.stringContaining("n") });
   });
+
+  test("[lash 70] a call fails before its handler runs, with a code for each stage of the preparation", async () => {
+    let runs = 0;
+    const counted = tool({
+      name: "t",
+      description: "T.",
+      schema: { type: "object", properties: { n: { type: "number" } } },
+      handler: () => (runs += 1),
+    });
+    const codeOf = async (tools: readonly Tool[], beforeTool?: NonNullable<ChatOptions["hooks"]>["beforeTool"]) => {
+      const options = { onUnknownTool: "answer", hooks: beforeTool === undefined ? {} : { beforeTool } } as const;
+      const { thread } = await chat(playing([calls("t"), says("ok")], tools).engine, "hi", options);
+      const answer = thread.messages[2];
+      return answer?.role === "tool" ? answer.code : null;
+    };
+    const broken = () => {
+      throw new Error("hook");
+    };
+    expect(await codeOf([])).toBe("not_found");
+    expect(await codeOf([counted], broken)).toBe("handler_raised");
+    expect(await codeOf([counted], () => ({ type: "deny", reason: "no" }))).toBe("denied");
+    expect(await codeOf([counted], () => ({ type: "replace_arguments", arguments: { n: "x" } }))).toBe(
+      "invalid_arguments",
+    );
+    expect(await codeOf([plain("t")])).toBe("not_found");
+    expect(runs).toBe(0);
+  });
 });
 
 describe("time and concurrency limits", () => {
@@ -424,6 +452,24 @@ describe("[allm 57] result encoders", () => {
       { toolResultEncoder: broken },
     );
     expect(answer).toMatchObject({ code: "encoding_failed", content: '{"error":"cannot"}' });
+  });
+
+  test("[allm 58] go through onToolError, and the encoder is not called for the failure", async () => {
+    let encoded = 0;
+    const toolResultEncoder = () => {
+      encoded += 1;
+      throw new Error("cannot");
+    };
+    const run = (onToolError: OnToolError) =>
+      chat(playing([calls("t"), says("ok")], [plain("t", () => 1)]).engine, "hi", { onToolError, toolResultEncoder });
+    const reasons: string[] = [];
+    const halted = await run((_, failure) => {
+      reasons.push(failure.reason);
+      return "halt";
+    });
+    expect([halted.haltedReason, reasons, encoded]).toEqual(["tool_error", ["encoding_failed"], 1]);
+    expect((await run("halt")).outcome).toMatchObject({ failure: { reason: "encoding_failed" } });
+    expect(encoded).toBe(2);
   });
 });
 

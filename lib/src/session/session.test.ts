@@ -1,7 +1,7 @@
 // The verbs of sessions: start, reply, manual calls, approvals, questions, errors, serialization.
 
-import type { Tool, ToolContext } from "everturn";
-import type { CodeExecutor } from "everturn/engine";
+import type { FakeScript, Tool, ToolContext } from "everturn";
+import type { CodeExecutor, StepOptions } from "everturn/engine";
 import type { Session } from "everturn/model";
 
 import { askUser, engine, fake, tool } from "everturn";
@@ -11,6 +11,7 @@ import {
   messageText,
   orThrow,
   newSession,
+  sessionError,
   toJson,
   user,
   validateSession,
@@ -306,7 +307,7 @@ describe("G23: a session in the status error", () => {
   });
 });
 
-describe("[allm 84] G17: a session after serialization", () => {
+describe("[allm 84] [allm 123] G17: a session after serialization", () => {
   test("continues like the original, pending calls included", async () => {
     const scripts = [calls("ok"), says("Done."), says("More.")];
     const here = playing(scripts, [ok]);
@@ -356,6 +357,38 @@ test("G21: lastRun holds the details of the latest run only", async () => {
   expect(waits.lastRun?.metadata).toMatchObject({ askUserOpts: { choices: [1] } });
   expect(waits.metadata).toEqual({});
   expect((await sessions.reply(of, waits, "x")).session.lastRun?.metadata).toEqual({});
+});
+
+test("[allm 77] every outcome of a step has its status", async () => {
+  const stepped = async (script: FakeScript, tools: readonly Tool[], options: StepOptions = {}) => {
+    const of = playing([script], tools, { retry: false }).engine;
+    return (await sessions.step(of, newSession({ thread: fromMessages([user("hi")]) }), options)).session;
+  };
+  const boom = plain("boom", () => {
+    throw new Error("boom");
+  });
+  expect(await stepped(calls("asks"), [plain("asks", () => askUser("Which?"))])).toMatchObject({
+    status: "awaiting_user",
+    pendingQuestion: "Which?",
+  });
+  const failed = await stepped(calls("boom"), [boom], { onToolError: "halt" });
+  expect([failed.status, sessionError(failed)?.message]).toEqual(["error", "boom"]);
+  expect(await stepped(calls("ok", "own"), [ok, own])).toMatchObject({
+    status: "awaiting_tools",
+    pendingToolCalls: [{ id: "c1" }],
+  });
+  expect(await stepped(calls("ok"), [ok], { mode: "manual" })).toMatchObject({
+    status: "awaiting_tools",
+    pendingToolCalls: [{ id: "c0" }],
+  });
+  const cut = await stepped(
+    [
+      { type: "text", text: "Hel" },
+      { type: "error", reason: "invalid_request" },
+    ],
+    [],
+  );
+  expect([cut.status, sessionError(cut)]).toMatchObject(["error", { reason: "invalid_request" }]);
 });
 
 test("[allm 77] step sets the status of the session from the result of the step", async () => {

@@ -167,7 +167,7 @@ const live = new Set<TurnEvent["type"]>([
   "step_reset",
 ]);
 
-describe("[allm 71] [allm 72] [allm 124] R2: awaited verbs collect their streams", () => {
+describe("[allm 43] [allm 71] [allm 72] [allm 124] R2: awaited verbs collect their streams", () => {
   test("chat, step and generate equal their collected streams", async () => {
     await fc.assert(
       fc.asyncProperty(scripts, options, async (played, chosen) => {

@@ -10,6 +10,7 @@ import {
   jsonSchema,
   messageText,
   system,
+  textPart,
   toolCall,
   toolFailure,
   toolResult,
@@ -31,7 +32,7 @@ import {
   says,
   transcript,
 } from "../../../test/turns.ts";
-import { noUsage, runtimeFailure } from "../../model/internal.ts";
+import { noUsage, reasoningPart, runtimeFailure } from "../../model/internal.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "../machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "../machine/respond.ts";
 import { pendingEffects } from "../machine/turn.ts";
@@ -44,7 +45,16 @@ const named = (id: string) => toolCall({ id, name: "weather", arguments: {} });
 const approve = (id: string) => callDecision(named(id), { type: "approve", arguments: null, by: null });
 
 describe("a text answer", () => {
-  test("[lash 25] [lash 26] is in the history before the turn completes, and asks before_completion", () => {
+  test("[lash 26] keeps its reasoning, provider data and metadata in the history before the turn completes", () => {
+    const provider = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "x" } };
+    const parts = [reasoningPart("hm", { provider }), textPart("Hello.")];
+    const message = assistant(parts, { metadata: { cached: true } });
+    const { turn } = transcript(config(), input(), [replied("t/0/model", says("Hello.", { message }))]);
+    expect(pendingEffects(turn)).toMatchObject([{ checkpoint: "before_completion" }]);
+    expect(historyMessages(turn.history).at(-1)).toMatchObject({ content: parts, metadata: { cached: true } });
+  });
+
+  test("[lash 25] [lash 26] [lash 38] is in the history before the turn completes, and asks before_completion", () => {
     expect(
       lines(config(), input(), [replied("t/0/model", says("Hello.")), delivered("t/0/before_completion")]),
     ).toEqual([
@@ -106,7 +116,7 @@ describe("tools", () => {
     delivered("t/1/before_completion"),
   ];
 
-  test("[lash 28] run in parallel, and their results are in call order", () => {
+  test("[lash 28] [lash 38] run in parallel, and their results are in call order", () => {
     const { lines: trace, turn } = transcript(config(), input(), twoTools);
     expect(trace).toEqual([
       "! progress 0: user",
@@ -153,7 +163,18 @@ describe("tools", () => {
     expect(trace.at(-1)).toBe(last);
   });
 
-  test("a failure that does not stop, and a handoff without a target, continue the turn", () => {
+  test("[lash 31] a call with an empty result has one tool message, which says that the result is empty", () => {
+    const { turn } = transcript(config(), input(), [
+      replied("t/0/model", calls("weather")),
+      returned("t/0/tool/0", { type: "success", value: "", control: null }),
+      delivered("t/1/after_work"),
+    ]);
+    const answers = historyMessages(turn.history).filter(({ role }) => role === "tool");
+    expect(answers).toHaveLength(1);
+    expect(projectRequest(config(), turn).messages.filter(({ role }) => role === "tool")).toHaveLength(1);
+  });
+
+  test("[lash 37] a failure that does not stop, and a handoff without a target, continue the turn", () => {
     for (const outcome of [
       { type: "failure", failure } as const,
       { ...control, control: { type: "handoff", target: " ", task: null, initialMessages: [] } } as const,
@@ -163,7 +184,7 @@ describe("tools", () => {
     }
   });
 
-  test("of several halts the one with the lowest call index counts, and every sibling is answered", () => {
+  test("[lash 37] of several halts the one with the lowest call index counts, and every sibling is answered", () => {
     const { lines: trace, turn } = transcript(config(), input(), [
       replied("t/0/model", calls("weather", "clock", "weather")),
       returned("t/0/tool/2", { type: "halt", reason: "later", value: null }),
@@ -318,10 +339,27 @@ describe("failures", () => {
     expect(turn.usage.inputTokens).toBe(10);
   });
 
-  test("[lash 16] a cancelled model call cancels the turn without an error", () => {
+  test("[lash 15] the error event has the code, the kind and the retry flag of the failure", () => {
+    const failure = adapterFailure("rate_limited", { code: "slow_down", status: 429, retryable: true });
+    const { turn } = startTurn(config(), input());
+    const { notices } = advance(config(), turn, modelFailed("t/0/model", failure));
+    const errors = notices.flatMap((notice) =>
+      notice.type === "emit" && notice.event.type === "error" ? [notice.event.error] : [],
+    );
+    expect(errors).toEqual([failure]);
+    expect(failure).toMatchObject({ code: "slow_down", reason: "rate_limited", kind: "quota", retryable: true });
+    expect(notices.at(-1)).toMatchObject({ ending: { outcome: { type: "provider_error", failure } } });
+  });
+
+  test("[lash 16] a cancelled model call cancels the turn without an error, and keeps its evidence", () => {
     const failure = adapterFailure("unknown", { message: "aborted" });
-    const trace = lines(config(), input(), [modelFailed("t/0/model", failure, { terminalReason: "cancelled" })]);
+    const { lines: trace, turn } = transcript(config(), input(), [
+      modelFailed("t/0/model", failure, { terminalReason: "cancelled" }),
+    ]);
     expect(trace.slice(-2)).toEqual(["< model_failed 0/model", "= cancelled"]);
+    expect(turn.phase).toMatchObject({
+      ending: { outcome: { type: "cancelled", evidence: { origin: "provider", reason: "aborted" } } },
+    });
   });
 
   test("a prompt that fills the context window fails as context_length_exceeded", () => {
@@ -344,7 +382,9 @@ describe("failures", () => {
   test("[lash 8] [lash 9] an environment that cannot be synced ends the turn; a replaced one is used from then on", () => {
     const syncing = config({}, { syncEnvironment: true });
     const failed = { type: "environment_failed", id: "t/0/environment", message: "nope" } as const;
-    expect(lines(syncing, input(), [failed]).slice(-2)).toEqual(["! error", "= runtime_error"]);
+    const broken = transcript(syncing, input(), [failed]);
+    expect(broken.lines.slice(-2)).toEqual(["! error", "= runtime_error"]);
+    expect(broken.turn.phase).toMatchObject({ ending: { outcome: { failure: { reason: "reconfigure_failed" } } } });
     const environment = { instructions: "New.", model: "m2", tools: [], providerTools: [], params: { temperature: 0 } };
     const first = { type: "environment_synced", id: "t/0/environment", environment } as const;
     const replacedAtOnce = transcript(syncing, input(), [first]).turn;
@@ -611,7 +651,7 @@ describe("a structured call after the loop", () => {
 });
 
 describe("the machine", () => {
-  test("[lash 63] delivers notices, then effects with their requests, and after a restore the open effects again", () => {
+  test("[lash 62] [lash 63] delivers notices, then effects with their requests, and after a restore the open effects again", () => {
     const machine = TurnMachine.start(config(), input());
     expect(machine.pollEffect()).toMatchObject({ type: "progress" });
     expect(machine.pollEffect()).toMatchObject({ type: "call_model", request: { model: "test-model" } });

@@ -165,7 +165,7 @@ describe("schedule_turn_limit_final", () => {
   });
 });
 
-test("handleExecResult receives the driver state of the cell", () => {
+test("[lash 46] handleExecResult receives the driver state of the cell", () => {
   const seen: unknown[] = [];
   const running: ProtocolDriver<Guessing> = {
     ...guessing,

@@ -68,7 +68,7 @@ describe("the envelope", () => {
   });
 });
 
-describe("[allm 91] invalid text", () => {
+describe("[allm 91] [allm 93] invalid text", () => {
   const rows: readonly (readonly [string, string, Path, IssueCode])[] = [
     ["text that is no JSON", "{", ["json"], "malformed"],
     ["no text", "", ["json"], "malformed"],

@@ -477,6 +477,7 @@ describe("reading and leaving a stream", () => {
     const events = stream(of, "hi");
     for await (const event of events) if (event.type === "text_delta") break;
     expect((await events.result).thread.messages.map(messageText)).toEqual(["hi", "Hel"]);
+    expect([await events.text, (await events.result).finalResponse?.outputText]).toEqual(["Hel", "Hel"]);
   });
 
   test("a run with a signal that is aborted already calls no model", async () => {

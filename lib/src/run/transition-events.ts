@@ -18,6 +18,7 @@ import type {
   Turn,
 } from "../kernel/internal.ts";
 import type {
+  AssistantMessage,
   ChatMetadata,
   ChatResult,
   Message,
@@ -34,7 +35,7 @@ import type { RunPlan } from "./plan/plan.ts";
 import type { JournalItem } from "./ports/ports.ts";
 
 import { historyThread, pendingEffect } from "../kernel/internal.ts";
-import { haltedReasonOf, toolOutcomeStatus } from "../model/internal.ts";
+import { haltedReasonOf, messageText, modelReply, toolOutcomeStatus } from "../model/internal.ts";
 import { answeredFallback } from "./perform/routes.ts";
 
 /** The committed events, the step results and the result of one run. */
@@ -47,6 +48,8 @@ export class TransitionEvents {
   /** Model calls since the last successful tool call, for `budgets.noProgress`. */
   #idleCalls = 0;
   #lastReply: ModelReply | null = null;
+  /** What was received of the reply during which the turn was cancelled. */
+  #receivedReply: ModelReply | null = null;
   #answeredFallback: AnsweredFallback | null = null;
   #askUserOpts: ChatMetadata["askUserOpts"] | null = null;
   #result: ChatResult | null = null;
@@ -98,6 +101,8 @@ export class TransitionEvents {
         collected.push(event);
       }
     };
+    if (item?.type === "cancel" && before?.phase.type === "awaiting_model")
+      this.#receivedReply = replyOf(item.cancellation.received);
     if (item?.type === "response" && before !== null) emit(...this.#responseEvents(item.response, before));
     for (const notice of transition.notices) {
       switch (notice.type) {
@@ -184,7 +189,7 @@ export class TransitionEvents {
     const question = outcome.type === "ask_user" ? outcome : null;
     return {
       thread: this.#thread(turn, turn.history.length),
-      finalResponse: this.#lastReply,
+      finalResponse: this.#receivedReply ?? this.#lastReply,
       haltedReason: haltedReasonOf(outcome),
       outcome,
       pendingQuestion: question?.question ?? null,
@@ -278,4 +283,11 @@ function haltOf({ outcome, stops }: ToolReturned): Pick<ToolHalt, "reason" | "re
     case "handoff":
       return { reason: "handoff", result: outcome.value };
   }
+}
+
+/** A reply that was cut by a cancel, from the message that was received; `null` if nothing was received. */
+function replyOf(received: AssistantMessage | null): ModelReply | null {
+  return received === null
+    ? null
+    : modelReply({ message: received, outputText: messageText(received), finishReason: "other" });
 }

@@ -78,7 +78,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     return this.#start().result;
   }
 
-  /** The text of the answer. */
+  /** The text of the answer, or of a cancelled run the text that was received. */
   get text(): Promise<string> {
     return this.result.then(this.#textOf);
   }

@@ -1,8 +1,11 @@
 // The options of `runtime`, and that callers cannot change stored data through the values they get.
 
 import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { handModel } from "../../test/hand-model.ts";
 import { says, sessionsOf, toolCall } from "../../test/runtime/sessions.ts";
 
 describe("invalid options", () => {
@@ -24,6 +27,41 @@ describe("invalid options", () => {
     ).result;
     const wrong: { readonly from?: "step" } = JSON.parse('{"from":"start"}');
     await expect(sessions.recover("s", wrong)).rejects.toThrow(/from must be "step", not start/);
+  });
+});
+
+describe("a turn in its first model call", () => {
+  test("is reported as running, and a turn that no process drives as queued", async () => {
+    const model = handModel();
+    const host = memoryStorage();
+    const engines = { default: engine({ adapter: model, model: "hand:m" }) };
+    const accepting = runtime({ host, engines, drive: false });
+    const turn = await accepting.start("go", { id: "s" });
+    expect((await accepting.get("s"))?.openTurn).toMatchObject({ turnId: turn.turnId, status: "queued" });
+    const driving = runtime({ host, engines });
+    await driving.recover();
+    const call = await model.call(1);
+    for (const sessions of [accepting, driving])
+      expect((await sessions.get("s"))?.openTurn).toMatchObject({ status: "running", step: 0 });
+    call.finish();
+    await turn.result;
+    expect((await driving.get("s"))?.openTurn).toBeNull();
+    await driving.close();
+  });
+
+  test("that is cancelled has the received text as its result", async () => {
+    const model = handModel();
+    const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });
+    const sessions = sessionsOf(engine({ adapter: model, model: "hand:m", tools: [look] }));
+    const turn = await sessions.start("go", { id: "s" });
+    (await model.call(1)).callTool("look");
+    await (await model.call(2)).say("Half an ans");
+    expect(await sessions.cancel("s")).toBe("cancelled");
+    expect(await turn.result).toMatchObject({ text: "Half an ans", haltedReason: "cancelled" });
+    const next = await sessions.reply("s", "again");
+    await model.call(3);
+    await sessions.cancel("s");
+    expect(await next.result).toMatchObject({ text: "", haltedReason: "cancelled" });
   });
 });
 

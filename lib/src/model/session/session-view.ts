@@ -33,7 +33,7 @@ export type TurnEnd = {
   readonly turnId: string | null;
   /** `failure` holds the reason of `parked`. */
   readonly status: "ended" | "parked" | "waiting";
-  /** The text of the answer; empty without one. */
+  /** The text of the answer, or of a cancelled turn the text that was received; empty without one. */
   readonly text: string;
   /** Why the turn ended. `completed`: the model answered. */
   readonly haltedReason: HaltedReason;
@@ -96,6 +96,7 @@ export type SessionView = {
 /** The open turn of a session. */
 export type OpenTurnView = {
   readonly turnId: string;
+  /** `running` while a process drives the turn, also before its first commit. */
   readonly status: TurnStatus;
   readonly step: number;
   readonly engine: string;

@@ -120,20 +120,26 @@ export function extendHistory(history: TurnHistory, messages: readonly Message[]
   return { entries: [], length: history.length + messages.length, digest };
 }
 
-/** The open turn of a session as callers see it. */
+/**
+ * The open turn of a session as callers see it. The row of a turn says `queued` until its first commit, which follows the first reply of
+ * the model; a turn whose session has a valid lease is being driven, and is reported as `running`.
+ */
 export async function openTurn(
   { storage }: VerbContext,
   key: SessionKey,
   turn: string | null,
 ): Promise<OpenTurnView | null> {
   if (turn === null) return null;
-  const [turns = [], starts = []] = await storage.read([
+  const [turns = [], starts = [], leases = []] = await storage.read([
     { table: "turns", prefix: turnKey(key, turn) },
     { table: "starts", prefix: turnKey(key, turn) },
+    { table: "leases", prefix: keyOf(key) },
   ]);
   const [turnRow, startRow] = [turns[0], starts[0]];
   if (turnRow === undefined || startRow === undefined) return null;
-  const { status, step, failure } = readValue("turns", turnRow);
+  const { status: storedStatus, step, failure } = readValue("turns", turnRow);
+  const isDriven = (leases[0]?.remainingMs ?? 0) > 0;
+  const status = storedStatus === "queued" && isDriven ? "running" : storedStatus;
   return { turnId: turn, status, step, failure, engine: readValue("starts", startRow).engine };
 }
 

@@ -71,14 +71,25 @@ function addChat(program: Command, io: Io, done: Done): void {
     )
     .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
     .option("--continue", "continue the session that changed last")
+    .addOption(
+      new Option("--when-busy <policy>", "what happens to a line that is sent while a turn runs")
+        .choices(["steer", "queue", "interrupt", "reject"])
+        .default("steer"),
+    )
     .addHelpText(
       "after",
-      examples(["everturn chat", "everturn chat --continue", "everturn chat --model ollama:llama3.3"]),
+      examples([
+        "everturn chat",
+        "everturn chat --continue",
+        "everturn chat --when-busy queue",
+        "everturn chat --model ollama:llama3.3",
+      ]),
     )
     .action(async (_, command: Command) => {
       const { chat } = await import("./commands/chat.ts");
       const newest = flag(command, "continue");
-      done(await chat(contextOf(command, io), { session: value(command, "session"), newest }));
+      const whenBusy = value(command, "whenBusy");
+      done(await chat(contextOf(command, io), { session: value(command, "session"), newest, whenBusy }));
     });
 }
 

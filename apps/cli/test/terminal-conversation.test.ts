@@ -2,6 +2,7 @@
 
 import type { Workspace } from "../src/workspace.ts";
 import type { Engine } from "everturn";
+import type { WhenBusy } from "everturn/engine";
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +40,12 @@ type Talk = {
   readonly over: Promise<{ readonly leftOpen: boolean }>;
 };
 
-type Begin = { readonly pace?: string; readonly resume?: string; readonly engine?: Engine };
+type Begin = {
+  readonly pace?: string;
+  readonly resume?: string;
+  readonly engine?: Engine;
+  readonly whenBusy?: WhenBusy;
+};
 
 async function talk(begin: Begin = {}): Promise<Talk> {
   const environment = {
@@ -54,7 +60,7 @@ async function talk(begin: Begin = {}): Promise<Talk> {
   const terminal = new FakeTerminal();
   const screen = new Screen(terminal);
   const context = { sessions: workspace.sessions, screen, colours: colours(false), now: () => Date.now() };
-  const chat = new Conversation(context, workspace);
+  const chat = new Conversation(context, workspace, begin.whenBusy);
   if (begin.resume !== undefined) await chat.resume(begin.resume);
   const over = chat.run();
   await terminal.until(/› $/);
@@ -197,6 +203,33 @@ test("a message sent while a turn runs steers the turn", async () => {
   expect(await terminal.until(turnEnd)).toMatch(/› hurry up\n[^]*You said: hurry up/);
   const view = await workspace.sessions.get(chat.id ?? "");
   expect(JSON.stringify(view?.session.thread.messages)).toContain("hurry up");
+});
+
+test("with --when-busy queue, a message sent while a turn runs starts the next turn", async () => {
+  const { terminal, chat, workspace } = await talk({ pace: "2", whenBusy: "queue" });
+  terminal.say('countdown {"from": 40}');
+  await terminal.until(/countdown from: 40 .*of 40/);
+  terminal.say("and then?");
+  await terminal.until(/› and then\? {2}\(after this turn\)\n[^]*You said: and then\?[^]*\n› $/);
+  const { items } = await workspace.sessions.messages(chat.id ?? "");
+  expect(items.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant", "user", "assistant"]);
+});
+
+test("with --when-busy interrupt, a message sent while a turn runs cancels it and starts the next turn", async () => {
+  const { terminal, chat, workspace } = await talk({ pace: "5", whenBusy: "interrupt" });
+  terminal.say('countdown {"from": 1000}');
+  await terminal.until(/countdown from: 1000 .*of 1000/);
+  terminal.say("never mind");
+  await terminal.until(/Cancelled[^]*You said: never mind[^]*\n› $/);
+  expect((await workspace.sessions.get(chat.id ?? ""))?.session.lastRun?.haltedReason).toBe("completed");
+});
+
+test("with --when-busy reject, a message sent while a turn runs stays at the prompt", async () => {
+  const { terminal } = await talk({ pace: "2", whenBusy: "reject" });
+  terminal.say('countdown {"from": 40}');
+  await terminal.until(/countdown from: 40 .*of 40/);
+  terminal.say("later");
+  await terminal.until(/The turn is still running[^]*\n› later$/);
 });
 
 test("Ctrl-C cancels the turn durably", async () => {

@@ -1,9 +1,10 @@
 // Shows one turn on the screen until it ends or the user exits. Ctrl-C cancels the turn durably, in whichever process it runs; a second Ctrl-C exits.
-// A line that is typed and sent meanwhile steers the turn; unsent text is returned as a draft.
+// A line that is typed and sent meanwhile is delivered by the busy policy of the chat; unsent text is returned as a draft.
 
 import type { Live, Screen } from "../terminal/screen.ts";
 import type { Colours } from "../terminal/style.ts";
-import type { Runtime, RuntimeEvent, TurnHandle } from "everturn/runtime";
+import type { WhenBusy } from "everturn/engine";
+import type { DurableOptions, Runtime, RuntimeEvent, TurnHandle } from "everturn/runtime";
 
 import { editor, press } from "../terminal/editor.ts";
 import { wrap } from "../terminal/flow.ts";
@@ -41,7 +42,14 @@ type Occurrence =
   | { readonly type: "left" }
   | { readonly type: "failed"; readonly error: unknown };
 
+/** What is shown after a line that was sent while a turn runs. */
+const sentNotes = { steer: "", queue: "  (after this turn)", interrupt: "  (cancels this turn)", reject: "" } as const;
+
 export type FollowOptions = {
+  /** What happens to a line that is sent while the turn runs. */
+  readonly whenBusy: WhenBusy;
+  /** Options of a message that starts a turn. */
+  readonly messageOptions: DurableOptions;
   /** Text that is at the prompt already. */
   readonly typed: string;
   /**
@@ -55,7 +63,7 @@ export type FollowOptions = {
 export async function followTurn(
   context: ChatContext,
   handle: TurnHandle,
-  { typed, whereabouts }: FollowOptions,
+  { typed, whereabouts, whenBusy, messageOptions }: FollowOptions,
 ): Promise<Followed> {
   const { sessions, screen, colours, now } = context;
   const { sessionId, turnId } = handle;
@@ -87,11 +95,15 @@ export async function followTurn(
     const which = turnId === null ? {} : { turnId };
     cancelling = sessions.cancel(sessionId, { ...which, origin: "terminal", reason: "Ctrl-C" }).catch(failed);
   };
-  const steer = (text: string): void => {
+  const send = (text: string): void => {
+    if (whenBusy === "reject" && text.trim() !== "") {
+      draft = editor([], text);
+      return print(view.note("The turn is still running. Press Enter again when it has ended.", { dim: true }));
+    }
     draft = editor();
     if (text.trim() === "") return draw();
-    print(view.note(`${promptSign}${safeText(text.trim())}`, { dim: true }));
-    sessions.steer(sessionId, text.trim()).catch(failed);
+    print(view.note(`${promptSign}${safeText(text.trim())}${sentNotes[whenBusy]}`, { dim: true }));
+    sessions.send(sessionId, text.trim(), { ...messageOptions, whenBusy }).catch(failed);
   };
 
   const offs: (() => void)[] = [];
@@ -106,7 +118,7 @@ export async function followTurn(
         case "ended":
           return leave();
         case "submitted":
-          return steer(edited.text);
+          return send(edited.text);
         case "redrawing":
           return screen.clear();
         case "completing":

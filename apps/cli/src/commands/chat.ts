@@ -1,13 +1,19 @@
 // `everturn chat`: opens the workspace and runs the interactive conversation.
 
 import type { CommandContext } from "./context.ts";
+import type { WhenBusy } from "everturn/engine";
 
 import { withWorkspace } from "./context.ts";
 
+/** The values of `--when-busy`. */
+const busyPolicies: readonly WhenBusy[] = ["steer", "queue", "interrupt", "reject"];
+
 export async function chat(
   context: CommandContext,
-  options: { readonly session: string | null; readonly newest: boolean },
+  options: { readonly session: string | null; readonly newest: boolean; readonly whenBusy: string | null },
 ): Promise<number> {
   const { runChat } = await import("../chat/index.ts");
-  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours: context.out.enabled }));
+  const whenBusy = busyPolicies.find((policy) => policy === options.whenBusy) ?? "steer";
+  const colours = context.out.enabled;
+  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, whenBusy, colours }));
 }

@@ -18,7 +18,10 @@ export type CodeExecutor = {
   readonly version: string;
   /** The language of its cells: the info string of the Markdown code block that the model writes, such as `js`. */
   readonly language: string;
-  /** Runs a cell until it finishes, fails, or needs answers to new calls. */
+  /**
+   * Runs a cell until it finishes, fails, or needs answers to new calls. An error that it throws is reported to the model as the failure of the cell,
+   * except an `EngineError`, with which the run rejects: the executor cannot run any cell.
+   */
   readonly run: (cell: CellRun) => Promise<CellResult>;
 };
 

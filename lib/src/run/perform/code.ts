@@ -9,7 +9,7 @@ import type { RunPlan } from "../plan/plan.ts";
 
 import { checkValue, defaultCellLimits, startSpan } from "../../engine/internal.ts";
 import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
-import { toCause, toolCall } from "../../model/internal.ts";
+import { isEverturnError, toCause, toolCall } from "../../model/internal.ts";
 
 /** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. */
 export async function performCode(
@@ -80,6 +80,9 @@ export async function performCode(
     return codeFailed(id, "the executor returned an invalid result", { durationMs });
   } catch (error) {
     span.fail(error);
+    // The executor cannot run any cell, for example because its packages are not installed. The model cannot correct that: the run rejects, and a
+    // durable turn stays open until a process has a working executor.
+    if (isEverturnError(error) && error.failure.type === "engine_error") throw error;
     return codeFailed(id, toCause(error)?.message ?? "the executor threw", {
       durationMs: plan.clock.now() - startedAt,
     });

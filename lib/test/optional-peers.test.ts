@@ -1,0 +1,91 @@
+// Optional peer dependencies that are not installed: the error names the package to install. Each program runs in a folder that has the library and
+// its dependencies, and none of the optional packages.
+
+import { execFile } from "node:child_process";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+const run = promisify(execFile);
+const library = fileURLToPath(new URL("..", import.meta.url));
+const tsx = import.meta.resolve("tsx");
+let folder = "";
+
+type Manifest = {
+  readonly dependencies: { readonly [name: string]: string };
+  readonly peerDependenciesMeta: { readonly [name: string]: { readonly optional?: boolean } };
+};
+const manifest: Manifest = JSON.parse(readFileSync(join(library, "package.json"), "utf8"));
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "peers-"));
+  const modules = join(folder, "node_modules");
+  mkdirSync(join(modules, "everturn"), { recursive: true });
+  cpSync(join(library, "src"), join(modules, "everturn", "src"), { recursive: true });
+  cpSync(join(library, "package.json"), join(modules, "everturn", "package.json"));
+  // The worker of the SQLite storage registers tsx itself if it is loaded from its source.
+  for (const name of [...Object.keys(manifest.dependencies), "tsx"]) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true });
+    symlinkSync(realpathSync(join(library, "..", "node_modules", name)), join(modules, name), "dir");
+  }
+}, 60_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs a program and returns what it writes to standard error, which has the message of an uncaught error. */
+async function errorOf(program: string): Promise<string> {
+  const path = join(folder, "program.mjs");
+  writeFileSync(path, program);
+  const failed = await run(process.execPath, ["--import", tsx, "--conditions=source", path], { cwd: folder }).then(
+    ({ stdout }) => `no error: ${stdout}`,
+    (error: unknown) => (typeof error === "object" && error !== null && "stderr" in error ? String(error.stderr) : ""),
+  );
+  return failed;
+}
+
+const cell = "```javascript\\nfinish(1)\\n```";
+
+const programs: { readonly [name: string]: { readonly program: string; readonly expected: RegExp } } = {
+  hono: { program: `import "everturn/http";`, expected: /Cannot find package 'hono'/ },
+  libsql: {
+    program: `import { sqliteStorage } from "everturn/host/sqlite";
+      await sqliteStorage({ path: "x.db", driver: "libsql" }).read([{ table: "sessions", prefix: [] }]);`,
+    expected: /no SQLite driver could be loaded .*npm install libsql/,
+  },
+  "quickjs-emscripten-core": {
+    program: `import { chat, engine, fake } from "everturn";
+      import { quickjs } from "everturn/quickjs";
+      const adapter = fake({ script: [{ type: "text", text: "${cell}" }] });
+      await chat(engine({ adapter, model: "fake:m", protocol: { type: "code", executor: quickjs() } }), "hi");`,
+    expected: /npm install quickjs-emscripten-core @jitl\/quickjs-singlefile-mjs-release-sync/,
+  },
+};
+
+test.each(Object.entries(programs))(
+  "without %s, the first use fails with an error that names the package",
+  async (_, { program, expected }) => {
+    expect(await errorOf(program)).toMatch(expected);
+  },
+  60_000,
+);
+
+test("every optional peer dependency has such an error", () => {
+  const named = Object.values(programs)
+    .map(({ expected }) => expected.source.replaceAll("\\", ""))
+    .join(" ");
+  const optional = Object.entries(manifest.peerDependenciesMeta).filter(([, { optional: isOptional }]) => isOptional);
+  expect(optional.map(([name]) => name).filter((name) => !named.includes(name))).toEqual([]);
+});

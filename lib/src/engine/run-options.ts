@@ -137,7 +137,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
    * or a `responseFormat` of type `json_schema` or `json_object`.
    */
   readonly structuredFinalize?: boolean;
-  /** The user message of that model call. */
+  /** The message that asks for the answer in that model call. The model reads it as a user message; the history keeps it as an `event`. */
   readonly structuredFinalizeNudge?: string;
   /** Called before every step; may change model, instructions, tools (by name) and settings. */
   readonly prepareStep?: PrepareStep;

@@ -362,7 +362,13 @@ describe("structured output", () => {
         haltedReason: "completed",
         metadata: { structuredFinalize: { pass1Halted: "completed", pass2Error: null } },
       });
-      expect((await run({ structuredFinalizeNudge: "JSON!" })).thread.messages.map(messageText)).toContain("JSON!");
+      const { messages } = (await run({ structuredFinalizeNudge: "JSON!" })).thread;
+      expect(messages.map((message) => `${message.role} ${messageText(message)}`)).toEqual([
+        "user hi",
+        "assistant It is clear.",
+        "event JSON!",
+        'assistant {"sky":"clear"}',
+      ]);
       expect((await run({ structuredFinalizeNudge: "" })).thread.messages).toHaveLength(3);
       const limited = await run({ maxTurns: 1 }, [calls("ok"), says('{"sky":"clear"}')]);
       expect(limited.metadata.structuredFinalize).toMatchObject({ pass1Halted: "max_turns" });

@@ -1144,7 +1144,7 @@ describe("Q13 structuredFinalize", () => {
     await turn.result;
     const rows = await world.journal(turn.turnId);
     expect(rows.map(({ asked }) => asked["type"])).toEqual(["call_model", "checkpoint", "call_model"]);
-    expect(await talk(of)).toEqual(["user hi", "assistant One.", "user As JSON, please.", 'assistant {"n":1}']);
+    expect(await talk(of)).toEqual(["user hi", "assistant One.", "event As JSON, please.", 'assistant {"n":1}']);
     const [nudged, replied] = ["As JSON, please.", '{\\"n\\":1}'].map((text) =>
       world.writes.findIndex(({ batch }) =>
         batch.puts.some(({ table, value }) => table === "entries" && value.includes(text)),
@@ -1182,7 +1182,7 @@ describe("Q13 structuredFinalize", () => {
     one.finish();
     await (await hand.call(2)).say('{"n"');
     first.kill();
-    expect(await talk(world.process(world.engine(hand)))).not.toContain("user As JSON, please.");
+    expect((await talk(world.process(world.engine(hand)))).join()).not.toContain("As JSON, please.");
   });
 });
 

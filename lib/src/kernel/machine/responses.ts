@@ -18,7 +18,15 @@ import type {
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
 
-import { adapterFailure, assistant, modelReply, replyText, runtimeFailure } from "../../model/internal.ts";
+import {
+  adapterFailure,
+  assistant,
+  eventMessage,
+  messageText,
+  modelReply,
+  replyText,
+  runtimeFailure,
+} from "../../model/internal.ts";
 import { ending, outcomeOfText } from "../protocol/ending.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-message.ts";
@@ -127,7 +135,10 @@ function keepPartial<P extends TurnProtocol>(builder: TransitionBuilder<P>, repl
   builder.append([message]);
 }
 
-/** Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13). */
+/**
+ * Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13). The model read
+ * the nudge as a user message; the history keeps it as an event, because the user did not write it.
+ */
 function finalized<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   reply: ModelReply,
@@ -135,7 +146,8 @@ function finalized<P extends TurnProtocol>(
 ): void {
   const text = replyText(reply) ?? "";
   const message = replyMessage({ ...reply, toolCalls: [] }, `${builder.turn.turnId}/${builder.turn.step}/structured`);
-  builder.append([...(nudge === null ? [] : [nudge]), message]);
+  const nudgeEvent = nudge === null ? [] : [eventMessage(messageText(nudge), { id: nudge.id })];
+  builder.append([...nudgeEvent, message]);
   builder.endStep(replyStepEnd(reply));
   builder.end(ending(outcomeOfText(reply, text)));
 }

@@ -85,7 +85,7 @@ export const openEndings = {
       "assistant ",
       'tool look {"step":0,"slot":0}',
       "assistant It is Oslo.",
-      "user Now provide your final structured response.",
+      "event Now provide your final structured response.",
       'assistant {"city":"Oslo"}',
     ],
     performed: { model: 1 },

@@ -172,7 +172,7 @@ describe("[allm 104] the retry policy", () => {
   });
 });
 
-test("computes costs from known prices, with a separate price for cached tokens", () => {
+test("[allm 117] computes costs from known prices, with a separate price for cached tokens", () => {
   const priced = modelRef({ id: "m", pricing: { input: 2, output: 10, cacheRead: 0.2, cacheWrite: null } });
   const spent = usage({ inputTokens: 1_000_000, cachedInputTokens: 500_000, outputTokens: 100_000 });
   expect(withCosts(spent, priced)).toMatchObject({ inputCost: 1.1, outputCost: 1, totalCost: 2.1 });
@@ -371,6 +371,24 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
     await clock.advance(1);
     expect((await late).outputText).toBe("Hel");
     expect(adapter.closed).toBe(3);
+  });
+
+  test("throws a preflight error before the first event, and fails until the call that retryUntilCall names", async () => {
+    const clock = handClock();
+    const refused = fake({
+      scripts: [[{ type: "preflight_error", reason: "authentication_failed", status: 401 }]],
+      clock,
+    });
+    await expect(generate(engine({ adapter: refused, clock }), "hi")).rejects.toMatchObject({
+      reason: "authentication_failed",
+      failure: { status: 401 },
+    });
+    const flaky = fake({ script: [{ type: "text", text: "A" }], retryUntilCall: 3, clock });
+    const reply = generate(engine({ adapter: flaky, clock }), "hi");
+    await clock.advance(10_000);
+    await clock.advance(10_000);
+    expect((await reply).outputText).toBe("A");
+    expect(flaky.calls.map(({ call }) => call.attempt)).toEqual([1, 2, 3]);
   });
 
   test("reports the default usage of every call, overridden by the usage of its script", async () => {

@@ -121,7 +121,7 @@ describe("[lash 66] the golden traces", () => {
     expect(failure).toMatchObject({ retryable: true, kind: "quota" });
   });
 
-  test("9. the environment is synced once for each step", () => {
+  test("[lash 8] 9. the environment is synced once for each step", () => {
     const synced = { type: "environment_synced", id: "t/0/environment", environment: null } as const;
     expect(lines(config({}, { syncEnvironment: true }), input(), [synced])).toEqual([
       "! progress 0: user",

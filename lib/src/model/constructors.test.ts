@@ -169,7 +169,20 @@ describe("[allm 13] results", () => {
 
   test("isHalted is true for every reason but completed", () => {
     const done = chatResult({ type: "assistant_message", text: "Hello." });
-    expect(done).toMatchObject({ haltedReason: "completed", finalResponse: null, steps: [], metadata: {} });
+    expect(done).toEqual({
+      thread: thread(),
+      finalResponse: null,
+      haltedReason: "completed",
+      outcome: { type: "assistant_message", text: "Hello." },
+      pendingQuestion: null,
+      pendingToolCallId: null,
+      pendingToolCalls: [],
+      suspendedCell: null,
+      steps: [],
+      usage: noUsage,
+      partial: null,
+      metadata: {},
+    });
     expect(isHalted(done)).toBe(false);
     expect(isHalted(chatResult({ type: "max_turns", maxTurns: 1 }))).toBe(true);
     expect(isHalted({ ...done, haltedReason: "enough" })).toBe(true);

@@ -17,7 +17,7 @@ import { calls, plain, playing, says } from "../../test/runs.ts";
 const ok = plain("ok", () => "fine");
 const loops = (n: number) => Array.from({ length: n }, () => calls("ok"));
 
-describe("[allm 63] maxTurns", () => {
+describe("[allm 40] [allm 63] maxTurns", () => {
   test("is set by the call, the engine or configure, and is 8 by default", async () => {
     const taken = async (options: ChatOptions, params: { maxTurns?: number } = {}) =>
       (await chat(playing(loops(12), [ok], { params }).engine, "hi", options)).steps.length;

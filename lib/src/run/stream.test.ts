@@ -36,6 +36,19 @@ import { line } from "../testing/transcript.ts";
 const ok = plain("ok", () => "fine");
 
 describe("[allm 19] streams are lazy", () => {
+  test.each([
+    ["streamGenerate", streamGenerate],
+    ["streamStep", streamStep],
+    ["stream", stream],
+  ] as const)("%s calls no model before it is read", async (_, verb) => {
+    const { engine: of, adapter } = playing([says("Hello.")]);
+    const events: AsyncIterable<TurnEvent> = verb(of, "hi");
+    await Promise.resolve();
+    expect(adapter.calls).toHaveLength(0);
+    await transcript(events);
+    expect(adapter.calls).toHaveLength(1);
+  });
+
   test("creating a stream calls no model, and a stream can be iterated once", async () => {
     const { engine: of, adapter } = playing([says("Hello.")]);
     const events = stream(of, "hi");
@@ -111,6 +124,25 @@ describe("[lash 97] the order of events", () => {
       "step_completed tool_calls",
     ]);
     expect(single.adapter.remaining).toBe(1);
+  });
+
+  test("[allm 22] the events of several tools are in the order in which the tools end", async () => {
+    let finish = (): void => undefined;
+    const first = plain("first", () => new Promise((resolve) => (finish = () => resolve("one"))));
+    const second = plain("second", () => "two");
+    const seen: string[] = [];
+    for await (const event of streamStep(playing([calls("first", "second")], [first, second]).engine, "hi")) {
+      if (event.type.startsWith("tool_execution") || event.type === "tool_result_encoded") seen.push(line(event));
+      if (event.type === "tool_result_encoded" && event.id === "c1") finish();
+    }
+    expect(seen).toEqual([
+      "tool_execution_started c0 first",
+      "tool_execution_started c1 second",
+      "tool_execution_completed c1 success",
+      "tool_result_encoded c1 two",
+      "tool_execution_completed c0 success",
+      "tool_result_encoded c0 one",
+    ]);
   });
 
   test("[allm 23] a stream that is left early has no further step_completed and no chat_completed", async () => {
@@ -251,6 +283,8 @@ describe("event filters", () => {
     expect(quiet).not.toContain("text_delta");
     expect(quiet).not.toContain("tool_call_delta");
     expect(quiet).toContain("usage");
+    const filters = { emitTextDeltas: false, emitToolDeltas: false, includeRawChunks: true, requestId: "r" };
+    expect(await generate(noisy(), "hi", filters)).toEqual(await generate(noisy(), "hi", { requestId: "r" }));
   });
 
   test("change no result: the text is complete also if the model sends it only as deltas", async () => {
@@ -544,6 +578,11 @@ describe("generate with a request", () => {
     const { engine: of, adapter } = playing([says("A"), says("B")], [], { params: { maxTurns: 3, temperature: 0.1 } });
     await generate(of, request([user("hi")], { model: "asked" }), { model: "called" });
     expect(adapter.calls[0]?.request.model).toBe("called");
+    const temperatures = playing([says("A"), says("B"), says("C")], [], { params: { temperature: 0.1 } });
+    await generate(temperatures.engine, request([user("hi")], { temperature: 0.2 }), { temperature: 0.3 });
+    await generate(temperatures.engine, request([user("hi")], { temperature: 0.2 }));
+    await generate(temperatures.engine, request([user("hi")]));
+    expect(temperatures.adapter.calls.map(({ request: sent }) => sent.temperature)).toEqual([0.3, 0.2, 0.1]);
     const loopOptions = {
       maxTurns: 2,
       mode: "auto",

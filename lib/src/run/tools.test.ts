@@ -10,6 +10,7 @@ import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../test/runs.ts";
+import { knownHaltedReasons } from "../model/internal.ts";
 import { encodeAsJson } from "./perform/encode-result.ts";
 
 /** The answer to the one call of a run with this tool. */
@@ -110,16 +111,7 @@ describe("a tool ends the run", () => {
     expect(result.thread.messages.at(-1)).toMatchObject({ content: '{"n":1}' });
   });
 
-  test.each([
-    "ask_user",
-    "max_turns",
-    "halt_when",
-    "tool_error",
-    "cancelled",
-    "completed",
-    "error",
-    "manual_tool_calls",
-  ])("[allm 54] but not with the reserved reason %s", async (word) => {
+  test.each(knownHaltedReasons)("[allm 54] but not with the reserved reason %s", async (word) => {
     expect(await answerOf(plain("t", () => halt(word)))).toMatchObject({ code: "invalid_return" });
   });
 
@@ -357,6 +349,7 @@ describe("[allm 52] the context of a handler", () => {
         requestId: "r1",
         toolCall: { id: "c0", name: "looks" },
         idempotencyKey: "r1/0/tool/0",
+        signal: expect.any(AbortSignal),
         engine: { model: null },
       },
     ]);

@@ -224,7 +224,7 @@ describe("questions of tools", () => {
   });
 });
 
-describe("[allm 80] the context of tool handlers", () => {
+describe("[allm 40] [allm 80] the context of tool handlers", () => {
   test("has the id and context of the session; options of the call take precedence", async () => {
     const seen: unknown[] = [];
     const looks = tool({
@@ -268,6 +268,15 @@ describe("[allm 82] StreamReducer", () => {
     for await (const event of sessions.streamStart(playing([says("Hello.")]).engine, before)) reducer.add(event);
     expect(reducer.finalize().session).toMatchObject({ status: "completed", id: "s1" });
     expect(reducer.finalize()).toEqual(reducer.finalize());
+  });
+
+  test("with the mode step computes the session after one step", async () => {
+    const before = newSession({ thread: fromMessages([user("hi")]) });
+    const reducer = new sessions.StreamReducer(before, { mode: "step" });
+    for await (const event of sessions.streamStep(playing([calls("ok")], [ok]).engine, before)) reducer.add(event);
+    const { session: after, result } = reducer.finalizeStep();
+    expect([after.status, result.done, texts(after)]).toEqual(["idle", false, ["hi", "", "fine"]]);
+    expect(reducer.finalizeStep()).toEqual({ session: after, result });
   });
 
   test("reports an abandoned stream as cancelled, and leaves the session unchanged if a step did not end", () => {

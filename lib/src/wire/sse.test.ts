@@ -29,6 +29,7 @@ describe("[allm 106] server-sent events", () => {
     ]);
     expect(framesOf("event: nothing\n\n\n\n")).toEqual([]);
     expect(framesOf("data\n\n")).toEqual([{ event: null, data: "" }]);
+    expect(framesOf("data: [DONE]\n\n")).toEqual([{ event: null, data: "[DONE]" }]);
   });
 
   test("W2, G26: cuts between chunks change no frame, also between CR and LF", () => {

@@ -667,7 +667,7 @@ describe("[lash 85] input", () => {
   });
 });
 
-describe("[lash 86] tokens", () => {
+describe("[lash 73] [lash 86] tokens", () => {
   const pay = counting("pay", { needsApproval: true });
 
   async function waiting(...names: readonly string[]) {

@@ -825,7 +825,7 @@ describe("Q9 cancel", () => {
     expect(thread.messages.filter(({ role }) => role === "tool")).toHaveLength(2);
   });
 
-  test("Q9 a cancel after the end of the turn returns completion_won", async () => {
+  test("[lash 87] Q9 a cancel after the end of the turn returns completion_won", async () => {
     const world = new World();
     const barrier = gate();
     const isEnd = (write: Write): boolean => writes("journal")(write) && writes("sessions")(write);

@@ -49,7 +49,7 @@ test.each(builtIn.models.map((model) => [model.id, model] as const))(
   },
 );
 
-describe("find", () => {
+describe("[allm 117] find", () => {
   test.each([
     ["an id", "gpt-5.4-mini", "gpt-5.4-mini"],
     ["an alias", "gpt-5.6", "gpt-5.6-sol"],

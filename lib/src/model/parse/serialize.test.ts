@@ -53,7 +53,7 @@ describe("the envelope", () => {
     expect(storedTypes).toEqual(expect.arrayContaining([...names]));
   });
 
-  test("an image is stored with its source, and a size as two numbers", () => {
+  test("[allm 90] an image is stored with its source, and a size as two numbers", () => {
     const cat = image({ source: { type: "base64", data: "aGk=" }, mimeType: "image/png" });
     expect(toTagged("image", cat).data).toMatchObject({ source: { type: "base64", data: "aGk=" } });
     const asked = imageRequest("a cat", { size: { width: 512, height: 256 } });

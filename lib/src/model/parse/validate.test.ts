@@ -120,7 +120,7 @@ describe("[allm 85] validateRequest", () => {
   });
 });
 
-describe("[allm 86] validateMessage", () => {
+describe("[allm 115] [allm 86] validateMessage", () => {
   const rows: readonly (readonly [string, unknown, Path, IssueCode])[] = [
     ["an unknown role", { role: "robot", content: "" }, ["role"], "unknown"],
     ["a part of an unknown type", { role: "user", content: [{ type: "video" }] }, ["content"], "invalid_part_type"],

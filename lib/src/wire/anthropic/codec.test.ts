@@ -68,7 +68,7 @@ function terminals(events: readonly ModelEvent[]): number {
   return events.filter(({ type }) => type === "message_completed" || type === "error").length;
 }
 
-describe("[allm 110] [allm 111] requests", () => {
+describe("[allm 110] [allm 111] [allm 115] requests", () => {
   for (const { name, request: given, body, omissions } of cases) {
     if (given === null || body === null) continue;
     test(name, () => {
@@ -412,7 +412,7 @@ describe("[allm 112] replies", () => {
     expect(odd.usage).toMatchObject({ inputTokens: null, outputTokens: 5, toolUsage: { b: 2 }, extra: {} });
   });
 
-  test("classifies errors by status and type", () => {
+  test("[allm 112] classifies errors by status and type", () => {
     const fails = (status: number | null, type: string, message: string) =>
       anthropicMessages.decodeError(
         {

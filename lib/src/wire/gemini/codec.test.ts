@@ -110,7 +110,7 @@ function stored(events: readonly ModelEvent[]): AssistantMessage {
   return value;
 }
 
-describe("[allm 113] encoding", () => {
+describe("[allm 113] [allm 115] encoding", () => {
   test.each(requestCases)("$name", ({ request, body }) => {
     const { path, body: sent, omissions, headers } = geminiGenerateContent.encode(request, context);
     expect({ body: sent, omissions }).toEqual(body);

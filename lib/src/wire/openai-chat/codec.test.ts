@@ -101,7 +101,7 @@ function expectOneEnd(events: readonly ModelEvent[]): void {
 const messagesOf = (given: readonly Message[], context: WireContext = plain): Json =>
   openaiChat.encode(request(given), context).body["messages"] ?? null;
 
-describe("fixtures", () => {
+describe("[allm 107] [allm 115] fixtures", () => {
   for (const { name, context, request: asked, body, omissions } of cases) {
     if (asked === null) continue;
     test(`${name}: encodes the request to the recorded body`, () => {
@@ -470,7 +470,7 @@ describe("[allm 109] decoding", () => {
     });
   }
 
-  test("errors keep the server's status, code, message and body", () => {
+  test("[allm 121] errors keep the server's status, code, message and body", () => {
     const body = { error: { message: "Too long", type: "invalid_request_error", code: "context_length_exceeded" } };
     const answer = { status: 400, body, requestId: "req_1", retryAfterMs: 5 };
     expect(openaiChat.decodeError(answer, plain)).toMatchObject({

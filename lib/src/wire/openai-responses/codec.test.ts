@@ -105,7 +105,7 @@ function reread(message: Message): Message {
   return orThrow(parse("message", stored(message)));
 }
 
-describe("fixtures", () => {
+describe("[allm 107] [allm 108] [allm 115] fixtures", () => {
   test.each(having("request.json"))("$name: encodes the request to the recorded body", ({ json, expected }) => {
     const modelRequest = orThrow(parse("request", json("request.json")));
     const { body, omissions, path, headers } = openaiResponses.encode(modelRequest, context);

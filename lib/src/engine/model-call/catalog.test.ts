@@ -221,7 +221,8 @@ describe("the catalog of an engine", () => {
     });
     const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });
     const of = engine({ adapter, model: "gpt-6.1-sol", tools: [look] });
-    const options = { budgets: { cost: 1000 }, prepareStep: () => ({ model: "gpt-5.5" }) };
+    const prepareStep = ({ step }: { readonly step: number }) => (step === 1 ? { model: "gpt-5.5" } : null);
+    const options = { budgets: { cost: 1000 }, prepareStep };
     const result = await chat(of, "hi", options);
     expect(result).toMatchObject({ haltedReason: "completed" });
     expect(result.usage.totalCost).toBe(priceOf("gpt-6.1-sol") + priceOf("gpt-5.5"));

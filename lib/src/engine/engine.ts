@@ -207,22 +207,45 @@ export type Overrides<Context extends CallerContext = CallerContext> = {
   readonly context?: Partial<Context>;
 };
 
-/** Returns the engine that a call with these overrides would use. Options that are not overrides are ignored. */
+/**
+ * Returns the engine that a call with these overrides would use. Options that are not overrides are ignored. Throws
+ * `MisuseError` for an override of a wrong type.
+ */
 export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
 ): Engine<Context> {
+  checkOverrides(opts);
   return {
     ...engine,
     model: resolveModel(engine, opts),
     tools: resolveTools(engine, opts),
-    params: { ...engine.params, ...(isMap(opts.params) ? opts.params : {}) },
-    context: { ...engine.context, ...(isMap(opts.context) ? opts.context : {}) },
+    params: { ...engine.params, ...opts.params },
+    context: { ...engine.context, ...opts.context },
   };
 }
 
-/** Returns whether a value is an object and not an array. Callers without a compiler may pass anything; other values are ignored. */
-function isMap(value: unknown): boolean {
+/** Checks overrides of callers without a compiler. `null` and `undefined` are no override. */
+function checkOverrides(opts: unknown): void {
+  if (!isMap(opts)) throw wrongOverride([], "must be an object of overrides");
+  const { model = null, tools = null, params = null, context = null } = opts;
+  if (model !== null && typeof model !== "string" && !isMap(model))
+    throw wrongOverride(["model"], "must be a name or a model reference");
+  if (
+    tools !== null &&
+    !(Array.isArray(tools) && tools.every((item: unknown) => isMap(item) && typeof item["name"] === "string"))
+  ) {
+    throw wrongOverride(["tools"], "must be a list of tools");
+  }
+  if (params !== null && !isMap(params)) throw wrongOverride(["params"], "must be an object");
+  if (context !== null && !isMap(context)) throw wrongOverride(["context"], "must be an object");
+}
+
+function wrongOverride(path: readonly string[], what: string): MisuseError {
+  return new MisuseError("invalid_argument", `mergeOpts: ${["", ...path].join("")} ${what}`, { path });
+}
+
+function isMap(value: unknown): value is { readonly [key: string]: unknown } {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -48,6 +48,7 @@ import {
   textPart,
   toolCall,
 } from "../model/internal.ts";
+import { describe, isPlainObject } from "../model/parse/reading.ts";
 import { messagesFromEnd } from "./history/history-thread.ts";
 
 /** One block of text or reasoning. */
@@ -108,10 +109,10 @@ export class Collector {
     this.#thread = thread;
   }
 
-  /** Adds one event. */
+  /** Adds one event. Throws `MisuseError` for a value that is not an event; events of types that this release does not know are ignored. */
   add(event: TurnEvent): void {
     // Fast path: nearly every event of a long reply is a text delta of the open block. Kept small so that engines inline it; measured twice as fast.
-    if (event.type === "text_delta") {
+    if (event?.type === "text_delta" && typeof event.delta === "string") {
       if (!this.#openIsText || this.#openId !== event.id) this.#open("text", event.id);
       this.#openText += event.delta;
     } else {
@@ -119,8 +120,10 @@ export class Collector {
     }
   }
 
-  #addOther(event: Exclude<TurnEvent, { type: "text_delta" }>): void {
+  #addOther(event: TurnEvent): void {
+    checkEvent(event);
     switch (event.type) {
+      case "text_delta":
       case "reasoning_delta":
         this.#open("reasoning", event.id);
         this.#openText += event.delta;
@@ -427,6 +430,40 @@ export class Collector {
       "invalid_argument",
       `Collector: collecting ${what} needs the thread before the run: new Collector(thread)`,
     );
+  }
+}
+
+/** The fields that the collector reads of an event, with their types. */
+const readFields: { readonly [type: string]: { readonly [field: string]: "string" | "object" } } = {
+  text_delta: { delta: "string" },
+  reasoning_delta: { delta: "string" },
+  tool_call_delta: { id: "string", argumentsDelta: "string" },
+  text_completed: { text: "string" },
+  reasoning_completed: { text: "string" },
+  tool_call_started: { id: "string", name: "string" },
+  tool_call_completed: { id: "string", name: "string" },
+  usage: { usage: "object" },
+  message_completed: { message: "object" },
+  error: { error: "object" },
+  tool_result_encoded: { id: "string" },
+  tool_halt: { toolCallId: "string" },
+  ask_user_requested: { toolCallId: "string", question: "string" },
+  step_completed: { response: "object", thread: "object" },
+  chat_completed: { result: "object" },
+};
+
+/** Throws `MisuseError` for a value that is not an event. Constant time: `parse("event", value)` checks an event completely. */
+function checkEvent(event: unknown): void {
+  if (!isPlainObject(event) || typeof event["type"] !== "string") {
+    throw new MisuseError("invalid_argument", `Collector: add takes an event, not ${describe(event)}`);
+  }
+  const type = event["type"];
+  const fields = Object.hasOwn(readFields, type) ? readFields[type] : undefined;
+  for (const [field, expected] of Object.entries(fields ?? {})) {
+    const value = event[field];
+    if (typeof value === expected && value !== null) continue;
+    const message = `Collector: ${field} of ${type} must be ${expected === "string" ? "a string" : "an object"}, not ${describe(value)}`;
+    throw new MisuseError("invalid_argument", message, { path: [field] });
   }
 }
 

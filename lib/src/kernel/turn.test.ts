@@ -11,6 +11,7 @@ import {
   projectRequest,
   toolReturned,
   turnInput,
+  TurnMachine,
 } from "everturn/kernel";
 import {
   adapterFailure,
@@ -38,7 +39,7 @@ import {
   says,
   transcript,
 } from "../../test/turns.ts";
-import { haltedReasonOf, noUsage, reasoningPart } from "../model/internal.ts";
+import { haltedReasonOf, noUsage, opaquePart, reasoningPart } from "../model/internal.ts";
 import { readResponse } from "./machine/read-response.ts";
 import { advance, cancelTurn, startTurn } from "./machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "./machine/respond.ts";
@@ -684,4 +685,75 @@ test("a cause whose event is in the history is shown to the model and not append
   );
   expect(historyMessages(again.turn.history)).toHaveLength(1);
   expect(projectRequest(config(), again.turn).messages).toHaveLength(2);
+});
+
+describe("TurnMachine.restore", () => {
+  const checkpoint = () => TurnMachine.start(config(), input()).checkpoint();
+  const without = (field: string) => {
+    const { [field]: _, ...rest }: Record<string, unknown> = { ...checkpoint().turn };
+    return JSON.parse(JSON.stringify({ ...checkpoint(), turn: rest }));
+  };
+
+  test.each([
+    "transient",
+    "events",
+    "reportedEvents",
+    "turnCauses",
+    "runOffset",
+    "syncedStep",
+    "approved",
+    "resumes",
+    "usage",
+    "stepUsage",
+    "openReply",
+    "answered",
+    "graceTurn",
+    "deferredInput",
+    "finalize",
+  ])("a checkpoint without %s has its default", (field) => {
+    const machine = TurnMachine.restore(config(), without(field));
+    expect(machine.turn).toEqual(checkpoint().turn);
+    expect(machine.handleResponse(replied("t/0/model", says("Hello.")))).toBe("accepted");
+  });
+
+  test("a checkpoint without notices and without fields of the policy has their defaults", () => {
+    const stored = JSON.parse(JSON.stringify(checkpoint()));
+    delete stored.notices;
+    stored.turn.policy = { termination: null };
+    const machine = TurnMachine.restore(config(), stored);
+    expect(machine.turn).toEqual(checkpoint().turn);
+    expect(machine.pollEffect()).toMatchObject({ type: "call_model" });
+  });
+
+  test.each(["turnId", "policy", "history", "reported", "step", "environment", "environmentDigest", "phase"])(
+    "a checkpoint without %s is refused",
+    (field) => {
+      expect(() => TurnMachine.restore(config(), without(field))).toThrow(
+        expect.objectContaining({
+          name: "ValidationError",
+          failure: expect.objectContaining({ reason: "invalid_data" }),
+        }),
+      );
+    },
+  );
+
+  test.each(["null", "{}", '"x"', '{"turn":7}', '{"turn":{"phase":{"type":"lost"}}}'])("%s is refused", (text) => {
+    expect(() => TurnMachine.restore(config(), JSON.parse(text))).toThrow(
+      expect.objectContaining({ name: "ValidationError" }),
+    );
+  });
+});
+
+test("W4: the trace of a model call has no opaque provider data", () => {
+  const provider = { provider: "p", endpoint: "e", model: "m", data: { signature: "secret-signature" } };
+  const toolCalls = [toolCall({ id: "c0", name: "weather", arguments: {}, provider })];
+  const content = [reasoningPart("Hm.", { provider }), textPart("Hi", { provider }), opaquePart("thinking", provider)];
+  const reply = { ...says("Hi"), toolCalls, message: assistant(content, { toolCalls }) };
+  const tracing = config({}, { emitLlmTrace: true });
+  const { turn } = startTurn(tracing, input());
+  const { notices } = advance(tracing, turn, replied("t/0/model", { ...reply, finishReason: "tool_calls" }));
+  const logs = notices.filter(({ type }) => type === "log");
+  expect(logs).toHaveLength(1);
+  expect(JSON.stringify(logs)).toContain("Hm.");
+  expect(JSON.stringify(logs)).not.toContain("secret-signature");
 });

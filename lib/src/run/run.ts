@@ -20,7 +20,7 @@ import type { Running } from "./turn-stream.ts";
 
 import { startSpan } from "../engine/internal.ts";
 import { Collector, pendingEffects } from "../kernel/internal.ts";
-import { addUsage, noUsage, toCause } from "../model/internal.ts";
+import { addUsage, EngineError, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
 import { performCode } from "./perform/code.ts";
@@ -160,7 +160,11 @@ export function startRun<Context extends CallerContext>(
       case "run_code":
         return plan.protocol.type === "code"
           ? performCode(plan, plan.protocol, signal, span.id, effect, turn)
-          : Promise.reject(new Error("run_code: the engine does not use the code protocol"));
+          : Promise.reject(
+              new EngineError("invalid_engine", {
+                message: "run_code: the engine has no code executor: use an engine with the code protocol",
+              }),
+            );
       case "checkpoint":
         return performCheckpoint(plan, inbox, transitionEvents.account, effect, turn);
     }

@@ -352,6 +352,13 @@ describe("[allm 84] [allm 123] G17: a session after serialization", () => {
     const elsewhere = playing([], [pay], { protocol }).engine;
     const [call] = waits.pendingToolCalls;
     const decided = await sessions.decide(elsewhere, stored(waits), call?.id ?? "", { type: "approve" });
+    const withoutExecutor = playing([], [pay]);
+    await expect(sessions.continue(withoutExecutor.engine, decided)).rejects.toMatchObject({
+      name: "EngineError",
+      reason: "invalid_engine",
+      message: expect.stringMatching(/suspended code cell .* no code executor/),
+    });
+    expect(() => sessions.streamContinue(withoutExecutor.engine, decided)).toThrow(/no code executor/);
     const { session: after, result } = await sessions.continue(elsewhere, decided);
     expect(result.outcome).toEqual({ type: "final_value", value: 1 });
     expect(after).toMatchObject({ status: "completed", suspendedCell: null });

@@ -1,6 +1,6 @@
 // Builds the trace events of model calls (`log` notices), which are emitted if `emitLlmTrace` is set.
 
-import type { Failure, Json, ModelReply } from "../../model/internal.ts";
+import type { AssistantPart, Failure, Json, JsonObject, ModelReply, ToolCall } from "../../model/internal.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
 import type { LlmDebug, LlmError } from "./turn.ts";
 
@@ -8,17 +8,28 @@ import { normalizeContent, replyText } from "../../model/internal.ts";
 
 type CallIdentity = Pick<LlmDebug, "sessionId" | "protocolIteration" | "requestBody">;
 
-/** The trace of a model call that replied. */
+/**
+ * The value without the opaque replay data of its provider (signatures, encrypted reasoning). A log is read outside of the route that the data belongs
+ * to (W4), so it never has it; parts that are nothing but such data are left out.
+ */
+function withoutReplay(value: Exclude<AssistantPart, { readonly type: "opaque" }> | ToolCall): JsonObject {
+  const { provider: _, ...visible }: JsonObject = { ...value };
+  return visible;
+}
+
+/** The trace of a model call that replied, without opaque provider data. */
 export function llmDebug(identity: CallIdentity, reply: ModelReply): LlmDebug {
   const { usage } = reply;
-  const parts: readonly Json[] = reply.message === null ? [] : normalizeContent(reply.message.content);
+  const content: readonly AssistantPart[] =
+    reply.message === null ? [] : normalizeContent<AssistantPart>(reply.message.content);
+  const parts = content.flatMap((part): readonly Json[] => (part.type === "opaque" ? [] : [withoutReplay(part)]));
   return {
     type: "llm_debug",
     ...identity,
     usage,
     providerUsage: usage.extra,
     responseText: replyText(reply) ?? "",
-    responseParts: [...parts, ...reply.toolCalls],
+    responseParts: [...parts, ...reply.toolCalls.map(withoutReplay)],
   };
 }
 

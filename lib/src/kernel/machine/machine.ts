@@ -10,6 +10,7 @@ import type { CallModel, Effect, EffectResponse, RunCode } from "./effect.ts";
 import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
 import { projectRequest } from "../history/projector.ts";
+import { readCheckpoint } from "./read-checkpoint.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
@@ -21,7 +22,7 @@ type Polled<P extends TurnProtocol = UnitTurnProtocol> =
   | (RunCode & { readonly calls: readonly CellCall[] });
 
 /** The stored form of a machine: the turn, and the notices that were not polled yet. Plain JSON. */
-type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
+export type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];
 };
@@ -49,12 +50,16 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     return new TurnMachine(config, startTurn(config, input));
   }
 
-  /** Continues from a checkpoint. The configuration must name the same protocol and projector. */
+  /**
+   * Continues from a checkpoint. The configuration must name the same protocol and projector. A field that the
+   * checkpoint of an older release lacks has its default; a checkpoint without a field that has none throws
+   * `ValidationError` (`invalid_data`).
+   */
   static restore<P extends TurnProtocol>(
     config: TurnMachineConfig<P>,
     checkpoint: MachineCheckpoint<P>,
   ): TurnMachine<P> {
-    return new TurnMachine(config, checkpoint);
+    return new TurnMachine(config, readCheckpoint(checkpoint));
   }
 
   /** The current state of the turn. */

@@ -17,6 +17,8 @@ import type { Budget, CancelEvidence, HaltedReason, TurnOutcome } from "./outcom
 import { modelReply, replyShape } from "../call/reply.ts";
 import { noUsage, usageShape } from "../call/usage.ts";
 import { causeShape, failureShape } from "../failure/failure.ts";
+import { renderIssue } from "../failure/issue.ts";
+import { MisuseError } from "../failure/misuse.ts";
 import { assistantMessageShape, toolMessageShape } from "../message/message.ts";
 import { thread, threadShape } from "../message/thread.ts";
 import {
@@ -29,6 +31,7 @@ import {
   object,
   oneOf,
   optional,
+  read,
   required,
   settings,
   string,
@@ -205,7 +208,15 @@ export function chatResult(
   outcome: TurnOutcome,
   fields: Partial<Omit<ChatResult, "outcome" | "haltedReason">> = {},
 ): ChatResult {
-  return construct("chatResult", chatResultShape, { ...fields, outcome, haltedReason: haltedReasonOf(outcome) });
+  const checked = read(outcomeShape, outcome);
+  if (!("value" in checked)) {
+    const [first] = checked.issues;
+    const why = first === undefined ? "it has the wrong shape" : renderIssue(first);
+    throw new MisuseError("invalid_argument", `chatResult: the outcome is invalid: ${why}`, {
+      path: ["outcome", ...(first?.path ?? [])],
+    });
+  }
+  return construct("chatResult", chatResultShape, { ...fields, outcome, haltedReason: haltedReasonOf(checked.value) });
 }
 
 /**

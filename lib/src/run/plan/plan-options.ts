@@ -6,12 +6,14 @@ import type {
   OnToolError,
   RequestField,
   RequestOptions,
+  RunOptionName,
   Sources,
 } from "../../engine/internal.ts";
 import type { CallerContext, JsonObject, ModelRequest } from "../../model/internal.ts";
 
 import { checkedNumber, checkedRange, defaultOf, isRunOption, pick, requestFields } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
+import { describe } from "../../model/parse/reading.ts";
 
 /** Checks the arguments of a verb at run time, for callers without a compiler. Throws `MisuseError` before the run has any effect. */
 export function checkCall(engine: unknown, options: unknown): void {
@@ -67,6 +69,24 @@ export function checkedOnToolError(policy: OnToolError): OnToolError {
     path: ["onToolError"],
   });
 }
+
+/** Checks that the options that must be functions are functions. `null` and `undefined` are no value. */
+export function checkFunctions<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>): void {
+  for (const name of functionOptions) {
+    const value: unknown = pick(sources, name);
+    if (value === undefined || typeof value === "function") continue;
+    throw new MisuseError("invalid_argument", `${name} must be a function, not ${describe(value)}`, { path: [name] });
+  }
+}
+
+const functionOptions = [
+  "haltWhen",
+  "onEvent",
+  "prepareStep",
+  "onCheckpoint",
+  "toolExecutor",
+  "toolResultEncoder",
+] as const satisfies readonly RunOptionName[];
 
 type Settings = RequestOptions & Pick<ChatOptions, "params">;
 

@@ -72,7 +72,14 @@ import {
 import { encodeAsJson } from "../perform/encode-result.ts";
 import { newRequestId } from "../request-id.ts";
 import { configOf, pinnedProtocol } from "./pinned.ts";
-import { checkCall, checkedBudgets, checkedOnToolError, maxTurnsOf, requestParams } from "./plan-options.ts";
+import {
+  checkCall,
+  checkedBudgets,
+  checkedOnToolError,
+  checkFunctions,
+  maxTurnsOf,
+  requestParams,
+} from "./plan-options.ts";
 
 /** The input of a run: text, messages, or a thread. */
 export type RunInput = string | Thread | readonly MessageInput[];
@@ -174,6 +181,7 @@ export function planRun<Context extends CallerContext>(
   const call: CallOptions<Context> = options;
   const sources: Sources<ChatOptions<Context>> = [options, details.session, engine.options];
   // Misuse first.
+  checkFunctions(sources);
   const maxTurns = maxTurnsOf(sources, engine.params);
   const onToolError = checkedOnToolError(pick(sources, "onToolError") ?? "continue");
   const { adapter } = engine;
@@ -189,6 +197,8 @@ export function planRun<Context extends CallerContext>(
   const output = pick(sources, "output") ?? null;
   const { protocol } = engine;
   const pinned = details.pinned ?? pin(engine, { adapter, tools, maxTurns, onToolError }, options, sources, details);
+  // A turn that is continued may be planned without its engine, to be ended only; its performer checks the executor.
+  if (details.pinned === undefined) checkCellExecutor(engine, details.cell ?? null);
   const { limits } = pinned;
   const config = configOf(pinned, pick(sources, "sessionId") ?? "");
   const turnId = details.turnId ?? requestId;
@@ -399,6 +409,16 @@ function checkRequest(thread: Thread, config: TurnMachineConfig): void {
   if (!valid.ok && !(thread.messages.length === 0 && systemPrompt !== "")) throw errorFromFailure(valid.failure);
   const issues = missingCapabilities(model, probe);
   if (issues.length > 0) throw new ValidationError("unsupported_capability", { issues });
+}
+
+/** A suspended cell is resumed by the code executor of the engine. Throws `invalid_engine` before anything runs if the engine has none (Q5). */
+function checkCellExecutor<Context extends CallerContext>(
+  { protocol }: Engine<Context>,
+  cell: SuspendedCell | null,
+): void {
+  if (cell === null || protocol.type === "code") return;
+  const message = `the session has a suspended code cell (${cell.id}), and the engine has no code executor: use an engine with the code protocol`;
+  throw new EngineError("invalid_engine", { message, metadata: { cellId: cell.id } });
 }
 
 function formatOf(output: AnySchema | null): JsonSchemaFormat | null {

@@ -1,0 +1,106 @@
+// Reads the checkpoint of a machine (`TurnMachine.restore`), which may come from an older release or from outside the program.
+//
+// A field that has a neutral value gets it; a field without one is required. Only the fields of the turn and of its policy are checked, not their
+// content: `TurnMachine.checkpoint` writes them, and reading all of the history would cost its length.
+
+import type { Issue } from "../../model/internal.ts";
+import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { MachineCheckpoint } from "./machine.ts";
+import type { Phase, Turn } from "./turn.ts";
+
+import { noUsage, ValidationError } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
+import { emptyList } from "../history/shared-list.ts";
+
+/** Returns the checkpoint with the defaults of missing fields. Throws `ValidationError` if a field without a default is missing. */
+export function readCheckpoint<P extends TurnProtocol>(checkpoint: MachineCheckpoint<P>): MachineCheckpoint<P> {
+  const issues = checkpointIssues(checkpoint);
+  if (issues.length > 0) throw new ValidationError("invalid_data", { issues });
+  const turn: Turn<P> = { ...turnDefaults, ...checkpoint.turn };
+  return { turn: { ...turn, policy: { ...policyDefaults, ...turn.policy } }, notices: checkpoint.notices ?? [] };
+}
+
+/** The fields of a turn that have no neutral value. All others are in `turnDefaults`; the compiler checks it. */
+type RequiredField =
+  | "turnId"
+  | "policy"
+  | "history"
+  | "reported"
+  | "step"
+  | "environment"
+  | "environmentDigest"
+  | "phase";
+
+const turnDefaults = {
+  // Turns without the field were started under the first revision.
+  revision: 1,
+  transient: emptyList,
+  events: emptyList,
+  reportedEvents: 0,
+  turnCauses: [],
+  runOffset: 0,
+  syncedStep: null,
+  approved: [],
+  resumes: null,
+  usage: noUsage,
+  stepUsage: noUsage,
+  openReply: null,
+  answered: [],
+  graceTurn: false,
+  deferredInput: null,
+  finalize: null,
+} satisfies Omit<Turn, RequiredField>;
+
+const policyDefaults = {
+  syncEnvironment: false,
+  maxTurns: null,
+  maxContextTokens: null,
+  turnLimitFinalMessage: null,
+  structuredFinalize: null,
+  autonomous: false,
+  startCheckpoint: false,
+} satisfies Omit<Turn["policy"], "termination">;
+
+const phases: { readonly [Type in Phase["type"]]: true } = {
+  awaiting_environment: true,
+  awaiting_model: true,
+  awaiting_tools: true,
+  awaiting_code: true,
+  awaiting_checkpoint: true,
+  ended: true,
+};
+
+/** The fields of a turn without a default, each with the check of its value. */
+const requiredFields: { readonly [Field in RequiredField]: (value: unknown) => boolean } = {
+  turnId: isText,
+  policy: isPlainObject,
+  history: (value) => isPlainObject(value) && Array.isArray(value["entries"]) && isText(value["digest"]),
+  reported: isCount,
+  step: isCount,
+  environment: isPlainObject,
+  environmentDigest: isText,
+  phase: (value) => isPlainObject(value) && isText(value["type"]) && Object.hasOwn(phases, value["type"]),
+};
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isCount(value: unknown): boolean {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+function checkpointIssues(checkpoint: unknown): readonly Issue[] {
+  const turn = isPlainObject(checkpoint) ? checkpoint["turn"] : undefined;
+  if (!isPlainObject(turn)) {
+    return [{ path: ["turn"], code: "required", message: "a checkpoint contains the turn: machine.checkpoint()" }];
+  }
+  return Object.entries(requiredFields).flatMap(([field, isValid]): readonly Issue[] => {
+    const value = turn[field];
+    if (isValid(value)) return [];
+    const path = ["turn", field];
+    return value === undefined
+      ? [{ path, code: "required", message: "is missing and has no default" }]
+      : [{ path, code: "invalid_shape", message: "is not a value that the machine writes" }];
+  });
+}

@@ -21,8 +21,11 @@ export type Workspace = {
   readonly close: () => Promise<void>;
 };
 
-/** Options of the runtime that depend on the command. */
-export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure">;
+/** Options that depend on the command. */
+export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
+  /** Receives warnings about the tool modules, for example exports that are not used. Default: they are discarded. */
+  readonly onWarning?: (message: string) => void;
+};
 
 /**
  * Opens database and engine. `close` releases turns that are still running, so that another process can continue them; it waits at most two
@@ -31,9 +34,9 @@ export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure">;
 export async function openWorkspace(
   settings: Settings,
   environment: Environment = process.env,
-  options: WorkspaceOptions = {},
+  { onWarning, ...options }: WorkspaceOptions = {},
 ): Promise<Workspace> {
-  const engine = await createEngine(settings, environment);
+  const engine = await createEngine(settings, environment, onWarning);
   checkKey(settings, environment);
   return { ...(await openOver(settings, engine, { ...options, drive: true })), settings, engine };
 }
@@ -53,7 +56,7 @@ export async function openSessions(settings: Settings): Promise<Pick<Workspace, 
 async function openOver(
   settings: Settings,
   engine: Engine,
-  options: WorkspaceOptions & Pick<RuntimeOptions, "drive">,
+  options: Pick<RuntimeOptions, "drive" | "onTurnFailure">,
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   const database = await openNamed(settings);
   try {

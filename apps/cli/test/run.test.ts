@@ -38,6 +38,18 @@ describe("run prints only the answer on standard output", () => {
     expect((await run(["run", "--quiet", "clock"])).stderr).toBe("");
   });
 
+  it("and a warning about unused exports of a tools module on standard error, unless --quiet is set", async () => {
+    const tool = `{ name: "a", description: "", schema: {}, hasHandler: true, prepare: async () => ({ ok: true }) }`;
+    const tools = file("unused.mjs", `export const a = ${tool}; export const limit = 3;`);
+    const { code, stderr } = await run(["run", "--tools", tools, "hello"]);
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringMatching(/^everturn: warning: the tools module \S+unused\.mjs: not used: limit \(a number\);/),
+    ]);
+    expect((await run(["run", "--quiet", "--tools", tools, "hello"])).stderr).toBe("");
+    expect((await run(["doctor", "--tools", tools])).stdout).toMatch(/a; the offline .*not used: limit/s);
+  });
+
   it("and replaces control characters of the answer at a terminal", async () => {
     expect((await run(["run", "a\u001B[2Jb"], { isTerminal: true })).stdout).toContain("You said: a␛[2Jb");
     expect((await run(["run", "a\u001B[2Jb"])).stdout).toContain("You said: a\u001B[2Jb");

@@ -89,7 +89,7 @@ export async function importFile(path: string, what: string): Promise<{ readonly
     return module;
   } catch (cause) {
     if (isUnknownExtension(cause) && /\.[cm]?ts$/.test(path)) {
-      const message = `${what} ${path} is TypeScript, which Node ${process.versions.node} cannot import: use Node 22.18 or later, or write it as .mjs or .json`;
+      const message = `${what} ${path} is TypeScript, which Node ${process.versions.node} cannot import: use Node 22.18 or later, or write it as JavaScript (.mjs)`;
       throw new SettingsError(message, { cause });
     }
     const hint = isMissingLibrary(cause)

@@ -3,6 +3,7 @@
 
 import type { ProviderName } from "./known-providers.ts";
 import type { Environment, Settings } from "./settings.ts";
+import type { WarnTools } from "./tools-module.ts";
 import type { Adapter, Engine, Tool } from "everturn";
 
 import { anthropic, catalog, engine, gemini, openai, openaiCompatible, preset, providers } from "everturn";
@@ -13,10 +14,17 @@ import { offlineTools } from "./offline-tools.ts";
 import { SettingsError } from "./setting-readers.ts";
 import { loadTools } from "./tools-module.ts";
 
-/** Builds the engine. Imports the user's tool modules; sends no request. Throws `SettingsError` for an unknown model. */
-export async function createEngine(settings: Settings, environment: Environment = process.env): Promise<Engine> {
+/**
+ * Builds the engine. Imports the user's tool modules; sends no request. `warn` receives messages about exports of tool modules that are not used.
+ * Throws `SettingsError` for an unknown model.
+ */
+export async function createEngine(
+  settings: Settings,
+  environment: Environment = process.env,
+  warn?: WarnTools,
+): Promise<Engine> {
   const model = settings.model.value;
-  const userTools = await loadTools(settings.tools.value);
+  const userTools = await loadTools(settings.tools.value, warn);
   const tools = isOffline(model)
     ? withoutDuplicates([...userTools, ...offlineTools({ paceMs: settings.pace.value })])
     : userTools;

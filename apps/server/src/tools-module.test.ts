@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -29,7 +30,7 @@ describe("loads tools", () => {
     ["from a list", `export default [${toolSource("a")}, ${toolSource("b")}]`, ["a", "b"]],
     ["from a function", `export default async () => [${toolSource("a")}]`, ["a"]],
     [
-      "from named exports, and ignores other exports",
+      "from named exports beside other exports",
       `export const a = ${toolSource("a")}; export const x = 1; export function help() { throw 1; }`,
       ["a"],
     ],
@@ -43,6 +44,45 @@ describe("loads tools", () => {
       "a",
       "b",
     ]);
+  });
+});
+
+describe("warns about exports that are not used", () => {
+  const a = `export const a = ${toolSource("a")}`;
+
+  it.each([
+    [
+      "beside named tools",
+      `${a}; export function help() {} export const limit = 1; export const none = [];`,
+      /tools-\d+\.mjs: not used: help \(a function\), limit \(a number\), none \(a list\); a named export is used if/,
+    ],
+    [
+      "beside a default export",
+      `${a}; export const b = 2; export default [${toolSource("c")}];`,
+      /not used: a \(a tool\), b \(a number\); its default export is used instead$/,
+    ],
+  ])("%s", async (_, text, expected) => {
+    const warnings: string[] = [];
+    await loadTools([moduleOf(text)], (message) => warnings.push(message));
+    expect(warnings).toEqual([expect.stringMatching(expected)]);
+  });
+
+  it("not about a tool that is also in a list or in the default export, which is loaded once", async () => {
+    const warnings: string[] = [];
+    const texts = [
+      `${a}; export const all = [a];`,
+      `export const b = ${toolSource("b")}; export const list = [b]; export default list;`,
+    ];
+    const tools = await loadTools(texts.map(moduleOf), (message) => warnings.push(message));
+    expect([tools.map(({ name }) => name), warnings]).toEqual([["a", "b"], []]);
+  });
+
+  it("not about the names that Node adds to a CommonJS module", async () => {
+    const warnings: string[] = [];
+    const path = join(folder, "tools.cjs");
+    writeFileSync(path, `module.exports = [${toolSource("a")}]; exports.__esModule = true;`);
+    const tools = await loadTools([path], (message) => warnings.push(message));
+    expect([tools.map(({ name }) => name), warnings]).toEqual([["a"], []]);
   });
 });
 
@@ -92,6 +132,19 @@ describe("names the module, the export and what was expected for", () => {
   it("a path that does not exist, or is a folder", async () => {
     await expect(loadTools([join(folder, "gone.mjs")])).rejects.toThrow(/the tools module .*gone\.mjs does not exist$/);
     await expect(loadTools([folder])).rejects.toThrow(/the tools module .* is a folder; a file is needed$/);
+  });
+
+  it("TypeScript where Node cannot import it; Node 22.18 and later can", async () => {
+    const path = join(folder, "typed.ts");
+    writeFileSync(path, `const name: string = "typed"; export const typed = { ...${toolSource("x")}, name };`);
+    // tsx or a flag may also enable TypeScript: the import itself shows whether this process can load it.
+    const canImport = await import(pathToFileURL(path).href).then(
+      () => true,
+      () => false,
+    );
+    const loaded = loadTools([path]).then((tools) => tools.map(({ name }) => name));
+    if (canImport) expect(await loaded).toEqual(["typed"]);
+    else await expect(loaded).rejects.toThrow(/typed\.ts is TypeScript, which Node \S+ cannot import: use Node 22\.18/);
   });
 
   it("two tools of one name", async () => {

@@ -6,6 +6,7 @@ import type { Io } from "./io.ts";
 import type { GivenFlags, Settings } from "@everturn/server";
 import type { Runtime } from "everturn/runtime";
 
+import { safeText } from "../terminal/safe-text.ts";
 import { colours, wantsColours } from "../terminal/style.ts";
 
 /** A command line that cannot be executed. Exit code 2. */
@@ -55,7 +56,7 @@ export function createContext(io: Io, { flags, config, color }: ContextOptions):
   };
 }
 
-/** Opens the workspace, passes it to `use`, and closes it in every case. */
+/** Opens the workspace, passes it to `use`, and closes it in every case. Warnings are printed to standard error by default. */
 export async function withWorkspace<T>(
   context: CommandContext,
   use: (workspace: Workspace) => Promise<T>,
@@ -63,7 +64,10 @@ export async function withWorkspace<T>(
 ): Promise<T> {
   const settings = await context.settings();
   const { openWorkspace } = await import("../workspace.ts");
-  const workspace = await openWorkspace(settings, context.io.environment, options);
+  const workspace = await openWorkspace(settings, context.io.environment, {
+    onWarning: (message) => context.note(context.err.yellow(`everturn: warning: ${safeText(message)}`)),
+    ...options,
+  });
   try {
     return await use(workspace);
   } finally {

@@ -123,10 +123,13 @@ async function databaseFinding(settings: Settings): Promise<Finding> {
 
 async function toolsFinding({ tools, model }: Settings): Promise<Finding> {
   try {
-    const loaded = await loadTools(tools.value);
+    const warnings: string[] = [];
+    const loaded = await loadTools(tools.value, (message) => warnings.push(message));
     const names = loaded.map(({ name }) => name).join(", ");
     const offline = isOffline(model.value) ? "; the offline model adds demonstration tools" : "";
-    return ok("tools", names === "" ? `none${offline}` : `${names}${offline}`);
+    const text = names === "" ? `none${offline}` : `${names}${offline}`;
+    if (warnings.length > 0) return { state: "hint", name: "tools", said: [text, ...warnings].join("; ") };
+    return ok("tools", text);
   } catch (error) {
     return broken("tools", error);
   }

@@ -5,6 +5,7 @@
 //   SIGTERM          releases the lease of the turn and exits; the next process that opens the session continues it
 //   kill -9          another process continues the turn when the lease has expired
 
+import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
 import type { JsonObject } from "everturn";
 import type { DurableOptions, Runtime, TurnEnd, TurnHandle } from "everturn/runtime";
@@ -44,7 +45,7 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     throw new UsageError("--approve and --deny need --session ID, the session that waits for approval");
   }
   const output = request.schema === null ? null : readSchema(resolve(io.folder, request.schema));
-  return withWorkspace(context, async ({ sessions }) => {
+  const use = async ({ sessions }: Workspace): Promise<number> => {
     const options = output === null ? {} : { output, repair: request.repair };
     const turn = await begin(context, sessions, request, prompt, options);
     const end = await follow(context, sessions, turn, request);
@@ -57,7 +58,8 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     }
     reportEnd(context, end, request, output !== null);
     return exitCodeOf(end);
-  });
+  };
+  return withWorkspace(context, use, request.quiet ? { onWarning: () => undefined } : {});
 }
 
 /** The words of the command line, then the piped input after an empty line. */

@@ -161,6 +161,10 @@ describe("approval of calls", () => {
       { toolCalls: [{ arguments: {} }] },
       { ranArguments: { euros: 5 } },
     ]);
+    const [, , result] = after.thread.messages;
+    expect(result === undefined ? "" : messageText(result)).toMatch(
+      /^\[The call was approved with changed arguments: \{"euros":5\}\]\n./,
+    );
   });
 
   test("refuses a result for a call that needs an approval, and an approval for a manual call", async () => {

@@ -717,7 +717,7 @@ describe("Q8 when answers start a turn", () => {
     await (
       await of.decide("s1", "c0", { type: "approve", arguments: { n: 7 } })
     ).result;
-    expect(await talk(of)).toContain("tool paid 7");
+    expect(await talk(of)).toContain('tool [The call was approved with changed arguments: {"n":7}]\npaid 7');
     expect(asked).toBe(1);
     // The model's call stays as it was sent.
     expect(model.asked[1]?.messages[1]).toMatchObject({ toolCalls: [{ arguments: { n: 0 } }] });

@@ -385,7 +385,7 @@ describe("approvals", () => {
   });
 
   test("an approval with edited arguments runs the tool with them, also when it is sent again", async () => {
-    const { sessions, server } = playing([[call("pay", { cents: 500 })], says("Paid.")], [pay()]);
+    const { sessions, server, adapter } = playing([[call("pay", { cents: 500 })], says("Paid.")], [pay()]);
     const chat = chatWith(server, byApproval);
     await chat.sendMessage({ text: "Pay" });
     chat.messages = chat.messages.map((message) => ({
@@ -397,6 +397,9 @@ describe("approvals", () => {
     expect([chat.error, paid]).toEqual([undefined, [{ cents: 5 }]]);
     const shown = { type: "tool-pay", input: { cents: 5 }, output: { paid: { cents: 5 } } };
     expect(chat.messages[1]?.parts).toContainEqual(expect.objectContaining(shown));
+    expect((await loaded(sessions))[1]?.parts).toContainEqual(expect.objectContaining(shown));
+    const [, request] = adapter.calls;
+    expect(JSON.stringify(request?.request.messages.at(-1)?.content)).toContain("approved with changed arguments");
     const { chunks } = await postUiChat(sessions, server.exchanges[1]?.body, { by: "ada", sdk });
     expect(types(await all(chunks))).toEqual(types(server.exchanges[1]?.chunks ?? []));
     expect(paid).toHaveLength(1);

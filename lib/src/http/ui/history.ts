@@ -19,7 +19,15 @@ import type {
 import type { UiMessage, UiPart, UiResult, UiToolPart, UiToolState } from "./parts.ts";
 
 import { messageText, normalizeContent } from "../../model/internal.ts";
-import { approvalIdOf, approvalOf, fileOf, isToolPart, resultOfMessage, userParts } from "./parts.ts";
+import {
+  approvalIdOf,
+  approvalOf,
+  approvedArguments,
+  fileOf,
+  isToolPart,
+  resultOfMessage,
+  userParts,
+} from "./parts.ts";
 
 /** The stored state of a conversation. */
 export type UiThread = {
@@ -224,8 +232,10 @@ class Conversation {
   #answer(message: ToolMessage, index: number): void {
     const result = resultOfMessage(message);
     const turn = turnOf(message) ?? this.#draft?.turn ?? "";
-    if (result !== null)
-      this.#setState(message.toolCallId, settledState(result, `${turn}:denied:${message.toolCallId}`));
+    if (result !== null) {
+      const state = settledState(result, `${turn}:denied:${message.toolCallId}`);
+      this.#setState(message.toolCallId, state, approvedArguments(message));
+    }
     // Results that a turn wrote have a message id. A result without one is the answer of the user to a question.
     if (message.id !== null || this.#draft?.asked !== message.toolCallId) return;
     this.#close();
@@ -246,8 +256,8 @@ class Conversation {
     this.#calls.set(id, { parts, at: parts.push(part) - 1 });
   }
 
-  /** Replaces the state of a call. A call that is not in the loaded messages is ignored. */
-  #setState(toolCallId: string, state: UiToolState): void {
+  /** Replaces the state of a call, and its input if the user edited it. A call that is not in the loaded messages is ignored. */
+  #setState(toolCallId: string, state: UiToolState, editedInput: JsonObject | null = null): void {
     const callPlace = this.#calls.get(toolCallId);
     const part = callPlace?.parts[callPlace.at];
     if (callPlace === undefined || part === undefined || !isToolPart(part)) return;
@@ -257,7 +267,7 @@ class Conversation {
       toolCallId,
       ...(toolMetadata === undefined ? {} : { toolMetadata }),
       ...(providerExecuted === undefined ? {} : { providerExecuted }),
-      input,
+      input: editedInput ?? input,
       ...state,
     };
   }

@@ -146,7 +146,8 @@ function failedResult(failure: ToolFailure): UiResult {
 }
 
 /** The result from the stored tool message, which contains only what the model was shown. */
-export function resultOfMessage({ content, status, code }: ToolMessage): UiResult | null {
+export function resultOfMessage({ content: storedContent, status, code }: ToolMessage): UiResult | null {
+  const content = typeof storedContent === "string" ? storedContent : storedContent.filter((part) => !isEditNote(part));
   switch (status) {
     case "success":
       return { type: "output", output: displayContent(content) };
@@ -159,6 +160,18 @@ export function resultOfMessage({ content, status, code }: ToolMessage): UiResul
     case "awaiting_user":
       return null;
   }
+}
+
+/** The arguments that a person changed when the call of a result was approved; `null` if they were not changed. */
+export function approvedArguments({ content }: ToolMessage): JsonObject | null {
+  const note = typeof content === "string" ? undefined : content.find(isEditNote);
+  const args = note?.metadata["approvedArguments"];
+  return isPlainObject(args) ? args : null;
+}
+
+/** Is this part the note for the model about changed arguments? It is not a part of the tool's result. */
+function isEditNote({ metadata }: UserPart): boolean {
+  return metadata["approvedArguments"] !== undefined;
 }
 
 /** The value of a tool as JSON, with attachments as files. */

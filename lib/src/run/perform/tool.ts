@@ -21,13 +21,14 @@
 // or the lease is lost.
 
 import type { CallTool, ToolReturned, ToolWaits } from "../../kernel/internal.ts";
-import type { CallerContext, JsonObject } from "../../model/internal.ts";
+import type { CallerContext, JsonObject, ToolMessage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Prepared } from "./prepare-tool.ts";
 import type { Answer } from "./tool-answer.ts";
 import type { InnerWait, ToolPorts } from "./tool-job.ts";
 
 import { toolReturned, toolWaits } from "../../kernel/internal.ts";
+import { textPart, truncateMiddle } from "../../model/internal.ts";
 import { cutContent } from "./encode-result.ts";
 import { prepareTool, recallPrepared } from "./prepare-tool.ts";
 import { ToolRun } from "./run-tool.ts";
@@ -77,7 +78,7 @@ export async function performTool<Context extends CallerContext>(
 
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {
     return toolReturned(id, outcome, {
-      content: cutContent(content, plan.maxToolResultLength),
+      content: withEditNote(effect, cutContent(content, plan.maxToolResultLength)),
       stops,
       ranArguments: ranWith !== null && !isSameJson(ranWith, call.arguments) ? ranWith : null,
       spent: job.spent,
@@ -85,6 +86,23 @@ export async function performTool<Context extends CallerContext>(
     });
   }
 }
+
+/**
+ * The content of a result, preceded by the arguments that a person changed when the call was approved: the history keeps the call as the
+ * model made it, so without the note the model would take the result for that of its own arguments. Arguments that a hook replaced are
+ * not shown to the model. The metadata of the note lets user interfaces recognise it.
+ */
+function withEditNote({ call, decision }: CallTool, content: ToolMessage["content"]): ToolMessage["content"] {
+  const edited = decision?.type === "approve" ? decision.arguments : null;
+  if (edited === null || isSameJson(edited, call.arguments)) return content;
+  const text = truncateMiddle(JSON.stringify(edited), maxEditNoteLength);
+  const note = textPart(`[The call was approved with changed arguments: ${text}]\n`, {
+    metadata: { approvedArguments: edited },
+  });
+  return [note, ...(typeof content === "string" ? [textPart(content)] : content)];
+}
+
+const maxEditNoteLength = 4000;
 
 /** The arguments a call would run with, before hooks and the gate are asked; `null`: by its recorded preparation it does not run. */
 function expectedArguments({ call, decision }: CallTool, recorded: Prepared | null): JsonObject | null {

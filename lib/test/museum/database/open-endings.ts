@@ -112,7 +112,7 @@ export const openEndings = {
   },
   approved: {
     finish: resume,
-    thread: ["user Begin.", "assistant ", 'tool charge {"amount":5}', "assistant Charged."],
+    thread: ["user Begin.", "assistant ", 'tool [The call was approved with changed arguments: {"amount":5}]\ncharge {"amount":5}', "assistant Charged."],
     performed: { charge: 1, model: 1 },
     tokens: 30,
   },

@@ -35,7 +35,7 @@ export const restingEndings = {
       "assistant ",
       expect.stringMatching(/^tool .*No\./s),
       'tool charge {"step":0,"slot":0}',
-      'tool refund {"edited":true}',
+      'tool [The call was approved with changed arguments: {"edited":true}]\nrefund {"edited":true}',
       "assistant Charged, not wiped, refunded.",
     ],
     performed: { charge: 1, refund: 1, model: 1 },

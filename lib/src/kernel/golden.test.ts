@@ -93,7 +93,7 @@ describe("[lash 66] the golden traces", () => {
     ]);
   });
 
-  test("6. an empty answer with onEmptyReply error", () => {
+  test("[lash 34] 6. an empty answer with onEmptyReply error", () => {
     const strict = config({ onEmptyReply: "error" });
     for (const text of ["", "  \n "]) {
       const trace = lines(strict, input(), [replied("t/0/model", says(text))]);
@@ -101,7 +101,7 @@ describe("[lash 66] the golden traces", () => {
     }
   });
 
-  test("7. an empty answer directly after a tool result completes the turn", () => {
+  test("[lash 34] 7. an empty answer directly after a tool result completes the turn", () => {
     const strict = config({ onEmptyReply: "error" });
     const responses = [
       replied("t/0/model", calls("weather")),

@@ -10,7 +10,7 @@ import { describe, expect, test } from "vitest";
 const entry = (position: number): Put => ({ table: "entries", key: ["t", "s", position], tag: 0, value: "" });
 const batch = (...puts: readonly Put[]): Batch => ({ checks: [], removals: [], puts });
 
-describe("memoryStorage", () => {
+describe("[lash 81] memoryStorage", () => {
   test.each(storageSuite(async () => alone(memoryStorage())).map(({ name, run }) => [name, run]))("%s", (_, run) =>
     run(),
   );

@@ -264,6 +264,22 @@ describe("limits", () => {
     expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "system", origin: { pluginId: "turn_limit" } });
   });
 
+  test("[lash 44] maxTurns counts model calls from the offset of the turn", () => {
+    const trace = lines(config({}, { maxTurns: 2 }), input({ runOffset: 4 }), [
+      replied("t/4/model", calls("weather")),
+      result("t/4/tool/0", "sunny"),
+      delivered("t/5/after_work"),
+      replied("t/5/model", calls("weather")),
+      result("t/5/tool/0", "sunny"),
+      delivered("t/6/after_work"),
+    ]);
+    expect(trace.filter((entry) => entry.endsWith("/model") && entry.startsWith(">"))).toEqual([
+      "> 4/model",
+      "> 5/model",
+    ]);
+    expect(trace.at(-1)).toBe("= max_turns");
+  });
+
   test("[lash 44] input at the end of a turn that is at its limit gets one more call, and no second one", () => {
     const limited = config({}, { maxTurns: 1, turnLimitFinalMessage: "Last one." });
     const responses = [
@@ -295,7 +311,7 @@ describe("limits", () => {
 describe("checkpoints", () => {
   const answer = replied("t/0/model", says("A"));
 
-  test("[lash 40] messages that may not be delivered are left out, and do not count as input", () => {
+  test("[lash 39] [lash 40] messages that may not be delivered are left out, and do not count as input", () => {
     const responses = [answer, delivered("t/0/before_completion", Object.assign(user("x"), { role: "assistant" }))];
     expect(lines(config(), input(), responses).at(-1)).toBe("= assistant_message");
   });

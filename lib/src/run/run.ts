@@ -66,6 +66,7 @@ export function startRun<Context extends CallerContext>(
   const transitionEvents = new TransitionEvents(plan, collector);
   const controller = new AbortController();
   const semaphore = new Semaphore(plan.maxConcurrency);
+  const serialTools = new Map<string, Semaphore>();
   const abortHandlers = new Set<() => void>();
   const unsettled: Unsettled = new Map();
   /** The id of the model call whose response is not recorded yet; the draft of the collector belongs to it. */
@@ -150,6 +151,7 @@ export function startRun<Context extends CallerContext>(
             scope,
             signal,
             semaphore,
+            serialTools,
             abortHandlers,
             unsettled,
             parentSpan: span.id,

@@ -522,3 +522,33 @@ test("step_completed has the usage of the step", async () => {
 function neverHere(): never {
   throw new Error("there was no answer");
 }
+
+test("[lash 71] calls of a serial tool run one at a time and in call order, calls of other tools meanwhile", async () => {
+  const log: string[] = [];
+  const running = new Map<string, number>();
+  const most = new Map<string, number>();
+  const tracked = (name: string, concurrency: "parallel" | "serial") =>
+    tool({
+      name,
+      description: name,
+      schema: { type: "object" },
+      concurrency,
+      handler: async (_, { toolCall: { id } }) => {
+        const now = (running.get(name) ?? 0) + 1;
+        running.set(name, now);
+        most.set(name, Math.max(now, most.get(name) ?? 0));
+        log.push(id);
+        for (let tick = 0; tick < 20; tick += 1) await Promise.resolve();
+        running.set(name, now - 1);
+        return id;
+      },
+    });
+  const tools = [tracked("one", "serial"), tracked("free", "parallel")];
+  const { engine: of } = playing([calls("one", "one", "free", "one", "free"), says("Done.")], tools);
+  const result = await chat(of, "hi");
+  expect([most.get("one"), most.get("free")]).toEqual([1, 2]);
+  expect(log.filter((id) => ["c0", "c1", "c3"].includes(id))).toEqual(["c0", "c1", "c3"]);
+  expect(log.indexOf("c2")).toBeLessThan(log.indexOf("c1"));
+  expect(result.steps[0]?.toolResults.map(({ content }) => content)).toEqual(["c0", "c1", "c2", "c3", "c4"]);
+  expect(() => tracked("bad", JSON.parse('"sometimes"'))).toThrow(/concurrency has to be "parallel" or "serial"/);
+});

@@ -24,6 +24,8 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly hasHandler: boolean;
   /** The time limit of each attempt, in milliseconds; `null`: the limit of the run. */
   readonly timeoutMs: number | null;
+  /** Whether the calls of this tool in one run run together, or one at a time. */
+  readonly concurrency: "parallel" | "serial";
   /** When a failed call is run again in the same process. */
   readonly retry: ToolRetryPolicy;
   /** Validates arguments and returns the call to run. */
@@ -108,6 +110,11 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   readonly replay?: ReplayPolicy;
   /** The time limit of each attempt, in milliseconds. Default: that of the run. */
   readonly timeoutMs?: number;
+  /**
+   * `serial`: the calls of this tool in one run are run one at a time, in the order in which they are ready; calls of
+   * other tools are not affected. Default: `parallel`, limited only by `maxConcurrency`.
+   */
+  readonly concurrency?: "parallel" | "serial";
   /** When a failed call is run again. Never by default. */
   readonly retry?: ToolRetryPolicy;
   /** Converts the handler's value, as JSON, to what the model sees. The program receives the value itself. */
@@ -158,7 +165,12 @@ export function tool<Output, Result, Context extends CallerContext>(
     metadata,
   });
   orThrow(validateTool(spec));
-  const { handler, toModel = null, timeoutMs = null } = definition;
+  const { handler, toModel = null, timeoutMs = null, concurrency = "parallel" } = definition;
+  if (concurrency !== "parallel" && concurrency !== "serial") {
+    throw new MisuseError("invalid_argument", `tool "${name}": concurrency has to be "parallel" or "serial"`, {
+      path: ["concurrency"],
+    });
+  }
   if (handler !== undefined && typeof handler !== "function") {
     throw new MisuseError("invalid_argument", `tool "${name}": the handler has to be a function`, {
       path: ["handler"],
@@ -168,6 +180,7 @@ export function tool<Output, Result, Context extends CallerContext>(
     ...spec,
     hasHandler: handler !== undefined,
     timeoutMs,
+    concurrency,
     retry: checkedRetry(name, definition.retry ?? { type: "never" }),
     prepare: isStandard(definition)
       ? (args) => prepareStandard(definition, args)

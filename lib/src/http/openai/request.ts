@@ -163,6 +163,7 @@ function toolOf({ function: { name, description, parameters, strict } }: PostedT
     ...spec,
     hasHandler: false,
     timeoutMs: null,
+    concurrency: "parallel",
     retry: { type: "never" },
     prepare: () => Promise.resolve({ ok: false, issues: [] }),
     toModel: null,

@@ -4,7 +4,7 @@
 // recorded (records.ts), so a process that takes over continues with the next attempt. For the replay policies `never` and `ask` the start mark is recorded before
 // the first attempt (start-mark.ts).
 //
-// Order of one attempt: acquire a permit, record the start mark, check the lease, check the abort signal, run the handler, release the permit. The mark is written
+// Order of one attempt: acquire the permit of the tool if its calls are serial, acquire a permit of the run, record the start mark, check the lease, check the abort signal, run the handler, release the permit. The mark is written
 // while the permit is held, so a call that only waits for a permit is not marked as started.
 
 import type { CallerContext, JsonObject } from "../../model/internal.ts";
@@ -16,6 +16,7 @@ import { isDirective, startSpan } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue } from "../../model/internal.ts";
 import { attemptName, pause, readToolAttempt } from "./records.ts";
+import { Semaphore } from "./semaphore.ts";
 import { runMark, startRecordName } from "./start-mark.ts";
 
 /** One run of a prepared call, with all its attempts. */
@@ -87,6 +88,8 @@ export class ToolRun<Context extends CallerContext> {
   async #once(): Promise<HandlerResult> {
     const { plan, ports, effect, stop } = this.#job;
     const { call } = effect;
+    // The permit of the tool first: a call that waits for its turn must not hold a permit that calls of other tools could use.
+    const releaseTool = await this.#serialPermit();
     const release = await ports.semaphore.acquire();
     try {
       // Outside the inner `try`: a failed write is an error of the storage, not of the handler.
@@ -116,7 +119,17 @@ export class ToolRun<Context extends CallerContext> {
       }
     } finally {
       release();
+      releaseTool?.();
     }
+  }
+
+  /** The only permit of a tool whose calls run one at a time; `null`: the calls of the tool run together. */
+  async #serialPermit(): Promise<(() => void) | null> {
+    const { tool, ports } = this.#job;
+    if (tool?.concurrency !== "serial") return null;
+    const permit = ports.serialTools.get(tool.name) ?? new Semaphore(1);
+    ports.serialTools.set(tool.name, permit);
+    return permit.acquire();
   }
 
   /** Records the start mark, once for all attempts; `null`: no mark is needed. */

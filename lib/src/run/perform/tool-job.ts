@@ -17,6 +17,8 @@ export type ToolPorts = {
   readonly signal: AbortSignal;
   /** The concurrency limit of the run. */
   readonly semaphore: Semaphore;
+  /** One permit for each tool with `concurrency: "serial"`, by its name. */
+  readonly serialTools: Map<string, Semaphore>;
   /** Functions that abort the open calls. The run calls them when it ends, instead of one listener on `signal` for each call. */
   readonly abortHandlers: Set<() => void>;
   /** Usage of effects without a response yet, by effect id. A cancel reports it. */

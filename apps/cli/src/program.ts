@@ -1,5 +1,11 @@
 // The command line: commands, arguments, options and help texts, declared with commander. The code of a command is imported when the command runs, so
 // that `--help` is fast. Completion scripts are generated from the same declarations (commands/completion.ts).
+//
+// Conventions
+//   - Flags that set a setting are text here. `contextOf` passes them on, and apps/server validates them with the values of other sources, so that an
+//     invalid value gets one message whichever source it comes from.
+//   - Commander never ends the process (`exitOverride`): its errors are thrown, and `runCli` converts them to exit codes.
+//   - Each command imports its implementation in its action, and reports its exit code to `done`.
 
 import type { CommandContext } from "./commands/context.ts";
 import type { Io } from "./commands/io.ts";

@@ -1,4 +1,7 @@
-// Executes the slash commands of the chat.
+// Executes the slash commands of the chat. slash-commands.ts declares and parses them; this file acts on the conversation.
+//
+// A command prints its result and returns to the prompt. Commands that start a turn (`/continue`) pass its handle to `chat.follow`, and the loop of the
+// conversation shows it. An error that a command throws is printed by the conversation and does not end the chat.
 
 import type { Conversation } from "./conversation.ts";
 import type { CommandName } from "./slash-commands.ts";
@@ -11,6 +14,7 @@ import { age, brief, plural, spent, table } from "../commands/text.ts";
 import { commandNames, commands } from "./slash-commands.ts";
 import { renderTranscript, toMarkdown } from "./transcript.ts";
 
+/** How many sessions `/sessions` lists, those that changed last first. */
 const sessionsShown = 12;
 
 /** Executes a command. Returns `quit` if the chat should exit. */
@@ -56,6 +60,7 @@ export async function runCommand(chat: Conversation, name: CommandName, argument
   return "done";
 }
 
+/** Prints rows as a table that fits the terminal. */
 function lines(chat: Conversation, rows: readonly (readonly string[])[]): void {
   chat.context.screen.print(
     table(rows, chat.context.screen.width)
@@ -109,6 +114,7 @@ async function sessions(chat: Conversation): Promise<void> {
   if (next !== null) chat.say("There are more sessions: everturn sessions lists them.", "dim");
 }
 
+/** `/resume ID`: switches to another session. The beginning of an id is enough. */
 async function resume(chat: Conversation, argument: string): Promise<void> {
   if (argument === "") return chat.say("Which session? /resume ID; /sessions lists them.", "yellow");
   const match = await findSession(chat.context.sessions, argument);
@@ -117,6 +123,7 @@ async function resume(chat: Conversation, argument: string): Promise<void> {
   await chat.resume(match.id);
 }
 
+/** `/fork`: copies the session and continues with the copy. The original is not changed. */
 async function fork(chat: Conversation): Promise<void> {
   const id = current(chat);
   if (id === null) return;
@@ -124,6 +131,7 @@ async function fork(chat: Conversation): Promise<void> {
   chat.say(`The session is now ${chat.id}, a copy of ${id}.`, "dim");
 }
 
+/** `/continue`: runs the model again without a new message, after a limit, a cancel, a failure or a parked turn. */
 async function continueSession(chat: Conversation): Promise<void> {
   const id = current(chat);
   if (id === null) return;
@@ -147,6 +155,7 @@ async function show(chat: Conversation, argument: string): Promise<void> {
   screen.print(renderTranscript(view?.session.thread.messages ?? [], { width: screen.width, colours }));
 }
 
+/** `/model`: prints or sets the model of the following turns. The name is checked by the provider; only its form is checked here. */
 function model(chat: Conversation, argument: string): void {
   const set = chat.workspace.settings.model;
   if (argument === "") {
@@ -190,6 +199,7 @@ async function usage(chat: Conversation): Promise<void> {
   );
 }
 
+/** `/export FILE`: a `.md` file gets the conversation, any other the record of the newest turn. The file is created for its owner only (mode 600). */
 async function exportTo(chat: Conversation, argument: string): Promise<void> {
   const id = current(chat);
   if (id === null) return;

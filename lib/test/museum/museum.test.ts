@@ -100,7 +100,9 @@ describe("[lash 65] rows of the runtime", () => {
       for (const { turn, pending, pinned } of states) {
         expect(pendingTexts(turn)).toEqual(pending);
         const machine = TurnMachine.restore(configOf(pinned, "s1"), { turn, notices: [] });
-        expect([machine.isDone, machine.checkpoint().turn]).toEqual([turn.phase.type === "ended", turn]);
+        expect(machine.isDone).toBe(turn.phase.type === "ended");
+        // Fields that the older release did not have are added with their defaults; all others are unchanged.
+        expect(machine.checkpoint().turn).toMatchObject(turn);
       }
     },
   );

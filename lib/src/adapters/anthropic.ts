@@ -5,6 +5,7 @@ import type { ProviderOptions } from "./http-adapter.ts";
 
 import { anthropicMessages } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
+import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link anthropic}. */
 export type AnthropicOptions = ProviderOptions & {
@@ -12,15 +13,21 @@ export type AnthropicOptions = ProviderOptions & {
   readonly betas?: readonly string[];
 };
 
-/** Models of Anthropic, by the Messages API. The default API key is the environment variable `ANTHROPIC_API_KEY`. */
-export function anthropic({ betas = [], ...options }: AnthropicOptions = {}): Adapter {
-  const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...options.headers };
+/**
+ * Models of Anthropic, by the Messages API. The default API key is the environment variable `ANTHROPIC_API_KEY`, the default base URL `ANTHROPIC_BASE_URL`
+ * (without `/v1`, as in Anthropic's SDK).
+ */
+export function anthropic(options: AnthropicOptions = {}): Adapter {
+  checkProviderOptions("anthropic", options, { ...providerOptionNames, betas: true });
+  const { betas = [], ...providerOptions } = options;
+  const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...providerOptions.headers };
   const profile = {
     provider: "anthropic",
     codec: anthropicMessages,
     baseURL: "https://api.anthropic.com/v1",
+    baseURLVariables: [{ name: "ANTHROPIC_BASE_URL", path: "/v1" }],
     auth: "x-api-key",
     variables: ["ANTHROPIC_API_KEY"],
   } as const;
-  return httpAdapter(profile, { ...options, headers });
+  return httpAdapter(profile, { ...providerOptions, headers });
 }

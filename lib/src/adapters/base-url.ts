@@ -1,24 +1,62 @@
-// Validates the `baseURL` option of adapters.
+// The base URL of an adapter: the option `baseURL`, an environment variable, or the default of the provider, in this order. The variables are those of the
+// providers' own SDKs, so that a proxy or a gateway is configured once for all programs.
 
+import { environmentVariable } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
+
+/** A variable that may hold the base URL. Some SDKs append the version of the API themselves, so their variables do not contain it. */
+export type BaseURLVariable = {
+  readonly name: string;
+  /** Appended to a URL that does not end in a version; `""`: the URL is used as it is. */
+  readonly path: string;
+};
+
+/** Where the servers of the providers are, for their chat and image adapters. */
+export const openaiServer = {
+  baseURL: "https://api.openai.com/v1",
+  baseURLVariables: [{ name: "OPENAI_BASE_URL", path: "" }],
+} as const;
+export const geminiServer = {
+  baseURL: "https://generativelanguage.googleapis.com/v1beta",
+  baseURLVariables: [
+    { name: "GOOGLE_GEMINI_BASE_URL", path: "/v1beta" },
+    { name: "GEMINI_BASE_URL", path: "" },
+  ],
+} as const;
+
+/** Returns the base URL of an adapter. It is read once, when the adapter is created. Throws `MisuseError` if it is invalid. */
+export function resolveBaseURL(
+  provider: string,
+  option: string | undefined,
+  { baseURL, baseURLVariables }: { readonly baseURL: string; readonly baseURLVariables: readonly BaseURLVariable[] },
+): string {
+  if (option !== undefined) return checkBaseURL(provider, option);
+  for (const { name, path } of baseURLVariables) {
+    const value = environmentVariable(name)?.trim() ?? "";
+    if (value === "") continue;
+    const url = checkBaseURL(provider, value, name);
+    return /\/v\d+(?:alpha|beta)?\d*$/.test(url) ? url : `${url}${path}`;
+  }
+  return checkBaseURL(provider, baseURL);
+}
 
 /**
  * The base URL without trailing slashes. Credentials and queries are refused: the URL is part of error messages and of the route that is stored
  * with replies, so a secret in it would be stored. Throws `MisuseError`.
  */
-export function checkBaseURL(provider: string, baseURL: string): string {
+function checkBaseURL(provider: string, baseURL: string, source = "baseURL"): string {
   const url = URL.canParse(baseURL) ? new URL(baseURL) : null;
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw invalidBaseURL(provider, "baseURL must be a URL that begins with http:// or https://");
+    throw invalidBaseURL(provider, source, "must be a URL that begins with http:// or https://");
   }
   if (url.username !== "" || url.password !== "") {
-    throw invalidBaseURL(provider, "baseURL must not contain a user or a password; use headers");
+    throw invalidBaseURL(provider, source, "must not contain a user or a password; use headers");
   }
   if (/[?#]/.test(baseURL))
-    throw invalidBaseURL(provider, "baseURL must not contain a query or a fragment, because paths are appended to it");
+    throw invalidBaseURL(provider, source, "must not contain a query or a fragment, because paths are appended to it");
   return baseURL.replace(/\/+$/, "");
 }
 
-function invalidBaseURL(provider: string, what: string): MisuseError {
-  return new MisuseError("invalid_argument", `${provider}: ${what}`, { path: ["baseURL"] });
+function invalidBaseURL(provider: string, source: string, what: string): MisuseError {
+  return new MisuseError("invalid_argument", `${provider}: ${source} ${what}`, { path: [source] });
 }

@@ -15,6 +15,7 @@ import { MisuseError } from "../model/internal.ts";
 import { openaiChat } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { modelFamilies, presetNames } from "./model-name.ts";
+import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openaiCompatible}. */
 export type CompatibleOptions = ProviderOptions & {
@@ -28,28 +29,29 @@ export type CompatibleOptions = ProviderOptions & {
  * Any server that implements OpenAI's Chat Completions API. `baseURL` is required. The default API key is the
  * environment variable `<NAME>_API_KEY`; none is needed.
  */
-export function openaiCompatible({
-  name = "compatible",
-  quirks = {},
-  ...options
-}: CompatibleOptions & { readonly baseURL: string }): Adapter {
+export function openaiCompatible(options: CompatibleOptions & { readonly baseURL: string }): Adapter {
+  checkProviderOptions("openaiCompatible", options, { ...providerOptionNames, name: true, quirks: true });
+  const { name = "compatible", quirks = {}, ...providerOptions } = options;
   return httpAdapter(
     {
       provider: name,
       ownPrefixes: "any",
       codec: openaiChat,
-      baseURL: options.baseURL,
+      baseURL: providerOptions.baseURL,
+      baseURLVariables: [],
       auth: "bearer",
       variables: [`${name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_")}_API_KEY`],
       keyless: true,
       quirks: { streamUsage: true, maxTokensField: "max_tokens", systemRole: "system", ...quirks },
     },
-    options,
+    providerOptions,
   );
 }
 
 type Preset = {
   readonly baseURL: string;
+  /** Appended to the base URL of the environment variable, as the SDK of the server does. Default: nothing. */
+  readonly basePath?: string;
   readonly variables: readonly string[];
   readonly auth?: KeyHeader;
   readonly keyless?: boolean;
@@ -91,6 +93,7 @@ const presets: { readonly [Name in PresetName]: Preset } = {
   },
   groq: {
     baseURL: "https://api.groq.com/openai/v1",
+    basePath: "/openai/v1",
     variables: ["GROQ_API_KEY"],
     quirks: { reasoningField: "reasoning", maxTokensField: "max_completion_tokens" },
   },
@@ -116,7 +119,10 @@ const presets: { readonly [Name in PresetName]: Preset } = {
   },
 };
 
-/** A known server that implements OpenAI's Chat Completions API, by name. Throws `MisuseError` for an unknown name. */
+/**
+ * A known server that implements OpenAI's Chat Completions API, by name. The default API key and base URL are environment variables: `GROQ_API_KEY` and
+ * `GROQ_BASE_URL`, and so on. Throws `MisuseError` for an unknown name.
+ */
 export function preset(name: PresetName, options: ProviderOptions = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
     throw new MisuseError(
@@ -124,13 +130,18 @@ export function preset(name: PresetName, options: ProviderOptions = {}): Adapter
       `preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`,
     );
   }
-  const { baseURL, variables, auth = "bearer", keyless = false, quirks = {} } = presets[name];
+  checkProviderOptions(name, options, providerOptionNames);
+  const { baseURL, basePath = "", variables, auth = "bearer", keyless = false, quirks = {} } = presets[name];
   return httpAdapter(
     {
       provider: name,
       ownPrefixes: keyless ? modelFamilies : [],
       codec: openaiChat,
       baseURL,
+      baseURLVariables: variables.map((variable) => ({
+        name: variable.replace(/_API_KEY$/, "_BASE_URL"),
+        path: basePath,
+      })),
       auth,
       variables,
       keyless,
@@ -144,16 +155,16 @@ export function preset(name: PresetName, options: ProviderOptions = {}): Adapter
  * A deployment on Azure OpenAI, by Chat Completions. `resource` is the name of the Azure resource (letters, digits and hyphens; it becomes part of the host name).
  * The default API key is the environment variable `AZURE_OPENAI_API_KEY`. Default of `apiVersion`: `2025-04-01-preview`.
  */
-export function azure({
-  resource,
-  deployment,
-  apiVersion = "2025-04-01-preview",
-  ...options
-}: ProviderOptions & {
-  readonly resource: string;
-  readonly deployment: string;
-  readonly apiVersion?: string;
-}): Adapter {
+export function azure(
+  options: ProviderOptions & {
+    readonly resource: string;
+    readonly deployment: string;
+    readonly apiVersion?: string;
+  },
+): Adapter {
+  const names = { ...providerOptionNames, resource: true, deployment: true, apiVersion: true } as const;
+  checkProviderOptions("azure", options, names);
+  const { resource, deployment, apiVersion = "2025-04-01-preview", ...providerOptions } = options;
   if (!/^[a-z\d-]+$/i.test(resource)) {
     const message = `azure: resource must be a resource name of letters, digits and hyphens; it is ${JSON.stringify(resource)}`;
     throw new MisuseError("invalid_argument", message, { path: ["resource"] });
@@ -163,11 +174,12 @@ export function azure({
       provider: "azure",
       codec: openaiChat,
       baseURL: `https://${resource}.openai.azure.com/openai/deployments/${encodeURIComponent(deployment)}`,
+      baseURLVariables: [],
       auth: "api-key",
       variables: ["AZURE_OPENAI_API_KEY"],
       query: `?api-version=${encodeURIComponent(apiVersion)}`,
       quirks: { streamUsage: true, maxTokensField: "max_completion_tokens" },
     },
-    options,
+    providerOptions,
   );
 }

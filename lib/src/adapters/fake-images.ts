@@ -12,8 +12,10 @@ import type {
   ImageResponse,
   ImageUsage,
 } from "../model/internal.ts";
+import type { NamesOf } from "./option-names.ts";
 
 import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/internal.ts";
+import { checkOptionNames } from "./option-names.ts";
 
 /** One step of a script for {@link fakeImages}: images or an error for one call, or failures before the next step. */
 export type FakeImagesStep =
@@ -49,6 +51,8 @@ export type FakeImagesAdapter = ImageAdapter & {
 
 /** An image adapter that plays a script. A call without a scripted step throws `ImageAdapterError`. */
 export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
+  const names: NamesOf<FakeImagesOptions> = { script: true, operations: true, provider: true };
+  checkOptionNames("fakeImages", options, names);
   const { provider = "fake", operations = imageOperations } = options;
   const script = checkedScript(options.script ?? []);
   const calls: FakeImagesCall[] = [];

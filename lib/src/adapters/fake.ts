@@ -19,6 +19,7 @@ import type {
   ToolCall,
   Usage,
 } from "../model/internal.ts";
+import type { NamesOf } from "./option-names.ts";
 
 import {
   adapterFailure,
@@ -31,6 +32,7 @@ import {
   toolCall,
   usage,
 } from "../model/internal.ts";
+import { checkOptionNames } from "./option-names.ts";
 import { checkUserContent } from "./user-content.ts";
 
 /** One step of a script for {@link fake}: an output, a failure or a delay. */
@@ -107,6 +109,15 @@ export type FakeOptions = {
   readonly provider?: string;
 };
 
+const optionNames: NamesOf<FakeOptions> = {
+  script: true,
+  scripts: true,
+  usage: true,
+  retryUntilCall: true,
+  clock: true,
+  provider: true,
+};
+
 /** A scripted adapter that records its calls. */
 export type FakeAdapter = Adapter & {
   /** The requests of all calls, in order. */
@@ -135,6 +146,7 @@ type FakeCall = { readonly request: ModelRequest; readonly call: AdapterCall };
  * ```
  */
 export function fake(options: FakeOptions = {}): FakeAdapter {
+  checkOptionNames("fake", options, optionNames);
   const { provider = "fake", retryUntilCall = 1 } = options;
   const scripts = scriptsOf(options);
   const calls: FakeCall[] = [];

@@ -24,8 +24,9 @@ import {
   textAt,
   geminiGenerateContent,
 } from "../wire/internal.ts";
-import { checkBaseURL } from "./base-url.ts";
+import { geminiServer, resolveBaseURL } from "./base-url.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
+import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 const provider = "gemini";
 const operations: readonly ImageOperation[] = ["generate", "edit"];
@@ -36,9 +37,10 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
  * imageSize: "2K" } } }`.
  */
 export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
+  checkProviderOptions("geminiImages", options, providerOptionNames);
   const server: ImageServer = {
     provider,
-    baseURL: checkBaseURL(provider, options.baseURL ?? "https://generativelanguage.googleapis.com/v1beta"),
+    baseURL: resolveBaseURL(provider, options.baseURL, geminiServer),
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     options,

@@ -5,17 +5,20 @@ import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
 import { geminiGenerateContent } from "../wire/internal.ts";
+import { geminiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
+import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /**
  * Models of Google, by the Gemini API. The default API key is the environment variable `GEMINI_API_KEY` or
- * `GOOGLE_API_KEY`.
+ * `GOOGLE_API_KEY`, the default base URL `GOOGLE_GEMINI_BASE_URL` (without `/v1beta`, as in Google's SDK) or `GEMINI_BASE_URL`.
  */
 export function gemini(options: ProviderOptions = {}): Adapter {
+  checkProviderOptions("gemini", options, providerOptionNames);
   const profile = {
     provider: "gemini",
     codec: geminiGenerateContent,
-    baseURL: "https://generativelanguage.googleapis.com/v1beta",
+    ...geminiServer,
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     needsFinalize,

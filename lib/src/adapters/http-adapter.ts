@@ -31,6 +31,7 @@ import type {
 import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
 import type { BackgroundResponses, Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
+import type { BaseURLVariable } from "./base-url.ts";
 import type { ModelOwner } from "./model-name.ts";
 
 import {
@@ -46,7 +47,7 @@ import {
 import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
 import { listAt, noQuirks } from "../wire/internal.ts";
 import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
-import { checkBaseURL } from "./base-url.ts";
+import { resolveBaseURL } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
 import { modelNameFor } from "./model-name.ts";
 import { checkUserContent } from "./user-content.ts";
@@ -58,7 +59,7 @@ export type ProviderOptions = {
    * Never stored.
    */
   readonly apiKey?: KeySource;
-  /** The base URL of the API. Default: that of the provider. */
+  /** The base URL of the API. Default: an environment variable of the provider (`OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`, …), then its public server. */
   readonly baseURL?: string;
   /** Additional headers of every request. They override the adapter's own headers of the same name, in any letter case. */
   readonly headers?: { readonly [name: string]: string };
@@ -84,6 +85,8 @@ export type ProviderProfile = ModelOwner & {
   readonly provider: string;
   readonly codec: Codec;
   readonly baseURL: string;
+  /** Environment variables that may hold another base URL, in order. */
+  readonly baseURLVariables: readonly BaseURLVariable[];
   readonly auth: KeyHeader;
   /** Environment variables that may hold the key, in order. */
   readonly variables: readonly string[];
@@ -104,7 +107,7 @@ export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
 /** Creates the adapter of a provider. Throws `MisuseError` for an invalid `baseURL` or timeout. */
 export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
   const { provider, codec, quirks = noQuirks, needsFinalize } = profile;
-  const baseURL = checkBaseURL(provider, options.baseURL ?? profile.baseURL);
+  const baseURL = resolveBaseURL(provider, options.baseURL, profile);
   const timeouts = resolveTimeouts(provider, options.timeouts ?? {});
   const server: Server = { profile, options, baseURL, timeouts, codec, quirks };
   const { background } = codec;

@@ -34,7 +34,7 @@ import { modelNameFor } from "./model-name.ts";
 /** An image server as data. */
 export type ImageServer = {
   readonly provider: string;
-  /** Checked by `checkBaseURL`; without a trailing slash. */
+  /** From `resolveBaseURL`; without a trailing slash. */
   readonly baseURL: string;
   readonly auth: KeyHeader;
   /** Environment variables that may hold the key, in order. */

@@ -16,8 +16,9 @@ import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-htt
 
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
 import { countAt, numberAt, objectAt, objectsAt, omitNullish, textAt, openaiResponses } from "../wire/internal.ts";
-import { checkBaseURL } from "./base-url.ts";
+import { openaiServer, resolveBaseURL } from "./base-url.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
+import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openaiImages}. */
 export type OpenAIImagesOptions = ProviderOptions & {
@@ -34,18 +35,21 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
  * Images of OpenAI. The default API key is the environment variable `OPENAI_API_KEY`. `options` of a request are
  * merged into the body last.
  */
-export function openaiImages({ organization, project, ...options }: OpenAIImagesOptions = {}): ImageAdapter {
+export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
+  const names = { ...providerOptionNames, organization: true, project: true } as const;
+  checkProviderOptions("openaiImages", options, names);
+  const { organization, project, ...providerOptions } = options;
   const headers = {
     ...(organization === undefined ? {} : { "openai-organization": organization }),
     ...(project === undefined ? {} : { "openai-project": project }),
-    ...options.headers,
+    ...providerOptions.headers,
   };
   const server: ImageServer = {
     provider,
-    baseURL: checkBaseURL(provider, options.baseURL ?? "https://api.openai.com/v1"),
+    baseURL: resolveBaseURL(provider, providerOptions.baseURL, openaiServer),
     auth: "bearer",
     variables: ["OPENAI_API_KEY"],
-    options: { ...options, headers },
+    options: { ...providerOptions, headers },
     decodeError: openaiResponses.decodeError,
   };
   return { provider, operations, generate: (request, call) => generate(server, request, call) };

@@ -3,10 +3,13 @@
 import type { Adapter } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
+import type { NamesOf } from "./option-names.ts";
 
 import { MisuseError } from "../model/internal.ts";
 import { openaiChat, openaiResponses } from "../wire/internal.ts";
+import { openaiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
+import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openai}. */
 export type OpenAIOptions = ProviderOptions & {
@@ -24,17 +27,21 @@ export type OpenAIOptions = ProviderOptions & {
   readonly project?: string;
 };
 
+const optionNames: NamesOf<OpenAIOptions> = {
+  ...providerOptionNames,
+  api: true,
+  background: true,
+  organization: true,
+  project: true,
+};
+
 /**
  * Models of OpenAI, by the Responses API (default) or Chat Completions. The default API key is the environment
- * variable `OPENAI_API_KEY`.
+ * variable `OPENAI_API_KEY`, the default base URL `OPENAI_BASE_URL`.
  */
-export function openai({
-  api = "responses",
-  background = false,
-  organization,
-  project,
-  ...options
-}: OpenAIOptions = {}): Adapter {
+export function openai(options: OpenAIOptions = {}): Adapter {
+  checkProviderOptions("openai", options, optionNames);
+  const { api = "responses", background = false, organization, project, ...providerOptions } = options;
   if (background && api === "chat") {
     const message = 'openai: background responses need the Responses API; leave out api: "chat"';
     throw new MisuseError("invalid_argument", message, { path: ["background"] });
@@ -42,17 +49,17 @@ export function openai({
   const headers = {
     ...(organization === undefined ? {} : { "openai-organization": organization }),
     ...(project === undefined ? {} : { "openai-project": project }),
-    ...options.headers,
+    ...providerOptions.headers,
   };
   const chat: Quirks = { maxTokensField: "max_completion_tokens", streamUsage: true, systemRole: "developer" };
   const profile: ProviderProfile = {
     provider: "openai",
     codec: api === "responses" ? openaiResponses : openaiChat,
-    baseURL: "https://api.openai.com/v1",
+    ...openaiServer,
     auth: "bearer",
     variables: ["OPENAI_API_KEY"],
     quirks: api === "responses" ? {} : chat,
     background,
   };
-  return httpAdapter(profile, { ...options, headers });
+  return httpAdapter(profile, { ...providerOptions, headers });
 }

@@ -186,6 +186,46 @@ test("configure changes the defaults of the process and returns the previous one
   expect(configure(before).maxTurns).toBe(3);
 });
 
+describe("an option in the wrong place", () => {
+  test.each<[string, object, RegExp]>([
+    [
+      "a setting of a model call as a field",
+      { maxTokens: 5 },
+      /"maxTokens"; it belongs in params: engine\(\{ params: \{ maxTokens/,
+    ],
+    ["a setting in the spelling of a provider", { max_tokens: 5 }, /"max_tokens"; it belongs in params: .*maxTokens: /],
+    ["a name of another library", { system: "Be brief." }, /field of the engine: engine\(\{ instructions: /],
+    [
+      "an option of runs as a field",
+      { maxTurns: 5 },
+      /"maxTurns"; it belongs in options: engine\(\{ options: \{ maxTurns/,
+    ],
+    ["an option of a call as a field", { signal: null }, /option of a call: chat\(engine, input, \{ signal: /],
+    ["an option of an adapter as a field", { baseURL: "x" }, /belongs to the adapter: openai\(\{ baseURL: /],
+    ["a key as a field", { apiKey: "x" }, /belongs to the adapter: openai\(\{ apiKey: /],
+    ["an unknown field", { tolos: [] }, /no field "tolos"$/],
+    ["a field among the options", { options: { model: "m" } }, /no "model"; it is a field of the engine/],
+    ["an unknown option", { options: { maxTruns: 5 } }, /no "maxTruns"$/],
+    ["an option of runs among the params", { params: { toolTimeout: 5 } }, /"toolTimeout"; it belongs in options/],
+  ])("%s is refused with the right place", (_, fields, message) => {
+    expect(() => engine(fields)).toThrow(expect.objectContaining({ name: "MisuseError", reason: "unknown_field" }));
+    expect(() => engine(fields)).toThrow(message);
+  });
+
+  test("among the params of a call is refused", async () => {
+    const of = engine({ adapter: fake({ script: [] }) });
+    await expect(chat(of, "hi", { params: { budgets: { steps: 1 } } })).rejects.toThrow(
+      /"budgets" is an option of the run/,
+    );
+  });
+
+  test("is accepted if both places are right", () => {
+    expect(() =>
+      engine({ options: { maxTokens: 5, maxTurns: 2 }, params: { maxTokens: 5, maxTurns: 2 } }),
+    ).not.toThrow();
+  });
+});
+
 describe("[allm 90] describeEngine and restoreEngine", () => {
   const weather = named("weather");
   const adapter = fake();

@@ -21,6 +21,7 @@ import { MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, read, settings } from "../model/parse/reading.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
+import { isEngineOption, isMisplacedParam, placeOf } from "./option-place.ts";
 import { busyPolicies, isBusyPolicy } from "./options.ts";
 
 /**
@@ -115,8 +116,8 @@ const defaults: Engine = {
 };
 
 /**
- * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field and for an API key among
- * the settings.
+ * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field, which says where an option belongs that was given in the wrong
+ * place, and for an API key among the settings.
  *
  * @example
  * ```ts
@@ -132,9 +133,15 @@ export function engine(fields?: Omit<EngineFields<CallerContext>, "context">): E
 export function engine(fields: EngineFields<CallerContext> = {}): Engine {
   const unknownField = Object.keys(fields).find((key) => !Object.hasOwn(defaults, key));
   if (unknownField !== undefined) {
-    throw new MisuseError("unknown_field", `engine: an engine has no field "${unknownField}"`, {
-      path: [unknownField],
-    });
+    throw unknownName("an engine has no field", unknownField, [unknownField]);
+  }
+  const unknownOption = Object.keys(fields.options ?? {}).find((key) => !isEngineOption(key));
+  if (unknownOption !== undefined) {
+    throw unknownName("options of an engine have no", unknownOption, ["options", unknownOption]);
+  }
+  const misplacedParam = Object.keys(fields.params ?? {}).find(isMisplacedParam);
+  if (misplacedParam !== undefined) {
+    throw unknownName("params are settings of model calls, without", misplacedParam, ["params", misplacedParam]);
   }
   for (const key of ["params", "adapterOptions", "metadata"] as const) {
     const parsed = read(settings, fields[key] ?? {});
@@ -156,6 +163,14 @@ export function engine(fields: EngineFields<CallerContext> = {}): Engine {
   // Only for its check: an invalid policy throws here and not at the first failure.
   retryPolicy(fields.retry ?? "default");
   return { ...defaults, ...fields };
+}
+
+/** The error for a name that is not known at its place. It says where the name belongs, as far as that is known. */
+function unknownName(message: string, name: string, path: readonly string[]): MisuseError {
+  const place = placeOf(name);
+  return new MisuseError("unknown_field", `engine: ${message} "${name}"${place === null ? "" : `; ${place}`}`, {
+    path,
+  });
 }
 
 /** Returns the engine with one more tool. A tool of the same name is not replaced. */

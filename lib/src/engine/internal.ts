@@ -22,9 +22,10 @@ export { startSpan, emitTelemetry } from "./telemetry.ts";
 
 // model-call
 export { missingCapabilities } from "./model-call/capability.ts";
+export { placeOf, isMisplacedParam } from "./option-place.ts";
 export { withCatalogData } from "./model-call/catalog.ts";
 export type { KeySource } from "./model-call/keys.ts";
-export { failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";
+export { environmentVariable, failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";
 export { priceOf, withCosts } from "./model-call/pricing.ts";
 export { delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
 export type { FetchLike, HttpAnswer, Timeouts, TransportLimits } from "./model-call/transport.ts";

@@ -49,8 +49,8 @@ function isKey(value: string | null | undefined): value is string {
   return typeof value === "string" && value.trim() !== "";
 }
 
-/** Reads an environment variable. Returns `null` on platforms without `process`, such as browsers and edge runtimes. */
-function environmentVariable(name: string): string | null {
+/** Returns an environment variable; `null`: it is not set. Returns `null` on platforms without `process`, such as browsers and edge runtimes. */
+export function environmentVariable(name: string): string | null {
   const platform: unknown = Reflect.get(globalThis, "process");
   if (typeof platform !== "object" || platform === null) return null;
   const environment: unknown = Reflect.get(platform, "env");

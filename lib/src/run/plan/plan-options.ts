@@ -11,7 +11,15 @@ import type {
 } from "../../engine/internal.ts";
 import type { CallerContext, JsonObject, ModelRequest } from "../../model/internal.ts";
 
-import { checkedNumber, checkedRange, defaultOf, isRunOption, pick, requestFields } from "../../engine/internal.ts";
+import {
+  checkedNumber,
+  checkedRange,
+  defaultOf,
+  isMisplacedParam,
+  isRunOption,
+  pick,
+  requestFields,
+} from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { describe } from "../../model/parse/reading.ts";
 
@@ -22,6 +30,12 @@ export function checkCall(engine: unknown, options: unknown): void {
   }
   if (typeof options !== "object" || options === null) {
     throw new MisuseError("invalid_argument", "the options must be an object");
+  }
+  const params = "params" in options && typeof options.params === "object" ? (options.params ?? {}) : {};
+  const misplacedParam = Object.keys(params).find(isMisplacedParam);
+  if (misplacedParam !== undefined) {
+    const message = `params are settings of model calls; "${misplacedParam}" is an option of the run: { ${misplacedParam}: … }`;
+    throw new MisuseError("unknown_field", message, { path: ["params", misplacedParam] });
   }
   const unknownOption = Object.keys(options).find((key) => !isRunOption(key));
   if (unknownOption !== undefined) {

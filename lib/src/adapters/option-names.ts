@@ -1,0 +1,63 @@
+// Checks the names of adapter options at run time, for callers without a compiler: a misspelt option must not be ignored silently.
+
+import type { Quirks } from "../wire/internal.ts";
+import type { ProviderOptions } from "./http-adapter.ts";
+
+import { defaultLimits, defaultTimeouts, placeOf } from "../engine/internal.ts";
+import { MisuseError } from "../model/internal.ts";
+
+/** All names of an options type; the compiler requires each of them. */
+export type NamesOf<Options> = { readonly [Name in keyof Options]-?: true };
+
+/** The options of every provider adapter. */
+export const providerOptionNames: NamesOf<ProviderOptions> = {
+  apiKey: true,
+  baseURL: true,
+  headers: true,
+  fetch: true,
+  timeouts: true,
+  limits: true,
+  dotenv: true,
+};
+
+const quirkNames: NamesOf<Quirks> = {
+  maxTokensField: true,
+  streamUsage: true,
+  systemRole: true,
+  jsonSchema: true,
+  strict: true,
+  without: true,
+  reasoningField: true,
+  callIds: true,
+};
+
+/** Checks the options of a provider adapter, also inside `timeouts`, `limits` and `quirks`. Throws `MisuseError` (`unknown_field`). */
+export function checkProviderOptions<Options extends ProviderOptions & { readonly quirks?: Quirks }>(
+  adapter: string,
+  options: Options,
+  names: NamesOf<Options>,
+): void {
+  checkOptionNames(adapter, options, names);
+  checkOptionNames(adapter, options.timeouts, defaultTimeouts, "timeouts");
+  checkOptionNames(adapter, options.limits, defaultLimits, "limits");
+  checkOptionNames(adapter, options.quirks, quirkNames, "quirks");
+}
+
+/** Throws `MisuseError` (`unknown_field`) for a name that is not among `names`. `within` is the option that contains the options. */
+export function checkOptionNames(
+  adapter: string,
+  options: object | undefined,
+  names: object,
+  within: string | null = null,
+): void {
+  const unknownName = Object.keys(options ?? {}).find((name) => !Object.hasOwn(names, name));
+  if (unknownName === undefined) return;
+  const path = within === null ? [unknownName] : [within, unknownName];
+  const similarName = Object.keys(names).find((name) => name.toLowerCase() === unknownName.toLowerCase());
+  const place = within === null ? placeOf(unknownName) : null;
+  const advice =
+    similarName !== undefined
+      ? `did you mean ${similarName}?`
+      : (place ?? `the options are ${Object.keys(names).join(", ")}`);
+  throw new MisuseError("unknown_field", `${adapter}: unknown option "${path.join(".")}"; ${advice}`, { path });
+}

@@ -153,7 +153,7 @@ describe.skipIf(!hasTmux)("in a real terminal (skipped without tmux)", () => {
   test.each([
     ["a tool", 'countdown {"from": 1000}', /countdown from: 1000 .*\d of 1000/],
     ["the text of a reply", "good morning", /You said: good morning[^]*offline/],
-  ])("after kill -9 during %s, chat --continue shows that it waits for the lease", async (_, message, running) => {
+  ])("after kill -9 during %s, chat --continue continues the turn at once", async (_, message, running) => {
     const pane = tmux.open(["chat"], { folder, environment: slowly });
     await pane.until(prompt);
     pane.say(message);
@@ -161,11 +161,24 @@ describe.skipIf(!hasTmux)("in a real terminal (skipped without tmux)", () => {
     pane.kill();
     await pane.until(/exit code 137/);
     const again = tmux.open(["chat", "--continue"], { folder, environment: slowly });
+    await again.until(running);
+    again.kill();
+    await again.until(/exit code 137/);
+  });
+
+  test("chat --continue shows that it waits for the lease of a stopped process", async () => {
+    const pane = tmux.open(["chat"], { folder, environment: slowly });
+    await pane.until(prompt);
+    pane.say('countdown {"from": 1000}');
+    await pane.until(/countdown from: 1000 .*\d of 1000/);
+    pane.signal("SIGSTOP");
+    const again = tmux.open(["chat", "--continue"], { folder, environment: slowly });
     await again.until(
       /Waiting: [^]*has sent nothing for \d[^]*has stopped[^]*lease expires in at most \d+ s[^]*continues here/,
     );
     again.press("C-d");
     await again.until(/The turn is not lost[^]*exit code 130/);
+    pane.kill();
   });
 
   test("handles 30 columns, wide and combining characters, pasted lines and a resized terminal", async () => {

@@ -103,9 +103,14 @@ export class Pane {
 
   /** Ends the program with SIGKILL, as a crash does: it can neither release its turn nor restore the terminal. */
   kill(): void {
+    this.signal("SIGKILL");
+  }
+
+  /** Sends a signal to the program. */
+  signal(name: "SIGKILL" | "SIGSTOP"): void {
     const shell = this.#tmux.tell(["display-message", "-p", "-t", this.#name, "#{pane_pid}"]).trim();
     const program = execFileSync("ps", ["-o", "pid=", "--ppid", shell], { encoding: "utf8" }).trim();
-    process.kill(Number(program), "SIGKILL");
+    process.kill(Number(program), name);
   }
 
   /** Closes the terminal while the program runs. */

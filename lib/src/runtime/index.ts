@@ -13,7 +13,13 @@ export type {
 } from "../model/internal.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { Runtime } from "./runtime.ts";
-export type { Batch as StorageBatch, Query as StorageQuery, Row as StorageRow, HostStorage } from "./rows/storage.ts";
+export type {
+  Batch as StorageBatch,
+  Query as StorageQuery,
+  Row as StorageRow,
+  HostStorage,
+  Liveness,
+} from "./rows/storage.ts";
 export type { Completion } from "./verbs/tokens.ts";
 export type {
   DurableOptions,

@@ -438,7 +438,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     { tenant: "acme", session: "s1", call: "c1", digest: "d2", answers: ["answer"], usedAt: 1_700_000_000_000 },
   ],
   open: [{ turn: "t1", engine: "default", due: 1_700_000_000_000 }],
-  leases: [{ owner: "process-1", ttlMs: 30_000, released: false }],
+  leases: [{ owner: "process-1", ttlMs: 30_000, released: false, process: "linux/0f8a/4026531836/4026531834/77/1234" }],
   pieces: [
     {
       effectId: "t1/0/model",

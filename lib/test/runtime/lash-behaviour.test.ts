@@ -493,7 +493,7 @@ describe("[lash 84] leases", () => {
       check: { tag: null },
       put: { ttlMs: 30_000 },
     });
-    const lease = { owner: "a", epoch: 1 };
+    const lease = { owner: "a", process: null, epoch: 1 };
     expect(claim(key, row(lease, 1), "b", at(0), leaseTimings)).toEqual({ type: "busy", holder: "a" });
     // Also for the same owner: a process that lost the lease does not know what was written since.
     for (const owner of ["a", "b"]) {
@@ -509,7 +509,7 @@ describe("[lash 84] leases", () => {
   });
 
   test("a lease with an expiry too far ahead is claimed after it was unchanged for one lease time", () => {
-    const stuck = row({ owner: "a", epoch: 1 }, 31_000, 7);
+    const stuck = row({ owner: "a", process: null, epoch: 1 }, 31_000, 7);
     const seen = { epoch: 1, expires: 7, since: 1000 };
     const claimed = (now: number, observed: typeof seen | null) =>
       claim(key, stuck, "b", { wall: 0, monotonic: now }, leaseTimings, observed);
@@ -518,12 +518,12 @@ describe("[lash 84] leases", () => {
     expect(claimed(31_000, { ...seen, expires: 8 }).type).toBe("busy");
     // A renewal keeps the tag, so the claim compares the expiry too.
     expect(claimed(31_000, seen)).toMatchObject({ type: "acquired", check: { tag: 1, expires: 7 } });
-    const usual = row({ owner: "a", epoch: 1 }, 30_000, 7);
+    const usual = row({ owner: "a", process: null, epoch: 1 }, 30_000, 7);
     expect(claim(key, usual, "b", at(90_000), leaseTimings, seen).type).toBe("busy");
   });
 
   test("end for their holder when its wall clock or its monotonic clock passes the deadline", () => {
-    const lease = { owner: "a", epoch: 1, sentAt: { wall: 1000, monotonic: 50 } };
+    const lease = { owner: "a", process: null, epoch: 1, sentAt: { wall: 1000, monotonic: 50 } };
     const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
     expect(safe(30_999, 30_049)).toBe(true);
     expect(safe(31_000, 50)).toBe(false);
@@ -531,7 +531,7 @@ describe("[lash 84] leases", () => {
   });
 
   test("are renewed and released under the same epoch, and writes fail once they have expired", async () => {
-    const lease = { owner: "a", epoch: 3 };
+    const lease = { owner: "a", process: null, epoch: 3 };
     expect(releasePut(key, lease)).toMatchObject({ tag: 3, ttlMs: 0 });
     const clock = handClock();
     const storage = memoryStorage({ clock });

@@ -11,6 +11,7 @@ import { fileOf, SqliteConnection } from "./connection.ts";
 import { storageError } from "./failure.ts";
 import { checkedOptions } from "./options.ts";
 import { OtherWriters } from "./other-writers.ts";
+import { processLiveness } from "./process-liveness.ts";
 
 /** The default of `busyMs`. Shorter than for a path, because waiting blocks the event loop. */
 const defaultBusyMs = 15_000;
@@ -49,6 +50,7 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
   return {
     name,
     durability: file === "" ? "volatile" : "durable",
+    liveness: processLiveness(),
     read: async (queries) => {
       for (const query of queries) checkQuery(query);
       return attempt(name, () => connection.read(queries));

@@ -24,6 +24,7 @@ import { MisuseError, RuntimeError } from "../../model/internal.ts";
 import { checkBatch, checkQuery } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { checkedOptions } from "./options.ts";
+import { processLiveness } from "./process-liveness.ts";
 import { receivedError, sizeOf } from "./worker-messages.ts";
 
 /** Options of {@link sqliteStorage} on a path. The thread uses the system clock. */
@@ -90,6 +91,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
   return {
     name,
     durability: inMemory ? "volatile" : "durable",
+    liveness: processLiveness(),
     open: () => thread.open(),
     read: async (queries) => {
       for (const query of queries) checkQuery(query);

@@ -163,8 +163,9 @@ export class ActiveTurns {
   }
 
   #claimOf(key: SessionKey, row: Row | null): Claim {
-    const { clock, owner, lease: timings } = this.#context;
-    return claim(keyOf(key), row, owner(), instantOf(clock), timings, this.#observed(key, row));
+    const { clock, owner, storage, lease: timings } = this.#context;
+    const observed = this.#observed(key, row);
+    return claim(keyOf(key), row, owner(), instantOf(clock), timings, observed, storage.liveness ?? null);
   }
 
   /** Since when the lease row is unchanged, for a row that expires too far ahead (`rows/lease.ts`, invariant 6). */

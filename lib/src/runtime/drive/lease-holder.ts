@@ -164,7 +164,7 @@ export class LeaseHolder {
       // Released during the read: nothing may be claimed after a release.
       if (this.#isReleased) throw this.lost();
       if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
-      const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings);
+      const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings, null, storage.liveness ?? null);
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
       // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so

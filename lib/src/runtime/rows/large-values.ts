@@ -40,6 +40,7 @@ export function withLargeValues(storage: HostStorage): HostStorage {
   return {
     name: storage.name,
     durability: storage.durability,
+    ...(storage.liveness === undefined ? {} : { liveness: storage.liveness }),
     read: async (queries) => resolved(storage, await storage.read(queries)),
     write: async (batch) => storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch),
     watch: (changed) => storage.watch(changed),

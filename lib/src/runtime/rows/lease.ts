@@ -20,9 +20,12 @@
 //      was set back after the write. Such a lease may be claimed by a process that has seen the row unchanged for one lease time on its
 //      own monotonic clock: a living holder would have renewed it. Without this rule no process could claim the session until the
 //      storage's clock reaches the expiry.
+//   7. A lease that has not expired may be claimed if the storage can tell that the process of its holder has ended (`Liveness`). The claim is
+//      a takeover, so a turn that ends its process each time is still bounded (Q17).
 
 import type { Clock } from "../../clock/clock.ts";
-import type { Check, Key, Put, Row } from "./storage.ts";
+import type { Check, Key, Liveness, Put, Row } from "./storage.ts";
+import type { LeaseHolder } from "./values.ts";
 
 import { monotonicNow } from "../../clock/clock.ts";
 import { MisuseError } from "../../model/internal.ts";
@@ -32,6 +35,8 @@ import { readValue, writeValue } from "./stored.ts";
 export type Lease = {
   /** The name of the holding process, for diagnosis. */
   readonly owner: string;
+  /** The identity of the holding process; `null`: it has none (invariant 7). */
+  readonly process: string | null;
   /** The fencing token. */
   readonly epoch: number;
   /** When the claim or the last successful write was sent: the local deadline counts from here. */
@@ -98,12 +103,16 @@ export function claim(
   sentAt: Instant,
   timings: LeaseTimings,
   observed: Observation | null = null,
+  liveness: Liveness | null = null,
 ): Claim {
   const held = row === null ? null : readValue("leases", row);
   const isFree = row === null || row.remainingMs === null || row.remainingMs <= 0;
   const isStuck = row !== null && held !== null && isUnchanged(row, observed, sentAt.monotonic, held.ttlMs);
-  if (!isFree && !isStuck) return { type: "busy", holder: held?.owner ?? "" };
-  const lease: Lease = { owner, epoch: (row?.tag ?? 0) + 1, sentAt };
+  const isFreeOrStuck = isFree || isStuck;
+  if (!isFreeOrStuck && !(held !== null && holderHasEnded(held, liveness))) {
+    return { type: "busy", holder: held?.owner ?? "" };
+  }
+  const lease: Lease = { owner, process: liveness?.process ?? null, epoch: (row?.tag ?? 0) + 1, sentAt };
   const check: Check = { table: "leases", key, tag: row?.tag ?? null };
   return {
     type: "acquired",
@@ -113,6 +122,11 @@ export function claim(
     put: leasePut(key, lease, timings),
     takesOver: held !== null && !held.released,
   };
+}
+
+/** Returns whether the process that holds a lease has certainly ended (invariant 7). */
+export function holderHasEnded({ process, released }: LeaseHolder, liveness: Liveness | null): boolean {
+  return !released && process !== null && liveness !== null && liveness.hasEnded(process);
 }
 
 /** Returns whether a row that expires too far ahead was observed unchanged for one lease time (invariant 6). */
@@ -132,13 +146,17 @@ export function epochCheck(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
 }
 
 /** The lease row that expires one lease time after the write. */
-export function leasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">, { ttlMs }: LeaseTimings): Put {
-  const value = writeValue("leases", { owner, ttlMs, released: false });
+export function leasePut(
+  key: Key,
+  { owner, process, epoch }: Pick<Lease, "owner" | "process" | "epoch">,
+  { ttlMs }: LeaseTimings,
+): Put {
+  const value = writeValue("leases", { owner, ttlMs, released: false, process });
   return { table: "leases", key, tag: epoch, ttlMs, value };
 }
 
 /** The row of a released lease: it keeps the epoch and has expired already, so the next claim does not wait and is no takeover. */
 export function releasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">): Put {
-  const value = writeValue("leases", { owner, ttlMs: 0, released: true });
+  const value = writeValue("leases", { owner, ttlMs: 0, released: true, process: null });
   return { table: "leases", key, tag: epoch, ttlMs: 0, value };
 }

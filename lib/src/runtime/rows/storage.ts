@@ -104,6 +104,17 @@ export function sessionName(tenant: string, session: string): string {
 }
 
 /**
+ * Recognises leases of processes that have ended, so that they are claimed before they expire. Only for a storage whose processes can tell:
+ * a wrong answer lets two processes perform the same effect. Writes stay fenced by the epoch in any case.
+ */
+export type Liveness = {
+  /** Identifies this process for ever, among all processes that use the storage; `null`: it cannot be identified. Stored in lease rows. */
+  readonly process: string | null;
+  /** Returns `true` only if the process of that identity has certainly ended; `false` if it runs, or if that cannot be found out. Never throws. */
+  readonly hasEnded: (process: string) => boolean;
+};
+
+/**
  * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError`: `storage_full`, `storage_busy`,
  * `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then.
  */
@@ -112,6 +123,8 @@ export type HostStorage = {
   readonly name: string;
   /** `durable`: written rows outlive the process. */
   readonly durability: "durable" | "volatile";
+  /** Recognises leases of ended processes. Absent: a lease is claimed when it is released or has expired. */
+  readonly liveness?: Liveness;
   /** Answers several queries from one snapshot, in order. */
   readonly read: (queries: readonly Query[]) => Promise<readonly (readonly Row[])[]>;
   /** Writes a conditional batch. A failed check resolves with `ok: false`; it is not an error. */

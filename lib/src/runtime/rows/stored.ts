@@ -247,6 +247,7 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
     owner: required(string),
     ttlMs: fallback(number, leaseTimeMs),
     released: fallback(boolean, false),
+    process: fallback(nullable(string), null),
   }),
   pieces: object<Piece>({
     effectId: required(string),

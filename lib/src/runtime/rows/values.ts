@@ -237,6 +237,8 @@ export type LeaseHolder = {
   readonly ttlMs: number;
   /** The holder released the lease. A claim after a release is no takeover (Q17). */
   readonly released: boolean;
+  /** The identity of the process (`Liveness.process`); `null`: it has none, and the lease can only expire. */
+  readonly process: string | null;
 };
 
 /** Live events of one attempt, for readers in other processes, in order. Adjacent deltas of one part are merged. */

@@ -136,7 +136,8 @@ function turnOf(
 
 /** The changes that claim the lease of a session; `null`: another process holds it. */
 function claimFor(context: VerbContext, { key, leaseRow }: { key: ExistingSession["key"]; leaseRow: Row | null }) {
-  const claimed = claim(keyOf(key), leaseRow, context.owner(), instantOf(context.clock), context.lease);
+  const { owner, clock, storage, lease } = context;
+  const claimed = claim(keyOf(key), leaseRow, owner(), instantOf(clock), lease, null, storage.liveness ?? null);
   if (claimed.type === "busy") return null;
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };
 }

@@ -1,6 +1,7 @@
 // `recover`: drives open turns that no process holds, makes failed sessions usable, and restarts or ends parked turns.
 //
-//   no id                             restores missing rows of the index of due work, then drives every due turn
+//   no id                             restores missing rows of the index of due work, drives every due turn, and takes over turns of ended
+//                                     processes
 //   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
 //   id, the turn is parked            ends the turn (Q16)
 //   id, parked, `from: "step"`        restarts the open step (Q14)
@@ -22,6 +23,7 @@ import { writeSession } from "../rows/session-write.ts";
 import { ofTurn } from "../rows/turn-events.ts";
 import { pickUpDue } from "./due.ts";
 import { endTurn } from "./end-turn.ts";
+import { takeOverAllEnded } from "./ended-processes.ts";
 import { restoreAllDue } from "./restore-due.ts";
 import { writeConflict, find, openTurn, replaceSession } from "./session-rows.ts";
 
@@ -36,7 +38,8 @@ export async function recover(
   if (id === undefined) {
     await restoreAllDue(context);
     const { driven } = await pickUpDue(context, { limit: Number.POSITIVE_INFINITY });
-    return { ...nothingRecovered, pickedUp: driven };
+    const taken = await takeOverAllEnded(context);
+    return { ...nothingRecovered, pickedUp: driven + taken };
   }
   const before = await find(context, id);
   const { key, head } = before;

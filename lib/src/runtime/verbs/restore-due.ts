@@ -6,7 +6,7 @@
 
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { Put, Row } from "../rows/storage.ts";
+import type { HostStorage, Put, Row } from "../rows/storage.ts";
 import type { OpenTurn } from "../rows/values.ts";
 
 import { putting } from "../rows/batch.ts";
@@ -28,6 +28,22 @@ export async function restoreAllDue(context: VerbContext): Promise<void> {
 
 /** Restores the missing rows of one page of open turns. Returns where the next pass continues; `null` after the last page. */
 export async function restoreDue({ storage }: VerbContext, after: OpenCursor): Promise<OpenCursor> {
+  const { rows, next } = await openPage(storage, after);
+  const puts = rows.flatMap((row): readonly Put[] => {
+    const open = readable(row);
+    return open === null ? [] : [duePut(keyIn(row), open)];
+  });
+  const stored = await storage.read(puts.map(({ key }) => ({ table: "due", prefix: key, limit: 1 }) as const));
+  const missing = puts.filter((_, index) => stored[index]?.length === 0);
+  if (missing.length > 0) await storage.write(putting(...missing));
+  return next;
+}
+
+/** One page of open turns, and where the next page begins; `null` after the last page. */
+export async function openPage(
+  storage: HostStorage,
+  after: OpenCursor,
+): Promise<{ readonly rows: readonly Row[]; readonly next: OpenCursor }> {
   const page = { table: "open", limit: pageSize } as const;
   const pages = await storage.read(
     after === null
@@ -38,18 +54,14 @@ export async function restoreDue({ storage }: VerbContext, after: OpenCursor): P
         ],
   );
   const rows = pages.flat().slice(0, pageSize);
-  const puts = rows.flatMap((row): readonly Put[] => {
-    const open = readable(row);
-    return open === null ? [] : [duePut(keyIn(row), open)];
-  });
-  const stored = await storage.read(puts.map(({ key }) => ({ table: "due", prefix: key, limit: 1 }) as const));
-  const missing = puts.filter((_, index) => stored[index]?.length === 0);
-  if (missing.length > 0) await storage.write(putting(...missing));
   const last = rows.at(-1);
-  return last === undefined || rows.length < pageSize ? null : [keyIn(last).tenant, keyIn(last).session];
+  const next: OpenCursor =
+    last === undefined || rows.length < pageSize ? null : [keyIn(last).tenant, keyIn(last).session];
+  return { rows, next };
 }
 
-function keyIn({ key: [tenant = "", session = ""] }: Row): SessionKey {
+/** The session of a row of `open`. */
+export function keyIn({ key: [tenant = "", session = ""] }: Row): SessionKey {
   return { tenant: String(tenant), session: String(session) };
 }
 

@@ -5,7 +5,7 @@
 //
 // One iteration
 //   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what follows
-//   2. every `upkeepMs`   applies deadlines, and removes journals whose retention time is over
+//   2. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of ended processes
 //   3. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
 
 import type { VerbContext } from "../context.ts";
@@ -16,6 +16,7 @@ import { ChangeSignal } from "../change-signal.ts";
 import { collectUnused } from "./collect.ts";
 import { DueTenants } from "./due-tenants.ts";
 import { pickUpDue } from "./due.ts";
+import { takeOverEnded } from "./ended-processes.ts";
 import { expire } from "./expire.ts";
 import { restoreDue } from "./restore-due.ts";
 import { removeRetained } from "./retention.ts";
@@ -65,6 +66,7 @@ export async function work(
   let upkeepAt = Number.NEGATIVE_INFINITY;
   let collectAt = Number.NEGATIVE_INFINITY;
   let openCursor: OpenCursor = null;
+  let endedCursor: OpenCursor = null;
   try {
     while (!signal.aborted && !turns.closing) {
       changes.clear();
@@ -84,6 +86,10 @@ export async function work(
         upkeepAt = polledAt;
         await expire(context).catch(() => 0);
         await removeRetained(context).catch(() => 0);
+        endedCursor = await takeOverEnded(context, endedCursor, concurrency).then(
+          ({ next }) => next,
+          () => null,
+        );
       }
       if (polledAt >= collectAt + collectMs) {
         collectAt = polledAt;

@@ -1,0 +1,22 @@
+// A program for tests of takeovers: starts a turn whose model never answers, on the SQLite file of its first argument, prints `held` and stays.
+
+import { engine } from "everturn";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { runtime } from "everturn/runtime";
+
+const silent = {
+  provider: "silent",
+  stream: () => ({
+    [Symbol.asyncIterator]: () => ({
+      next: () => {
+        process.stdout.write("held\n");
+        return new Promise<never>(() => undefined);
+      },
+    }),
+  }),
+};
+const sessions = runtime({
+  host: sqliteStorage({ path: process.argv[2] ?? "" }),
+  engines: { default: engine({ adapter: silent, model: "silent:m" }) },
+});
+await sessions.start("hi", { id: "s" });

@@ -94,7 +94,11 @@ describe("close", () => {
     const { passed: gate, open } = latch();
     const adapter = fake({ scripts: [calls("look"), says("Done.")] });
     const asked: Promise<null>[] = [];
+    let steps = 0;
+    // Waits in the second step, which follows the commit of the tool result.
     const prepareStep = () => {
+      steps += 1;
+      if (steps === 1) return null;
       asked.push(gate.then(() => null));
       return asked[0] ?? null;
     };

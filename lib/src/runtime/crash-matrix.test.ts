@@ -58,7 +58,7 @@ const sqlite: Tried = {
       },
     };
   },
-  sample: { every: 4 },
+  sample: { every: 8 },
 };
 
 /** The path form, on one file and one thread: starting a thread for each point would take longer than the point. */
@@ -72,7 +72,7 @@ const sqlitePath: Tried = {
     await storage.write({ checks: [], removals, puts: [] });
     return { host: storage, reopen: async () => storage, close: async () => undefined };
   },
-  sample: { every: 16 },
+  sample: { every: 32 },
 };
 
 function isTable(name: string): name is keyof typeof tables {

@@ -29,7 +29,8 @@ const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
 
 /** Node modules: SQLite runs in a Node worker thread. */
 const nodeOf: { readonly [entryPoint: string]: readonly string[] } = {
-  "./host/sqlite": ["node:path", "node:worker_threads"],
+  // node:fs reads /proc, to find out whether the process that holds a lease still exists.
+  "./host/sqlite": ["node:fs", "node:path", "node:worker_threads"],
   "./host/sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
 };
 

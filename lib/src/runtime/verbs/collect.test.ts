@@ -68,7 +68,7 @@ test("configurations that no turn has used for two retention times and a day are
   const works = async () => {
     const stop = new AbortController();
     const working = of.work({ signal: stop.signal });
-    await world.clock.advance(130_000);
+    await world.clock.advance(62_000);
     stop.abort();
     await world.clock.advance(0);
     await working;

@@ -62,7 +62,7 @@ describe("the index of due work", () => {
 
   test("is empty when all turns have ended, also after renewals and releases of leases", async () => {
     const world = new World();
-    const look = counting("look", { replay: "safe", handler: () => world.clock.advance(40_000) });
+    const look = counting("look", { replay: "safe", handler: () => world.clock.advance(15_000) });
     const of = world.engine(worker("look", "look"), { tools: [look.tool] });
     const first = world.process(of);
     const second = world.process(of);
@@ -71,7 +71,7 @@ describe("the index of due work", () => {
     await (
       await first.start("hi", { id: "s1" })
     ).result;
-    await world.clock.advance(120_000);
+    await world.clock.advance(35_000);
     stop.abort();
     await world.clock.advance(0);
     await working;

@@ -3,7 +3,7 @@
 import type { Adapter, Engine } from "everturn";
 import type { HostStorage } from "everturn/runtime";
 
-import { setImmediate } from "node:timers/promises";
+import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { engine, fake, tool } from "everturn";
 import { sqliteStorage } from "everturn/host/sqlite";
@@ -40,14 +40,14 @@ export function openStorage(path: string, form: StorageForm): HostStorage {
   return form === "path" ? sqliteStorage({ path }) : openHandle(path, "full").storage;
 }
 
-/** An agent without delays: `toolSteps` replies with one tool call each, then a text. `called` is called for each reply. */
-export function scriptedAgent(toolSteps: number, called: () => void): Engine {
+/** An agent whose model takes `modelMs` for a reply: `toolSteps` replies with one tool call each, then a text. `called` is called for each reply. */
+export function scriptedAgent(toolSteps: number, called: () => void, modelMs = 0): Engine {
   const adapter: Adapter = {
     provider: "fake",
     stream: (request, call) => ({
       async *[Symbol.asyncIterator]() {
         // A model that is called over a network never replies within the same task: without this the event loop would not get to timers or messages.
-        await setImmediate();
+        await (modelMs > 0 ? setTimeout(modelMs) : setImmediate());
         called();
         const step = request.messages.filter(({ role }) => role === "assistant").length;
         const script =

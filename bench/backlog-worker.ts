@@ -9,7 +9,7 @@ import { runtime } from "everturn/runtime";
 
 import { openStorage, scriptedAgent } from "./backlog-agent.ts";
 
-const [, , path = "", toolSteps = "1", concurrency = "16", form = "path"] = process.argv;
+const [, , path = "", toolSteps = "1", concurrency = "16", form = "path", modelMs = "0"] = process.argv;
 const counts = { queries: 0, writes: 0, conflicts: 0, steps: 0 };
 
 /** Counts queries and writes, and reports each turn that a write ends. */
@@ -34,9 +34,13 @@ function counted(storage: HostStorage): HostStorage {
 }
 
 const storage = openStorage(path, form === "handle" ? "handle" : "path");
-const agent = scriptedAgent(Number(toolSteps), () => {
-  counts.steps += 1;
-});
+const agent = scriptedAgent(
+  Number(toolSteps),
+  () => {
+    counts.steps += 1;
+  },
+  Number(modelMs),
+);
 const sessions = runtime({ host: counted(storage), engines: { default: agent } });
 const started = once(process, "message");
 process.on("disconnect", () => process.exit(1));

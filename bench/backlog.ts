@@ -11,6 +11,7 @@
 //   --seconds 12                                                             a run ends after this time with the turns it has
 //   --concurrency 16                                                         turns at a time in one worker
 //   --form path | handle                                                     how workers open the file
+//   --model-ms 0                                                             how long the scripted model takes for a reply
 //   --pin                                                                    worker n runs on core n alone (Linux, `taskset`); worker n + cores shares it
 //
 //   On a machine with few cores, `--pin` shows how the rate grows with the number of workers: without it one worker uses more than one core (the event
@@ -45,6 +46,7 @@ const { values: options } = parseArgs({
     seconds: { type: "string", default: "12" },
     form: { type: "string", default: "path" },
     pin: { type: "boolean", default: false },
+    "model-ms": { type: "string", default: "0" },
   },
 });
 
@@ -114,7 +116,13 @@ function copyOf(file: string): string {
 async function measure({ file, workers, toolSteps, warmup, turns }: Run): Promise<Measured> {
   const path = copyOf(file);
   const started = Array.from({ length: workers }, () =>
-    fork(join(import.meta.dirname, "backlog-worker.ts"), [path, String(toolSteps), String(concurrency), options.form]),
+    fork(join(import.meta.dirname, "backlog-worker.ts"), [
+      path,
+      String(toolSteps),
+      String(concurrency),
+      options.form,
+      options["model-ms"],
+    ]),
   );
   for (const [index, child] of started.entries()) {
     children.add(child);

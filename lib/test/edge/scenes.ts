@@ -97,7 +97,11 @@ const scenes: { readonly [name: string]: (stage: Stage) => Promise<Json> } = {
       needsApproval: true,
       handler: ({ city }) => ({ city: String(city), sky: "clear" }),
     });
-    const agent = engine({ adapter: openaiCompatible(stage), model: "compatible:m", tools: [asks] });
+    const agent = engine({
+      adapter: openaiCompatible({ baseURL: stage.baseURL, apiKey: stage.apiKey }),
+      model: "compatible:m",
+      tools: [asks],
+    });
     const engines = { default: agent };
     const front = runtime({ host, engines, drive: false });
     const worker = runtime({ host, engines });

@@ -27,7 +27,7 @@ test("G3: settings of the engine reach the request of every verb", async () => {
 });
 
 test("G6: an unknown tool ends a streamed run like an awaited one, without another model call", async () => {
-  const { engine: of, adapter } = playing([calls("nobody"), says("never")], [ok]);
+  const { engine: of, adapter } = playing([calls("missing"), says("never")], [ok]);
   expect((await transcript(stream(of, "hi"))).at(-1)).toBe("chat_completed error");
   expect(adapter.remaining).toBe(1);
 });

@@ -98,6 +98,17 @@ test("comments name files that exist", () => {
   expect(missing).toEqual([]);
 });
 
+test("titles, names and other strings use no personification", () => {
+  const others = sources.filter((path) => path !== "lib/test/language.test.ts");
+  const lines = others.flatMap((path) =>
+    readFileSync(join(root, path), "utf8")
+      .split("\n")
+      .filter((line) => /(?:some|no)body/i.test(line))
+      .map((line) => `${path}: ${line.trim()}`),
+  );
+  expect(lines).toEqual([]);
+});
+
 test("documents use no retired word", () => {
   expect(documents).toContain("docs/guide/durable.md");
   const lines = documents.flatMap((path) => retiredLines(path, readFileSync(join(root, path), "utf8").split("\n")));

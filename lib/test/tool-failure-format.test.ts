@@ -29,10 +29,10 @@ test("calls that ran, calls of unknown tools and calls of a reply that was cut",
     const { engine } = playing([script, says("Done.")], [fails, throws]);
     return toolContents((await chat(engine, "hi", { onUnknownTool: "answer" })).thread.messages);
   };
-  expect(await run(calls("fails", "throws", "nobody"))).toEqual([
+  expect(await run(calls("fails", "throws", "missing"))).toEqual([
     '{"error":"no luck"}',
     '{"error":"boom"}',
-    '{"error":"there is no tool named nobody"}',
+    '{"error":"there is no tool named missing"}',
   ]);
   expect(await run([...calls("fails"), { type: "finish", reason: "length" }])).toEqual([isFailureText]);
 });

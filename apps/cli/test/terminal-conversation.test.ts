@@ -302,7 +302,7 @@ test("slash commands: help, tools, model, usage, show, continue, fork, sessions,
   expect(chat.id).not.toBe(first);
   expect(await ask("/sessions")).toMatch(/› session-.*\d+s ago +2 messages +completed/);
   expect(await ask(`/resume ${first.slice(0, -4)}`)).toContain(`Session ${first} · 2 messages`);
-  expect(await ask("/resume nobody")).toContain("There is no session nobody");
+  expect(await ask("/resume missing")).toContain("There is no session missing");
   expect(await ask("/new")).toContain("The next message starts a new session");
   expect(chat.id).toBeNull();
 });

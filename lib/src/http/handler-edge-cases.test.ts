@@ -58,7 +58,7 @@ const wait = { prefer: "wait=10" };
 describe("a user message in a request", () => {
   const sources = [
     { type: "file", path: "/etc/passwd" },
-    { type: "provider_file", provider: "openai", id: "file-of-somebody-else" },
+    { type: "provider_file", provider: "openai", id: "file-of-another-tenant" },
   ];
 
   test.each(sources)("cannot name a file of the operator: $type", async (source) => {

@@ -428,11 +428,11 @@ describe("authentication and origins", () => {
     const { sessions, ask } = world([words("One."), words("Two.")], {
       auth: [
         { token, tenant: "acme" },
-        { token: "the-token-of-somebody-else", tenant: "globex" },
+        { token: "the-token-of-another-tenant", tenant: "globex" },
       ],
     });
     await ask("POST", "/sessions", { input: "secret", id: "s1" }, wait);
-    const other = { authorization: "Bearer the-token-of-somebody-else" };
+    const other = { authorization: "Bearer the-token-of-another-tenant" };
     const turn = (await ask("GET", "/sessions/s1/events?follow=false")).text.match(/turn-\w+/)?.[0];
     for (const path of [
       "/sessions/s1",

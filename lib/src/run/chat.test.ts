@@ -449,7 +449,7 @@ describe("between steps", () => {
 
   test("prepareStep that names an unknown tool rejects the run", async () => {
     const { engine: of } = playing([calls("ok"), says("Done.")], [ok]);
-    await expect(chat(of, "hi", { prepareStep: () => ({ tools: ["nobody"] }) })).rejects.toThrow(/no tool "nobody"/);
+    await expect(chat(of, "hi", { prepareStep: () => ({ tools: ["missing"] }) })).rejects.toThrow(/no tool "missing"/);
   });
 
   test("onCheckpoint adds input between steps, and after an answer", async () => {

@@ -175,7 +175,7 @@ describe("[lash 97] the order of events", () => {
     const cut = [...calls("ok", "ok"), { type: "finish", reason: "length" } as const];
     const never = plain("never", () => new Promise(() => undefined));
     const truncated = await chat(playing([cut], [ok]).engine, "hi");
-    const unknown = await chat(playing([calls("ok", "nobody")], [ok]).engine, "hi");
+    const unknown = await chat(playing([calls("ok", "missing")], [ok]).engine, "hi");
     const left = stream(playing([calls("ok", "never")], [ok, never]).engine, "hi");
     for await (const { type } of left) if (type === "tool_execution_completed") break;
     for (const { thread } of [truncated, unknown, await left.result]) {
@@ -457,10 +457,10 @@ describe("a step and its reply", () => {
   );
 
   test("[allm 59] an unknown tool: an error, every call answered; the thrown error carries the step result", async () => {
-    const unknown = () => playing([calls("ok", "nobody")], [ok]).engine;
+    const unknown = () => playing([calls("ok", "missing")], [ok]).engine;
     const error = await step(unknown(), "hi").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UnknownToolError);
-    expect(error).toMatchObject({ reason: "unknown_tool", failure: { metadata: { toolName: "nobody" } } });
+    expect(error).toMatchObject({ reason: "unknown_tool", failure: { metadata: { toolName: "missing" } } });
     expect(error instanceof UnknownToolError ? error.result.toolResults : []).toMatchObject([
       { toolCallId: "c0", status: "not_run" },
       { toolCallId: "c1", code: "not_found" },
@@ -474,7 +474,7 @@ describe("a step and its reply", () => {
   });
 
   test("onUnknownTool answer: the call of an unknown tool is answered, and the run continues", async () => {
-    const { engine: of } = playing([calls("ok", "nobody"), says("Sorry.")], [ok]);
+    const { engine: of } = playing([calls("ok", "missing"), says("Sorry.")], [ok]);
     expect((await chat(of, "hi", { onUnknownTool: "answer" })).haltedReason).toBe("completed");
   });
 });

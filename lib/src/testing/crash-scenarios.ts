@@ -545,7 +545,7 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario("an unknown tool, and one that halts the turn", () =>
-    of(inOrder(calls(0, "look", "nobody", "pay"), calls(1, "pay", "stop"), say("Never said.")), {
+    of(inOrder(calls(0, "look", "missing", "pay"), calls(1, "pay", "stop"), say("Never said.")), {
       tools: [...all, simpleTool("stop", "safe", () => halt("out_of_stock", { left: 0 }))],
       options: { onUnknownTool: "answer" },
     }),

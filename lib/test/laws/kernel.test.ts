@@ -301,7 +301,7 @@ describe("[lash 5] K4: unexpected responses are ignored and reported", () => {
   test("late, duplicate and wrong responses at every point leave the turn unchanged", () => {
     fc.assert(
       fc.property(settings, beginnings, actionLists, fc.nat(1000), (chosen, begin, choices, what) => {
-        const taken: EffectResponse[] = [delivered("nobody"), replied("t/99/model", says(`${what}`))];
+        const taken: EffectResponse[] = [delivered("missing"), replied("t/99/model", says(`${what}`))];
         let { turn } = startTurn(chosen, begin);
         for (const choice of choices) {
           for (const old of taken) {

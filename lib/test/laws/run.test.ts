@@ -62,7 +62,7 @@ const tools = [
 ];
 
 const call: fc.Arbitrary<FakeStep> = fc
-  .constantFrom(...tools.map(({ name }) => name), "nobody")
+  .constantFrom(...tools.map(({ name }) => name), "missing")
   .map((name) => ({ type: "tool_call", name, arguments: {} }));
 const text: fc.Arbitrary<FakeStep> = fc
   .constantFrom("Hel", "lo", "", " ")

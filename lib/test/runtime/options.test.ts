@@ -72,7 +72,7 @@ describe("options of durable turns", () => {
       { mood: "good" },
       { budgets: { beers: 2 } },
       { mode: "wild" },
-      { engine: "nobody's" },
+      { engine: "missing" },
     ];
     for (const options of given) await expect(of.start("hi", options)).rejects.toThrow(MisuseError);
     await expect(of.start("hi", { id: "" })).rejects.toThrow(MisuseError);

@@ -7,8 +7,9 @@
 
 import { eastAsianWidth } from "get-east-asian-width";
 
-// eslint-disable-next-line no-control-regex -- style sequences have no width
-const styleCodes = /(\u001B\[[0-9;]*m)/;
+const escape = "\u001B";
+/** SGR sequences (ECMA-48), which set styles and have no width. */
+const styleCodes = new RegExp(`(${escape}\\[[0-9;]*m)`);
 
 /** The width of a text in cells. The text may contain styles, but no other control characters. */
 export function cellWidth(text: string): number {

@@ -43,9 +43,7 @@ const replacement = "\uFFFD";
 const isSafe = /^[\n\u0020-\u007E]*$/;
 
 // C0 and C1 control characters except tab and line feed, line separators, bidirectional controls, and unpaired surrogates.
-const unsafe =
-  // eslint-disable-next-line no-control-regex -- these characters are replaced
-  /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028\u2029\u202A-\u202E\u2066-\u2069]|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
+const unsafe = /(?![\t\n])\p{Cc}|[\u2028\u2029\u202A-\u202E\u2066-\u2069]|\p{Cs}/gu;
 
 function symbolOf(character: string): string {
   const code = character.charCodeAt(0);

@@ -120,7 +120,7 @@ const ways = [
 describe.each(ways)("%s", (_, streamed) => {
   test("answers a request with usage and the requested model name", async () => {
     const script: FakeScript = [
-      { type: "reasoning", text: "Somebody is here." },
+      { type: "reasoning", text: "A user is here." },
       { type: "text", text: "Hello, " },
       { type: "text", text: "Ada." },
       { type: "usage", usage: { inputTokens: 12, outputTokens: 3, cachedInputTokens: 4, reasoningTokens: 1 } },

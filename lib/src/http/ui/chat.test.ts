@@ -489,7 +489,7 @@ describe("approvals", () => {
       ...sessions,
       decide: async (id, toolCallId, ...rest) => {
         await (
-          await sessions.decide(id, toolCallId, { type: "approve", by: "somebody else" })
+          await sessions.decide(id, toolCallId, { type: "approve", by: "another user" })
         ).result;
         return sessions.decide(id, toolCallId, ...rest);
       },
@@ -663,7 +663,7 @@ describe("a posted chat", () => {
     await expect(postUiChat(sessions, post(await loaded(sessions)))).rejects.toMatchObject({
       reason: "no_pending_tool_call",
     });
-    const elsewhere = { ...post(await loaded(sessions)), id: "nobody" };
+    const elsewhere = { ...post(await loaded(sessions)), id: "missing" };
     await expect(postUiChat(sessions, elsewhere)).rejects.toMatchObject({ reason: "not_found" });
   });
 

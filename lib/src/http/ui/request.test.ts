@@ -115,7 +115,7 @@ describe("a post", () => {
     ["messages.0.role", { ...answered([text("x")]), trigger: "regenerate-message" }],
     ["trigger", { ...userPost([text("x")]), trigger: "delete" }],
     ["messageId", { ...userPost([text("x")]), messageId: 1 }],
-    ["messageId", { ...userPost([text("x")]), messageId: "nobody" }],
+    ["messageId", { ...userPost([text("x")]), messageId: "missing" }],
     ["messages.0.parts.0.approval", answered([{ type: "tool-a", toolCallId: "c", state: "approval-responded" }])],
     [
       "messages.0.parts.0.approval.approved",

@@ -87,7 +87,7 @@ const turns: { readonly [name: string]: readonly FakeScript[] } = {
   ],
   failed: [[{ type: "text", text: "Half" }, ...written("a", "look"), { type: "error", reason: "content_filter" }]],
   unfinished: [[{ type: "text", text: "Too long" }, call("look", "a"), { type: "finish", reason: "length" }]],
-  unknown: [[call("nobody", "a"), call("look", "b")]],
+  unknown: [[call("missing", "a"), call("look", "b")]],
 };
 
 /** Errors of the reader, except the one of a failed turn. */

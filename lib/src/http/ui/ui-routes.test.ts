@@ -185,7 +185,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
     const adapter = fake({ scripts: [says("One.")] });
     const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter, model: "fake:m" }) } });
     const handler = createHandler({ sessions, auth: [{ token }] });
-    const stranger = clientOf(handler, { authorization: "Bearer somebody-elses-token-123" });
+    const stranger = clientOf(handler, { authorization: "Bearer token-of-another-tenant-123" });
     const refused = stranger.chat();
     await refused.sendMessage({ text: "Hi" });
     expect([refused.status, stranger.answers[0]?.status]).toEqual(["error", 401]);

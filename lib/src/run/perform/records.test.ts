@@ -260,7 +260,7 @@ describe("a model call", () => {
   test.each<[string, Json]>([
     ["nothing of ours", "attempt"],
     ["without a failure", { usage: {}, shown: false, heard: true, reply: null }],
-    ["of a failure nobody knows", { failure: { type: "mood" }, usage: {}, shown: false, heard: true, reply: null }],
+    ["of an unknown kind of failure", { failure: { type: "mood" }, usage: {}, shown: false, heard: true, reply: null }],
   ])("a record that cannot be read, %s, is ignored: the attempt is made", async (_, record) => {
     const of = playing([answering("Hello.", 10)]);
     const result = await startProcess(of.engine, newStorage({ "t/0/model attempt/1": record }), { epoch: 2 }).result;
@@ -560,7 +560,7 @@ describe("H4: a tool that was running when its process stopped", () => {
     ["of other arguments does not count", { ...mark, arguments: { eur: 6 } }, 1],
     ["of another tool does not count", { ...mark, name: "refund" }, 1],
     ["of the same in another order does", { ...mark, arguments: { at: "noon", eur: 5 } }, 0],
-    ["that nobody can read does: something began", { policy: "whim" }, 0],
+    ["that cannot be read counts as a start", { policy: "whim" }, 0],
   ])("a start mark %s", async (_, started, times) => {
     const payer = pay();
     const args = times === 1 ? { eur: 5 } : { eur: 5, at: "noon" };

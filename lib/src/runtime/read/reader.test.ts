@@ -674,7 +674,7 @@ describe("the end of the events", () => {
 
   test("is immediate for an unknown session", async () => {
     const { elsewhere } = spoken();
-    expect(await readAll(elsewhere.events("nobody"))).toEqual([]);
+    expect(await readAll(elsewhere.events("missing"))).toEqual([]);
   });
 });
 

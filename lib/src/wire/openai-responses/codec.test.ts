@@ -11,6 +11,7 @@ import {
   filePart,
   imagePart,
   isEvent,
+  modelRef,
   orThrow,
   parse,
   request,
@@ -30,6 +31,17 @@ import { openaiResponses } from "./codec.ts";
 
 const route = { provider: "openai", endpoint: "https://api.openai.com/v1", model: "gpt-5.4" };
 const context: WireContext = { route, rawChunks: false, quirks: noQuirks };
+
+const noCapabilities = {
+  tools: null,
+  jsonNative: null,
+  parallelTools: null,
+  reasoning: null,
+  vision: null,
+  files: null,
+  imagesEnabled: null,
+  supportedImageOperations: null,
+};
 
 const fixtures = join(import.meta.dirname, "../../../../fixtures/wire/openai-responses");
 /** Set it to rewrite the expected files of the fixtures. Review the diff before you commit. */
@@ -755,12 +767,100 @@ describe("[allm 107] [allm 108] encoding", () => {
   test("options override every field", () => {
     const { body } = openaiResponses.encode(
       request([user("a")], {
-        options: { store: true, include: [], model: "other" },
+        options: { store: true, include: null, model: "other" },
         reasoning: { effort: "low", budgetTokens: null, summary: null },
       }),
       context,
     );
-    expect(body).toMatchObject({ store: true, include: [], model: "other", reasoning: { effort: "low" } });
+    expect(body).toMatchObject({ store: true, include: null, model: "other", reasoning: { effort: "low" } });
+  });
+
+  describe("encrypted reasoning", () => {
+    const encrypted = "reasoning.encrypted_content";
+    const includeOf = (name: string, fields: Partial<ModelRequest> = {}) =>
+      openaiResponses.encode(request([user("a")], fields), { ...context, route: { ...route, model: name } }).body[
+        "include"
+      ];
+
+    test.each([
+      "o1",
+      "o3-mini",
+      "o4-mini-deep-research",
+      "gpt-5",
+      "gpt-5-mini-2025-08-07",
+      "gpt-5.3-codex",
+      "gpt-6.1-sol",
+      "gpt-10",
+      "codex-mini-latest",
+      "computer-use-preview",
+      "openai/gpt-5.4",
+      "ft:o4-mini-2025-04-16:acme::1",
+      "grok-4",
+      "grok-4-1-fast-reasoning",
+      "grok-3-mini",
+    ])("is requested from %s", (name) => {
+      expect(includeOf(name)).toEqual([encrypted]);
+    });
+
+    test.each([
+      "gpt-4o",
+      "gpt-4o-mini",
+      "gpt-4.1",
+      "gpt-3.5-turbo",
+      "chatgpt-4o-latest",
+      "gpt-5-chat-latest",
+      "gpt-5.1-chat-latest",
+      "gpt-chat-latest",
+      "o",
+      "omni-1",
+      "my-deployment",
+      "llama-3.3-70b",
+      "gpt-oss-120b",
+      "grok-3",
+      "grok-4-fast-non-reasoning",
+      "pro1",
+    ])("is not requested from %s, which refuses it", (name) => {
+      expect(includeOf(name)).toBeUndefined();
+    });
+
+    test("follows the capabilities of the model before its name", () => {
+      const capable = (id: string, reasoning: boolean) =>
+        includeOf(id, { model: modelRef({ id, capabilities: { ...noCapabilities, reasoning } }) });
+      expect(capable("my-deployment", true)).toEqual([encrypted]);
+      expect(capable("gpt-5.4", false)).toBeUndefined();
+    });
+
+    test("is requested from an unknown model if the caller asks it to reason", () => {
+      const asks = (effort: string | null) =>
+        includeOf("my-deployment", { reasoning: { effort, budgetTokens: null, summary: "auto" } });
+      expect(asks("low")).toEqual([encrypted]);
+      expect(asks(null)).toEqual([encrypted]);
+      expect(asks("none")).toBeUndefined();
+    });
+
+    test("is requested beside the fields of the caller's own include", () => {
+      const options = { include: ["web_search_call.action.sources", encrypted, "message.output_text.logprobs"] };
+      expect(includeOf("gpt-5.4", { options })).toEqual([
+        encrypted,
+        "web_search_call.action.sources",
+        "message.output_text.logprobs",
+      ]);
+      expect(includeOf("gpt-4o", { options: { include: ["message.output_text.logprobs"] } })).toEqual([
+        "message.output_text.logprobs",
+      ]);
+    });
+  });
+
+  test("a request to a model that does not reason has no field for reasoning, unless the caller sets one", () => {
+    const given = { ...context, route: { ...route, model: "gpt-4o" } };
+    const plain = openaiResponses.encode(request([user("a")], { temperature: 0 }), given).body;
+    expect(plain).not.toHaveProperty("reasoning");
+    expect(plain).not.toHaveProperty("include");
+    const reasoning = { effort: "low", budgetTokens: null, summary: null };
+    expect(openaiResponses.encode(request([user("a")], { reasoning }), given)).toMatchObject({
+      body: { reasoning: { effort: "low" } },
+      omissions: [],
+    });
   });
 
   test("applies quirks: removed fields, no strict, no schemas, another role", () => {

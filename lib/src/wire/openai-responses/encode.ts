@@ -1,9 +1,9 @@
 // Encodes requests for the OpenAI Responses API.
 //
 // Invariants
-//   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form (`include: ["reasoning.encrypted_content"]`) and sent back with the
-//      history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`), because it is read by its id. `request.options` can override
-//      all of these.
+//   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form (`include: ["reasoning.encrypted_content"]`) from models that
+//      reason (`reasoning-models.ts`), and sent back with the history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`),
+//      because it is read by its id. `request.options` can override `store`; its `include` is added.
 //   2. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the calls of that reply are sent without their item
 //      ids: the API refuses an item with a known id whose reasoning is missing.
 //   3. System messages at the start become `instructions`; later ones stay in their place with the role `developer`.
@@ -29,6 +29,7 @@ import { AdapterError, messageText, normalizeContent, replayFor, visibleText } f
 import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { resultField } from "./items.ts";
+import { modelReasons } from "./reasoning-models.ts";
 
 /** The input items of one message. Paths in `omissions` are relative to the message. */
 type EncodedMessage = { readonly items: readonly JsonObject[]; readonly omissions: readonly Omission[] };
@@ -58,7 +59,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     stream: true,
     store: stores,
     background: background ? true : null,
-    include: ["reasoning.encrypted_content"],
+    include: modelReasons(request, route.model) ? ["reasoning.encrypted_content"] : null,
     ...encodeTools(request, context, omissions),
     ...encodeSettings(request, context, omissions),
   });
@@ -68,6 +69,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     ...options,
     ...mergeNested("text", fields, options),
     ...mergeNested("reasoning", fields, options),
+    ...mergeInclude(fields, options),
   };
   const removedFields = new Set(quirks.without ?? []);
   const body = Object.fromEntries(
@@ -84,6 +86,15 @@ function mergeNested(name: string, fields: JsonObject, options: JsonObject): Jso
   const encodedObject = objectAt(fields, name);
   const optionObject = objectAt(options, name);
   return encodedObject === null || optionObject === null ? {} : { [name]: { ...encodedObject, ...optionObject } };
+}
+
+/** Adds the caller's `include` to the encoder's, without duplicates: a list that asks for search results must not remove the encrypted reasoning. */
+function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
+  const { include: encoded } = fields;
+  const { include: requested } = options;
+  return Array.isArray(encoded) && Array.isArray(requested)
+    ? { include: [...new Set([...encoded, ...requested])] }
+    : {};
 }
 
 /**

@@ -601,6 +601,34 @@ describe("decoding", () => {
     expect(folded(out)).toMatchObject({ message: { content: "Hello" }, finishReason: "stop" });
   });
 
+  test("keeps the log probabilities of the texts as metadata of the reply, whole or streamed", () => {
+    const logprob = (token: string) => ({ token, logprob: -0.25, bytes: [token.length], top_logprobs: [] });
+    const item = (texts: readonly string[]) => ({
+      type: "message",
+      id: "msg_1",
+      role: "assistant",
+      status: "completed",
+      content: texts.map((text) => ({ type: "output_text", text, annotations: [], logprobs: [logprob(text)] })),
+    });
+    const body = { id: "resp_1", status: "completed", output: [item(["Hel", "lo"])] };
+    const expected = { metadata: { logprobs: { content: [logprob("Hel"), logprob("lo")] } } };
+    expect(folded(replied(body))).toMatchObject(expected);
+    const done = { type: "response.output_item.done", output_index: 0, item: item(["Hel", "lo"]) };
+    const deltas = ["Hel", "lo"].map((delta) => ({
+      type: "response.output_text.delta",
+      delta,
+      logprobs: [logprob(delta)],
+    }));
+    for (const events of [[done], deltas]) {
+      const frames = [...events, { type: "response.completed", response: {} }];
+      const out = openaiResponses
+        .decoder(context)
+        .push(frames.map((one) => ({ event: null, data: JSON.stringify(one) })));
+      expect(folded(out)).toMatchObject(expected);
+    }
+    expect(folded(replied({ status: "completed", output: [] })).metadata).toEqual({});
+  });
+
   test("reports a malformed body and a response that is not finished", () => {
     expect(folded(replied({ object: "list" })).error).toMatchObject({ reason: "malformed_response" });
     expect(folded(replied({ status: "in_progress", output: [] })).error).toMatchObject({ reason: "interrupted" });

@@ -26,7 +26,7 @@ import type { Status } from "./items.ts";
 import type { StreamedItem } from "./streamed-item.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
-import { asObject, countAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import {
   endingEvents,
@@ -279,7 +279,9 @@ export function decoder(context: WireContext): ResumableDecoder {
         if (state === null || state.completed !== null) return "understood";
         const at = countAt(event, "content_index") ?? 0;
         const refusal = type === "response.refusal.delta";
-        textPartAt(state, at, refusal).text += delta;
+        const textPart = textPartAt(state, at, refusal);
+        textPart.text += delta;
+        for (const logprob of listAt(event, "logprobs")) textPart.logprobs.push(logprob);
         emitOrHold(state, builder.text(`${state.key}.${at}`, delta, refusal ? "refusal" : "text"), out);
         return "understood";
       }

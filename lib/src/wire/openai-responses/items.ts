@@ -21,7 +21,7 @@ import type { WireContext } from "../codec.ts";
 
 import { opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
 
 /** How a response ended. `open`: it is still running. */
@@ -250,7 +250,7 @@ export function endingEvents(
         responseId: textAt(response, "id"),
         model: textAt(response, "model"),
         usage: reportedUsage,
-        metadata: omitNullish({ serviceTier: textAt(response, "service_tier") }),
+        metadata: omitNullish({ serviceTier: textAt(response, "service_tier"), logprobs: logprobsOf(items) }),
       });
     }
     case "failed":
@@ -265,6 +265,13 @@ export function endingEvents(
       return [...usageEvents, { type: "error", error }];
     }
   }
+}
+
+/** The log probabilities of all texts, in the form of Chat Completions (`{ content: [...] }`); `null` if the response has none. */
+function logprobsOf(items: readonly JsonObject[]): JsonObject | null {
+  const parts = items.flatMap((item) => (textAt(item, "type") === "message" ? objectsAt(item, "content") : []));
+  const content = parts.flatMap((part) => listAt(part, "logprobs"));
+  return content.length === 0 ? null : { content };
 }
 
 /** Maps `status` and `incomplete_details.reason`. A refusal in a completed response is `content_filter`. */

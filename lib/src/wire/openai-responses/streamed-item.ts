@@ -10,13 +10,21 @@ import type { Status } from "./items.ts";
 import { objectsAt, textAt } from "../fields.ts";
 import { isFunctionCall, paragraphSeparator, reasoningText, nonEmptyTextAt } from "./items.ts";
 
+/** One text or refusal of a message item while its deltas arrive. */
+type StreamedText = {
+  text: string;
+  readonly refusal: boolean;
+  readonly annotations: Json[];
+  readonly logprobs: Json[];
+};
+
 /** One item of a streamed response. */
 export type StreamedItem = {
   /** The key of the item in the builder: its position in the order of arrival. */
   readonly key: string;
   readonly index: number | null;
   readonly item: JsonObject;
-  readonly texts: Map<number, { text: string; refusal: boolean; readonly annotations: Json[] }>;
+  readonly texts: Map<number, StreamedText>;
   readonly summary: Map<number, string>;
   readonly reasoningTexts: Map<number, string>;
   argumentsText: string;
@@ -63,10 +71,10 @@ export function byOutputIndex(states: readonly StreamedItem[]): readonly Streame
 }
 
 /** The text at a `content_index`; created empty if needed. */
-export function textPartAt(state: StreamedItem, at: number, refusal: boolean) {
+export function textPartAt(state: StreamedItem, at: number, refusal: boolean): StreamedText {
   const existing = state.texts.get(at);
   if (existing !== undefined) return existing;
-  const created = { text: "", refusal, annotations: [] };
+  const created = { text: "", refusal, annotations: [], logprobs: [] };
   state.texts.set(at, created);
   return created;
 }
@@ -78,8 +86,8 @@ export function assembleItem(state: StreamedItem, status: Status): JsonObject {
   switch (textAt(item, "type")) {
     case "message": {
       if (texts.size === 0) return item;
-      const content = sortedByIndex(texts).map(({ text, refusal, annotations }) =>
-        refusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations },
+      const content = sortedByIndex(texts).map(({ text, refusal, annotations, logprobs }) =>
+        refusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations, logprobs },
       );
       return { ...item, status: isComplete ? "completed" : "incomplete", content };
     }

@@ -35,14 +35,17 @@ import type {
   JsonObject,
   Message,
   MessageOrigin,
+  MessageProviderOptions,
   ModelRef,
   ModelReply,
   ModelRequest,
   Part,
+  PartProviderOptions,
   PendingToolCall,
   ProviderReplay,
   PruneState,
   ReasoningPart,
+  RequestProviderOptions,
   Session,
   StepMetadata,
   StepResult,
@@ -56,6 +59,7 @@ import type {
   ToolFailure,
   ToolMessage,
   ToolOutcome,
+  ToolProviderOptions,
   TurnEvent,
   TurnOutcome,
   Usage,
@@ -70,6 +74,7 @@ import {
   adapterErrorReasons,
   answerForms,
   budgets,
+  cacheBreakpoints,
   cacheRetentions,
   checkpointKinds,
   engineErrorReasons,
@@ -106,6 +111,12 @@ const word = <const T extends string>(words: readonly T[]) => fc.constantFrom(..
 const orNull = <T>(arbitrary: Arbitrary<T>) => fc.option(arbitrary, { nil: null });
 const few = <T>(arbitrary: Arbitrary<T>) => fc.array(arbitrary, { maxLength: 3 });
 const is = <const T extends string>(type: T) => fc.constant(type);
+
+/** Adds provider options to about a third of the values. */
+const optioned = <T, Options>(value: Arbitrary<T>, options: Arbitrary<Options>): Arbitrary<T> =>
+  fc
+    .tuple(value, fc.option(options, { nil: null, freq: 2 }))
+    .map(([plain, providerOptions]) => (providerOptions === null ? plain : { ...plain, providerOptions }));
 
 const text = fc.oneof(fc.string({ maxLength: 12 }), fc.string({ unit: "binary", maxLength: 6 }), fc.constant("\ud800"));
 const count = fc.nat();
@@ -155,6 +166,21 @@ const pruneState: Arbitrary<PruneState> = fc.oneof(
   record<Extract<PruneState, { type: "summarized" }>>({ type: is("summarized"), summary: text, archiveHash: text }),
 );
 
+const cacheControl = { cache_control: { type: "ephemeral", ttl: "1h" } } as const;
+const partOptions: Arbitrary<PartProviderOptions> = fc.oneof(
+  fc.constant<PartProviderOptions>({ anthropic: { ...cacheControl, citations: { enabled: true }, context: "c" } }),
+  fc.constant<PartProviderOptions>({ gemini: { videoMetadata: { fps: 2 } }, openai: { detail: "low" } }),
+  jsonObject.map((other): PartProviderOptions => ({ other })),
+);
+const messageOptions = fc.constantFrom<MessageProviderOptions>(
+  { mistral: { prefix: true } },
+  { anthropic: cacheControl },
+);
+const toolOptions = fc.constantFrom<ToolProviderOptions>(
+  { anthropic: { strict: true, input_examples: [{ password: "p" }] } },
+  { openai: { strict: null } },
+);
+
 const toolCallFields = {
   id: text,
   name: text,
@@ -163,25 +189,34 @@ const toolCallFields = {
   provider: orNull(replay),
   metadata: jsonObject,
 };
-const toolCall = record<ToolCall>(toolCallFields);
+const toolCall = optioned(record<ToolCall>(toolCallFields), messageOptions);
 
 const partFields = { provider: orNull(replay), metadata: jsonObject };
 const prunable = { ...partFields, pruneState: orNull(pruneState) };
-const textPart = record<TextPart>({
-  type: is("text"),
-  text,
-  kind: word(textKinds),
-  phase: orNull(word(textPhases)),
-  ...prunable,
-});
-const imagePart = record<ImagePart>({ type: is("image"), image, detail: word(imageDetails), ...prunable });
-const filePart = record<FilePart>({
-  type: is("file"),
-  source,
-  mimeType: orNull(text),
-  name: orNull(text),
-  ...prunable,
-});
+const textPart = optioned(
+  record<TextPart>({
+    type: is("text"),
+    text,
+    kind: word(textKinds),
+    phase: orNull(word(textPhases)),
+    ...prunable,
+  }),
+  partOptions,
+);
+const imagePart = optioned(
+  record<ImagePart>({ type: is("image"), image, detail: word(imageDetails), ...prunable }),
+  partOptions,
+);
+const filePart = optioned(
+  record<FilePart>({
+    type: is("file"),
+    source,
+    mimeType: orNull(text),
+    name: orNull(text),
+    ...prunable,
+  }),
+  partOptions,
+);
 const reasoningPart = record<ReasoningPart>({ type: is("reasoning"), text, redacted: fc.boolean(), ...partFields });
 const toolCallPart = record<ToolCallPart>({
   type: is("tool_call"),
@@ -189,15 +224,21 @@ const toolCallPart = record<ToolCallPart>({
   providerExecuted: orNull(toolCall),
   metadata: jsonObject,
 });
-const toolResultPart = record<ToolResultPart>({
-  type: is("tool_result"),
-  toolCallId: text,
-  content: json,
-  isError: fc.boolean(),
-  ...prunable,
-});
+const toolResultPart = optioned(
+  record<ToolResultPart>({
+    type: is("tool_result"),
+    toolCallId: text,
+    content: json,
+    isError: fc.boolean(),
+    ...prunable,
+  }),
+  partOptions,
+);
 const userPart: Arbitrary<UserPart> = fc.oneof(textPart, imagePart, filePart);
-const opaquePart = record<OpaquePart>({ type: is("opaque"), kind: text, provider: replay, metadata: jsonObject });
+const opaquePart = optioned(
+  record<OpaquePart>({ type: is("opaque"), kind: text, provider: replay, metadata: jsonObject }),
+  partOptions,
+);
 const part: Arbitrary<Part> = fc.oneof(userPart, reasoningPart, toolCallPart, toolResultPart, opaquePart);
 
 const causalRef: Arbitrary<CausalRef> = fc.oneof(
@@ -255,12 +296,15 @@ const toolMessage = record<ToolMessage>({
   toolCallId: text,
   ...toolAnswer,
 });
-const message: Arbitrary<Message> = fc.oneof(
-  record<SystemMessage>({ ...messageFields, role: is("system"), content: fc.oneof(text, few(textPart)) }),
-  record<UserMessage>({ ...messageFields, role: is("user"), content: fc.oneof(text, few(userPart)) }),
-  assistantMessage,
-  toolMessage,
-  record<EventMessage>({ ...messageFields, role: is("event"), content: fc.oneof(text, few(textPart)) }),
+const message: Arbitrary<Message> = optioned(
+  fc.oneof(
+    record<SystemMessage>({ ...messageFields, role: is("system"), content: fc.oneof(text, few(textPart)) }),
+    record<UserMessage>({ ...messageFields, role: is("user"), content: fc.oneof(text, few(userPart)) }),
+    assistantMessage,
+    toolMessage,
+    record<EventMessage>({ ...messageFields, role: is("event"), content: fc.oneof(text, few(textPart)) }),
+  ),
+  messageOptions,
 );
 const thread = record<Thread>({ messages: few(message), metadata: jsonObject });
 
@@ -420,16 +464,19 @@ const outcomes: { readonly [Type in TurnOutcome["type"]]: Arbitrary<Outcome<Type
 };
 const outcome: Arbitrary<TurnOutcome> = fc.oneof(...Object.values<Arbitrary<TurnOutcome>>(outcomes));
 
-const tool = record<ToolSpec>({
-  name: text,
-  description: text,
-  schema: jsonObject,
-  outputSchema: orNull(jsonObject),
-  manual: fc.boolean(),
-  needsApproval: fc.boolean(),
-  replay: word(replayPolicies),
-  metadata: jsonObject,
-});
+const tool = optioned(
+  record<ToolSpec>({
+    name: text,
+    description: text,
+    schema: jsonObject,
+    outputSchema: orNull(jsonObject),
+    manual: fc.boolean(),
+    needsApproval: fc.boolean(),
+    replay: word(replayPolicies),
+    metadata: jsonObject,
+  }),
+  toolOptions,
+);
 
 const providerTool = record<ProviderTool>({ provider: text, name: text, options: jsonObject });
 
@@ -481,7 +528,9 @@ const request = record<ModelRequest>({
   stopSequences: few(text),
   seed: orNull(number),
   reasoning: orNull(record({ effort: orNull(text), budgetTokens: orNull(count), summary: orNull(text) })),
-  promptCache: orNull(record({ key: orNull(text), retention: word(cacheRetentions) })),
+  promptCache: orNull(
+    record({ key: orNull(text), retention: word(cacheRetentions), breakpoints: word(cacheBreakpoints) }),
+  ),
   responseFormat: orNull(
     fc.oneof(
       record<{ type: "text" }>({ type: is("text") }),
@@ -493,6 +542,7 @@ const request = record<ModelRequest>({
   stream: fc.boolean(),
   scope: orNull(record({ sessionId: text, frameId: orNull(text), requestId: text })),
   options: jsonObject,
+  providerOptions: fc.constantFrom<RequestProviderOptions>({}, { anthropic: { top_k: 5 }, other: { field: [1] } }),
   metadata: jsonObject,
 });
 

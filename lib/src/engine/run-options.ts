@@ -23,6 +23,7 @@ import type {
   PromptCacheSettings,
   ProviderTool,
   ReasoningSettings,
+  RequestProviderOptions,
   ResponseFormat,
   StepResult,
   ToolChoice,
@@ -60,10 +61,12 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly seed?: number | null;
   /** How much the model reasons before it answers. Default: the provider decides. */
   readonly reasoning?: ReasoningSettings | null;
-  /** How the provider caches the prompt. Default: the provider decides. */
-  readonly promptCache?: PromptCacheSettings | null;
-  /** Fields for the provider's request body, sent as they are. */
+  /** How the provider caches the prompt. Every field has a default: `{}` turns it on. Default: the provider decides. */
+  readonly promptCache?: Partial<PromptCacheSettings> | null;
+  /** Fields for the request body of any provider. Objects are merged with those of the library, key by key. */
   readonly options?: JsonObject;
+  /** Fields for the request body by provider: `{ anthropic: { top_k: 5 } }`. Sent to that provider only. */
+  readonly providerOptions?: RequestProviderOptions;
   /** Metadata of the model request. */
   readonly metadata?: JsonObject;
   /** Tools that the provider runs itself. */
@@ -190,6 +193,7 @@ export const runOptionTable = {
   reasoning: { level: "generate", engine: "options", durable: "stored", http: "no", pinned: "params" },
   promptCache: { level: "generate", engine: "options", durable: "stored", http: "no", pinned: "params" },
   metadata: { level: "generate", engine: "options", durable: "stored", http: "no", pinned: "params" },
+  providerOptions: { level: "generate", engine: "options", durable: "stored", http: "no", pinned: "params" },
   options: { level: "generate", engine: "options", durable: "stored", http: "no", pinned: "environment" },
   providerTools: { level: "generate", engine: "options", durable: "stored", http: "no", pinned: "environment" },
   params: { level: "generate", engine: "both", durable: "stored", http: "no", pinned: "environment" },

@@ -81,6 +81,37 @@ describe("a user message in a request", () => {
     }
   });
 
+  test("cannot set provider options, neither of its own nor of a part", async () => {
+    const { ask, sessions } = world();
+    await (
+      await sessions.start("hi", { id: "s" })
+    ).result;
+    const providerOptions = { anthropic: { type: "document", source: { type: "file", file_id: "file_1" } } };
+    const ofMessage = { role: "user", content: "x", providerOptions };
+    const ofPart = { role: "user", content: [{ type: "text", text: "x", providerOptions }] };
+    for (const message of [ofMessage, ofPart]) {
+      for (const [path, body] of [
+        ["/sessions", { input: [message] }],
+        ["/sessions/s/continue", { message }],
+        ["/sessions/s/steer", { input: message }],
+      ] as const) {
+        const answer = await ask("POST", path, body);
+        expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining("provider options")]);
+      }
+    }
+    const started = await ask("POST", "/sessions", { input: "x", options: { providerOptions } });
+    expect(started.status).toBe(400);
+  });
+
+  test("of useChat cannot set provider options: those of its parts are ignored", async () => {
+    const { ask, sessions } = world();
+    const part = { type: "text", text: "x", providerOptions: { anthropic: {} }, providerMetadata: { anthropic: {} } };
+    const answer = await ask("POST", "/ui/chat", { id: "u", messages: [{ id: "m", role: "user", parts: [part] }] });
+    expect(answer.status).toBe(200);
+    await answer.text();
+    expect(JSON.stringify(await sessions.get("u"))).not.toContain("providerOptions");
+  });
+
   test("cannot set its origin", async () => {
     const origin = { type: "plugin", pluginId: "mail", transient: false };
     const { status } = await world().ask("POST", "/sessions", { input: [{ role: "user", content: "x", origin }] });

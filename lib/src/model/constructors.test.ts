@@ -95,6 +95,7 @@ test("[allm 9] a request has a default for every field but messages, and jsonSch
     stream: false,
     scope: null,
     options: {},
+    providerOptions: {},
     metadata: {},
   });
   expect(jsonSchema("answer", { type: "object" })).toEqual({

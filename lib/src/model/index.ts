@@ -42,6 +42,28 @@ export type {
   ToolCallPart,
 } from "./message/part.ts";
 export type { Decision, PendingToolCall } from "./tool/pending.ts";
+export type {
+  AnthropicMessageOptions,
+  AnthropicPartOptions,
+  AnthropicRequestOptions,
+  AnthropicToolOptions,
+  CacheControl,
+  ChatMessageOptions,
+  GeminiPartOptions,
+  GeminiRequestOptions,
+  GeminiToolOptions,
+  MessageProviderOptions,
+  OpenAIPartOptions,
+  OpenAIRequestOptions,
+  OpenAIToolOptions,
+  OpenRouterPartOptions,
+  PartProviderOptions,
+  PrefixMessageOptions,
+  PromptCacheBreakpoint,
+  RequestProviderOptions,
+  ToolCallProviderOptions,
+  ToolProviderOptions,
+} from "./message/provider-options.ts";
 export type { ProviderReplay } from "./message/provider-replay.ts";
 export type { ModelReply } from "./call/reply.ts";
 export type { ModelRequest, ReasoningSettings, RequestScope, JsonSchemaFormat } from "./call/request.ts";
@@ -83,7 +105,7 @@ export { assistant, eventMessage, messageText, system, user } from "./message/me
 export { MisuseError } from "./failure/misuse.ts";
 export { modelRef } from "./call/model-ref.ts";
 export { parse } from "./parse/parse.ts";
-export { filePart, imagePart, textPart } from "./message/part.ts";
+export { filePart, imagePart, searchResultPart, textPart } from "./message/part.ts";
 export { modelReply, replyText } from "./call/reply.ts";
 export { jsonSchema, request } from "./call/request.ts";
 export { chatResult, isHalted, stepResult } from "./turn/run-results.ts";

@@ -2,8 +2,8 @@
 //
 // It checks two properties of every type in the table of parse.ts:
 //   1. The type is assignable to `Json`: it contains no function, date, symbol or `undefined`.
-//   2. No field is optional, except in `metadata` of results. An absent value is `null`, so a value has one serialized form
-//      (docs/decisions/0004).
+//   2. No field is optional, except in `metadata` of results, and `providerOptions` (message/provider-options.ts). An absent value is `null`, so a
+//      value has one serialized form (docs/decisions/0004).
 
 import type { FailureCause } from "./failure/failure.ts";
 import type { Json } from "./parse/json.ts";
@@ -22,7 +22,13 @@ type InObject<T extends object> = T extends readonly (infer Item)[]
     : HasOptional<Item>
   : string extends keyof T
     ? false
-    : { [K in keyof T]-?: Partial<Pick<T, K>> extends Pick<T, K> ? true : HasOptional<T[K]> }[keyof T];
+    : {
+        [K in keyof T]-?: K extends "providerOptions"
+          ? false
+          : Partial<Pick<T, K>> extends Pick<T, K>
+            ? true
+            : HasOptional<T[K]>;
+      }[keyof T];
 
 /** Types that are not checked: the two with optional keys by design, and `FailureCause`, which is recursive. */
 type Exempt<T> = true extends Same<T, StepMetadata> | Same<T, ChatMetadata> | Same<T, FailureCause> ? true : false;

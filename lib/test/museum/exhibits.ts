@@ -15,7 +15,9 @@ const call = toolCall({
   arguments: { city: "Rome" },
   rawArguments: '{"city": "Rome"}',
   provider: replay,
+  providerOptions: { anthropic: { cache_control: { type: "ephemeral", ttl: "1h" } } },
 });
+const { providerOptions: _, ...decodedCall } = call;
 const garbled = toolCall({ id: "call_2", name: "weather", arguments: null, rawArguments: '{"city": ' });
 const weather = toolSpec({
   name: "weather",
@@ -24,6 +26,7 @@ const weather = toolSpec({
   outputSchema: { type: "object" },
   needsApproval: true,
   replay: "safe",
+  providerOptions: { anthropic: { strict: true, input_examples: [{ city: "Rome" }] }, openai: { strict: true } },
 });
 const spent = usage({
   inputTokens: 120,
@@ -93,9 +96,23 @@ const answered = toolResult(
   [
     textPart("21 °C", { kind: "output", pruneState: { type: "cleared" } }),
     imagePart(imageFromBase64("aGk=", "image/png"), { detail: "low" }),
-    filePart({ type: "provider_file", provider: "openai", id: "file-1" }, { mimeType: "text/csv", name: "days.csv" }),
+    imagePart(imageFromBase64("aGk=", "image/png"), {
+      detail: "original",
+      providerOptions: { gemini: { mediaResolution: { level: "MEDIA_RESOLUTION_HIGH" } } },
+    }),
+    filePart(
+      { type: "provider_file", provider: "openai", id: "file-1" },
+      {
+        mimeType: "text/csv",
+        name: "days.csv",
+        providerOptions: { anthropic: { citations: { enabled: true }, context: "2024" }, other: { field: [1, null] } },
+      },
+    ),
   ],
-  { ranArguments: { city: "Rome, Italy" } },
+  {
+    ranArguments: { city: "Rome, Italy" },
+    providerOptions: { anthropic: { cache_control: { type: "ephemeral" } } },
+  },
 );
 const refused = toolResult("call_2", "no JSON", { status: "failure", code: "invalid_arguments" });
 const thread = fromMessages([
@@ -277,7 +294,7 @@ const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { reado
   text_completed: { type: "text_completed", id: null, text: "Sunny.", phase: "final_answer", provider: replay },
   tool_call_started: { type: "tool_call_started", id: "call_1", name: "weather", providerExecuted: false },
   tool_call_delta: { type: "tool_call_delta", id: "call_1", argumentsDelta: '{"city"' },
-  tool_call_completed: { type: "tool_call_completed", ...call, providerExecuted: false },
+  tool_call_completed: { type: "tool_call_completed", ...decodedCall, providerExecuted: false },
   usage: { type: "usage", usage: spent },
   message_completed: {
     type: "message_completed",
@@ -413,12 +430,13 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
       stopSequences: ["END"],
       seed: 7,
       reasoning: { effort: "high", budgetTokens: 2048, summary: "auto" },
-      promptCache: { key: "s1", retention: "long" },
+      promptCache: { key: "s1", retention: "long", breakpoints: "auto" },
       responseFormat: jsonSchema("answer", { type: "object" }),
       structuredFinalize: true,
       stream: true,
       scope: { sessionId: "s1", frameId: "main", requestId: "s1:t1:1" },
       options: { service_tier: "flex" },
+      providerOptions: { anthropic: { top_k: 5, metadata: { user_id: "u1" } }, other: { field: [1] } },
       metadata: { trace: "t1" },
     }),
     request([user("hi")], { model: "openai:gpt-x", toolChoice: "required", responseFormat: { type: "json_object" } }),

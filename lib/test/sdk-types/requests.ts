@@ -96,7 +96,7 @@ export function requestsFor(target: Target): readonly Asked[] {
 }
 
 const cached: Partial<ModelRequest> = {
-  promptCache: { key: null, retention: "long" },
+  promptCache: { key: null, retention: "long", breakpoints: "auto" },
   scope: { sessionId: "s-1", frameId: null, requestId: "r-1" },
 };
 

@@ -9,7 +9,16 @@
 //   retry   how often a handler that returned or threw a retryable failure is run again (`ToolRetryPolicy`)
 //   engine.retry  how failed model calls are retried (model-call/retry.ts)
 
-import type { Issue, Json, JsonObject, ReplayPolicy, ToolCall, ToolMessage, ToolSpec } from "../../model/internal.ts";
+import type {
+  Issue,
+  Json,
+  JsonObject,
+  ReplayPolicy,
+  ToolCall,
+  ToolMessage,
+  ToolProviderOptions,
+  ToolSpec,
+} from "../../model/internal.ts";
 import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
 import type { ChatOptions } from "../run-options.ts";
@@ -122,6 +131,8 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   /** The schema of the result, for models and prompts that can use it. */
   readonly outputSchema?: AnySchema;
   readonly metadata?: JsonObject;
+  /** Fields of a provider's API for the tool, by provider, for example `{ anthropic: { strict: true } }`. Sent to that provider only. */
+  readonly providerOptions?: ToolProviderOptions;
 };
 
 /**
@@ -163,6 +174,7 @@ export function tool<Output, Result, Context extends CallerContext>(
     needsApproval: definition.needsApproval !== undefined && definition.needsApproval !== false,
     replay,
     metadata,
+    ...(definition.providerOptions === undefined ? {} : { providerOptions: definition.providerOptions }),
   });
   orThrow(validateTool(spec));
   const { handler, toModel = null, timeoutMs = null, concurrency = "parallel" } = definition;
@@ -249,6 +261,7 @@ function preparedCall<Input, Context extends CallerContext, Result>(
 
 /** Returns the plain data of a tool: the part that is sent to the model and stored in the environment of a turn. */
 export function specOf(tool: ToolSpec): ToolSpec {
-  const { name, description, schema, outputSchema, manual, needsApproval, replay, metadata } = tool;
-  return { name, description, schema, outputSchema, manual, needsApproval, replay, metadata };
+  const { name, description, schema, outputSchema, manual, needsApproval, replay, metadata, providerOptions } = tool;
+  const options = providerOptions === undefined ? {} : { providerOptions };
+  return { name, description, schema, outputSchema, manual, needsApproval, replay, metadata, ...options };
 }

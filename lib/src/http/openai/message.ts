@@ -14,6 +14,7 @@ import type { Shape } from "../../model/parse/reading.ts";
 import {
   assistant,
   filePart,
+  imageDetails,
   imageFromBase64,
   imageFromUrl,
   imagePart,
@@ -42,7 +43,7 @@ import { textOrParts, lenient, matching, maybe, unsupportedField } from "./field
 type PostedText = { readonly type: "text"; readonly text: string; readonly prompt_cache_breakpoint: unknown };
 type PostedImage = {
   readonly type: "image_url";
-  readonly image_url: { readonly url: string; readonly detail: "auto" | "low" | "high" | null };
+  readonly image_url: { readonly url: string; readonly detail: (typeof imageDetails)[number] | null };
   readonly prompt_cache_breakpoint: unknown;
 };
 type PostedAudio = {
@@ -113,7 +114,7 @@ const partShape: Shape<PostedPart> = variant<PostedPart, "type">("type", {
   image_url: object<PostedImage>({
     type: required(oneOf(["image_url"])),
     image_url: required(
-      object<PostedImage["image_url"]>({ url: required(imageUrl), detail: maybe(oneOf(["auto", "low", "high"])) }),
+      object<PostedImage["image_url"]>({ url: required(imageUrl), detail: maybe(oneOf(imageDetails)) }),
     ),
     ...breakpoint,
   }),

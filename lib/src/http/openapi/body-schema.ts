@@ -94,7 +94,13 @@ function namesOperatorFile(part: UserPart): boolean {
   return type === "file" || type === "provider_file";
 }
 
-/** A user message from an HTTP caller. Other roles and origins are rejected: history comes from the session alone. */
+/**
+ * Provider options are fields of the operator's requests: they can select other block types, files of the provider account and prices. A route of the
+ * application that trusts its caller adds them itself.
+ */
+const noProviderOptions = "must be absent: requests cannot set provider options";
+
+/** A user message from an HTTP caller. Other roles, origins and provider options are rejected: history comes from the session alone. */
 export const userMessage: BodySchema<UserMessage> = {
   shape: (input, reading) => {
     const message = messageShape(input, reading);
@@ -110,6 +116,25 @@ export const userMessage: BodySchema<UserMessage> = {
       return reading.at(
         "origin",
         (_, here) => here.report("unknown", "must be absent: requests cannot set the origin of a message"),
+        null,
+      );
+    }
+    if (message.providerOptions !== undefined) {
+      return reading.at("providerOptions", (_, here) => here.report("unknown", noProviderOptions), null);
+    }
+    const optionsIndex =
+      typeof message.content === "string"
+        ? -1
+        : message.content.findIndex(({ providerOptions }) => providerOptions !== undefined);
+    if (optionsIndex >= 0) {
+      return reading.at(
+        "content",
+        (_, list) =>
+          list.at(
+            optionsIndex,
+            (_, part) => part.at("providerOptions", (_, here) => here.report("unknown", noProviderOptions), null),
+            null,
+          ),
         null,
       );
     }

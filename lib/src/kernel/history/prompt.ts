@@ -115,12 +115,14 @@ function render(message: Message): Message | null {
     case "system": {
       const text = runtimeText(message.content);
       if (text === "") return null;
-      if (message.origin !== null) return system(`Runtime note:\n${text}`);
+      if (message.origin !== null) return system(`Runtime note:\n${text}`, optionsOf(message));
+      if (hasPartOptions(message.content))
+        return { ...message, content: message.content.map(taggedPart).filter(isVisible) };
       return text === message.content ? message : { ...message, content: text };
     }
     case "event": {
       const text = runtimeText(message.content);
-      return text === "" ? null : user(`Runtime event:\n${text}`);
+      return text === "" ? null : user(`Runtime event:\n${text}`, optionsOf(message));
     }
   }
 }
@@ -169,6 +171,19 @@ function runtimeText(content: string | readonly TextPart[]): string {
     .map(({ text, kind, pruneState }) => tagged(visibleText(text, pruneState), kind))
     .filter((text) => text.trim() !== "")
     .join("\n\n");
+}
+
+/** Parts with provider options stay separate, because the options belong to one part. */
+function hasPartOptions(content: string | readonly TextPart[]): content is readonly TextPart[] {
+  return typeof content !== "string" && content.some(({ providerOptions }) => providerOptions !== undefined);
+}
+
+function taggedPart(part: TextPart): TextPart {
+  return { ...part, text: tagged(visibleText(part.text, part.pruneState), part.kind), pruneState: null };
+}
+
+function optionsOf({ providerOptions }: Message): Pick<Message, "providerOptions"> {
+  return providerOptions === undefined ? {} : { providerOptions };
 }
 
 function tagged(text: string, kind: TextPart["kind"]): string {

@@ -1,12 +1,14 @@
 // The request of one model call, independent of any provider. The codecs in `wire/` encode it into a provider's request body.
 
 import type { Message, MessageInput } from "../message/message.ts";
+import type { RequestProviderOptions } from "../message/provider-options.ts";
 import type { JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
 import type { ProviderTool, ToolChoice, ToolSpec } from "../tool/tool.ts";
 import type { ModelName } from "./model-ref.ts";
 
 import { messageShape } from "../message/message.ts";
+import { requestOptionsShape } from "../message/provider-options.ts";
 import { emptyObject } from "../parse/json.ts";
 import {
   array,
@@ -67,8 +69,13 @@ export type ModelRequest = {
   readonly stream: boolean;
   /** The session of this call; `null` outside a session. Adapters may use it for caching and tracing, never for content. */
   readonly scope: RequestScope | null;
-  /** Merged into the provider's request body; a key here replaces the field of the same name. */
+  /**
+   * Merged into the request body, whatever the provider is. A key here replaces the field of the same name; objects on both sides are merged key by key, at every
+   * level.
+   */
   readonly options: JsonObject;
+  /** Fields of the request body by provider, merged like `options` and before them. Sent to that provider only. */
+  readonly providerOptions: RequestProviderOptions;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
 };
@@ -96,11 +103,26 @@ export type ReasoningSettings = {
   readonly summary: string | null;
 };
 
-/** Prompt caching: a cache key for providers that have one, and how long the provider keeps the prefix. */
-export type PromptCacheSettings = { readonly key: string | null; readonly retention: CacheRetention };
+/** Prompt caching. Every field has a default, so `{}` turns it on. */
+export type PromptCacheSettings = {
+  /** OpenAI: the cache key. `null`: the id of the session. */
+  readonly key: string | null;
+  /** How long the provider keeps the prefix: Anthropic 5 minutes or 1 hour, OpenAI its default or 24 hours. Default: `short`. */
+  readonly retention: CacheRetention;
+  /** Anthropic: which cache breakpoints the library places. Default: `system`. */
+  readonly breakpoints: CacheBreakpoints;
+};
 
 type CacheRetention = (typeof cacheRetentions)[number];
 export const cacheRetentions = ["short", "long"] as const;
+
+/**
+ * Which cache breakpoints the library places in a request to Anthropic. `system`: after the tools and after the system prompt. `auto`: also
+ * after the last message and before the last user turn, so that a growing conversation is read from the cache; it places at most as many as the
+ * caller's own (`cache_control`) leave of the four that the API allows. `none`: only those of the caller.
+ */
+export type CacheBreakpoints = (typeof cacheBreakpoints)[number];
+export const cacheBreakpoints = ["system", "auto", "none"] as const;
 
 /** The format of the answer: text, any JSON object, or JSON that conforms to a schema. */
 export type ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat;
@@ -168,6 +190,7 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
       object<PromptCacheSettings>({
         key: fallback(nullable(string), null),
         retention: fallback(oneOf(cacheRetentions), "short"),
+        breakpoints: fallback(oneOf(cacheBreakpoints), "system"),
       }),
     ),
     null,
@@ -186,6 +209,7 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
     null,
   ),
   options: fallback(settings, emptyObject),
+  providerOptions: fallback(requestOptionsShape, {}),
   metadata: fallback(settings, emptyObject),
 });
 
@@ -203,7 +227,9 @@ export const requestShape: Shape<ModelRequest> = object<ModelRequest>({
  */
 export function request(
   messages: readonly MessageInput[],
-  fields: Partial<Omit<ModelRequest, "messages">> = {},
+  fields: Partial<Omit<ModelRequest, "messages" | "promptCache">> & {
+    readonly promptCache?: Partial<PromptCacheSettings> | null;
+  } = {},
 ): ModelRequest {
   return construct("request", requestShape, { ...fields, messages });
 }

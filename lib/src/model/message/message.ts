@@ -13,6 +13,7 @@ import type { ToolCall, ToolCallInput } from "../tool/tool.ts";
 import type { ImageInput } from "./image.ts";
 import type { MessageOrigin } from "./origin.ts";
 import type { FilePart, ImagePart, OpaquePart, Part, TextPart } from "./part.ts";
+import type { MessageProviderOptions } from "./provider-options.ts";
 
 import { finishReasons } from "../call/finish-reason.ts";
 import { emptyObject } from "../parse/json.ts";
@@ -33,6 +34,7 @@ import {
 import { toolCallShape } from "../tool/tool.ts";
 import { originShape } from "./origin.ts";
 import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
+import { messageOptions } from "./provider-options.ts";
 
 /** One message of a conversation. The union is discriminated by `role`. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
@@ -46,6 +48,8 @@ type MessageFields = {
   /** Where the message came from; `null` if the user or the model wrote it. */
   readonly origin: MessageOrigin | null;
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this message, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: MessageProviderOptions;
 };
 
 /** Instructions for the model, or a notice of the runtime in the middle of a conversation. */
@@ -116,6 +120,7 @@ const shared = {
   name: fallback(nullable(string), null),
   origin: fallback(nullable(originShape), null),
   metadata: fallback(settings, emptyObject),
+  providerOptions: messageOptions,
 };
 
 const isText = (input: unknown): boolean => typeof input === "string";

@@ -10,17 +10,21 @@ import type { Shape } from "../parse/shape.ts";
 import type { ToolCall } from "../tool/tool.ts";
 import type { ContentSource } from "./content-source.ts";
 import type { ImageContent, ImageInput } from "./image.ts";
+import type { PartProviderOptions } from "./provider-options.ts";
 import type { ProviderReplay } from "./provider-replay.ts";
 
 import { emptyObject } from "../parse/json.ts";
 import {
+  array,
   boolean,
   construct,
+  either,
   fallback,
   json,
   nullable,
   object,
   oneOf,
+  optional,
   required,
   settings,
   string,
@@ -29,6 +33,7 @@ import {
 import { toolCallShape } from "../tool/tool.ts";
 import { contentSourceShape } from "./content-source.ts";
 import { imageShape } from "./image.ts";
+import { partOptions } from "./provider-options.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 
 /** One part of a message's content. The union is discriminated by `type`. */
@@ -49,6 +54,8 @@ export type TextPart = {
   readonly provider: ProviderReplay | null;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: PartProviderOptions;
 };
 
 /** An image in the content of a message. */
@@ -64,6 +71,8 @@ export type ImagePart = {
   readonly provider: ProviderReplay | null;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: PartProviderOptions;
 };
 
 /** A file in the content of a message that is not an image, for example a PDF or an audio recording. */
@@ -81,6 +90,8 @@ export type FilePart = {
   readonly provider: ProviderReplay | null;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: PartProviderOptions;
 };
 
 /**
@@ -122,6 +133,8 @@ export type ToolResultPart = {
   readonly pruneState: PruneState | null;
   readonly provider: ProviderReplay | null;
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: PartProviderOptions;
 };
 
 /** An item of a provider's reply that the library does not interpret and that has to be sent back in its position. */
@@ -131,6 +144,8 @@ export type OpaquePart = {
   readonly kind: string;
   readonly provider: ProviderReplay;
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: PartProviderOptions;
 };
 
 /**
@@ -144,8 +159,9 @@ export const textKinds = ["text", "code", "output", "error", "refusal"] as const
 export type TextPhase = (typeof textPhases)[number];
 export const textPhases = ["commentary", "final_answer"] as const;
 
+/** `original` is a value of OpenAI's APIs: the model looks at the image without scaling. */
 type ImageDetail = (typeof imageDetails)[number];
-export const imageDetails = ["auto", "low", "high"] as const;
+export const imageDetails = ["auto", "low", "high", "original"] as const;
 
 /**
  * How a part was removed from what the model sees. `null` on a part means that it is not pruned. `archiveHash` names the archived
@@ -186,7 +202,11 @@ const shared = {
   provider: fallback(nullable(providerReplayShape), null),
   metadata: fallback(settings, emptyObject),
 };
-const prunable = { ...shared, pruneState: fallback(nullable(pruneStateShape), null) };
+const prunable = {
+  ...shared,
+  pruneState: fallback(nullable(pruneStateShape), null),
+  providerOptions: partOptions,
+};
 
 export const textPartShape: Shape<TextPart> = object<TextPart>({
   type: required(oneOf(["text"])),
@@ -238,6 +258,7 @@ const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
   kind: required(string),
   provider: required(providerReplayShape),
   metadata: fallback(settings, emptyObject),
+  providerOptions: partOptions,
 });
 
 export const partShape: Shape<Part> = variant<Part, "type">("type", {
@@ -267,6 +288,54 @@ type OptionalFields<T, Positional extends keyof T> = Partial<Omit<T, "type" | Po
 export function textPart(text: string, fields: OptionalFields<TextPart, "text"> = {}): TextPart {
   return construct("textPart", textPartShape, { ...fields, type: "text", text });
 }
+
+/** A search result that the model may cite. */
+export type SearchResult = {
+  /** Where the text comes from: a URL or any other name of the source. */
+  readonly source: string;
+  /** The title of the source. */
+  readonly title: string;
+  /** The text. A citation names one item of a list, or a range of items. */
+  readonly content: string | readonly string[];
+  /** Whether the model cites the result. The API requires the same value for all results of a request. Default: true. */
+  readonly citations?: boolean;
+};
+
+/**
+ * Builds a text part with a search result, for user messages and tool results. Anthropic gets a `search_result` block, which the model cites; other
+ * providers get title, source and content as text. Throws `MisuseError` for an unknown field or a wrong type.
+ *
+ * @example
+ * ```ts
+ * import { searchResultPart } from "everturn/model";
+ *
+ * searchResultPart({ source: "https://example.com/rome", title: "Rome", content: "Rome has 7 hills." }).text;
+ * // => "Rome\nhttps://example.com/rome\n\nRome has 7 hills."
+ * ```
+ */
+export function searchResultPart(result: SearchResult, fields: OptionalFields<TextPart, "text"> = {}): TextPart {
+  const { source, title, content, citations } = construct("searchResultPart", searchResultShape, result);
+  const texts = typeof content === "string" ? [content] : content;
+  const anthropic = {
+    type: "search_result",
+    source,
+    title,
+    content: texts.map((text) => ({ type: "text", text })),
+    citations: { enabled: citations ?? true },
+    ...fields.providerOptions?.anthropic,
+  };
+  return textPart([title, source, "", ...texts].join("\n"), {
+    ...fields,
+    providerOptions: { ...fields.providerOptions, anthropic },
+  });
+}
+
+const searchResultShape: Shape<SearchResult> = object<SearchResult>({
+  source: required(string),
+  title: required(string),
+  content: required(either<string, readonly string[]>((input) => typeof input === "string", string, array(string))),
+  citations: optional(boolean),
+});
 
 /** Builds an image part; `detail` is `auto` by default. Throws `MisuseError` for an unknown field or a wrong type. */
 export function imagePart(image: ImageInput, fields: OptionalFields<ImagePart, "image"> = {}): ImagePart {

@@ -156,6 +156,29 @@ export const jsonObject: Shape<JsonObject> = (input, reading) => openMap(input, 
  */
 export const settings: Shape<JsonObject> = (input, reading) => openMap(input, reading, true);
 
+/**
+ * A JSON object in which the fields of `known` have a shape and may be absent. All other fields are read with `others`, by default as
+ * settings: any JSON without credentials. `T` describes both.
+ */
+export function openObject<T extends JsonObject>(known: KnownFields<T>, others: Shape<Json> = openSettings): Shape<T> {
+  const shapes = new Map<string, Shape<Json>>(Object.entries<Shape<Json>>(known));
+  return (input, reading) => {
+    if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
+    const result = readMap(input, reading, (key, item) => {
+      const shape = shapes.get(key);
+      if (shape !== undefined) return reading.at(key, shape, item);
+      return isCredential(key, item) ? reportCredential(key, reading) : reading.at(key, others, item);
+    });
+    // Every field of `known` that is present has been read by its shape; the compiler cannot infer that.
+    return result === invalid ? invalid : (result as T);
+  };
+}
+
+/** The shapes of the declared fields of an open object. Fields that only its index signature allows have none. */
+export type KnownFields<T> = {
+  readonly [K in keyof T as string extends K ? never : K]-?: Shape<Exclude<T[K], undefined> & Json>;
+};
+
 /** `null`, or a value of the shape. */
 export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (input, reading) => (input === null ? null : shape(input, reading));
@@ -278,14 +301,14 @@ export function variant<T extends { readonly [K in Key]: string }, Key extends s
 
 function openMap(input: unknown, reading: Reading, refuseCredentials: boolean): JsonObject | typeof invalid {
   if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
-  return readMap(input, reading, refuseCredentials);
+  return readOpenMap(input, reading, refuseCredentials);
 }
 
 function readJson(input: unknown, reading: Reading, refuseCredentials: boolean): Json | typeof invalid {
   if (input === null || typeof input === "string" || typeof input === "boolean") return input;
   if (typeof input === "number" && Number.isFinite(input)) return input;
   if (Array.isArray(input)) return readList(input, reading, refuseCredentials);
-  if (isPlainObject(input)) return readMap(input, reading, refuseCredentials);
+  if (isPlainObject(input)) return readOpenMap(input, reading, refuseCredentials);
   return reading.report("not_json", `${describe(input)} cannot be stored as JSON`);
 }
 
@@ -309,23 +332,32 @@ function readList(
 function readMap(
   input: { readonly [key: string]: unknown },
   reading: Reading,
-  refuseCredentials: boolean,
+  readItem: (key: string, item: unknown) => Json | typeof invalid,
 ): JsonObject | typeof invalid {
   return reading.inside(input, () => {
     const entries: { [key: string]: Json } = {};
     let valid = true;
     for (const key of Object.keys(input)) {
       if (reading.stopped) return invalid;
-      const itemInput = input[key];
-      const item =
-        refuseCredentials && isCredential(key, itemInput)
-          ? reportCredential(key, reading)
-          : reading.at(key, refuseCredentials ? openSettings : json, itemInput);
+      const item = readItem(key, input[key]);
       if (item === invalid) valid = false;
       else define(entries, key, item);
     }
     return valid && !reading.stopped ? entries : invalid;
   });
+}
+
+/** Reads an object whose fields are all open JSON. */
+function readOpenMap(
+  input: { readonly [key: string]: unknown },
+  reading: Reading,
+  refuseCredentials: boolean,
+): JsonObject | typeof invalid {
+  return readMap(input, reading, (key, item) =>
+    refuseCredentials && isCredential(key, item)
+      ? reportCredential(key, reading)
+      : reading.at(key, refuseCredentials ? openSettings : json, item),
+  );
 }
 
 const openSettings: Shape<Json> = (input, reading) => readJson(input, reading, true);

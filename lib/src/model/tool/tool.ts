@@ -1,9 +1,11 @@
 // Tool specifications and tool calls as data. Handlers are not here: `engine/` pairs a specification with a function.
 
+import type { ToolCallProviderOptions, ToolProviderOptions } from "../message/provider-options.ts";
 import type { ProviderReplay } from "../message/provider-replay.ts";
 import type { JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
 
+import { toolCallOptions, toolOptions } from "../message/provider-options.ts";
 import { providerReplayShape } from "../message/provider-replay.ts";
 import { emptyObject } from "../parse/json.ts";
 import {
@@ -37,6 +39,8 @@ export type ToolSpec = {
   readonly replay: ReplayPolicy;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this tool, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: ToolProviderOptions;
 };
 
 /**
@@ -69,6 +73,8 @@ export type ToolCall = {
   readonly provider: ProviderReplay | null;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
+  /** Fields of a provider's API for this call, by provider. Sent to that provider only; absent if there are none. */
+  readonly providerOptions?: ToolCallProviderOptions;
 };
 
 /**
@@ -89,6 +95,7 @@ export const toolShape: Shape<ToolSpec> = object<ToolSpec>({
   needsApproval: fallback(boolean, false),
   replay: fallback(oneOf(replayPolicies), "never"),
   metadata: fallback(settings, emptyObject),
+  providerOptions: toolOptions,
 });
 
 export const providerToolShape: Shape<ProviderTool> = object<ProviderTool>({
@@ -105,6 +112,7 @@ export const toolCallFields = {
   rawArguments: fallback(nullable(string), null),
   provider: fallback(nullable(providerReplayShape), null),
   metadata: fallback(settings, emptyObject),
+  providerOptions: toolCallOptions,
 };
 
 export const toolCallShape: Shape<ToolCall> = object<ToolCall>(toolCallFields);

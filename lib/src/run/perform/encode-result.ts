@@ -23,8 +23,14 @@ function plainIfText(parts: readonly UserPart[]): ToolMessage["content"] {
   return parts.length === 1 && only?.type === "text" ? only.text : parts;
 }
 
-/** Cuts each text to `maxLength` characters: the middle is replaced by a marker that says how much is missing. */
+/**
+ * Cuts each text to `maxLength` characters: the middle is replaced by a marker that says how much is missing. A part that is cut loses its provider
+ * options, because they may hold the text too (`searchResultPart`).
+ */
 export function cutContent(content: ToolMessage["content"], maxLength: number): ToolMessage["content"] {
   if (typeof content === "string") return truncateMiddle(content, maxLength);
-  return content.map((part) => (part.type === "text" ? textPart(truncateMiddle(part.text, maxLength)) : part));
+  return content.map((part) => {
+    const text = part.type === "text" ? truncateMiddle(part.text, maxLength) : null;
+    return part.type !== "text" || text === null || text === part.text ? part : textPart(text);
+  });
 }

@@ -130,7 +130,21 @@ export function requestParams(
     const setting = options[field] ?? (request === undefined ? undefined : valueIn(request, field));
     if (setting !== undefined && setting !== null) merged[field] = setting;
   }
+  const byProvider = mergeByProvider(ofEngine["providerOptions"], request?.providerOptions, options.providerOptions);
+  if (Object.keys(byProvider).length > 0) merged["providerOptions"] = byProvider;
   return { params: merged, body };
+}
+
+/** Merges provider options: later sources override the fields of earlier ones, for each provider on its own. */
+function mergeByProvider(...sources: readonly (JsonObject[string] | undefined)[]): JsonObject {
+  const merged = new Map<string, JsonObject[string]>();
+  for (const source of sources) {
+    for (const [provider, fields] of source !== undefined && isMap(source) ? Object.entries(source) : []) {
+      const earlier = merged.get(provider) ?? null;
+      merged.set(provider, isMap(earlier) && isMap(fields) ? { ...earlier, ...fields } : fields);
+    }
+  }
+  return Object.fromEntries(merged);
 }
 
 /** The request fields that these options set. */

@@ -8,6 +8,8 @@ import { promisify } from "node:util";
 
 import { beforeAll, describe, expect, test } from "vitest";
 
+import { eventTypes } from "../src/model/internal.ts";
+
 const root = join(import.meta.dirname, "../..");
 const page = await readFile(join(root, "docs/acceptance.md"), "utf8");
 const [, allmPart = "", lashPart = "", namePart = ""] = page.split(/^## .*$/m);
@@ -36,6 +38,53 @@ describe("the lists are complete", () => {
     const keys = names.map(({ kind, name }) => `${kind} ${name}`);
     expect(keys.filter((key, index) => keys.indexOf(key) < index)).toEqual([]);
   });
+});
+
+describe("totals", () => {
+  const statuses = ["proved", "adapted", "dropped", "not yet", "exported"] as const;
+  const totals = (rows: readonly { readonly status: string }[], things: string) => {
+    const counts = statuses.map((word) => [word, rows.filter(({ status }) => status.startsWith(word)).length] as const);
+    const parts = counts.filter(([, count]) => count > 0).map(([word, count]) => `${count} ${word}`);
+    return `${rows.length} ${things}: ${parts.join(", ")}`;
+  };
+
+  test.each([
+    ["ALLM", totals(allm, "behaviours")],
+    ["lash", totals(lash, "behaviours")],
+    ["Names", totals(names, "names")],
+  ])("the page states the totals of its rows: %s", (list, line) => {
+    expect(page.split("\n").filter((text) => text.startsWith(`- ${list}: `))).toEqual([`- ${list}: ${line}`]);
+  });
+});
+
+test("[lash 59] the sixteen session events of lash are mapped to events that exist", async () => {
+  const guide = await readFile(join(root, "docs/coming-from-allm-and-lash.md"), "utf8");
+  const [, section = ""] = guide.split("### Session events");
+  const mapped = section.split("\n").flatMap((row) => {
+    const [source, target] = cells(row);
+    return target !== undefined && source?.startsWith("`") === true ? [{ source, target }] : [];
+  });
+  expect(mapped.map(({ source }) => source.replaceAll("`", ""))).toEqual([
+    "text_delta",
+    "reasoning_delta",
+    "tool_call_start",
+    "tool_call",
+    "message",
+    "llm_request",
+    "llm_response",
+    "token_usage",
+    "child_token_usage",
+    "retry_status",
+    "injected_turn_input_accepted",
+    "injected_messages_committed",
+    "plugin_event",
+    "turn_outcome",
+    "done",
+    "error",
+  ]);
+  // `log` is a notice of the turn machine and `outcome` a field of the result.
+  const words = mapped.flatMap(({ target }) => [...target.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word));
+  expect(words.filter((word) => !eventTypes.some((type) => type === word))).toEqual(["log", "outcome"]);
 });
 
 describe("statuses", () => {

@@ -219,7 +219,7 @@ function isStep(step: unknown): step is FakeStep {
     step !== null &&
     "type" in step &&
     typeof step.type === "string" &&
-    step.type in stepTypes
+    Object.hasOwn(stepTypes, step.type)
   );
 }
 

@@ -17,7 +17,7 @@ import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { retryAfter, systemClock } from "../engine/internal.ts";
+import { parseDotenv, retryAfter, systemClock } from "../engine/internal.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -192,6 +192,34 @@ describe("[allm 105] timeouts", () => {
     expect(await openSockets()).toBe(0);
   });
 
+  const silentAfter = (text: string) =>
+    new Response(
+      new ReadableStream({
+        start: (controller) => {
+          if (text !== "") controller.enqueue(new TextEncoder().encode(text));
+        },
+      }),
+      { headers: events },
+    );
+
+  test.each<[string, () => Promise<Response>, number, string]>([
+    ["a minute for the headers", () => new Promise(() => undefined), 60_000, "no response headers arrived"],
+    ["two minutes for the first byte", async () => silentAfter(""), 120_000, "no response body arrived"],
+    ["a minute between chunks", async () => silentAfter(chunk({ content: "Hel" })), 60_000, "no further data arrived"],
+  ])("the default limit is %s", async (_, fetch, limit, message) => {
+    const clock = handClock();
+    const adapter = openaiCompatible({ baseURL: base, name: "local", fetch });
+    let isDone = false;
+    const reading = generate(engine({ adapter, model: "m", clock, retry: false }), "hi").finally(() => (isDone = true));
+    await clock.advance(limit - 1);
+    expect(isDone).toBe(false);
+    await clock.advance(1);
+    expect((await reading).error).toMatchObject({
+      reason: "timeout",
+      message: expect.stringContaining(`${message} within ${limit} ms`),
+    });
+  });
+
   test("the total limit ends a stream that never pauses", async () => {
     const { error, took } = await call(
       (_, response) => {
@@ -334,6 +362,36 @@ describe("[lash 90] HTTP errors", () => {
     await clock.advance(1000);
     await reading;
     expect(waits).toEqual([2000, 1000]);
+  });
+
+  test("retries a stream that ends without its terminal event before any output, and no stream after output", async () => {
+    const bodies = [chunk({ role: "assistant" }), hello, chunk({ content: "Hel" }), hello];
+    let requestCount = 0;
+    answer = (_, response) => {
+      response.writeHead(200, events).end(bodies[requestCount]);
+      requestCount += 1;
+    };
+    const adapter = openaiCompatible({ baseURL: base, name: "local" });
+    const of = engine({ adapter, model: "m", retry: { baseDelayMs: 0, jitterMs: 0 } });
+    expect(await generate(of, "hi")).toMatchObject({ outputText: "Hello", error: null });
+    expect(requestCount).toBe(2);
+    expect(await generate(of, "hi")).toMatchObject({
+      outputText: "Hel",
+      error: { type: "stream_error", reason: "interrupted", retryable: true },
+    });
+    expect(requestCount).toBe(3);
+  });
+
+  test("a wait that the server requests is one of the attempts", async () => {
+    let requestCount = 0;
+    answer = (_, response) => {
+      requestCount += 1;
+      response.writeHead(429, { "retry-after-ms": "1" }).end(errorBody("slow down"));
+    };
+    const adapter = openaiCompatible({ baseURL: base, name: "local" });
+    const reply = await generate(engine({ adapter, model: "m", retry: { jitterMs: 0 } }), "hi");
+    expect(reply.error).toMatchObject({ reason: "rate_limited", retryAfterMs: 1 });
+    expect(requestCount).toBe(3);
   });
 
   test("reports invalid JSON and a body without a reply as malformed", async () => {
@@ -636,6 +694,29 @@ describe("[allm 103] keys", () => {
     ]);
   });
 
+  test("in a .env file: lines of KEY=VALUE, with export, double quotes, comments and blank lines", () => {
+    const text = [
+      "# a comment",
+      "",
+      "PLAIN=one",
+      "  export EXPORTED = two ",
+      'QUOTED="three # not a comment"',
+      "_underscore1=four",
+      "EMPTY=",
+      "URL=a=b",
+      "1DIGIT=no",
+      "no assignment",
+    ].join("\r\n");
+    expect(parseDotenv(text)).toEqual({
+      PLAIN: "one",
+      EXPORTED: "two",
+      QUOTED: "three # not a comment",
+      _underscore1: "four",
+      EMPTY: "",
+      URL: "a=b",
+    });
+  });
+
   test("whose resolver fails are an error, also for a server without keys", async () => {
     const adapter = openaiCompatible({
       baseURL: base,
@@ -651,6 +732,12 @@ describe("[allm 103] keys", () => {
     await expect(wanted).rejects.toMatchObject({
       reason: "missing_key",
       message: expect.stringContaining("ANTHROPIC_API_KEY"),
+      failure: { metadata: { checkedSources: ["apiKey of the call", "apiKey of the adapter", "ANTHROPIC_API_KEY"] } },
+    });
+    const withFile = anthropic({ baseURL: base, dotenv: "/nowhere/.env" });
+    await expect(generate(engine({ adapter: withFile, model: "m" }), "hi", { apiKey: " " })).rejects.toMatchObject({
+      reason: "missing_key",
+      message: expect.stringMatching(/ANTHROPIC_API_KEY, \.env$/),
     });
   });
 });

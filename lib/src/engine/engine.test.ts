@@ -1,5 +1,6 @@
+import type { FakeScript } from "everturn";
 import type { CodeExecutor, EngineRegistry } from "everturn/engine";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject, TurnEvent } from "everturn/model";
 
 import { catalog, chat, engine, fake, generate, streamGenerate, tool } from "everturn";
 import {
@@ -16,11 +17,13 @@ import {
   restoreEngine,
   withModel,
 } from "everturn/engine";
-import { adapterFailure, imageFromUrl, imagePart, modelRef, textPart, usage, user } from "everturn/model";
+import { Collector } from "everturn/kernel";
+import { adapterFailure, imageFromUrl, imagePart, messageText, modelRef, textPart, usage, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
 
+import { line } from "../testing/transcript.ts";
 import { withCosts } from "./model-call/pricing.ts";
 import { defaultRetryPolicy, delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
 
@@ -152,6 +155,19 @@ describe("[allm 104] the retry policy", () => {
     expect(retryPolicy(false).maxAttempts).toBe(1);
     expect(retryPolicy({ maxAttempts: 0 }).maxAttempts).toBe(1);
     expect(retryPolicy({ maxAttempts: 5 })).toEqual({ ...defaultRetryPolicy, maxAttempts: 5 });
+    expect(defaultRetryPolicy).toMatchObject({
+      maxAttempts: 3,
+      baseDelayMs: 500,
+      maxDelayMs: 30_000,
+      jitterMs: 250,
+      respectRetryAfter: true,
+    });
+  });
+
+  test("refuses a field that a policy does not have, and an invalid number", () => {
+    const fields: readonly object[] = [{ attempts: 3 }, { maxAttempts: -1 }, { jitterMs: Number.NaN }];
+    for (const setting of fields) expect(() => retryPolicy({ ...setting })).toThrow(/^retry: /);
+    expect(() => engine({ retry: { ...fields[0] } })).toThrow(/attempts/);
   });
 
   test("doubles the delay up to its limit, adds jitter, and follows Retry-After", () => {
@@ -159,6 +175,7 @@ describe("[allm 104] the retry policy", () => {
     expect(delays).toEqual([500, 1000, 2000, 4000, 30_000]);
     expect(delayBefore(defaultRetryPolicy, 1, failure, 0.999)).toBe(750);
     expect(delayBefore(defaultRetryPolicy, 1, { ...failure, retryAfterMs: 7000 }, 0)).toBe(7000);
+    expect(delayBefore(defaultRetryPolicy, 1, { ...failure, retryAfterMs: 70_000 }, 0.999)).toBe(70_250);
     expect(
       delayBefore({ ...defaultRetryPolicy, respectRetryAfter: false }, 1, { ...failure, retryAfterMs: 7000 }, 0),
     ).toBe(500);
@@ -167,6 +184,9 @@ describe("[allm 104] the retry policy", () => {
   test("retries retryable failures, or the statuses and reasons that retryOn lists", () => {
     expect(isRetryable(defaultRetryPolicy, failure)).toBe(true);
     expect(isRetryable(defaultRetryPolicy, adapterFailure("invalid_request"))).toBe(false);
+    for (const reason of ["timeout", "network_error", "provider_unavailable"] as const) {
+      expect(isRetryable(defaultRetryPolicy, adapterFailure(reason))).toBe(true);
+    }
     expect(isRetryable({ ...defaultRetryPolicy, retryOn: [503, "timeout"] }, failure)).toBe(false);
     expect(isRetryable({ ...defaultRetryPolicy, retryOn: [503, "timeout"] }, adapterFailure("timeout"))).toBe(true);
   });
@@ -356,11 +376,138 @@ describe("[allm 117] capability checks", () => {
   });
 });
 
-describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100] the fake adapter", () => {
+describe("[allm 94] [allm 95] scripts of the fake adapter", () => {
+  /** The events of one call, and the reply that `generate` returns for the same script. */
+  async function played(script: FakeScript) {
+    const events: TurnEvent[] = [];
+    const of = engine({ adapter: fake({ scripts: [script, script] }), model: "fake:m", retry: false });
+    for await (const event of streamGenerate(of, "hi", { includeRawChunks: true })) events.push(event);
+    return { events, lines: events.map(line), reply: await generate(of, "hi") };
+  }
+
+  test.each<[string, FakeScript, readonly string[], object]>([
+    [
+      "text",
+      [
+        { type: "text", text: "Hel" },
+        { type: "text", text: "lo." },
+      ],
+      ['text_delta "Hel"', 'text_delta "lo."', 'text_completed "Hello."', "message_completed stop"],
+      { outputText: "Hello.", finishReason: "stop", message: { content: "Hello." } },
+    ],
+    [
+      "reasoning",
+      [
+        { type: "reasoning", text: "hm" },
+        { type: "text", text: "Yes." },
+      ],
+      ['reasoning_delta "hm"', 'text_delta "Yes."', 'text_completed "Yes."', "message_completed stop"],
+      { outputText: "Yes.", message: { content: [{ type: "reasoning", text: "hm" }, { text: "Yes." }] } },
+    ],
+    [
+      "complete tool calls",
+      [
+        { type: "tool_call", name: "a", arguments: { n: 1 } },
+        { type: "tool_call", name: "b", id: "x", arguments: null, rawArguments: "{oops" },
+      ],
+      [
+        "tool_call_started call_0 a",
+        "tool_call_completed call_0 a",
+        "tool_call_started x b",
+        "tool_call_completed x b",
+        "message_completed tool_calls",
+      ],
+      {
+        finishReason: "tool_calls",
+        toolCalls: [
+          { id: "call_0", arguments: { n: 1 }, rawArguments: '{"n":1}' },
+          { id: "x", arguments: null, rawArguments: "{oops" },
+        ],
+      },
+    ],
+    [
+      "tool calls in pieces, whose arguments are parsed at the end",
+      [
+        { type: "tool_call_delta", id: "x", name: "a", argumentsDelta: '{"n"' },
+        { type: "tool_call_delta", id: "x", argumentsDelta: ":1}" },
+      ],
+      [
+        "tool_call_started x a",
+        String.raw`tool_call_delta x "{\"n\""`,
+        'tool_call_delta x ":1}"',
+        "tool_call_completed x a",
+        "message_completed tool_calls",
+      ],
+      { toolCalls: [{ id: "x", name: "a", arguments: { n: 1 }, rawArguments: '{"n":1}' }] },
+    ],
+    [
+      "usage and raw chunks",
+      [
+        { type: "usage", usage: { inputTokens: 1 } },
+        { type: "usage", usage: { inputTokens: 2 } },
+        { type: "raw_chunk", chunk: { any: 1 } },
+      ],
+      ["usage", "usage", "raw_chunk", "message_completed stop"],
+      { usage: { inputTokens: 2 } },
+    ],
+    [
+      "a finish reason, after which only trailing steps are played",
+      [
+        { type: "text", text: "A" },
+        { type: "finish", reason: "length", trailing: [{ type: "usage", usage: { outputTokens: 3 } }] },
+        { type: "text", text: "B" },
+      ],
+      ['text_delta "A"', 'text_completed "A"', "message_completed length", "usage"],
+      { outputText: "A", finishReason: "length", usage: { outputTokens: 3 } },
+    ],
+    [
+      "an error, after which nothing is played",
+      [
+        { type: "text", text: "A" },
+        { type: "error", reason: "rate_limited", status: 429, retryAfterMs: 5 },
+        { type: "text", text: "B" },
+      ],
+      ['text_delta "A"', "error rate_limited"],
+      { outputText: "A", finishReason: "error", error: { type: "adapter_error", status: 429, retryAfterMs: 5 } },
+    ],
+    ["nothing: an empty reply", [], ["message_completed stop"], { outputText: "", finishReason: "stop" }],
+  ])("%s", async (_, script, expectedLines, expectedReply) => {
+    const { lines, reply } = await played(script);
+    expect(lines).toEqual(["message_started", ...expectedLines]);
+    expect(reply).toMatchObject(expectedReply);
+  });
+
+  test("the streamed and the awaited reply of a script are equal", async () => {
+    const collector = new Collector();
+    const { events, reply } = await played([
+      { type: "reasoning", text: "hm" },
+      { type: "text", text: "Hello." },
+      { type: "tool_call", name: "a" },
+      { type: "usage", usage: { inputTokens: 1 } },
+    ]);
+    for (const event of events) collector.add(event);
+    expect(collector.reply()).toMatchObject({
+      message: reply.message,
+      toolCalls: reply.toolCalls,
+      usage: { inputTokens: 1 },
+    });
+  });
+});
+
+describe("[allm 96] [allm 97] [allm 98] [allm 99] [allm 100] the fake adapter", () => {
   test("accepts either script or scripts, and names the mistake in an invalid script", () => {
     expect(() => fake({ script: [], scripts: [] })).toThrow(/not both/);
-    const bad: object = { script: [{ type: "txt", text: "x" }] };
-    expect(() => fake({ ...bad })).toThrow(/script must be a list of steps/);
+    const step = { type: "text", text: "x" };
+    for (const bad of [{ script: [{ type: "txt", text: "x" }] }, { script: step }, { script: [[step]] }]) {
+      const options: object = bad;
+      expect(() => fake({ ...options })).toThrow(/script must be a list of steps/);
+    }
+    for (const bad of [{ scripts: [step] }, { scripts: [[{ type: "toString" }]] }, { scripts: "x" }]) {
+      const options: object = bad;
+      expect(() => fake({ ...options })).toThrow(/script must be a list of steps/);
+    }
+    const renamed: object = { stream_script: [] };
+    expect(() => fake({ ...renamed })).toThrow(/stream_script/);
     expect(() =>
       fake({
         script: [
@@ -389,7 +536,19 @@ describe("[allm 94] [allm 95] [allm 96] [allm 97] [allm 98] [allm 99] [allm 100]
       reason: "no_scripted_response",
       message: expect.stringContaining("call 3, and the fake adapter has 2 scripts"),
     });
-    expect(adapter.calls.map(({ request }) => request.messages.length)).toEqual([1, 1, 1]);
+    expect(adapter.calls.map(({ request }) => request.messages.map(messageText))).toEqual([
+      ["one"],
+      ["two"],
+      ["three"],
+    ]);
+    expect(adapter.calls[0]).toMatchObject({ request: { model: "fake:m" }, call: { attempt: 1 } });
+  });
+
+  test("without a script fails, and an empty script is one call with an empty reply", async () => {
+    await expect(generate(engine({ adapter: fake() }), "hi")).rejects.toMatchObject({ reason: "no_scripted_response" });
+    const of = engine({ adapter: fake({ script: [] }) });
+    expect((await generate(of, "hi")).outputText).toBe("");
+    await expect(generate(of, "hi")).rejects.toMatchObject({ reason: "no_scripted_response" });
   });
 
   test("scripts failures and delays, waits on the engine's clock, and counts closed streams", async () => {

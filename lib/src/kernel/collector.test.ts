@@ -19,7 +19,6 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../test/arbitraries.ts";
-import { awaitingUserContent } from "../model/internal.ts";
 
 const start = fromMessages([user("What is the weather?")]);
 const failure = new AdapterError("rate_limited").failure;
@@ -170,7 +169,7 @@ describe("[allm 32] halts", () => {
       stepped("a", "b", "c"),
     ).chatResult().steps;
     expect(step?.toolResults.map((result) => [result.toolCallId, result.content])).toEqual([
-      ["a", awaitingUserContent],
+      ["a", "<awaiting user response>"],
       ["b", "enough"],
       ["c", "3"],
     ]);
@@ -201,6 +200,8 @@ describe("[allm 33] steps", () => {
       stepped("a"),
     );
     expect(collector.stepResult()).toMatchObject({
+      thread: fromMessages([user("after")]),
+      response: stepped("a").response,
       done: false,
       toolResults: [toolResult("a", "1")],
       usage: { inputTokens: 3 },
@@ -213,12 +214,46 @@ describe("[allm 33] steps", () => {
     collector.add(stepped());
     expect(collector.chatResult().steps).toHaveLength(2);
     expect(collector.chatResult().steps[1]).toMatchObject({ toolResults: [], done: true });
+    expect(collector.chatResult()).toMatchObject({
+      thread: fromMessages([user("after")]),
+      usage: { inputTokens: 6 },
+    });
   });
 
-  test("manual calls are in the step result", () => {
+  test("halts, errors and metadata of a step are not in the next step", () => {
+    const collector = collect(
+      halted("a", "enough"),
+      { type: "error", error: failure },
+      completed(null, { cached: true }),
+      stepped("a"),
+    );
+    expect(collector.stepResult().metadata).toMatchObject({ haltedReason: "enough", error: failure });
+    expect(collector.reply()).toMatchObject({ error: null, metadata: {}, finishReason: null, rawFinishReason: null });
+    collector.add(completed("stop"));
+    collector.add(stepped());
+    expect(collector.stepResult()).toMatchObject({ metadata: {}, done: true });
+  });
+
+  test.each(["stop", "length", "content_filter", "error", "tool_calls"] as const)(
+    "the run is done after a step with the finish reason %s, unless it is tool_calls",
+    (finishReason) => {
+      const event: StepCompleted = { ...stepped("a"), response: { ...stepped("a").response, finishReason } };
+      expect(collect({ ...completed(null), finishReason }, event).stepResult().done).toBe(
+        finishReason !== "tool_calls",
+      );
+    },
+  );
+
+  test("manual calls are in the step result, and the mode only if the reply calls tools", () => {
     const call = toolCall({ id: "a", name: "pay", arguments: {} });
     const left: StepCompleted = { ...stepped("a"), manualToolCalls: [call], mode: "manual" };
     expect(collect(left).stepResult().metadata).toEqual({ mode: "manual", manualToolCalls: [call] });
+    const cut: StepCompleted = {
+      ...stepped("a"),
+      mode: "manual",
+      response: { ...stepped("a").response, finishReason: "length" },
+    };
+    expect(collect(cut).stepResult().metadata).toEqual({});
   });
 });
 

@@ -484,7 +484,10 @@ describe("[allm 120] the scripted image model", () => {
       reason: "unknown",
       failure: { metadata: { cause: "no_scripted_image" }, retryable: false },
     });
-    expect(imageAdapter.calls.length).toBe(2);
+    expect(imageAdapter.calls.map(({ request }) => [request.operation, request.prompt])).toEqual([
+      ["generate", "a cat"],
+      ["generate", "a cat"],
+    ]);
     await expect(generateImage(engine({ imageAdapter: fakeImages() }), "a cat")).rejects.toThrow("no scripted image");
   });
 

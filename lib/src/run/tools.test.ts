@@ -4,7 +4,21 @@ import type { OnToolError, Tool, ToolContext } from "everturn";
 import type { ChatOptions } from "everturn/engine";
 import type { ToolMessage } from "everturn/model";
 
-import { askUser, chat, engine, fail, failTurn, fake, finish, halt, handoff, step, stream, tool } from "everturn";
+import {
+  askUser,
+  chat,
+  engine,
+  fail,
+  failTurn,
+  fake,
+  finish,
+  halt,
+  handoff,
+  step,
+  stream,
+  streamStep,
+  tool,
+} from "everturn";
 import { attachment, messageText, toolFailure } from "everturn/model";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
@@ -135,11 +149,13 @@ describe("a tool ends the run", () => {
       ended.push("slow");
       return "slow";
     });
-    const { engine: of } = playing([calls("slow", "halts", "slow")], [slow, plain("halts", () => halt("enough"))]);
-    const result = await step(of, "hi");
-    expect(ended).toEqual(["slow", "slow"]);
-    expect(result.toolResults.map(({ content }) => content)).toEqual(["slow", "null", "slow"]);
-    expect(result.metadata.haltedReason).toBe("enough");
+    const tools = [slow, plain("halts", () => halt("enough"))];
+    for (const run of [step, (...args: Parameters<typeof step>) => streamStep(...args).result]) {
+      const result = await run(playing([calls("slow", "halts", "slow")], tools).engine, "hi");
+      expect(ended.splice(0)).toEqual(["slow", "slow"]);
+      expect(result.toolResults.map(({ content }) => content)).toEqual(["slow", "null", "slow"]);
+      expect(result.metadata.haltedReason).toBe("enough");
+    }
   });
 
   test("G9: of several halts the one with the lowest call index counts", async () => {

@@ -7,6 +7,7 @@ import type { StorageQuery as Query, StorageRow as Row, RuntimeEvent } from "eve
 
 import { askUser, engine, MisuseError, user } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { RuntimeError } from "everturn/model";
 import { runtime, storageTables as tables } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
@@ -147,6 +148,12 @@ describe("[lash 75] effect ids", () => {
     const rows = (await Promise.all(turns.map(({ turnId }) => world.journal(turnId)))).flat();
     const ids = rows.map(({ asked }) => asked["id"]);
     expect(new Set(ids).size).toBe(ids.length);
+    const [first = ""] = turns.map(({ turnId }) => turnId);
+    expect(ids.slice(0, 7)).toEqual(
+      ["0/model", "0/tool/0", "1/after_work", "1/model", "1/tool/0", "2/after_work", "2/model"].map(
+        (place) => `${first}/${place}`,
+      ),
+    );
     const count = (type: string) => rows.filter(({ asked }) => asked["type"] === type).length;
     expect([count("call_model"), count("call_tool")]).toEqual([model.asked.length, look.runs.length]);
     for (const { asked, row } of rows) {
@@ -393,6 +400,33 @@ describe("[lash 82] idempotency keys", () => {
     expect(model.asked).toHaveLength(2);
   });
 
+  test("a journal row is written once: the process that takes over reads a commit whose answer was lost", async () => {
+    const storage = memoryStorage();
+    let losesAnswers = true;
+    const world = new World({
+      storage: {
+        ...storage,
+        write: async (batch) => {
+          const written = await storage.write(batch);
+          if (!losesAnswers || !batch.puts.some(({ table }) => table === "journal")) return written;
+          losesAnswers = false;
+          throw new RuntimeError("storage_failed", { message: "the connection was closed" });
+        },
+      },
+    });
+    const look = counting("look");
+    const model = worker("look");
+    const first = world.process(world.engine(model, { tools: [look.tool] }));
+    const turn = await first.start("hi", { id: "s1" });
+    await expect(turn.result).rejects.toMatchObject({ reason: "storage_failed" });
+    const second = world.process(world.engine(model, { tools: [look.tool] }));
+    await second.recover();
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+    expect([losesAnswers, model.asked.length]).toEqual([false, 2]);
+    const ordinals = (await world.rows("journal")).map(({ key }) => key[3]);
+    expect(ordinals).toEqual(ordinals.map((_, index) => index + 1));
+  });
+
   test("start without an id derives the session id from the key", async () => {
     const world = new World();
     const of = world.process(world.engine(worker()));
@@ -601,8 +635,19 @@ describe("[lash 85] input", () => {
     await first.steer("s1", "wait", { id: "i1" });
     barrier.open();
     await first.died;
-    const second = world.process(of, { drive: false });
-    expect(await second.withdraw("s1", "i1")).toBe("already_claimed");
+    const other = world.process(of, { drive: false });
+    expect(await other.withdraw("s1", "i1")).toBe("already_claimed");
+    // The next process claims the lease, which voids the claim, and has not reached the checkpoint yet.
+    const again = gate();
+    const slow = counting("look", { replay: "safe", handler: () => again.wait() });
+    await world.leaseRunsOut();
+    const second = world.process(world.engine(worker("look"), { tools: [slow.tool] }));
+    await second.recover("s1");
+    await again.reached;
+    expect(await other.withdraw("s1", "i1")).toBe("cancelled");
+    again.open();
+    await second.attach("s1").result;
+    expect(await talk(second)).not.toContain("user wait");
   });
 
   test("lesson 12: input is a message of the thread, a transient message is not kept, and a cause is shown as an external event", async () => {

@@ -244,7 +244,18 @@ describe("failures stored by other releases", () => {
   test("[lash 60] missing fields are read as their defaults", () => {
     expect(parse("failure", minimal)).toMatchObject({
       ok: true,
-      value: { code: null, raw: null, retryAfterMs: null, cause: null, metadata: {} },
+      value: {
+        retryable: false,
+        kind: "unknown",
+        code: null,
+        raw: null,
+        retryAfterMs: null,
+        status: null,
+        requestId: null,
+        provider: null,
+        cause: null,
+        metadata: {},
+      },
     });
   });
 });

@@ -666,6 +666,7 @@ const session = record<Session<JsonObject>>({
   pendingQuestion: orNull(text),
   pendingToolCallId: orNull(text),
   suspendedCell: orNull(suspendedCell),
+  pendingOutput: orNull(record({ schema: jsonObject, repair: orNull(count) })),
   context: jsonObject,
   usage,
   lastRun: orNull(lastRun),

@@ -47,6 +47,6 @@ export { isDirective, isReservedReason } from "./tool/directive.ts";
 export type { CellLimits, CellResult, CellRun } from "./tool/executor.ts";
 export { defaultCellLimits } from "./tool/executor.ts";
 export type { AnySchema, Checked } from "./tool/schema.ts";
-export { checkValue, toJsonSchema } from "./tool/schema.ts";
+export { checkStandard, checkValue, isStandardSchema, toJsonSchema } from "./tool/schema.ts";
 export type { PreparedCall, RunChild } from "./tool/tool.ts";
 export { specOf } from "./tool/tool.ts";

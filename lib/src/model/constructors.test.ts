@@ -202,6 +202,7 @@ describe("[allm 14] a session", () => {
       pendingQuestion: null,
       pendingToolCallId: null,
       suspendedCell: null,
+      pendingOutput: null,
       context: {},
       usage: noUsage,
       lastRun: null,

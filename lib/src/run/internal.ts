@@ -6,7 +6,8 @@ export * from "./index.ts";
 export { newRequestId } from "./request-id.ts";
 export type { PlanChild, Started } from "./run.ts";
 export { startRun } from "./run.ts";
-export { replayPlan, streamPlan, streamStepPlan } from "./verbs.ts";
+export type { WithOutput } from "./verbs.ts";
+export { replayPlan, streamPlan, streamStepPlan, withOutput } from "./verbs.ts";
 
 // perform
 export { encodeAsJson } from "./perform/encode-result.ts";

@@ -41,7 +41,7 @@ import { TurnStream } from "./turn-stream.ts";
 const allEvents = { emitTextDeltas: true, emitToolDeltas: true } as const;
 
 /** A result with the structured output, typed by its schema; `null`: there is none. */
-type WithOutput<Result, Output> = Result & { readonly output: Output | null };
+export type WithOutput<Result, Output> = Result & { readonly output: Output | null };
 
 /** A complete request, or the input of a run. */
 type GenerateInput = RunInput | ModelRequest;
@@ -245,7 +245,7 @@ function textOfChat({ finalResponse }: ChatResult): string {
 }
 
 /** Adds `output`: the value parsed by the schema of the caller once more, because a schema may transform it into more than JSON (dates, classes). */
-async function withOutput<Result extends object>(
+export async function withOutput<Result extends object>(
   result: Result,
   reply: ModelReply | null,
   schema: AnySchema | undefined,

@@ -16,6 +16,7 @@
 
 import type {
   Cancelled,
+  Json,
   JsonObject,
   LedgerSum,
   Message,
@@ -30,9 +31,11 @@ import type {
 import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
 import type {
+  AnswerOptions,
   DurableOptions,
   EventOptions,
   MessageOptions,
+  OutputOption,
   RuntimeOptions,
   StartOptions,
   SteerInput,
@@ -59,7 +62,7 @@ import { cancel } from "./verbs/cancel.ts";
 import { deleteSession } from "./verbs/delete.ts";
 import { continueSession, start, step } from "./verbs/drive-verbs.ts";
 import { fork } from "./verbs/fork.ts";
-import { attach, watch } from "./verbs/handles.ts";
+import { attach, typedHandle, watch } from "./verbs/handles.ts";
 import { exportTurn } from "./verbs/record.ts";
 import { recover } from "./verbs/recover.ts";
 import { reply, send } from "./verbs/send.ts";
@@ -76,40 +79,52 @@ export type Runtime = {
   // Verbs that start a turn. Each stores the turn before it returns the handle.
 
   /** Creates a session from text, messages or a complete session, and runs its first turn. */
-  readonly start: (
+  readonly start: <Output = Json>(
     input: string | readonly Message[] | Session<JsonObject>,
-    options?: StartOptions,
-  ) => Promise<TurnHandle>;
+    options?: StartOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
   /**
    * Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides;
    * by default the call rejects with `conflict`.
    */
-  readonly reply: (id: string, text: string, options?: MessageOptions) => Promise<TurnHandle>;
+  readonly reply: <Output = Json>(
+    id: string,
+    text: string,
+    options?: MessageOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
   /** Runs the next turn, with one more message or without. */
-  readonly continue: (id: string, message?: Message | null, options?: DurableOptions) => Promise<TurnHandle>;
+  readonly continue: <Output = Json>(
+    id: string,
+    message?: Message | null,
+    options?: DurableOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
   /** Runs a turn of one step: a model reply and its tool calls. */
-  readonly step: (id: string, options?: DurableOptions) => Promise<TurnHandle>;
+  readonly step: <Output = Json>(id: string, options?: DurableOptions<Output>) => Promise<TurnHandle<Output>>;
   /**
    * Records the results of pending tool calls. The result that answers the last pending call starts a turn, unless `continue` is
    * `false`. Options override those of the turn that made the calls.
    */
-  readonly submitToolResults: (
+  readonly submitToolResults: <Output = Json>(
     id: string,
     results: readonly (readonly [toolCallId: string, content: unknown])[],
-    options?: DurableOptions & { readonly continue?: boolean },
-  ) => Promise<TurnHandle>;
+    options?: AnswerOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
   /**
    * Approves a pending tool call, with edited arguments if given, or denies it. The decision that answers the last pending call starts a
    * turn, unless `continue` is `false`. Options override those of the turn that made the call.
    */
-  readonly decide: (
+  readonly decide: <Output = Json>(
     id: string,
     toolCallId: string,
     decision: DecisionInput,
-    options?: DurableOptions & { readonly continue?: boolean },
-  ) => Promise<TurnHandle>;
+    options?: AnswerOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
   /** Sends a user message like `reply`, but steers an open turn by default. The returned handle is that of the turn which reads the message. */
-  readonly send: (id: string, text: string, options?: MessageOptions) => Promise<TurnHandle>;
+  readonly send: <Output = Json>(
+    id: string,
+    text: string,
+    options?: MessageOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
 
   // Commands for a running turn.
 
@@ -176,8 +191,15 @@ export type Runtime = {
    * leaves.
    */
   readonly events: (id: string, options?: EventOptions) => AsyncIterable<RuntimeEvent>;
-  /** Returns a handle on the open turn, or on the given turn, whichever process drives it. */
-  readonly attach: (id: string, turnId?: string | null) => TurnHandle;
+  /**
+   * Returns a handle on the open turn, or on the given turn, whichever process drives it. `output` is the schema that the turn was started with: it
+   * gives the output of the result its type and its conversions.
+   */
+  readonly attach: <Output = Json>(
+    id: string,
+    turnId?: string | null,
+    options?: OutputOption<Output>,
+  ) => TurnHandle<Output>;
 
   /**
    * Returns a turn as one JSON value: the open one, the latest, or the given one. `replayTurn` runs it again
@@ -280,13 +302,16 @@ export function runtime(options: RuntimeOptions): Runtime {
 
 function runtimeOf(context: VerbContext): Runtime {
   return {
-    start: (...args) => start(context, ...args),
-    reply: (...args) => reply(context, ...args),
-    continue: (...args) => continueSession(context, ...args),
-    step: (...args) => step(context, ...args),
-    submitToolResults: (...args) => submitToolResults(context, ...args),
-    decide: (...args) => decide(context, ...args),
-    send: (...args) => send(context, ...args),
+    start: async (input, options) => typedHandle(await start(context, input, options), options?.output),
+    reply: async (id, text, options) => typedHandle(await reply(context, id, text, options), options?.output),
+    continue: async (id, message, options) =>
+      typedHandle(await continueSession(context, id, message, options), options?.output),
+    step: async (id, options) => typedHandle(await step(context, id, options), options?.output),
+    submitToolResults: async (id, results, options) =>
+      typedHandle(await submitToolResults(context, id, results, options), options?.output),
+    decide: async (id, callId, decision, options) =>
+      typedHandle(await decide(context, id, callId, decision, options), options?.output),
+    send: async (id, text, options) => typedHandle(await send(context, id, text, options), options?.output),
     steer: (...args) => steer(context, ...args),
     withdraw: (...args) => withdraw(context, ...args),
     cancel: (...args) => cancel(context, ...args),
@@ -297,7 +322,7 @@ function runtimeOf(context: VerbContext): Runtime {
     fork: (...args) => fork(context, ...args),
     usage: (...args) => usageOf(context, ...args),
     events: (...args) => watch(context, ...args),
-    attach: (...args) => attach(context, ...args),
+    attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
     export: (...args) => exportTurn(context, ...args),
     token: (...args) => token(context, ...args),
     complete: (...args) => complete(context, ...args),

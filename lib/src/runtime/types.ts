@@ -1,8 +1,16 @@
 // Option and result types of the durable runtime, as far as they are part of its public interface. `runtime.ts` lists the verbs that
 // take them. Options that are stored with a turn are JSON only: another process may have to build the same turn from its row.
 
-import type { ChatOptions, Clock, Engine, JsonSchema, OptionsWith, WhenBusy } from "../engine/internal.ts";
-import type { Failure, JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
+import type {
+  ChatOptions,
+  Clock,
+  Engine,
+  JsonSchema,
+  OptionsWith,
+  StandardSchema,
+  WhenBusy,
+} from "../engine/internal.ts";
+import type { Failure, Json, JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage } from "./rows/storage.ts";
@@ -90,7 +98,6 @@ type StoredOption = OptionsWith<{ readonly durable: "stored" }>;
 
 /** Options that durable verbs take in a JSON form only. */
 type JsonForms = {
-  readonly output: JsonSchema;
   readonly onToolError: "continue" | "halt";
 };
 
@@ -99,9 +106,22 @@ type JsonForms = {
  * has. Derived from the rows of the option table whose `durable` is `stored`.
  */
 type StoredRunOptions = {
-  readonly [Name in keyof Pick<ChatOptions, StoredOption>]: Name extends keyof JsonForms
+  readonly [Name in keyof Pick<ChatOptions, Exclude<StoredOption, "output">>]: Name extends keyof JsonForms
     ? JsonForms[Name]
     : ChatOptions[Name];
+};
+
+/** The schema of a structured output of the type `Output`; a plain JSON Schema has the type `Json`. */
+export type OutputSchema<Output> = StandardSchema<Output> | JsonSchema;
+
+/** The option `output` of the durable verbs. */
+export type OutputOption<Output> = {
+  /**
+   * The schema of the answer: a Standard Schema (Zod, ArkType, Valibot) or a plain JSON Schema. It is stored with the turn as JSON Schema, and the
+   * process that drives the turn validates the answer with that. `result` of the returned handle also validates and converts `output` with the
+   * schema itself. Default: that of the engine.
+   */
+  readonly output?: OutputSchema<Output>;
 };
 
 /** Options of durable verbs that are not options of the run. `verbOptionTable` has a row for each. */
@@ -120,13 +140,20 @@ export type VerbOptions = {
 };
 
 /**
- * Options of the durable verbs. They are stored with the turn, so they are JSON only; functions come from the
- * named engine, which every driving process must have.
+ * Options of the durable verbs. They are stored with the turn, so they are JSON only, except the schema of `output`, which is converted; functions
+ * come from the named engine, which every driving process must have. A verb that continues a turn that waits (for an answer or a decision) uses
+ * the options and the engine of that turn where the call has none.
  */
-export type DurableOptions = StoredRunOptions & VerbOptions;
+export type DurableOptions<Output = Json> = StoredRunOptions & VerbOptions & OutputOption<Output>;
+
+/** Options of the verbs that answer pending calls. */
+export type AnswerOptions<Output = Json> = DurableOptions<Output> & {
+  /** `false`: only records the answer; `continue` runs the turn. Default: `true`. */
+  readonly continue?: boolean;
+};
 
 /** Options of `reply` and `send`. */
-export type MessageOptions = DurableOptions & {
+export type MessageOptions<Output = Json> = DurableOptions<Output> & {
   /**
    * What to do with the message while a turn is open: `"steer"` adds it to the turn at its next checkpoint; `"queue"` makes it the next turn;
    * `"interrupt"` cancels the turn and makes it the next turn, in one stored decision; `"reject"` rejects with `conflict`. Without an open
@@ -147,10 +174,16 @@ export type SessionFields = {
 };
 
 /** Options of `start`: those of the other durable verbs, and the id, context and metadata of the new session. */
-export type StartOptions = Omit<DurableOptions, "metadata"> & SessionFields;
+export type StartOptions<Output = Json> = Omit<StoredRunOptions, "metadata"> &
+  VerbOptions &
+  OutputOption<Output> &
+  SessionFields;
 
-/** A handle on an accepted turn: its events and its result, whichever process drives it. Dropping the handle does not affect the turn. */
-export type TurnHandle = {
+/**
+ * A handle on an accepted turn: its events and its result, whichever process drives it. Dropping the handle does not affect the turn. `Output` is the
+ * type of the structured output.
+ */
+export type TurnHandle<Output = Json> = {
   /** The id of the session. */
   readonly sessionId: string;
   /** The id of the turn; `null` if no turn was started because tool calls of the session are still pending. */
@@ -163,8 +196,9 @@ export type TurnHandle = {
   /**
    * Resolves when the turn has ended or was parked, after the commit that says so is stored. Rejects if the process that drives the turn
    * is this one and it stopped or failed, and no other process has taken the turn over. Waiting begins at the first access.
+   * An answer that fits the stored JSON Schema and is rejected by the schema of the caller has `output: null` and the `failure` `invalid_output`.
    */
-  readonly result: Promise<TurnEnd>;
+  readonly result: Promise<TurnEnd<Output>>;
 };
 
 /**

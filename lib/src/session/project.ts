@@ -1,5 +1,6 @@
-// Applies the result of a run or of a step to the session it was for: thread, status, pending calls, question, usage, last run.
+// Applies the result of a run or of a step to the session it was for: thread, status, pending calls, question, pending output, usage, last run.
 
+import type { ChatOptions } from "../engine/internal.ts";
 import type {
   CallerContext,
   ChatResult,
@@ -14,6 +15,7 @@ import type {
   Usage,
 } from "../model/internal.ts";
 
+import { checkedNumber, toJsonSchema } from "../engine/internal.ts";
 import { outcomeOfText } from "../kernel/internal.ts";
 import {
   addMessage,
@@ -57,6 +59,7 @@ export function applyChatResult<Context extends CallerContext>(
     lastRun,
     pendingQuestion,
     pendingToolCallId,
+    pendingOutput: isWait(status) || pendingToolCalls.length > 0 ? session.pendingOutput : null,
   };
   return {
     ...(next === null ? after : withQuestion(after, next)),
@@ -64,6 +67,28 @@ export function applyChatResult<Context extends CallerContext>(
     metadata: withError(session.metadata, status, result.metadata.error),
   };
 }
+
+function isWait(status: SessionStatus): boolean {
+  return status === "awaiting_user" || status === "awaiting_tools";
+}
+
+/**
+ * Returns the session with the structured output that its next run asks for: `output` and `repair` of the call; without an `output`, what the
+ * session has. If the run waits for an answer, the session keeps it. Throws `MisuseError` if the schema cannot be converted to JSON Schema.
+ */
+export function withPendingOutput<Context extends CallerContext>(
+  session: Session<Context>,
+  { output, repair }: OutputOptions,
+): Session<Context> {
+  const { pendingOutput } = session;
+  const schema = output === undefined ? (pendingOutput?.schema ?? null) : toJsonSchema(output, "output");
+  if (schema === null) return session;
+  const repairs = repair === undefined ? (pendingOutput?.repair ?? null) : checkedNumber("repair", repair);
+  return { ...session, pendingOutput: { schema, repair: repairs } };
+}
+
+/** The options of a run about its structured output. */
+export type OutputOptions = Pick<ChatOptions, "output" | "repair">;
 
 /** Returns the pending calls of a result. A result that only lists manual calls in its metadata has them pending too. */
 function pendingOf({ pendingToolCalls, outcome, metadata, finalResponse }: ChatResult): readonly PendingToolCall[] {
@@ -91,6 +116,8 @@ export function applyStepResult<Context extends CallerContext>(
     pendingQuestion: question,
     pendingToolCallId: asks ? (metadata.pendingToolCallId ?? next?.id ?? null) : null,
     suspendedCell,
+    // A run of single steps still has to produce its output after a step that does not end it.
+    pendingOutput: isWait(status) || status === "idle" ? session.pendingOutput : null,
     usage: sum(session.usage, usage),
     lastRun: lastStep(result, status, error ?? null),
     metadata: withError(session.metadata, status, error),

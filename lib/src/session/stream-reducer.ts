@@ -2,10 +2,11 @@
 // events uses it to keep the session.
 
 import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "../model/internal.ts";
+import type { OutputOptions } from "./project.ts";
 
 import { Collector } from "../kernel/internal.ts";
 import { MisuseError } from "../model/internal.ts";
-import { applyChatResult, applyStepResult } from "./project.ts";
+import { applyChatResult, applyStepResult, withPendingOutput } from "./project.ts";
 
 /**
  * Computes the session from the events of a stream. `finalize` returns it; for a stream that was left before its
@@ -18,11 +19,15 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
   readonly #mode: "chat" | "step";
   #stepEnded = false;
 
-  constructor(session: Session<Context>, { mode = "chat" }: { readonly mode?: "chat" | "step" } = {}) {
+  /** `output` and `repair` are those of the verb; a session that waits keeps them for the run that continues it. Default: none. */
+  constructor(
+    session: Session<Context>,
+    { mode = "chat", ...outputOptions }: { readonly mode?: "chat" | "step" } & OutputOptions = {},
+  ) {
     if (mode !== "chat" && mode !== "step") {
       throw new MisuseError("invalid_argument", `StreamReducer: mode must be "chat" or "step", not ${String(mode)}`);
     }
-    this.#session = session;
+    this.#session = withPendingOutput(session, outputOptions);
     this.#collector = new Collector(session.thread);
     this.#mode = mode;
   }

@@ -8,19 +8,24 @@
 //   A session that still waits (for an answer to a question, or for undecided calls) is not run: the verb records the input and returns a
 //   result with the outcome of the wait.
 //
+//   A run with `output` that stops for an answer leaves the schema in the session (`pendingOutput`). The verb that continues the session asks for it
+//   again, so the structured output is not lost by a question or an approval in between.
+//
 //   Nothing is stored here. `runtime/` has durable verbs of the same names.
 
-import type { ChatOptions, Engine } from "../engine/internal.ts";
+import type { AnySchema, ChatOptions, ChatSettings, Engine, JsonSchema, StandardSchema } from "../engine/internal.ts";
 import type {
   CallerContext,
   ChatResult,
+  Json,
   JsonObject,
   Message,
   Session,
   StepResult,
   TurnOutcome,
 } from "../model/internal.ts";
-import type { Plan, RunInput } from "../run/internal.ts";
+import type { Plan, RunInput, WithOutput } from "../run/internal.ts";
+import type { OutputOptions } from "./project.ts";
 
 import {
   addMessage,
@@ -31,30 +36,33 @@ import {
   user,
   ValidationError,
 } from "../model/internal.ts";
-import { planRun, streamPlan, streamStepPlan, TurnStream } from "../run/internal.ts";
+import { planRun, streamPlan, streamStepPlan, TurnStream, withOutput } from "../run/internal.ts";
 import { decisionsOf, addUserMessage } from "./answers.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
-import { applyChatResult, applyStepResult, withQuestion, nextQuestion } from "./project.ts";
+import { applyChatResult, applyStepResult, withPendingOutput, withQuestion, nextQuestion } from "./project.ts";
 import { StreamReducer } from "./stream-reducer.ts";
 
 /** The input of {@link start}: a session, or the text, messages or thread that a new one starts with. */
 export type SessionInput<Context extends CallerContext = CallerContext> = Session<Context> | RunInput;
 
 /** The session after a verb, and the result of its run. */
-export type SessionResult<Context extends CallerContext = CallerContext> = {
+export type SessionResult<Context extends CallerContext = CallerContext, Result = ChatResult> = {
   /** The session after the run. */
   readonly session: Session<Context>;
-  /** The result of the run. */
-  readonly result: ChatResult;
+  /** The result of the run; with the option `output` it has the structured output, typed by the schema. */
+  readonly result: Result;
 };
 
 /** The session after a single step, and the result of the step. */
-export type SessionStepResult<Context extends CallerContext = CallerContext> = {
+export type SessionStepResult<Context extends CallerContext = CallerContext, Result = StepResult> = {
   /** The session after the step. */
   readonly session: Session<Context>;
-  /** The result of the step. */
-  readonly result: StepResult;
+  /** The result of the step; with the option `output` it has the structured output, typed by the schema. */
+  readonly result: Result;
 };
+
+/** The result of a verb that runs a session, with the structured output. */
+type RunWithOutput<Context extends CallerContext, Output> = SessionResult<Context, WithOutput<ChatResult, Output>>;
 
 /** Starts a session and streams the events of its first run. Throws like {@link start}. */
 export function streamStart<Context extends CallerContext>(
@@ -71,13 +79,28 @@ export function streamStart<Context extends CallerContext>(
  * Starts a session from text, messages or a thread, or runs a session that waits for nothing. Throws `MisuseError`
  * if the session waits for something, `SessionError` if its status is `error`.
  */
+export function start<Context extends CallerContext, Output>(
+  engine: Engine<Context>,
+  input: SessionInput<Context>,
+  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+): Promise<RunWithOutput<Context, Output>>;
+export function start<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: SessionInput<Context>,
+  options: ChatSettings<Context> & { readonly output: JsonSchema },
+): Promise<RunWithOutput<Context, Json>>;
+export function start<Context extends CallerContext>(
+  engine: Engine<Context>,
+  input: SessionInput<Context>,
+  options?: ChatOptions<Context>,
+): Promise<SessionResult<Context>>;
 export async function start<Context extends CallerContext>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
   const session = sessionOf(engine, input);
-  return collect(session, streamStart(engine, session, options));
+  return collect(engine, session, options, streamStart(engine, session, options));
 }
 
 /** Adds a user message, runs the session and streams the events. Throws like {@link reply}. */
@@ -95,13 +118,31 @@ export function streamReply<Context extends CallerContext>(
  * Adds a user message and runs the session. If the session asked a question, the message is the answer. Throws
  * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
  */
+export function reply<Context extends CallerContext, Output>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  text: string,
+  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+): Promise<RunWithOutput<Context, Output>>;
+export function reply<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  text: string,
+  options: ChatSettings<Context> & { readonly output: JsonSchema },
+): Promise<RunWithOutput<Context, Json>>;
+export function reply<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  text: string,
+  options?: ChatOptions<Context>,
+): Promise<SessionResult<Context>>;
 export async function reply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   text: string,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
-  return collect(session, streamReply(engine, session, text, options));
+  return collect(engine, session, options, streamReply(engine, session, text, options));
 }
 
 /** Continues the session and streams the events. Throws like `continue`. */
@@ -121,13 +162,31 @@ export function streamContinue<Context extends CallerContext>(
  * Continues the session, with a message or without one, for example after pending calls were answered. Throws
  * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
  */
+export function continueSession<Context extends CallerContext, Output>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  message: Message | null,
+  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+): Promise<RunWithOutput<Context, Output>>;
+export function continueSession<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  message: Message | null,
+  options: ChatSettings<Context> & { readonly output: JsonSchema },
+): Promise<RunWithOutput<Context, Json>>;
+export function continueSession<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  message?: Message | null,
+  options?: ChatOptions<Context>,
+): Promise<SessionResult<Context>>;
 export async function continueSession<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   message: Message | null = null,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
-  return collect(session, streamContinue(engine, session, message, options));
+  return collect(engine, session, options, streamContinue(engine, session, message, options));
 }
 
 /** Runs one step of the session and streams its events. Throws like {@link step}. */
@@ -143,21 +202,39 @@ export function streamStep<Context extends CallerContext>(
     });
   }
   const plan = planOf(engine, session, options, "step");
-  return streamStepPlan(plan).map((result) => ({ session: applyStepResult(session, result), result }));
+  const before = withPendingOutput(session, options);
+  return streamStepPlan(plan).map((result) => ({ session: applyStepResult(before, result), result }));
 }
 
 /**
  * Runs one step of the session: a model reply and its tool calls. Throws `MisuseError` if the session waits for
  * something, `SessionError` if its status is `error`.
  */
+export function step<Context extends CallerContext, Output>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+): Promise<SessionStepResult<Context, WithOutput<StepResult, Output>>>;
+export function step<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options: ChatSettings<Context> & { readonly output: JsonSchema },
+): Promise<SessionStepResult<Context, WithOutput<StepResult, Json>>>;
+export function step<Context extends CallerContext>(
+  engine: Engine<Context>,
+  session: Session<Context>,
+  options?: ChatOptions<Context>,
+): Promise<SessionStepResult<Context>>;
 export async function step<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   options: ChatOptions<Context> = {},
 ): Promise<SessionStepResult<Context>> {
-  const reducer = new StreamReducer(session, { mode: "step" });
-  for await (const event of streamStep(engine, session, options)) reducer.add(event);
-  return reducer.finalizeStep();
+  const events = streamStep(engine, session, options);
+  const reducer = new StreamReducer(session, { ...outputOptions(options), mode: "step" });
+  for await (const event of events) reducer.add(event);
+  const { session: after, result } = reducer.finalizeStep();
+  return { session: after, result: await withOutput(result, result.response, outputSchema(engine, session, options)) };
 }
 
 /**
@@ -180,17 +257,35 @@ function runSession<Context extends CallerContext>(
   options: ChatOptions<Context>,
 ): TurnStream<SessionResult<Context>> {
   const run = isWaiting(session) ? emptyRun(session) : streamPlan(planOf(engine, session, options, "chat"));
-  return run.map((result) => ({ session: applyChatResult(session, result), result }));
+  const before = withPendingOutput(session, options);
+  return run.map((result) => ({ session: applyChatResult(before, result), result }));
 }
 
 /** Collects the events of a streaming verb into the result of its awaited form (R2). */
 async function collect<Context extends CallerContext>(
+  engine: Engine<Context>,
   session: Session<Context>,
+  options: ChatOptions<Context>,
   events: TurnStream<SessionResult<Context>>,
 ): Promise<SessionResult<Context>> {
-  const reducer = new StreamReducer(session, { mode: "chat" });
+  const reducer = new StreamReducer(session, { ...outputOptions(options), mode: "chat" });
   for await (const event of events) reducer.add(event);
-  return reducer.finalize();
+  const { session: after, result } = reducer.finalize();
+  const schema = outputSchema(engine, session, options);
+  return { session: after, result: await withOutput(result, result.finalResponse, schema) };
+}
+
+function outputOptions<Context extends CallerContext>({ output, repair }: ChatOptions<Context>): OutputOptions {
+  return { ...(output === undefined ? {} : { output }), ...(repair === undefined ? {} : { repair }) };
+}
+
+/** The schema that the run of a session asks for, in the order of precedence of the plan; `undefined`: none. */
+function outputSchema<Context extends CallerContext>(
+  engine: Engine<Context>,
+  { pendingOutput }: Session<Context>,
+  { output }: ChatOptions<Context>,
+): AnySchema | undefined {
+  return output ?? pendingOutput?.schema ?? engine.options.output;
 }
 
 function planOf<Context extends CallerContext>(
@@ -199,7 +294,7 @@ function planOf<Context extends CallerContext>(
   options: ChatOptions<Context>,
   verb: "chat" | "step",
 ): Plan<Context> {
-  const { id, thread, context, suspendedCell } = session;
+  const { id, thread, context, suspendedCell, pendingOutput } = session;
   if (session.pendingToolCalls.some(({ decision }) => decision?.type === "forward")) {
     throw new MisuseError(
       "invalid_status",
@@ -215,7 +310,11 @@ function planOf<Context extends CallerContext>(
     answers: decisionsOf(session),
     cell: suspendedCell,
     spentBefore: session.usage,
-    ...(id === null ? {} : { session: { sessionId: id } }),
+    session: {
+      ...(id === null ? {} : { sessionId: id }),
+      ...(pendingOutput === null ? {} : { output: pendingOutput.schema }),
+      ...(typeof pendingOutput?.repair === "number" ? { repair: pendingOutput.repair } : {}),
+    },
   });
 }
 

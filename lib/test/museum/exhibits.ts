@@ -256,6 +256,7 @@ const waiting = newSession({
   pendingToolCallId: "call_3",
   pendingToolCalls: pendingCalls,
   suspendedCell: cell,
+  pendingOutput: { schema: { type: "object", required: ["celsius"] }, repair: 3 },
   context: { userId: 42 },
   usage: orThrow(addUsage(spent, spent)),
   lastRun: {

@@ -48,9 +48,18 @@ export type Checked<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
-/** Returns whether a schema implements Standard Schema. ArkType schemas are functions. */
+/**
+ * Returns whether a schema implements Standard Schema. ArkType schemas are functions. JSON that an HTTP caller sent never does: it has no function
+ * `validate`.
+ */
 export function isStandardSchema(schema: unknown): schema is StandardSchema {
-  return ((typeof schema === "object" && schema !== null) || typeof schema === "function") && "~standard" in schema;
+  if (!isObject(schema) || !("~standard" in schema)) return false;
+  const standard = schema["~standard"];
+  return isObject(standard) && "validate" in standard && typeof standard.validate === "function";
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === "object" && value !== null) || typeof value === "function";
 }
 
 /**

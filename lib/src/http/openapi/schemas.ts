@@ -89,6 +89,9 @@ export const schemas = {
       turnId: nullableText,
       status: { enum: ["ended", "parked", "waiting"] },
       text,
+      output: {
+        description: "The structured output, validated with the schema of the option `output`; null without one.",
+      },
       haltedReason: { ...text, description: `${knownHaltedReasons.join(", ")}, or a reason set by a tool.` },
       outcome: objectWith({ type: text }),
       steps: countType,

@@ -36,7 +36,9 @@ type FreeOption = VerbOptionsWith<{ readonly http: "always" }>;
 export type AllowedOption = OptionsWith<{ readonly http: "if_allowed" }>;
 
 /** The options of a turn that an HTTP caller can set. */
-export type TurnOptions = Pick<DurableOptions, FreeOption | AllowedOption>;
+export type TurnOptions = Pick<DurableOptions, FreeOption | Exclude<AllowedOption, "output">> & {
+  readonly output?: JsonSchema;
+};
 
 const freeOptions: readonly string[] = Object.entries(verbOptionTable).flatMap(([name, { http }]) =>
   http === "always" ? [name] : [],

@@ -356,6 +356,7 @@ describe("a reply", () => {
       turnId: "t",
       status: "parked",
       text: "",
+      output: null,
       haltedReason: "error",
       outcome: { type: "runtime_error", failure },
       finalResponse: null,

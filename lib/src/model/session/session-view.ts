@@ -4,7 +4,7 @@
 import type { ModelReply } from "../call/reply.ts";
 import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
-import type { JsonObject } from "../parse/json.ts";
+import type { Json, JsonObject } from "../parse/json.ts";
 import type { PendingToolCall } from "../tool/pending.ts";
 import type { Attempt, TurnEvent } from "../turn/event.ts";
 import type { HaltedReason, TurnOutcome } from "../turn/outcome.ts";
@@ -26,15 +26,17 @@ export type RuntimeEvent = {
 
 /**
  * The result of a turn. The status `parked` means that the runtime does not continue the turn by itself, for example because its
- * replay diverged from its record; `waiting` means that pending calls need an answer first.
+ * replay diverged from its record; `waiting` means that pending calls need an answer first. `Output` is the type of the structured output.
  */
-export type TurnEnd = {
+export type TurnEnd<Output = Json> = {
   /** The id of the turn; `null` if no turn was started. */
   readonly turnId: string | null;
   /** `failure` holds the reason of `parked`. */
   readonly status: "ended" | "parked" | "waiting";
   /** The text of the answer, or of a cancelled turn the text that was received; empty without one. */
   readonly text: string;
+  /** The structured output, validated with the schema of the option `output`; `null` if the turn has none. */
+  readonly output: Output | null;
   /** Why the turn ended. `completed`: the model answered. */
   readonly haltedReason: HaltedReason;
   /** How the turn ended, with its details. */

@@ -28,6 +28,7 @@ import {
   construct,
   count,
   fallback,
+  jsonObject,
   nullable,
   object,
   oneOf,
@@ -62,6 +63,11 @@ export type Session<Context extends CallerContext = CallerContext> = {
   readonly pendingToolCallId: string | null;
   /** The code cell that waits for some of the pending calls. */
   readonly suspendedCell: SuspendedCell | null;
+  /**
+   * The structured output of a run that waits for an answer: the JSON Schema of `output`, and `repair` (`null`: that of the engine). The run that
+   * continues the session asks for it, unless the call has an `output` of its own. `null` if no output is pending. The durable runtime stores the options with the turn instead.
+   */
+  readonly pendingOutput: { readonly schema: JsonObject; readonly repair: number | null } | null;
   /** The caller's context, passed to tool handlers. Only a JSON context can be stored. */
   readonly context: Context;
   /** The sum of the usage of all runs of this session. */
@@ -112,6 +118,15 @@ const sharedFields = {
   pendingQuestion: fallback(nullable(string), null),
   pendingToolCallId: fallback(nullable(string), null),
   suspendedCell: fallback(nullable(suspendedCellShape), null),
+  pendingOutput: fallback(
+    nullable(
+      object<NonNullable<Session["pendingOutput"]>>({
+        schema: required(jsonObject),
+        repair: fallback(nullable(count), null),
+      }),
+    ),
+    null,
+  ),
   usage: fallback(usageShape, noUsage),
   lastRun: fallback(nullable(lastRunShape), null),
   metadata: fallback(settings, emptyObject),

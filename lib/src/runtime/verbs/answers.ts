@@ -6,7 +6,7 @@ import type { JsonObject, Session } from "../../model/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
-import type { DurableOptions, TurnHandle } from "../types.ts";
+import type { AnswerOptions, TurnHandle } from "../types.ts";
 
 import { decide as decideCall, submitToolResults as submitResults } from "../../session/internal.ts";
 import { engineOf } from "../context.ts";
@@ -15,9 +15,6 @@ import { accept, checkFree } from "./accept.ts";
 import { checkOptions, storedOptions } from "./durable-options.ts";
 import { acceptedKey, acceptOnce } from "./idempotency.ts";
 import { existingSession, lastStart, sessionKey } from "./session-rows.ts";
-
-/** Options of the verbs that answer calls. `continue: false` only records the answer. */
-export type AnswerOptions = DurableOptions & { readonly continue?: boolean };
 
 /** Computes the session after an answer. `engine` returns the engine that the session continues with. */
 export type Answer = (
@@ -30,7 +27,7 @@ export async function submitToolResults(
   context: VerbContext,
   id: string,
   results: readonly (readonly [toolCallId: string, content: unknown])[],
-  options: AnswerOptions = {},
+  options: AnswerOptions<unknown> = {},
 ): Promise<TurnHandle> {
   return answer(context, id, options, (session) => submitResults(session, results), ["submit", results]);
 }
@@ -41,7 +38,7 @@ export async function decide(
   id: string,
   toolCallId: string,
   decision: DecisionInput,
-  options: AnswerOptions = {},
+  options: AnswerOptions<unknown> = {},
 ): Promise<TurnHandle> {
   checkOptions("decide", options);
   const content = ["decide", toolCallId, decision];
@@ -52,7 +49,7 @@ export async function decide(
 export async function answer(
   context: VerbContext,
   id: string,
-  options: AnswerOptions,
+  options: AnswerOptions<unknown>,
   change: Answer,
   content: unknown,
   also: Changes = noChanges,

@@ -13,13 +13,13 @@ import { randomText, sha256 } from "../rows/digest.ts";
 import { accept, checkFree } from "./accept.ts";
 import { storedOptions, storedStartOptions } from "./durable-options.ts";
 import { acceptedKey, acceptOnce } from "./idempotency.ts";
-import { existingSession, sessionKey, absentSession } from "./session-rows.ts";
+import { existingSession, lastStart, sessionKey, absentSession } from "./session-rows.ts";
 
 /** Creates a session from text, messages or a complete session, and starts its first turn. */
 export async function start(
   context: VerbContext,
   input: string | readonly Message[] | Session<JsonObject>,
-  options: StartOptions = {},
+  options: StartOptions<unknown> = {},
 ): Promise<TurnHandle> {
   const stored = storedStartOptions(options);
   const { id = await newSessionId(options.key), engine = "default" } = options;
@@ -32,11 +32,18 @@ export async function start(
     return accept(context, absentSession(rows, session, context.clock.now()), {
       session,
       verb: "chat",
-      options: stored,
+      options: { ...outputOptions(initial), ...stored },
       engine,
       key,
     });
   });
+}
+
+/** The structured output that a session from memory waits to produce, as options of its next turn. */
+function outputOptions({ pendingOutput }: Session): JsonObject {
+  if (pendingOutput === null) return {};
+  const { schema, repair } = pendingOutput;
+  return { output: schema, ...(repair === null ? {} : { repair }) };
 }
 
 /** A new session id. It is derived from the idempotency key if there is one, so that a repeated `start` finds the same session. */
@@ -50,7 +57,7 @@ export async function replyWhenIdle(
   context: VerbContext,
   id: string,
   text: string,
-  options: DurableOptions = {},
+  options: DurableOptions<unknown> = {},
 ): Promise<TurnHandle> {
   return withUserMessage(context, id, "reply", user(text), options);
 }
@@ -60,7 +67,7 @@ export async function continueSession(
   context: VerbContext,
   id: string,
   message: Message | null = null,
-  options: DurableOptions = {},
+  options: DurableOptions<unknown> = {},
 ): Promise<TurnHandle> {
   if (message?.role === "user") return withUserMessage(context, id, "continue", message, options);
   return driveVerb(context, id, "continue", message, options, "chat", (session) => {
@@ -71,7 +78,11 @@ export async function continueSession(
 }
 
 /** Starts a turn of one step: one model reply and its tools. */
-export async function step(context: VerbContext, id: string, options: DurableOptions = {}): Promise<TurnHandle> {
+export async function step(
+  context: VerbContext,
+  id: string,
+  options: DurableOptions<unknown> = {},
+): Promise<TurnHandle> {
   return driveVerb(context, id, "step", null, options, "step", (session) => {
     if (session.suspendedCell === null) return session;
     throw new MisuseError("invalid_status", "step: a cell of code is suspended; continue resumes it", {
@@ -86,7 +97,7 @@ async function withUserMessage(
   id: string,
   verb: Verb,
   message: UserMessage,
-  options: DurableOptions,
+  options: DurableOptions<unknown>,
 ): Promise<TurnHandle> {
   return driveVerb(context, id, verb, message, options, "chat", (session) =>
     addUserMessage(session, checkedUser(message)),
@@ -99,7 +110,7 @@ async function driveVerb(
   id: string,
   verb: Verb,
   message: Message | null,
-  options: DurableOptions,
+  options: DurableOptions<unknown>,
   drives: "chat" | "step",
   change: (session: Session<JsonObject>) => Session<JsonObject>,
 ): Promise<TurnHandle> {
@@ -108,26 +119,45 @@ async function driveVerb(
   return acceptOnce(context, sessionKey(context, id), options.key, content, async (rows) => {
     const before = existingSession(rows);
     checkFree(before, options.version);
-    checkStatus(before.head.session, verb, message);
+    const { session } = before.head;
+    checkStatus(session, verb, message);
+    const waiting = isWaitingTurn(session) ? await lastStart(context, before) : null;
     return accept(context, before, {
-      session: change(before.head.session),
+      session: change(session),
       verb: drives,
-      options: stored,
-      engine: options.engine ?? "default",
+      options: { ...waiting?.options, ...stored },
+      engine: options.engine ?? waiting?.engine ?? "default",
       key: await acceptedKey(options.key, content),
     });
   });
 }
 
+/**
+ * Returns whether the last turn of the session stopped for an answer, so that the next turn continues it: with its engine and its options, such as
+ * the schema of `output`. Also if the answer is recorded and no call is pending any more.
+ */
+function isWaitingTurn({ status, pendingToolCalls, lastRun }: Session): boolean {
+  if (status === "awaiting_user" || pendingToolCalls.length > 0) return true;
+  switch (lastRun?.outcome.type) {
+    case "ask_user":
+    case "manual_tool_calls":
+    case "approval":
+    case "outcome_unknown":
+      return true;
+    default:
+      return false;
+  }
+}
+
 /** What is compared under the idempotency key of these verbs: everything but the expected version. */
-export function verbContent(verb: Verb, message: Message | null, options: DurableOptions): readonly unknown[] {
+export function verbContent(verb: Verb, message: Message | null, options: DurableOptions<unknown>): readonly unknown[] {
   return [verb, message, storedOptions(options), options.engine ?? "default"];
 }
 
 /** The initial session of `start`, validated: all of it is stored, so all of it must be JSON. */
 function sessionOf(
   input: string | readonly Message[] | Session<JsonObject>,
-  { context, metadata }: Pick<StartOptions, "context" | "metadata">,
+  { context, metadata }: Pick<StartOptions<unknown>, "context" | "metadata">,
 ): Session<JsonObject> {
   const messages = typeof input === "string" ? [user(input)] : isMessages(input) ? input : null;
   const base: unknown = messages === null ? input : newSession({ thread: fromMessages(messages) });

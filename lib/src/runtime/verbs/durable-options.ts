@@ -1,4 +1,5 @@
-// Options of durable verbs. They are stored with the turn, because any process may drive it, so they must be JSON without secrets. Which options
+// Options of durable verbs. They are stored with the turn, because any process may drive it, so they must be JSON without secrets. The schema of
+// `output` may be of any library and is stored as JSON Schema. Which options
 // of a run are stored, and why the others are refused, is declared in `engine/run-options.ts`; the options of the verbs themselves are declared
 // in `verbOptionTable`.
 
@@ -13,6 +14,7 @@ import {
   isRunOption,
   numericOptions,
   runOptionTable,
+  toJsonSchema,
 } from "../../engine/internal.ts";
 import { MisuseError, renderIssue } from "../../model/internal.ts";
 import { isPlainObject, read, settings } from "../../model/parse/reading.ts";
@@ -85,21 +87,24 @@ export function checkOptions(verb: string, options: unknown): void {
 }
 
 /** The options to store with the turn. Throws `MisuseError` if one is invalid or cannot be stored. */
-export function storedOptions(options: DurableOptions): JsonObject {
+export function storedOptions(options: DurableOptions<unknown>): JsonObject {
   return stored(options, ["all"]);
 }
 
 /** The options of `reply` and `send` to store with the turn. */
-export function storedMessageOptions(options: MessageOptions): JsonObject {
+export function storedMessageOptions(options: MessageOptions<unknown>): JsonObject {
   return stored(options, ["all", "message"]);
 }
 
 /** The options of `start` to store with the turn. */
-export function storedStartOptions(options: StartOptions): JsonObject {
+export function storedStartOptions(options: StartOptions<unknown>): JsonObject {
   return stored(options, ["all", "start"]);
 }
 
-function stored(options: MessageOptions | StartOptions, verbs: readonly VerbOptionRow["verbs"][]): JsonObject {
+function stored(
+  options: MessageOptions<unknown> | StartOptions<unknown>,
+  verbs: readonly VerbOptionRow["verbs"][],
+): JsonObject {
   checkOptions("options", options);
   const values: { readonly [name: string]: unknown } = options;
   const notStored = new Set<string>();
@@ -115,6 +120,10 @@ function stored(options: MessageOptions | StartOptions, verbs: readonly VerbOpti
   const storable: { [name: string]: unknown } = {};
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || notStored.has(name)) continue;
+    if (name === "output" && options.output !== undefined) {
+      storable[name] = toJsonSchema(options.output, name);
+      continue;
+    }
     const why = refusalOf(name, value);
     if (why !== null) {
       const { reason, because } = refusals[why];

@@ -3,14 +3,23 @@
 // A handle holds no turn: it can be dropped, and several handles of one turn are independent (H6). The result is read from the turn row after
 // the commit that ended or parked the turn, so it is the same in every process.
 
+import type { AnySchema, StandardSchema } from "../../engine/internal.ts";
 import type { RuntimeEvent, SessionSummary, TurnEnd } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Cursor } from "../read/cursor.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { SessionHead, TurnProgress } from "../rows/values.ts";
-import type { TurnHandle } from "../types.ts";
+import type { OutputSchema, TurnHandle } from "../types.ts";
 
-import { noUsage, replyText, RuntimeError, runtimeFailure, sessionError } from "../../model/internal.ts";
+import { checkStandard, isStandardSchema } from "../../engine/internal.ts";
+import {
+  noUsage,
+  replyText,
+  RuntimeError,
+  runtimeFailure,
+  sessionError,
+  validationFailure,
+} from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
 import { parseCursor } from "../read/cursor.ts";
@@ -64,6 +73,36 @@ function handleOf(context: VerbContext, key: SessionKey, aim: HandleAim, from: C
       return result;
     },
   };
+}
+
+/**
+ * The handle with `output` of the result validated and converted by the schema of the caller. The turn itself was checked with the stored JSON Schema,
+ * which cannot express everything: refinements and conversions exist only here.
+ */
+export function typedHandle<Output>(of: TurnHandle, schema: OutputSchema<Output> | undefined): TurnHandle<Output>;
+export function typedHandle(of: TurnHandle, schema: AnySchema | undefined): TurnHandle<unknown> {
+  if (schema === undefined || !isStandardSchema(schema)) return of;
+  let result: Promise<TurnEnd<unknown>> | null = null;
+  const { sessionId, turnId, events } = of;
+  return {
+    sessionId,
+    turnId,
+    events,
+    get result() {
+      result ??= of.result.then((end) => typedEnd(end, schema));
+      result.catch(() => undefined);
+      return result;
+    },
+  };
+}
+
+async function typedEnd(end: TurnEnd, schema: StandardSchema): Promise<TurnEnd<unknown>> {
+  const reply = end.finalResponse?.output ?? null;
+  if (reply === null) return end;
+  const checked = await checkStandard(schema, reply.value);
+  if (checked.ok) return { ...end, output: checked.value };
+  const failure = end.failure ?? validationFailure("invalid_output", { issues: checked.issues });
+  return { ...end, output: null, failure };
 }
 
 /** The events of a session, from the first one or after a cursor. */
@@ -248,6 +287,7 @@ function endWithoutTurn(head: SessionHead, version: number): TurnEnd {
     turnId: null,
     status: "waiting",
     text: "",
+    output: null,
     haltedReason: lastRun?.haltedReason ?? "completed",
     outcome: lastRun?.outcome ?? { type: "empty" },
     finalResponse: null,
@@ -269,10 +309,20 @@ function endOf(turnId: string, { status, end, failure }: TurnProgress, head: Ses
       failure: parked.type === "runtime_error" ? parked : runtimeFailure("diverged"),
     } as const;
     const empty = { finalResponse: null, steps: 0, usage: noUsage, metadata: {} };
-    return { ...shared, ...empty, status: "parked", text: "", haltedReason: "error", outcome, failure: parked };
+    return {
+      ...shared,
+      ...empty,
+      status: "parked",
+      text: "",
+      output: null,
+      haltedReason: "error",
+      outcome,
+      failure: parked,
+    };
   }
   const { finalResponse } = end;
   const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+  const output = finalResponse?.output?.value ?? null;
   const failed = "failure" in end.outcome ? end.outcome.failure : null;
-  return { ...shared, ...end, status: status === "parked" ? "parked" : "ended", text, failure: failed };
+  return { ...shared, ...end, status: status === "parked" ? "parked" : "ended", text, output, failure: failed };
 }

@@ -47,7 +47,7 @@ export async function queueMessage(
   session: ExistingSession,
   openTurn: string,
   text: string,
-  options: DurableOptions,
+  options: DurableOptions<unknown>,
   { interrupts }: { readonly interrupts: boolean },
 ): Promise<TurnHandle | null> {
   const { storage, clock } = context;

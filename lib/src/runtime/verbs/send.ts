@@ -34,7 +34,7 @@ export async function reply(
   context: VerbContext,
   id: string,
   text: string,
-  options: MessageOptions = {},
+  options: MessageOptions<unknown> = {},
 ): Promise<TurnHandle> {
   return deliver(context, id, text, options, "reject");
 }
@@ -44,7 +44,7 @@ export async function send(
   context: VerbContext,
   id: string,
   text: string,
-  options: MessageOptions = {},
+  options: MessageOptions<unknown> = {},
 ): Promise<TurnHandle> {
   return deliver(context, id, text, options, "steer");
 }
@@ -53,7 +53,7 @@ async function deliver(
   context: VerbContext,
   id: string,
   text: string,
-  messageOptions: MessageOptions,
+  messageOptions: MessageOptions<unknown>,
   verbPolicy: WhenBusy,
 ): Promise<TurnHandle> {
   // Validated also if the text becomes input of a running turn, which keeps its own options.
@@ -114,7 +114,7 @@ async function enginePolicy(
 }
 
 /** Throws `conflict` unless the key was used for the same text, as a message or as input. */
-async function checkContent({ digest }: Accepted, text: string, options: DurableOptions): Promise<void> {
+async function checkContent({ digest }: Accepted, text: string, options: DurableOptions<unknown>): Promise<void> {
   const digests = [
     await inputDigest(inboxInput(text), options.engine),
     await contentDigest(verbContent("reply", user(text), options)),

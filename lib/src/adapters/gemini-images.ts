@@ -7,7 +7,6 @@ import type {
   ImageRequest,
   ImageResponse,
   ImageSize,
-  Json,
   JsonObject,
 } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
@@ -15,14 +14,14 @@ import type { ImageAnswer, ImageCall, ImageServer } from "./image-http.ts";
 
 import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/internal.ts";
 import {
-  asObject,
   countAt,
   flagAt,
+  geminiGenerateContent,
+  mergeFields,
   objectAt,
   objectsAt,
   omitNullish,
   textAt,
-  geminiGenerateContent,
 } from "../wire/internal.ts";
 import { geminiServer, resolveBaseURL } from "./base-url.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
@@ -80,7 +79,7 @@ function encode(request: ImageRequest): ImageCall {
   return {
     model,
     path: `/${modelPath(model)}:generateContent`,
-    body: { type: "json", value: mergeOptions(value, options) },
+    body: { type: "json", value: mergeFields(value, options) },
   };
 }
 
@@ -88,15 +87,6 @@ function encode(request: ImageRequest): ImageCall {
 function modelPath(model: string): string {
   const name = model.includes("/") ? model : `models/${model}`;
   return name.split("/").map(encodeURIComponent).join("/");
-}
-
-/** Merges `request.options` into the body. Options win; objects on both sides are merged recursively. */
-function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
-  const entries = Object.entries(options).map(([key, value]): [string, Json] => {
-    const [bodyObject, optionObject] = [objectAt(body, key), asObject(value)];
-    return [key, bodyObject === null || optionObject === null ? value : mergeOptions(bodyObject, optionObject)];
-  });
-  return { ...body, ...Object.fromEntries(entries) };
 }
 
 /** An input image as a part: inline data or a file URI. */

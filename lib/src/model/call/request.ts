@@ -121,7 +121,7 @@ export const cacheRetentions = ["short", "long"] as const;
  * after the last message and before the last user turn, so that a growing conversation is read from the cache; it places at most as many as the
  * caller's own (`cache_control`) leave of the four that the API allows. `none`: only those of the caller.
  */
-export type CacheBreakpoints = (typeof cacheBreakpoints)[number];
+type CacheBreakpoints = (typeof cacheBreakpoints)[number];
 export const cacheBreakpoints = ["system", "auto", "none"] as const;
 
 /** The format of the answer: text, any JSON object, or JSON that conforms to a schema. */

@@ -290,7 +290,7 @@ export function textPart(text: string, fields: OptionalFields<TextPart, "text"> 
 }
 
 /** A search result that the model may cite. */
-export type SearchResult = {
+type SearchResult = {
   /** Where the text comes from: a URL or any other name of the source. */
   readonly source: string;
   /** The title of the source. */

@@ -8,13 +8,14 @@
 //      `thinking: { type: "adaptive" }`; the effort `"none"` gives `{ type: "disabled" }`. For models with other settings, `options.thinking` overrides the field.
 //   3. A JSON Schema is sent as `output_config.format`, also together with tools (fixtures/wire/anthropic-messages/structured-output). The API has no mode
 //      for JSON without a schema, so `json_object` is omitted.
-//   4. `request.options` are merged into the body last and override every field.
+//   4. Provider options and `options` of the request are merged into the body last and override every field, leaf by leaf.
 
 import type { Json, JsonObject, Message, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
 import { isJsonArray, messageText } from "../../model/internal.ts";
 import { asObject, flagAt, omitNullish } from "../fields.ts";
+import { callerFields, mergeFields } from "../provider-options.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
 import { encodeMessages } from "./encode.ts";
 
@@ -66,7 +67,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const allowedFields = Object.entries(fields).filter(([key]) => !without.includes(key));
   return {
     path: "/messages",
-    body: { ...Object.fromEntries(allowedFields), ...request.options },
+    body: mergeFields(Object.fromEntries(allowedFields), callerFields(request, context.route)),
     headers: { "anthropic-version": "2023-06-01" },
     omissions,
   };

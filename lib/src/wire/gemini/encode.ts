@@ -9,7 +9,7 @@
 //      documents for this case.
 //   5. The encoded form of a message is cached by message identity, for the route it was last sent by.
 //   6. The API refuses turns without parts: a message with no content is not sent and is listed in `omissions` as `repaired`.
-//   7. `request.options` are merged last; objects such as `generationConfig` key by key. `quirks.without` removes fields after that.
+//   7. Provider options and `options` of the request are merged last, leaf by leaf. `quirks.without` removes fields after that.
 
 import type {
   AssistantMessage,
@@ -31,13 +31,15 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { AdapterError, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import { callerFields, mergeFields } from "../provider-options.ts";
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
   const omissions: Omission[] = [];
   const { system, contents } = encodeHistory(request.messages, route, omissions);
-  if (contents.length === 0 && request.options["contents"] === undefined) throw nothingToSend(route);
+  const options = callerFields(request, route);
+  if (contents.length === 0 && options["contents"] === undefined) throw nothingToSend(route);
   const tools = encodeTools(request, route, omissions);
   const config = encodeGenerationConfig(request, context, omissions);
   const body = omitNullish({
@@ -51,7 +53,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   if (request.parallelToolCalls === false) omissions.push({ path: "parallelToolCalls", reason: "unsupported" });
   return {
     path: `/${modelPath(route)}:streamGenerateContent?alt=sse`,
-    body: omitFields(mergeOptions(body, request.options), quirks.without ?? []),
+    body: omitFields(mergeFields(body, options), quirks.without ?? []),
     headers: {},
     omissions,
   };
@@ -82,16 +84,6 @@ function encodeSegment(segment: string): string | null {
   } catch {
     return null;
   }
-}
-
-/** Merges `request.options` into the body. Options win; objects on both sides (`generationConfig`) are merged one level deep. */
-function mergeOptions(body: JsonObject, options: JsonObject): JsonObject {
-  const mergedEntries = Object.entries(options).map(([key, value]): [string, Json] => {
-    const encodedObject = asObject(body[key]);
-    const optionObject = asObject(value);
-    return [key, encodedObject === null || optionObject === null ? value : { ...encodedObject, ...optionObject }];
-  });
-  return { ...body, ...Object.fromEntries(mergedEntries) };
 }
 
 /** Removes the fields of `quirks.without` from the body and from `generationConfig`. */

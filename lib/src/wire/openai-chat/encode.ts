@@ -9,7 +9,8 @@
 //   4. Reasoning, signatures and unknown fields are sent back to their own route only, in the fields they came in (W4).
 //   5. Arguments are sent back as the text the model wrote. Text that is no JSON object is sent as `{}`, because many servers parse it and refuse the request.
 //   6. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
-//   7. `quirks.without` removes fields from the body and from assistant messages. `request.options` are merged after that and override everything.
+//   7. `quirks.without` removes fields from the body and from assistant messages. Provider options and `options` of the request are merged after that and override everything,
+//      leaf by leaf.
 
 import type {
   AssistantMessage,
@@ -28,6 +29,7 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import { callerFields, mergeFields } from "../provider-options.ts";
 import { encodeMedia } from "./media.ts";
 
 /** One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has paths relative to the message. */
@@ -45,18 +47,19 @@ const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { quirks, route } = context;
   const { messages, omissions } = encodeMessages(request, context);
-  if (messages.length === 0 && request.options["messages"] === undefined) throw nothingToSend(route);
+  const options = callerFields(request, route);
+  if (messages.length === 0 && options["messages"] === undefined) throw nothingToSend(route);
   const settings = encodeSettings(request, context);
   const fields = { model: route.model, messages, ...settings.fields };
   const forbiddenFields = new Set(quirks.without);
   const allowedFields = Object.fromEntries(Object.entries(fields).filter(([key]) => !forbiddenFields.has(key)));
   const removedFields = Object.keys(fields).filter((key) => forbiddenFields.has(key));
-  const body = { ...allowedFields, ...request.options };
+  const body = mergeFields(allowedFields, options);
   // Servers refuse `stream_options` if `stream` is not `true`, which `options` can set.
   const { stream_options: _, ...unstreamed } = body;
   return {
     path: "/chat/completions",
-    body: body["stream"] === true || request.options["stream_options"] !== undefined ? body : unstreamed,
+    body: body["stream"] === true || options["stream_options"] !== undefined ? body : unstreamed,
     headers: {},
     omissions: [
       ...omissions,

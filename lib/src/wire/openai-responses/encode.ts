@@ -3,7 +3,7 @@
 // Invariants
 //   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form (`include: ["reasoning.encrypted_content"]`) from models that
 //      reason (`reasoning-models.ts`), and sent back with the history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`),
-//      because it is read by its id. `request.options` can override `store`; its `include` is added.
+//      because it is read by its id. The options of the request can override `store`; their `include` is added.
 //   2. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the calls of that reply are sent without their item
 //      ids: the API refuses an item with a known id whose reasoning is missing.
 //   3. System messages at the start become `instructions`; later ones stay in their place with the role `developer`.
@@ -26,8 +26,9 @@ import type {
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
-import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, flagAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import { callerFields, mergeFields } from "../provider-options.ts";
 import { resultField } from "./items.ts";
 import { modelReasons } from "./reasoning-models.ts";
 
@@ -45,12 +46,13 @@ type EncodeTarget = {
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
-  const background = flagAt(request.options, "background") ?? context.background ?? false;
-  const stores = flagAt(request.options, "store") ?? background;
+  const options = callerFields(request, route);
+  const background = flagAt(options, "background") ?? context.background ?? false;
+  const stores = flagAt(options, "store") ?? background;
   const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
   const omissions: Omission[] = [];
   const { input, instructions } = encodeMessages(request.messages, { context, stores, key }, omissions);
-  if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(request.options, name)))
+  if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
     throw nothingToSend(route);
   const fields = omitNullish({
     model: route.model,
@@ -63,14 +65,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     ...encodeTools(request, context, omissions),
     ...encodeSettings(request, context, omissions),
   });
-  const { options } = request;
-  const merged: JsonObject = {
-    ...fields,
-    ...options,
-    ...mergeNested("text", fields, options),
-    ...mergeNested("reasoning", fields, options),
-    ...mergeInclude(fields, options),
-  };
+  const merged: JsonObject = { ...mergeFields(fields, options), ...mergeInclude(fields, options) };
   const removedFields = new Set(quirks.without ?? []);
   const body = Object.fromEntries(
     Object.entries(merged).filter(([name]) => !removedFields.has(name) || Object.hasOwn(options, name)),
@@ -80,13 +75,6 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
 
 /** Options that supply input besides the messages. With one of them a request without messages is valid. */
 const inputOptions = ["input", "instructions", "prompt", "previous_response_id", "conversation"] as const;
-
-/** Merges an object setting of `options` field by field, so that `text.verbosity` does not remove `text.format`. */
-function mergeNested(name: string, fields: JsonObject, options: JsonObject): JsonObject {
-  const encodedObject = objectAt(fields, name);
-  const optionObject = objectAt(options, name);
-  return encodedObject === null || optionObject === null ? {} : { [name]: { ...encodedObject, ...optionObject } };
-}
 
 /** Adds the caller's `include` to the encoder's, without duplicates: a list that asks for search results must not remove the encrypted reasoning. */
 function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
